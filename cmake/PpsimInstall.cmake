@@ -1,0 +1,1 @@
+# Installing is defined with the package files.

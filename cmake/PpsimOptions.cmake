@@ -1,0 +1,57 @@
+# Options of the build and the compiler flags that every target of this project shares.
+
+option(PPSIM_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(PPSIM_BENCH "Build the benchmarks (needs Google Benchmark)" OFF)
+option(PPSIM_WERROR "Treat compiler warnings as errors" OFF)
+set(PPSIM_SANITIZE "" CACHE STRING "Sanitizers, comma separated: address,undefined or thread")
+set(PPSIM_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
+set_property(CACHE PPSIM_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+include(GNUInstallDirs)
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
+
+  find_program(PPSIM_CCACHE ccache)
+  mark_as_advanced(PPSIM_CCACHE)
+  if(PPSIM_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    # Without this sloppiness ccache refuses every file that uses a precompiled header.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${PPSIM_CCACHE}")
+  endif()
+endif()
+
+if(PPSIM_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "PPSIM_CUDA=ON: this version of ppsim has the CPU backend only. Use PPSIM_CUDA=AUTO or OFF.")
+elseif(PPSIM_CUDA STREQUAL "AUTO")
+  find_program(PPSIM_NVCC nvcc PATHS /usr/local/cuda/bin)
+  mark_as_advanced(PPSIM_NVCC)
+  if(PPSIM_NVCC)
+    message(STATUS "CUDA compiler found (${PPSIM_NVCC}) and not used: this version has the CPU backend only")
+  endif()
+elseif(NOT PPSIM_CUDA STREQUAL "OFF")
+  message(FATAL_ERROR "PPSIM_CUDA=${PPSIM_CUDA}: expected AUTO, ON or OFF")
+endif()
+
+# Warnings, sanitizers and reproducible paths for one target.
+function(ppsim_compile_options target)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    $<$<BOOL:${PPSIM_WERROR}>:-Werror>
+    # Keeps the build folder out of the objects, so that two builds agree byte for byte.
+    -ffile-prefix-map=${CMAKE_BINARY_DIR}=.)
+  if(PPSIM_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=${PPSIM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    # PUBLIC: whoever links a sanitized static library needs the run-time too.
+    target_link_options(${target} PUBLIC -fsanitize=${PPSIM_SANITIZE})
+  endif()
+endfunction()
