@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim {
+
+/// `bytes` of tensor `earlier` are free, in every timing, before tensor `later` is allocated: so the two
+/// never need room for these bytes at once. Indexes into tensor_table(program).tensors.
+struct Reuse {
+  std::uint32_t earlier = 0;
+  std::uint32_t later = 0;
+  Bytes bytes = 0;
+  friend bool operator==(const Reuse&, const Reuse&) = default;
+};
+
+/// Proof that a rank never needs more than `bytes`: the sizes of all its tensors, less what `reuse` shares.
+/// Each tensor gives and takes at most its own size. By max-flow min-cut duality the best reuse meets the
+/// worst case.
+struct MemoryWitness {
+  RankId rank;
+  Bytes bytes = 0;
+  std::vector<Reuse> reuse;
+  friend bool operator==(const MemoryWitness&, const MemoryWitness&) = default;
+};
+
+/// What was proved of which Program, under which transport, and why: checked without a solver.
+struct Certificate {
+  std::string program_hash;
+  std::string sizes_hash;  ///< empty when no memory bound is claimed
+  std::string capabilities_hash;
+  TransportCapabilities capabilities;
+  /// Deadlock freedom: starts and completions of all instructions in an order that respects every wait
+  /// (RunOrder::items). Well-formed and matched need no witness: the checker looks.
+  std::vector<std::uint32_t> order;
+  std::vector<MemoryWitness> memory;  ///< one per rank, or none
+  friend bool operator==(const Certificate&, const Certificate&) = default;
+};
+
+/// Re-validates every claim from the Program alone. `sizes` may be null when the certificate has no memory.
+/// Errors: refused, naming the first claim that does not hold and why (another Program, an order that starts
+/// an instruction before what it waits for, a reuse without happens-before, a bound below the sum).
+[[nodiscard]] Expected<void> check_certificate(const Certificate& certificate, const Program& program,
+                                               const SizeTable* sizes);
+
+}  // namespace ppsim

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim {
+
+/// Order-driven times of a Schedule: a step starts at max(rank free, producer's end, plus the transfer's cost
+/// where the producer is on another rank); transfers do not contend.
+struct EarliestTimes {
+  /// A step of a row in the order of a fixed walk: sweeps over the ranks, ascending, each retiring at most
+  /// one ready head step per sweep.
+  struct Item {
+    RankId rank;
+    std::int32_t position = 0;
+    Nanoseconds start = 0;
+    Nanoseconds end = 0;
+  };
+  std::vector<Item> walk;  ///< every non-idle step once
+  Nanoseconds makespan = 0;
+};
+
+/// Errors: deadlock naming the rows that wait for each other.
+[[nodiscard]] Expected<EarliestTimes> earliest_times(const Schedule& schedule, const CostTable& costs);
+
+}  // namespace ppsim

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/program.hpp"
+
+namespace ppsim {
+
+/// One meeting of a SEND and a RECV: the i-th of each on a channel. -1 where the counterpart is absent.
+struct Message {
+  InstructionId send;
+  InstructionId receive;
+  std::uint32_t send_action = 0;  ///< index into Program::all_actions()
+  std::uint32_t receive_action = 0;
+  std::int32_t previous = -1;  ///< message before it on the channel
+  std::int32_t credit = -1;    ///< message whose receipt frees its credit; -1: none needed
+  bool matched = true;         ///< both ends name the same tensor
+
+  [[nodiscard]] bool complete() const { return send.valid() && receive.valid(); }
+};
+
+/// One meeting of a collective on all members of its communicator; invalid where a member has none.
+struct CollectiveMeeting {
+  CommunicatorId communicator;
+  std::uint32_t first_member = 0;  ///< into ExecutionGraph::meeting_members
+  std::uint16_t member_count = 0;
+  bool complete = true;  ///< every member takes part
+  bool matched = true;   ///< all name the same collective, microbatch and subject
+};
+
+/// Why one instruction waits for another one of its rank.
+enum class WaitReason : std::uint8_t { data, queue, after, host };
+
+/// An instruction that can never start: a required fact that no action of its rank provides, or an action on
+/// a rank where it does not belong.
+struct Unsatisfiable {
+  InstructionId instruction;
+  std::string why;
+  friend bool operator==(const Unsatisfiable&, const Unsatisfiable&) = default;
+};
+
+/// Everything that E1 to E7 make an instruction wait for, in flat arrays; the one input of simulator,
+/// verifier and slot plan. Static: costs and sizes are bound later.
+///
+/// An instruction starts when all predecessors(i) are complete (queue order, data, `after`, blocking host).
+/// A single compute or copy action completes when its duration has passed. A message begins when send and
+/// receive have started (rendezvous) or send has started and its credit is free (credits), and `previous` is
+/// complete; an instruction of messages completes when all its messages have. A collective completes on all
+/// members together.
+struct ExecutionGraph {
+  TransportCapabilities capabilities;
+  std::vector<std::uint32_t> predecessor_begin;  ///< size() + 1
+  std::vector<InstructionId> predecessors;       ///< all of the same rank, without duplicates
+  std::vector<WaitReason> reasons;               ///< parallel to predecessors
+  std::vector<Message> messages;                 ///< channel by channel, in channel order
+  std::vector<std::uint32_t> message_begin;      ///< size() + 1
+  std::vector<std::uint32_t> message_items;      ///< messages of an instruction, in member order
+  std::vector<CollectiveMeeting> meetings;
+  std::vector<InstructionId> meeting_members;
+  std::vector<std::int32_t> meeting_of;      ///< per instruction; -1: no collective
+  std::vector<Unsatisfiable> unsatisfiable;  ///< ascending by instruction
+
+  [[nodiscard]] std::size_t size() const { return meeting_of.size(); }
+  [[nodiscard]] std::span<const InstructionId> predecessors_of(InstructionId id) const {
+    const auto first = predecessor_begin[id.index()];
+    return {predecessors.data() + first, predecessor_begin[id.index() + 1] - first};
+  }
+  [[nodiscard]] std::span<const WaitReason> reasons_of(InstructionId id) const {
+    const auto first = predecessor_begin[id.index()];
+    return {reasons.data() + first, predecessor_begin[id.index() + 1] - first};
+  }
+  [[nodiscard]] std::span<const std::uint32_t> messages_of(InstructionId id) const {
+    const auto first = message_begin[id.index()];
+    return {message_items.data() + first, message_begin[id.index() + 1] - first};
+  }
+  [[nodiscard]] std::span<const InstructionId> members_of(const CollectiveMeeting& meeting) const {
+    return {meeting_members.data() + meeting.first_member, meeting.member_count};
+  }
+  [[nodiscard]] bool waits_forever(InstructionId id) const;
+};
+
+/// Builds the graph in time linear in the Program.
+[[nodiscard]] ExecutionGraph build_execution_graph(const Program& program,
+                                                   const TransportCapabilities& capabilities);
+
+/// An order in which the Program can run: items are instruction starts and completions.
+/// Encoded 2*id for "id starts", 2*id+1 for "id completes". A message or a meeting completes between the
+/// start of its last end and the completion of its first.
+struct RunOrder {
+  std::vector<std::uint32_t> items;
+  bool complete = false;  ///< every instruction completes; else a deadlock stopped it
+};
+
+/// A topological order of starts and completions, or as much of one as a run can do.
+[[nodiscard]] RunOrder run_order(const Program& program, const ExecutionGraph& graph);
+
+}  // namespace ppsim

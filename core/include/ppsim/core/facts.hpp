@@ -1,0 +1,66 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include "ppsim/core/action.hpp"
+#include "ppsim/core/pipeline.hpp"
+
+namespace ppsim {
+
+/// What the completion of an action makes true on its rank. The one place where data dependencies are
+/// defined: an action provides facts and requires facts of its own rank. "Delivered" is `forward_done` or
+/// `backward_done` where producer and consumer share the rank, else the `received_*` of the consumer.
+enum class FactKind : std::uint8_t {
+  forward_done,       ///< F(s,m,k)
+  backward_done,      ///< B or I(s,m,k)
+  weight_done,        ///< B or W(s,m,k)
+  recomputed,         ///< R(s,m,k)
+  received_forward,   ///< RECV_F(s <- peer,m,k)
+  received_backward,  ///< RECV_B(s <- peer,m,k)
+  received_lent,      ///< RECV_A(s,m,k) from rank peer
+  loaded,             ///< LOAD(s,m,k)
+  offloaded,          ///< OFFLOAD(s,m,k)
+  reloaded,           ///< RELOAD(s,m,k)
+  sent_lent,          ///< SEND_A(s,m,k), by the owner
+  reduced,            ///< REDUCE_GRAD(block,update)
+  collected,          ///< COLL(id,m); m = -1 for one without microbatch
+  updated,            ///< OPT(block,update)
+};
+inline constexpr int kFactKindCount = 14;
+
+struct Fact {
+  FactKind kind = FactKind::forward_done;
+  std::int32_t subject = -1;
+  std::int32_t microbatch = -1;
+  std::int32_t slice = 0;
+  std::int32_t peer = -1;
+  friend auto operator<=>(const Fact&, const Fact&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Fact& fact);
+
+/// A fact that an action waits for. An optional one counts only when some action of the rank provides it:
+/// R, LOAD, OFFLOAD, RELOAD, SEND_A, RECV_A, REDUCE_GRAD, COLL and OPT constrain others where they occur.
+struct Requirement {
+  Fact fact;
+  bool optional = false;
+  friend bool operator==(const Requirement&, const Requirement&) = default;
+};
+
+/// The rank on which an action belongs; invalid when any rank will do (SEND_A, RECV_A, COLL, REDUCE_GRAD
+/// and OPT, which belong on every rank with a share, are checked by belongs_on).
+[[nodiscard]] bool belongs_on(const Pipeline& pipeline, const Action& action, RankId rank);
+
+/// Facts that hold on `rank` once `action` is complete.
+/// Requires: ids in range. Source: section 3 of docs/ir.md.
+void provided_facts(const Pipeline& pipeline, const Action& action, RankId rank, std::vector<Fact>& out);
+
+/// Facts of `rank` that must hold before `action` starts, UNSHARD and RESHARD aside, which depend on their
+/// place in the list (shard_dependencies in execution_graph.hpp).
+/// Requires: ids in range and belongs_on(pipeline, action, rank). Source: section 3 of docs/ir.md.
+void required_facts(const Pipeline& pipeline, const Action& action, RankId rank,
+                    std::vector<Requirement>& out);
+
+}  // namespace ppsim

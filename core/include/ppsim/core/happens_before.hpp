@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
+
+namespace ppsim {
+
+/// For the instructions of one rank: which of them are complete before another one starts, in every timing
+/// that the execution model allows, through whatever chain over other ranks.
+class HappensBefore {
+ public:
+  /// Requires: `order` is a complete run order of the graph.
+  static HappensBefore of_rank(const Program& program, const ExecutionGraph& graph, const RunOrder& order,
+                               RankId rank);
+
+  /// True when the completion of `first` precedes the start of `second` in every timing.
+  /// Requires: both on the rank.
+  [[nodiscard]] bool completes_before_start(InstructionId first, InstructionId second) const;
+  /// True when the completion of `first` precedes (or is) the completion of `second` in every timing.
+  [[nodiscard]] bool completes_before_completion(InstructionId first, InstructionId second) const;
+
+  /// Per queue lane of the rank, how many of the lane's instructions are complete for certain before `id`
+  /// starts. Lanes: lane_of(instruction); positions within the lane: index_in_lane(instruction).
+  [[nodiscard]] std::span<const std::int32_t> complete_before_start(InstructionId id) const;
+  [[nodiscard]] std::span<const std::int32_t> complete_before_completion(InstructionId id) const;
+  [[nodiscard]] int lanes() const { return lanes_; }
+  [[nodiscard]] int lane_of(InstructionId id) const { return lane_[offset(id)]; }
+  [[nodiscard]] int index_in_lane(InstructionId id) const { return index_in_lane_[offset(id)]; }
+
+ private:
+  [[nodiscard]] std::size_t offset(InstructionId id) const {
+    return static_cast<std::size_t>(id.value() - first_.value());
+  }
+  InstructionId first_;
+  int lanes_ = 0;
+  std::vector<std::int32_t> lane_;  ///< an instruction on several queues counts in its first
+  std::vector<std::int32_t> index_in_lane_;
+  std::vector<std::int32_t> before_start_;  ///< [instruction][lane]
+  std::vector<std::int32_t> before_end_;    ///< [instruction][lane]
+};
+
+}  // namespace ppsim

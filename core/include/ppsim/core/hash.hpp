@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim {
+
+/// 128-bit XXH3 of a canonical byte string, as 32 hexadecimal digits: names what a result is about.
+[[nodiscard]] std::string program_hash(const Program& program);
+[[nodiscard]] std::string sizes_hash(const SizeTable& sizes);
+[[nodiscard]] std::string costs_hash(const CostTable& costs);
+[[nodiscard]] std::string capabilities_hash(const TransportCapabilities& capabilities);
+
+}  // namespace ppsim

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <vector>
+
+namespace ppsim {
+
+/// An index that cannot be mixed up with an index of another kind; -1 means "none".
+template <class Tag>
+class StrongId {
+ public:
+  constexpr StrongId() = default;
+  explicit constexpr StrongId(std::int32_t value) : value_(value) {}
+
+  [[nodiscard]] constexpr std::int32_t value() const { return value_; }
+  /// Requires: valid().
+  [[nodiscard]] constexpr std::size_t index() const { return static_cast<std::size_t>(value_); }
+  [[nodiscard]] constexpr bool valid() const { return value_ >= 0; }
+
+  friend constexpr auto operator<=>(StrongId, StrongId) = default;
+  friend std::ostream& operator<<(std::ostream& out, StrongId id) { return out << id.value_; }
+
+ private:
+  std::int32_t value_ = -1;
+};
+
+using RankId = StrongId<struct RankTag>;                  ///< position in the pipeline dimension
+using StageId = StrongId<struct StageTag>;                ///< contiguous piece of the model
+using MicrobatchId = StrongId<struct MicrobatchTag>;      ///< unit that flows through the pipeline
+using SliceId = StrongId<struct SliceTag>;                ///< piece of a microbatch along the sequence
+using RouteId = StrongId<struct RouteTag>;                ///< sub-graph of stages a microbatch visits
+using BlockId = StrongId<struct BlockTag>;                ///< parameter block
+using CollectiveId = StrongId<struct CollectiveTag>;      ///< named collective of a pipeline
+using CommunicatorId = StrongId<struct CommunicatorTag>;  ///< communicator of a Program
+using InstructionId = StrongId<struct InstructionTag>;    ///< instruction of a Program, numbered rank by rank
+using TensorId = StrongId<struct TensorTag>;              ///< tensor of a Program
+
+/// A vector indexed by one kind of id.
+template <class Id, class T>
+class IdVector {
+ public:
+  IdVector() = default;
+  explicit IdVector(std::size_t count, const T& value = T{}) : items_(count, value) {}
+  explicit IdVector(std::vector<T> items) : items_(std::move(items)) {}
+  IdVector(std::initializer_list<T> items) : items_(items) {}
+
+  [[nodiscard]] decltype(auto) operator[](Id id) { return items_[id.index()]; }
+  [[nodiscard]] decltype(auto) operator[](Id id) const { return items_[id.index()]; }
+  [[nodiscard]] std::size_t size() const { return items_.size(); }
+  [[nodiscard]] bool empty() const { return items_.empty(); }
+  void push_back(T item) { items_.push_back(std::move(item)); }
+  [[nodiscard]] const std::vector<T>& items() const { return items_; }
+  [[nodiscard]] auto begin() const { return items_.begin(); }
+  [[nodiscard]] auto end() const { return items_.end(); }
+  [[nodiscard]] auto begin() { return items_.begin(); }
+  [[nodiscard]] auto end() { return items_.end(); }
+
+  friend bool operator==(const IdVector&, const IdVector&) = default;
+
+ private:
+  std::vector<T> items_;
+};
+
+}  // namespace ppsim

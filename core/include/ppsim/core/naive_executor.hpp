@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tables.hpp"
+#include "ppsim/core/timed_trace.hpp"
+
+namespace ppsim {
+
+/// How a run of the naive executor ended.
+struct NaiveRun {
+  enum class Outcome : std::uint8_t { finished, deadlock, mismatch };
+  Outcome outcome = Outcome::finished;
+  std::vector<InstructionId> incomplete;  ///< ascending; what did not complete
+  TimedTrace trace;                       ///< of what completed; Instant{-1,0} elsewhere
+};
+
+/// Runs a Program by the letter of E1 to E8, one instant and one round at a time, with sets and linear scans:
+/// slow, obvious, and written without the execution graph, so that the two can be tested against each other.
+/// With a residency limit the ready operation of the lowest position takes a free place.
+[[nodiscard]] NaiveRun run_naively(const Program& program, const TransportCapabilities& capabilities,
+                                   const CostTable& costs);
+
+/// Whether some arbitration under a residency limit leads to a deadlock, by exploring all of them.
+/// Returns: nothing when more than `state_limit` states would be visited.
+[[nodiscard]] std::optional<bool> can_deadlock(const Program& program,
+                                               const TransportCapabilities& capabilities,
+                                               std::size_t state_limit);
+
+}  // namespace ppsim

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace ppsim {
+
+/// Kinds of actions, in the order of op_kind.def.
+enum class OpKind : std::uint8_t {
+#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart) name,
+#include "ppsim/core/op_kind.def"
+#undef PPSIM_OP
+};
+
+enum class Resource : std::uint8_t { compute, p2p, collective, copy };
+enum class Subject : std::uint8_t { stage, block, collective };
+enum class MicrobatchUse : std::uint8_t { required, optional, none, update };
+enum class Direction : std::uint8_t { local, send, receive };
+
+/// One row of op_kind.def.
+struct OpInfo {
+  OpKind kind;
+  std::string_view text;
+  Resource resource;
+  Subject subject;
+  MicrobatchUse microbatch;
+  Direction direction;
+  OpKind counterpart;
+};
+
+inline constexpr auto kOpTable = std::to_array<OpInfo>({
+#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart) \
+  OpInfo{OpKind::name,                                                              \
+         text,                                                                      \
+         Resource::resource,                                                        \
+         Subject::subject,                                                          \
+         MicrobatchUse::microbatch,                                                 \
+         Direction::direction,                                                      \
+         OpKind::counterpart},
+#include "ppsim/core/op_kind.def"
+#undef PPSIM_OP
+});
+
+inline constexpr std::size_t kOpKindCount = kOpTable.size();
+
+[[nodiscard]] constexpr const OpInfo& info(OpKind kind) { return kOpTable[static_cast<std::size_t>(kind)]; }
+
+/// The kind with exactly this text.
+[[nodiscard]] constexpr std::optional<OpKind> op_kind_from_text(std::string_view text) {
+  for (const OpInfo& row : kOpTable) {
+    if (row.text == text) return row.kind;
+  }
+  return std::nullopt;
+}
+
+[[nodiscard]] constexpr bool is_send(OpKind kind) { return info(kind).direction == Direction::send; }
+[[nodiscard]] constexpr bool is_receive(OpKind kind) { return info(kind).direction == Direction::receive; }
+[[nodiscard]] constexpr bool is_transfer(OpKind kind) { return info(kind).resource == Resource::p2p; }
+[[nodiscard]] constexpr bool is_collective(OpKind kind) {
+  return info(kind).resource == Resource::collective;
+}
+[[nodiscard]] constexpr bool is_communication(OpKind kind) {
+  return is_transfer(kind) || is_collective(kind);
+}
+/// B or I: what brings the gradient of a stage's input about.
+[[nodiscard]] constexpr bool gives_input_gradient(OpKind kind) {
+  return kind == OpKind::backward || kind == OpKind::backward_input;
+}
+/// B or W: what adds to the gradient of the weights.
+[[nodiscard]] constexpr bool gives_weight_gradient(OpKind kind) {
+  return kind == OpKind::backward || kind == OpKind::backward_weight;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/action.hpp"
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/ids.hpp"
+
+namespace ppsim {
+
+/// The output of stage `from` is an input of stage `to`.
+struct StageEdge {
+  StageId from;
+  StageId to;
+  friend auto operator<=>(const StageEdge&, const StageEdge&) = default;
+};
+
+/// The stages that own one parameter block. More than one stage is a weight group: their gradients are
+/// summed across ranks.
+struct ParameterBlock {
+  std::vector<StageId> stages;
+  friend bool operator==(const ParameterBlock&, const ParameterBlock&) = default;
+};
+
+/// A named collective and the ranks that take part in it.
+struct Collective {
+  std::string name;
+  std::vector<RankId> members;
+  friend bool operator==(const Collective&, const Collective&) = default;
+};
+
+/// What flows where, as plain data. Empty members take the defaults that Pipeline::make documents.
+/// A part of the model sharded over several ranks is one stage per shard, tied together by collectives.
+struct PipelineSpec {
+  int ranks = 1;
+  int stages = 1;
+  int microbatches = 1;
+  int slices = 1;                                  ///< K, pieces of a microbatch along the sequence
+  IdVector<StageId, RankId> placement;             ///< default: stage s on rank s mod ranks
+  std::vector<StageEdge> edges;                    ///< default: the chain 0 -> 1 -> ... (per route)
+  IdVector<RouteId, std::vector<StageId>> routes;  ///< default: one route with every stage
+  IdVector<MicrobatchId, RouteId> route;           ///< default: route 0
+  IdVector<BlockId, ParameterBlock> blocks;        ///< default: block b owned by stage b alone
+  IdVector<MicrobatchId, int> update;              ///< default: 0, one synchronous update
+  IdVector<MicrobatchId, int> version;             ///< default: 0, weights of the step's start
+  IdVector<CollectiveId, Collective> collectives;  ///< default: none
+
+  friend bool operator==(const PipelineSpec&, const PipelineSpec&) = default;
+};
+
+/// A validated PipelineSpec with its defaults filled in and its adjacency in flat arrays.
+class Pipeline {
+ public:
+  /// Errors: bad_argument naming every broken rule: counts out of [1, limit], ids out of range, edges that
+  /// form a cycle or repeat, a route that is empty or holds no first stage, tables of the wrong length.
+  [[nodiscard]] static Expected<Pipeline> make(PipelineSpec spec);
+
+  [[nodiscard]] const PipelineSpec& spec() const { return spec_; }
+  [[nodiscard]] int ranks() const { return spec_.ranks; }
+  [[nodiscard]] int stages() const { return spec_.stages; }
+  [[nodiscard]] int microbatches() const { return spec_.microbatches; }
+  [[nodiscard]] int slices() const { return spec_.slices; }
+  [[nodiscard]] int blocks() const { return static_cast<int>(spec_.blocks.size()); }
+  /// Number of optimizer updates that the microbatches feed.
+  [[nodiscard]] int updates() const { return updates_; }
+
+  [[nodiscard]] RankId rank_of(StageId stage) const { return spec_.placement[stage]; }
+  [[nodiscard]] RouteId route_of(MicrobatchId mb) const { return spec_.route[mb]; }
+  [[nodiscard]] bool on_route(StageId stage, MicrobatchId mb) const {
+    return on_route_[route_of(mb).index() * static_cast<std::size_t>(stages()) + stage.index()] != 0;
+  }
+  /// Stages that feed `stage` for a microbatch, ascending.
+  [[nodiscard]] std::span<const StageId> producers(StageId stage, MicrobatchId mb) const {
+    return span_of(producers_, stage, mb);
+  }
+  /// Stages that `stage` feeds for a microbatch, ascending.
+  [[nodiscard]] std::span<const StageId> consumers(StageId stage, MicrobatchId mb) const {
+    return span_of(consumers_, stage, mb);
+  }
+  [[nodiscard]] std::span<const StageId> stages_of(RankId rank) const { return stages_of_[rank]; }
+  /// Blocks that a stage owns a share of, ascending.
+  [[nodiscard]] std::span<const BlockId> blocks_of(StageId stage) const { return blocks_of_[stage]; }
+  /// Microbatches whose gradients update `update` sums, ascending.
+  [[nodiscard]] std::vector<MicrobatchId> microbatches_of_update(int update) const;
+  /// True when every stage has at most one producer and one consumer per route.
+  [[nodiscard]] bool is_chain() const { return is_chain_; }
+
+  friend bool operator==(const Pipeline& a, const Pipeline& b) { return a.spec_ == b.spec_; }
+
+ private:
+  /// Neighbours of (route, stage), compressed rows.
+  struct Adjacency {
+    std::vector<std::int32_t> begin;
+    std::vector<StageId> items;
+  };
+  [[nodiscard]] std::span<const StageId> span_of(const Adjacency& adjacency, StageId stage,
+                                                 MicrobatchId mb) const {
+    const std::size_t row = route_of(mb).index() * static_cast<std::size_t>(stages()) + stage.index();
+    const auto first = static_cast<std::size_t>(adjacency.begin[row]);
+    const auto last = static_cast<std::size_t>(adjacency.begin[row + 1]);
+    return {adjacency.items.data() + first, last - first};
+  }
+  void build_indexes();
+
+  PipelineSpec spec_;
+  std::vector<char> on_route_;
+  Adjacency producers_;
+  Adjacency consumers_;
+  IdVector<RankId, std::vector<StageId>> stages_of_;
+  IdVector<StageId, std::vector<BlockId>> blocks_of_;
+  int updates_ = 1;
+  bool is_chain_ = true;
+};
+
+std::ostream& operator<<(std::ostream& out, const Pipeline& pipeline);
+
+/// The common case: a chain of `stages` stages with the given placement (empty: s mod ranks).
+[[nodiscard]] Expected<Pipeline> make_chain(int ranks, int stages, int microbatches,
+                                            std::vector<RankId> placement = {});
+
+}  // namespace ppsim

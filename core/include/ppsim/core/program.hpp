@@ -1,0 +1,143 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/pipeline.hpp"
+
+namespace ppsim {
+
+/// A set of ranks that send to each other in one order. Operations of one communicator run one after another
+/// on each rank, in issue order; communicators with the same `queue` share that order.
+struct Communicator {
+  std::string name;
+  std::vector<RankId> members;  ///< ascending
+  int queue = -1;               ///< communication queue; -1: a queue of its own
+  friend bool operator==(const Communicator&, const Communicator&) = default;
+};
+
+enum class InstructionForm : std::uint8_t {
+  single,   ///< one action
+  overlap,  ///< F and B run as one
+  group,    ///< sends and receives that start together, at most kMaxGroup
+};
+
+inline constexpr std::size_t kMaxGroup = 64;
+
+/// What a rank issues: one action, an overlapped pair, or a group. Offsets point into the Program's arrays.
+struct Instruction {
+  std::uint32_t first_action = 0;
+  std::uint32_t first_after = 0;
+  std::uint16_t action_count = 1;
+  std::uint16_t after_count = 0;
+  InstructionForm form = InstructionForm::single;
+  bool blocking = false;  ///< the host waits for its completion before it issues the next one
+
+  friend bool operator==(const Instruction&, const Instruction&) = default;
+};
+
+/// What runs: per rank a list of instructions in issue order. Any list whose actions parse and whose ids are
+/// in range is a Program, however wrong; the verifier says what it means.
+///
+/// Instructions are numbered rank by rank: those of rank r are [first(r), first(r) + size(r)).
+class Program {
+ public:
+  [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
+  [[nodiscard]] const std::vector<Communicator>& communicators() const { return communicators_; }
+  [[nodiscard]] const Communicator& communicator(CommunicatorId id) const {
+    return communicators_[id.index()];
+  }
+  [[nodiscard]] std::span<const Instruction> instructions() const { return instructions_; }
+  [[nodiscard]] const Instruction& instruction(InstructionId id) const { return instructions_[id.index()]; }
+  [[nodiscard]] std::size_t size() const { return instructions_.size(); }
+  /// Number of single actions over all instructions.
+  [[nodiscard]] std::size_t action_count() const { return actions_.size(); }
+  [[nodiscard]] std::span<const Action> all_actions() const { return actions_; }
+
+  [[nodiscard]] InstructionId first(RankId rank) const { return InstructionId(rank_begin_[rank.index()]); }
+  [[nodiscard]] InstructionId last(RankId rank) const {  ///< one past the end
+    return InstructionId(rank_begin_[rank.index() + 1]);
+  }
+  [[nodiscard]] RankId rank_of(InstructionId id) const;
+  /// Position in the list of its rank.
+  [[nodiscard]] int position(InstructionId id) const { return id.value() - first(rank_of(id)).value(); }
+
+  [[nodiscard]] std::span<const Action> actions(InstructionId id) const {
+    const Instruction& i = instructions_[id.index()];
+    return {actions_.data() + i.first_action, i.action_count};
+  }
+  /// The communicator of each action of actions(id); invalid for compute and copy actions.
+  [[nodiscard]] std::span<const CommunicatorId> communicators_of(InstructionId id) const {
+    const Instruction& i = instructions_[id.index()];
+    return {action_communicator_.data() + i.first_action, i.action_count};
+  }
+  /// Earlier instructions of the same rank that must complete first, beyond the data dependencies.
+  [[nodiscard]] std::span<const InstructionId> after(InstructionId id) const {
+    const Instruction& i = instructions_[id.index()];
+    return {after_.data() + i.first_after, i.after_count};
+  }
+
+  /// Queues of a rank: 0 compute, 1 copy, 2 + n communication queue n.
+  static constexpr int kComputeQueue = 0;
+  static constexpr int kCopyQueue = 1;
+  static constexpr int kFirstCommunicationQueue = 2;
+  /// One more than the largest queue number of any rank.
+  [[nodiscard]] int queue_count() const { return queue_count_; }
+  /// The queue of the i-th action of an instruction.
+  [[nodiscard]] int queue_of(const Action& action, CommunicatorId communicator) const;
+  /// The distinct queues of an instruction, ascending.
+  [[nodiscard]] std::vector<int> queues_of(InstructionId id) const;
+  /// "compute", "copy" or the name of a communication queue.
+  [[nodiscard]] std::string queue_name(int queue) const;
+
+  friend bool operator==(const Program&, const Program&) = default;
+
+ private:
+  friend class ProgramBuilder;
+  explicit Program(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
+
+  Pipeline pipeline_;
+  std::vector<Communicator> communicators_;
+  std::vector<std::int32_t> rank_begin_;
+  std::vector<Instruction> instructions_;
+  std::vector<Action> actions_;
+  std::vector<CommunicatorId> action_communicator_;
+  std::vector<InstructionId> after_;
+  int queue_count_ = kFirstCommunicationQueue;
+};
+
+std::ostream& operator<<(std::ostream& out, const Program& program);
+
+/// One instruction in the making; `after` holds positions in the list of its rank.
+struct InstructionDraft {
+  std::vector<Action> actions;
+  std::vector<CommunicatorId> communicators;  ///< parallel to actions; invalid where there is none
+  InstructionForm form = InstructionForm::single;
+  std::vector<int> after = {};
+  bool blocking = false;
+
+  friend bool operator==(const InstructionDraft&, const InstructionDraft&) = default;
+};
+
+/// Rows of drafts, as passes and files hold them before they become a Program.
+struct ProgramDraft {
+  std::vector<Communicator> communicators;
+  IdVector<RankId, std::vector<InstructionDraft>> rows;
+};
+
+/// The only way to make a Program.
+class ProgramBuilder {
+ public:
+  /// Errors: bad_argument naming every id out of range, every group that is empty, larger than kMaxGroup or
+  /// holds something else than communication, every communication without a communicator that has its rank
+  /// and peer as members, every `after` out of range, a pair that is not F and B.
+  [[nodiscard]] static Expected<Program> build(Pipeline pipeline, const ProgramDraft& draft);
+};
+
+/// The way back, for passes that edit a Program.
+[[nodiscard]] ProgramDraft to_draft(const Program& program);
+
+}  // namespace ppsim

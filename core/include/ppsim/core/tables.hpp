@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+#include "ppsim/core/action.hpp"
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// What a duration belongs to. -1 in a field of a table's key matches anything.
+///
+/// `subject` is the stage, block or collective of the action; `peer` the other stage of a transfer (rank for
+/// SEND_A and RECV_A) and the backward's stage of an OVERLAP_F_B. A transfer is looked up by its SEND.
+struct CostClass {
+  OpKind kind = OpKind::forward;
+  std::int32_t subject = -1;
+  std::int32_t peer = -1;
+  std::int32_t slice = -1;
+  friend auto operator<=>(const CostClass&, const CostClass&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const CostClass& cost_class);
+
+/// Durations of actions. The most specific entry wins: all fields, then without slice, then without peer,
+/// then the kind alone; what no entry names costs 0.
+class CostTable {
+ public:
+  /// Requires: duration >= 0.
+  void set(CostClass key, Nanoseconds duration);
+  [[nodiscard]] Nanoseconds operator()(const CostClass& key) const;
+  [[nodiscard]] const std::map<CostClass, Nanoseconds>& entries() const { return entries_; }
+  friend bool operator==(const CostTable&, const CostTable&) = default;
+
+ private:
+  std::map<CostClass, Nanoseconds> entries_;
+};
+
+/// Costs of one stage's actions in units of kUnitTime, as `--unit` gives them.
+struct UnitCosts {
+  double F = 1, B = 2, I = 1, W = 1, R = 1;
+  double FB = 3;  ///< OVERLAP_F_B
+  double c = 0;   ///< one point-to-point transfer
+};
+[[nodiscard]] CostTable unit_cost_table(const UnitCosts& costs);
+
+/// The duration class of an instruction: its action's, or the pair's. Groups have none of their own.
+[[nodiscard]] CostClass cost_class_of(std::span<const Action> actions, InstructionForm form);
+[[nodiscard]] CostClass cost_class_of(const Action& action);
+
+/// Kinds of tensors, in the order of the table of lifetimes.
+enum class TensorKind : std::uint8_t {
+  parameters,
+  optimizer_state,
+  gradients,
+  gathered_parameters,
+  boundary_input,     ///< x of a stage; on one rank it is the producer's y
+  boundary_output,    ///< y of a stage
+  saved_for_input,    ///< saved activations that only I needs
+  saved_for_weight,   ///< saved activations that W needs
+  lent_activations,   ///< activations held for another rank
+  incoming_gradient,  ///< dy, one per edge
+  outgoing_gradient,  ///< dx that leaves the rank
+  inner_gradients,    ///< what W needs from I
+  kv_gradient,        ///< gradient of keys and values over slices
+  workspace,          ///< temporary buffers of one compute action
+};
+inline constexpr int kTensorKindCount = 14;
+[[nodiscard]] std::string_view tensor_kind_name(TensorKind kind);
+[[nodiscard]] std::optional<TensorKind> tensor_kind_from_name(std::string_view name);
+
+/// What a size belongs to. `subject` is the block of parameters, optimizer state and gradients, else the
+/// stage; `peer` the other stage of an edge (incoming_gradient: the consumer that sends it); `op` the
+/// kind of action of a workspace and `forward` elsewhere. -1 in a table's key matches anything.
+struct SizeClass {
+  TensorKind kind = TensorKind::parameters;
+  std::int32_t subject = -1;
+  std::int32_t peer = -1;
+  std::int32_t slice = -1;
+  OpKind op = OpKind::forward;
+  friend auto operator<=>(const SizeClass&, const SizeClass&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const SizeClass& size_class);
+
+/// Sizes of tensors, looked up like CostTable; what no entry names takes 0 bytes.
+class SizeTable {
+ public:
+  /// Requires: size >= 0.
+  void set(SizeClass key, Bytes size);
+  [[nodiscard]] Bytes operator()(const SizeClass& key) const;
+  [[nodiscard]] const std::map<SizeClass, Bytes>& entries() const { return entries_; }
+  friend bool operator==(const SizeTable&, const SizeTable&) = default;
+
+ private:
+  std::map<SizeClass, Bytes> entries_;
+};
+
+/// Bytes of the saved activations of one stage and nothing else, as `--unit A=...` gives them: all of it is
+/// needed by W as well as by I.
+[[nodiscard]] SizeTable activation_size_table(Bytes activation);
+
+}  // namespace ppsim

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <iosfwd>
+#include <vector>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// When something happened: nanoseconds, and the round within that instant (all completions due, then all
+/// enabled starts; zero-duration work completes in the next round).
+struct Instant {
+  Nanoseconds time = 0;
+  std::int32_t round = 0;
+  friend constexpr auto operator<=>(const Instant&, const Instant&) = default;
+};
+
+struct Span {
+  Instant start;
+  Instant end;
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+/// Start and end of every instruction of a Program, simulated or measured.
+struct TimedTrace {
+  IdVector<InstructionId, Span> spans;
+  friend bool operator==(const TimedTrace&, const TimedTrace&) = default;
+};
+
+/// Columns rank,queue,index,instruction,start_ns,end_ns with a header, rank by rank in issue order.
+void write_trace_csv(std::ostream& out, const Program& program, const TimedTrace& trace);
+
+/// Memory over time of one rank.
+struct MemoryPoint {
+  Instant at;
+  Bytes bytes = 0;
+  friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
+};
+struct MemoryProfile {
+  Bytes peak_bytes = 0;
+  Instant peak_at;
+  std::vector<MemoryPoint> points;  ///< after each change, ascending; one point per round
+};
+
+/// Memory that the tensors of each rank occupy when the Program runs as traced. Every round counts for the
+/// peak.
+[[nodiscard]] IdVector<RankId, MemoryProfile> replay_memory(const Program& program, const TimedTrace& trace,
+                                                            const TensorTable& table,
+                                                            const std::vector<Bytes>& sizes);
+
+}  // namespace ppsim

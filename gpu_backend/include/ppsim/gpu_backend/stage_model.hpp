@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim {
+
+/// The tensors that one action reads and writes, in the pool of its rank; empty where the action has none.
+/// On one rank a stage's x is its producer's y, and the dx of its consumer is its own dy.
+struct ActionBuffers {
+  std::span<std::byte> parameters;
+  std::span<std::byte> gradients;
+  std::span<std::byte> optimizer_state;
+  std::span<std::byte> x;  ///< boundary input; of the first stage: the microbatch itself
+  std::span<std::byte> y;  ///< boundary output
+  std::span<std::byte> saved_for_input;
+  std::span<std::byte> saved_for_weight;
+  std::span<std::byte> dy;  ///< gradient of y
+  std::span<std::byte> dx;  ///< gradient of x: the outgoing one, or the producer's dy
+  std::span<std::byte> inner_gradients;
+  std::span<std::byte> workspace;
+};
+
+/// The arithmetic of a model cut into stages; the executor owns all memory and decides when what runs.
+/// Actions of different ranks run concurrently, so every method but the constructor is thread-safe by being
+/// const.
+class StageModel {
+ public:
+  virtual ~StageModel() = default;
+
+  /// Whether this model can run the stages, routes, slices and weight groups of a pipeline.
+  /// Errors: bad_argument naming what it cannot do.
+  [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
+  /// Bytes of every tensor class, each a multiple of 64.
+  [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
+
+  /// Writes the parameters of a block as they are before the first step, and clears its optimizer state.
+  virtual void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                          std::span<std::byte> optimizer_state) const = 0;
+  /// Writes the input batch of a microbatch, the x of a first stage.
+  virtual void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const = 0;
+
+  /// Runs F, B, I, W or R. B is I followed by W on the same bits. Gradients are accumulated: the executor
+  /// clears them when they are allocated.
+  virtual void compute(const Pipeline& pipeline, const Action& action,
+                       const ActionBuffers& buffers) const = 0;
+  /// Runs OPT: one update of the parameters of a block from its summed gradients, scaled by `gradient_scale`.
+  virtual void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
+                      std::span<std::byte> optimizer_state, double gradient_scale) const = 0;
+  /// into += from, element by element: the sum of REDUCE_GRAD over the ranks of a weight group.
+  virtual void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const = 0;
+  /// Squared norm of gradients, for clipping; 0 in integer-exact arithmetic.
+  [[nodiscard]] virtual double squared_norm(std::span<const std::byte> gradients) const = 0;
+  /// Largest absolute difference of two gradient buffers; 0 only if they are equal bit by bit.
+  [[nodiscard]] virtual double max_abs_difference(std::span<const std::byte> a,
+                                                  std::span<const std::byte> b) const = 0;
+};
+
+}  // namespace ppsim
