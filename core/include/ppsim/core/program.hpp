@@ -98,6 +98,7 @@ class Program {
  private:
   friend class ProgramBuilder;
   explicit Program(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
+  void number_queues();
 
   Pipeline pipeline_;
   std::vector<Communicator> communicators_;
@@ -106,10 +107,15 @@ class Program {
   std::vector<Action> actions_;
   std::vector<CommunicatorId> action_communicator_;
   std::vector<InstructionId> after_;
+  std::vector<int> communicator_queue_;
   int queue_count_ = kFirstCommunicationQueue;
 };
 
 std::ostream& operator<<(std::ostream& out, const Program& program);
+
+/// The rank at the other end of a transfer.
+/// Requires: is_transfer(transfer.kind), ids in range.
+[[nodiscard]] RankId peer_rank(const Pipeline& pipeline, const Action& transfer);
 
 /// One instruction in the making; `after` holds positions in the list of its rank.
 struct InstructionDraft {

@@ -1,0 +1,49 @@
+#include "ppsim/core/error.hpp"
+
+#include <sstream>
+
+#include "ppsim/core/check.hpp"
+
+namespace ppsim {
+
+void fail_check(const char* expression, const char* file, int line, const std::string& note) {
+  std::ostringstream out;
+  out << file << ':' << line << ": check failed: " << expression;
+  if (!note.empty()) out << " (" << note << ')';
+  throw CheckFailure(out.str());
+}
+
+std::string_view error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::bad_argument: return "bad_argument";
+    case ErrorCode::bad_file: return "bad_file";
+    case ErrorCode::ill_formed: return "ill_formed";
+    case ErrorCode::deadlock: return "deadlock";
+    case ErrorCode::refused: return "refused";
+    case ErrorCode::io: return "io";
+  }
+  return "unknown";
+}
+
+std::ostream& operator<<(std::ostream& out, const Error& error) {
+  const ErrorPlace& place = error.place;
+  if (!place.file.empty()) out << place.file << ':';
+  if (place.row > 0) out << place.row << ':';
+  if (place.column > 0) out << place.column << ':';
+  if (!place.file.empty() || place.row > 0) out << ' ';
+  out << error.message;
+  if (!place.found.empty() || !place.expected.empty()) {
+    out << " (found " << (place.found.empty() ? "nothing" : place.found);
+    if (!place.expected.empty()) out << ", expected " << place.expected;
+    out << ')';
+  }
+  return out;
+}
+
+std::string to_string(const Error& error) {
+  std::ostringstream out;
+  out << error;
+  return out.str();
+}
+
+}  // namespace ppsim

@@ -1,0 +1,266 @@
+#include "ppsim/core/pipeline.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "rules.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr int kMaxRanks = 1 << 16;
+constexpr int kMaxStages = 1 << 20;
+constexpr int kMaxMicrobatches = 1 << 24;
+constexpr int kMaxSlices = 1 << 15;
+constexpr std::int64_t kMaxCells = std::int64_t{1}
+                                   << 29;  // stages x microbatches x slices, for dense indexes
+
+void check_count(Rules& rules, const char* what, int found, int limit) {
+  if (found < 1 || found > limit) rules.broken(what, " must be in [1, ", limit, "], found ", found);
+}
+
+template <class Id, class T>
+void check_length(Rules& rules, const char* what, const IdVector<Id, T>& table, int expected) {
+  if (table.size() != static_cast<std::size_t>(expected)) {
+    rules.broken(what, " has ", table.size(), " entries, expected ", expected);
+  }
+}
+
+template <class Id>
+bool in_range(Id id, std::size_t count) {
+  return id.valid() && id.index() < count;
+}
+
+void check_counts(Rules& rules, const PipelineSpec& spec) {
+  check_count(rules, "ranks", spec.ranks, kMaxRanks);
+  check_count(rules, "stages", spec.stages, kMaxStages);
+  check_count(rules, "microbatches", spec.microbatches, kMaxMicrobatches);
+  check_count(rules, "slices", spec.slices, kMaxSlices);
+  if (rules.hold() && std::int64_t{spec.stages} * spec.microbatches * spec.slices > kMaxCells) {
+    rules.broken("stages x microbatches x slices must be at most ", kMaxCells);
+  }
+}
+
+void fill_defaults(PipelineSpec& spec) {
+  const auto stages = static_cast<std::size_t>(spec.stages);
+  const auto microbatches = static_cast<std::size_t>(spec.microbatches);
+  if (spec.placement.empty()) {
+    for (int s = 0; s < spec.stages; ++s) spec.placement.push_back(RankId(s % spec.ranks));
+  }
+  if (spec.routes.empty()) {
+    std::vector<StageId> all;
+    for (int s = 0; s < spec.stages; ++s) all.emplace_back(s);
+    spec.routes.push_back(std::move(all));
+  }
+  if (spec.route.empty()) spec.route = IdVector<MicrobatchId, RouteId>(microbatches, RouteId(0));
+  if (spec.edges.empty()) {
+    for (const std::vector<StageId>& route : spec.routes) {
+      for (std::size_t i = 1; i < route.size(); ++i) spec.edges.push_back({route[i - 1], route[i]});
+    }
+    std::sort(spec.edges.begin(), spec.edges.end());
+    spec.edges.erase(std::unique(spec.edges.begin(), spec.edges.end()), spec.edges.end());
+  }
+  if (spec.blocks.empty()) {
+    for (std::size_t s = 0; s < stages; ++s) {
+      spec.blocks.push_back(ParameterBlock{{StageId(static_cast<std::int32_t>(s))}});
+    }
+  }
+  if (spec.update.empty()) spec.update = IdVector<MicrobatchId, int>(microbatches, 0);
+  if (spec.version.empty()) spec.version = IdVector<MicrobatchId, int>(microbatches, 0);
+}
+
+void check_tables(Rules& rules, const PipelineSpec& spec) {
+  check_length(rules, "placement", spec.placement, spec.stages);
+  check_length(rules, "route", spec.route, spec.microbatches);
+  check_length(rules, "update", spec.update, spec.microbatches);
+  check_length(rules, "version", spec.version, spec.microbatches);
+  for (std::size_t s = 0; s < spec.placement.size(); ++s) {
+    const RankId rank = spec.placement.items()[s];
+    if (!in_range(rank, static_cast<std::size_t>(spec.ranks))) {
+      rules.broken("placement of stage ", s, " is rank ", rank, ", expected [0, ", spec.ranks, ")");
+    }
+  }
+  for (std::size_t m = 0; m < spec.route.size(); ++m) {
+    if (!in_range(spec.route.items()[m], spec.routes.size())) {
+      rules.broken("route of microbatch ", m, " is ", spec.route.items()[m], ", expected [0, ",
+                   spec.routes.size(), ")");
+    }
+  }
+  for (const int update : spec.update) {
+    if (update < 0 || update >= spec.microbatches) {
+      rules.broken("an update index is ", update, ", expected [0, ", spec.microbatches, ")");
+    }
+  }
+  for (const int version : spec.version) {
+    if (version < 0 || version > spec.microbatches) {
+      rules.broken("a weight version is ", version, ", expected [0, ", spec.microbatches, "]");
+    }
+  }
+}
+
+void check_stage_list(Rules& rules, const PipelineSpec& spec, const char* what, std::size_t which,
+                      const std::vector<StageId>& stages) {
+  std::set<StageId> seen;
+  if (stages.empty()) rules.broken(what, ' ', which, " has no stage");
+  for (const StageId stage : stages) {
+    if (!in_range(stage, static_cast<std::size_t>(spec.stages))) {
+      rules.broken(what, ' ', which, " names stage ", stage, ", expected [0, ", spec.stages, ")");
+    } else if (!seen.insert(stage).second) {
+      rules.broken(what, ' ', which, " names stage ", stage, " twice");
+    }
+  }
+}
+
+void check_members(Rules& rules, const PipelineSpec& spec) {
+  for (const Collective& collective : spec.collectives) {
+    std::set<RankId> seen;
+    if (collective.members.empty()) rules.broken("collective ", collective.name, " has no member");
+    for (const RankId rank : collective.members) {
+      if (!in_range(rank, static_cast<std::size_t>(spec.ranks))) {
+        rules.broken("collective ", collective.name, " names rank ", rank, ", expected [0, ", spec.ranks,
+                     ")");
+      } else if (!seen.insert(rank).second) {
+        rules.broken("collective ", collective.name, " names rank ", rank, " twice");
+      }
+    }
+  }
+}
+
+/// Kahn's algorithm: stages left over lie on or behind a cycle.
+bool is_acyclic(const PipelineSpec& spec) {
+  const auto stages = static_cast<std::size_t>(spec.stages);
+  std::vector<std::vector<StageId>> next(stages);
+  std::vector<int> waiting(stages, 0);
+  for (const StageEdge& edge : spec.edges) {
+    next[edge.from.index()].push_back(edge.to);
+    ++waiting[edge.to.index()];
+  }
+  std::vector<std::size_t> ready;
+  for (std::size_t s = 0; s < stages; ++s) {
+    if (waiting[s] == 0) ready.push_back(s);
+  }
+  std::size_t done = 0;
+  while (!ready.empty()) {
+    const std::size_t stage = ready.back();
+    ready.pop_back();
+    ++done;
+    for (const StageId to : next[stage]) {
+      if (--waiting[to.index()] == 0) ready.push_back(to.index());
+    }
+  }
+  return done == stages;
+}
+
+void check_graph(Rules& rules, const PipelineSpec& spec) {
+  std::set<StageEdge> seen;
+  for (const StageEdge& edge : spec.edges) {
+    const auto stages = static_cast<std::size_t>(spec.stages);
+    if (!in_range(edge.from, stages) || !in_range(edge.to, stages)) {
+      rules.broken("edge ", edge.from, " -> ", edge.to, " names a stage outside [0, ", spec.stages, ")");
+    } else if (!seen.insert(edge).second) {
+      rules.broken("edge ", edge.from, " -> ", edge.to, " is given twice");
+    }
+  }
+  for (std::size_t r = 0; r < spec.routes.size(); ++r) {
+    check_stage_list(rules, spec, "route", r, spec.routes.items()[r]);
+  }
+  for (std::size_t b = 0; b < spec.blocks.size(); ++b) {
+    check_stage_list(rules, spec, "block", b, spec.blocks.items()[b].stages);
+  }
+  if (rules.hold() && !is_acyclic(spec)) rules.broken("the stage graph has a cycle");
+}
+
+template <class Id>
+void sort_ids(std::vector<Id>& ids) {
+  std::sort(ids.begin(), ids.end());
+}
+
+}  // namespace
+
+Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
+  Rules rules;
+  check_counts(rules, spec);
+  if (!rules.hold()) return make_error(ErrorCode::bad_argument, rules.text());
+  fill_defaults(spec);
+  check_tables(rules, spec);
+  check_graph(rules, spec);
+  check_members(rules, spec);
+  if (!rules.hold()) return make_error(ErrorCode::bad_argument, rules.text());
+
+  std::sort(spec.edges.begin(), spec.edges.end());
+  for (ParameterBlock& block : spec.blocks) sort_ids(block.stages);
+  for (std::vector<StageId>& route : spec.routes) sort_ids(route);
+  for (Collective& collective : spec.collectives) sort_ids(collective.members);
+  Pipeline pipeline;
+  pipeline.spec_ = std::move(spec);
+  pipeline.build_indexes();
+  return pipeline;
+}
+
+void Pipeline::build_indexes() {
+  const auto stages = static_cast<std::size_t>(spec_.stages);
+  const std::size_t rows = spec_.routes.size() * stages;
+  on_route_.assign(rows, 0);
+  for (std::size_t r = 0; r < spec_.routes.size(); ++r) {
+    for (const StageId stage : spec_.routes.items()[r]) on_route_[r * stages + stage.index()] = 1;
+  }
+  const auto build = [&](bool forward) {
+    Adjacency adjacency;
+    std::vector<std::vector<StageId>> lists(rows);
+    for (std::size_t r = 0; r < spec_.routes.size(); ++r) {
+      for (const StageEdge& edge : spec_.edges) {
+        const StageId at = forward ? edge.from : edge.to;
+        const StageId other = forward ? edge.to : edge.from;
+        if (on_route_[r * stages + at.index()] != 0 && on_route_[r * stages + other.index()] != 0) {
+          lists[r * stages + at.index()].push_back(other);
+        }
+      }
+    }
+    adjacency.begin.push_back(0);
+    for (std::vector<StageId>& list : lists) {
+      sort_ids(list);
+      is_chain_ = is_chain_ && list.size() <= 1;
+      adjacency.items.insert(adjacency.items.end(), list.begin(), list.end());
+      adjacency.begin.push_back(static_cast<std::int32_t>(adjacency.items.size()));
+    }
+    return adjacency;
+  };
+  is_chain_ = true;
+  consumers_ = build(true);
+  producers_ = build(false);
+
+  stages_of_ = IdVector<RankId, std::vector<StageId>>(static_cast<std::size_t>(spec_.ranks));
+  for (int s = 0; s < spec_.stages; ++s) stages_of_[rank_of(StageId(s))].emplace_back(s);
+  blocks_of_ = IdVector<StageId, std::vector<BlockId>>(stages);
+  for (int b = 0; b < blocks(); ++b) {
+    for (const StageId stage : spec_.blocks[BlockId(b)].stages) blocks_of_[stage].emplace_back(b);
+  }
+  updates_ = 1 + *std::max_element(spec_.update.begin(), spec_.update.end());
+}
+
+std::vector<MicrobatchId> Pipeline::microbatches_of_update(int update) const {
+  std::vector<MicrobatchId> result;
+  for (int m = 0; m < spec_.microbatches; ++m) {
+    if (spec_.update[MicrobatchId(m)] == update) result.emplace_back(m);
+  }
+  return result;
+}
+
+std::ostream& operator<<(std::ostream& out, const Pipeline& pipeline) {
+  out << pipeline.ranks() << " ranks, " << pipeline.stages() << " stages, " << pipeline.microbatches()
+      << " microbatches";
+  if (pipeline.slices() > 1) out << ", " << pipeline.slices() << " slices";
+  return out;
+}
+
+Expected<Pipeline> make_chain(int ranks, int stages, int microbatches, std::vector<RankId> placement) {
+  PipelineSpec spec;
+  spec.ranks = ranks;
+  spec.stages = stages;
+  spec.microbatches = microbatches;
+  spec.placement = IdVector<StageId, RankId>(std::move(placement));
+  return Pipeline::make(std::move(spec));
+}
+
+}  // namespace ppsim
