@@ -28,7 +28,7 @@ struct Message {
 struct CollectiveMeeting {
   CommunicatorId communicator;
   std::uint32_t first_member = 0;  ///< into ExecutionGraph::meeting_members
-  std::uint16_t member_count = 0;
+  std::uint32_t member_count = 0;
   bool complete = true;  ///< every member takes part
   bool matched = true;   ///< all name the same collective, microbatch and subject
 };
@@ -97,6 +97,6 @@ struct RunOrder {
 };
 
 /// A topological order of starts and completions, or as much of one as a run can do.
-[[nodiscard]] RunOrder run_order(const Program& program, const ExecutionGraph& graph);
+[[nodiscard]] RunOrder run_order(const ExecutionGraph& graph);
 
 }  // namespace ppsim

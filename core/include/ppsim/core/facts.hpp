@@ -20,7 +20,7 @@ enum class FactKind : std::uint8_t {
   recomputed,         ///< R(s,m,k)
   received_forward,   ///< RECV_F(s <- peer,m,k)
   received_backward,  ///< RECV_B(s <- peer,m,k)
-  received_lent,      ///< RECV_A(s,m,k) from rank peer
+  received_lent,      ///< RECV_A(s,m,k)
   loaded,             ///< LOAD(s,m,k)
   offloaded,          ///< OFFLOAD(s,m,k)
   reloaded,           ///< RELOAD(s,m,k)
@@ -49,17 +49,21 @@ struct Requirement {
   friend bool operator==(const Requirement&, const Requirement&) = default;
 };
 
-/// The rank on which an action belongs; invalid when any rank will do (SEND_A, RECV_A, COLL, REDUCE_GRAD
-/// and OPT, which belong on every rank with a share, are checked by belongs_on).
+/// Whether an action may stand in the list of `rank`: its stage is placed there and on the microbatch's
+/// route, its peer is a neighbour, its block or collective has a share there. An action elsewhere provides
+/// nothing and never starts. Requires: ids in range.
 [[nodiscard]] bool belongs_on(const Pipeline& pipeline, const Action& action, RankId rank);
 
-/// Facts that hold on `rank` once `action` is complete.
-/// Requires: ids in range. Source: section 3 of docs/ir.md.
+/// Facts that hold on `rank` once `action` is complete. Where several actions of a rank provide a fact, the
+/// first one in issue order is the one that counts. Requires: ids in range and belongs_on(pipeline, action,
+/// rank). Source: section 3 of docs/ir.md.
 void provided_facts(const Pipeline& pipeline, const Action& action, RankId rank, std::vector<Fact>& out);
 
 /// Facts of `rank` that must hold before `action` starts, UNSHARD and RESHARD aside, which depend on their
-/// place in the list (shard_dependencies in execution_graph.hpp).
-/// Requires: ids in range and belongs_on(pipeline, action, rank). Source: section 3 of docs/ir.md.
+/// place in the list: computes of a stage wait for the last UNSHARD before them, the RESHARD for
+/// these computes. A collective named "norm" waits for the gradients of an update; any other one is ordered
+/// by `after`. Requires: ids in range and belongs_on(pipeline, action, rank). Source: section 3 of
+/// docs/ir.md.
 void required_facts(const Pipeline& pipeline, const Action& action, RankId rank,
                     std::vector<Requirement>& out);
 

@@ -1,0 +1,204 @@
+#include "ppsim/core/execution_graph.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "fact_index.hpp"
+#include "meetings.hpp"
+
+namespace ppsim {
+namespace {
+
+InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
+
+bool is_shard_user(OpKind kind) {
+  return kind == OpKind::forward || gives_input_gradient(kind) || kind == OpKind::backward_weight ||
+         kind == OpKind::recompute;
+}
+
+/// Where the parameters of one stage are gathered and dropped, as its rank's list is walked.
+struct ShardState {
+  bool used = false;  ///< the rank has an UNSHARD of the stage somewhere
+  InstructionId unshard;
+  std::vector<InstructionId> users;
+};
+
+/// Walks the list of one rank and collects what each instruction waits for.
+class RankWalk {
+ public:
+  RankWalk(const Program& program, const FactIndex& facts, RankId rank, ExecutionGraph& graph)
+      : program_(program),
+        pipeline_(program.pipeline()),
+        facts_(facts),
+        rank_(rank),
+        graph_(graph),
+        queue_tail_(static_cast<std::size_t>(program.queue_count())) {
+    for (auto id = program.first(rank); id < program.last(rank); id = next(id)) {
+      for (const Action& a : program.actions(id)) {
+        if (a.kind != OpKind::unshard) continue;
+        if (shards_.empty()) shards_.resize(static_cast<std::size_t>(pipeline_.stages()));
+        shards_[a.stage().index()].used = true;
+      }
+    }
+  }
+
+  void run() {
+    for (auto id = program_.first(rank_); id < program_.last(rank_); id = next(id)) visit(id);
+  }
+
+ private:
+  struct Wait {
+    InstructionId on;
+    WaitReason reason;
+  };
+
+  void visit(InstructionId id) {
+    waits_.clear();
+    impossible_.clear();
+    for (const Action& action : program_.actions(id)) {
+      if (belongs_on(pipeline_, action, rank_)) {
+        data_waits(id, action);
+        shard_waits(id, action);
+      } else {
+        impossible(action, " does not belong on this rank");
+      }
+    }
+    for (const InstructionId after : program_.after(id)) wait(id, after, WaitReason::after);
+    if (blocker_.valid()) wait(id, blocker_, WaitReason::host);
+    queue_waits(id);
+    if (blocks_host(id)) blocker_ = id;
+    if (!impossible_.empty()) graph_.unsatisfiable.push_back({id, impossible_});
+    emit();
+  }
+
+  void data_waits(InstructionId id, const Action& action) {
+    requirements_.clear();
+    required_facts(pipeline_, action, rank_, requirements_);
+    for (const Requirement& requirement : requirements_) {
+      const InstructionId provider = facts_.provider(rank_, requirement.fact);
+      if (provider.valid()) {
+        wait(id, provider, WaitReason::data);
+      } else if (!requirement.optional) {
+        impossible(action, " needs ", requirement.fact, ", which is not on the rank");
+      }
+    }
+  }
+
+  void shard_waits(InstructionId id, const Action& action) {
+    if (shards_.empty() || info(action.kind).subject != Subject::stage) return;
+    ShardState& shard = shards_[action.stage().index()];
+    if (action.kind == OpKind::unshard) {
+      shard.unshard = id;
+      shard.users.clear();
+    } else if (action.kind == OpKind::reshard) {
+      if (!shard.unshard.valid()) return impossible(action, " has no UNSHARD before it");
+      wait(id, shard.unshard, WaitReason::data);
+      for (const InstructionId user : shard.users) wait(id, user, WaitReason::data);
+      shard = ShardState{shard.used, InstructionId(), {}};
+    } else if (shard.used && is_shard_user(action.kind)) {
+      if (!shard.unshard.valid()) return impossible(action, " has no UNSHARD before it");
+      wait(id, shard.unshard, WaitReason::data);
+      shard.users.push_back(id);
+    }
+  }
+
+  void queue_waits(InstructionId id) {
+    const auto actions = program_.actions(id);
+    const auto communicators = program_.communicators_of(id);
+    for (std::size_t a = 0; a < actions.size(); ++a) {
+      const auto queue = static_cast<std::size_t>(program_.queue_of(actions[a], communicators[a]));
+      InstructionId& tail = queue_tail_[queue];
+      if (tail.valid() && tail != id) wait(id, tail, WaitReason::queue);
+      tail = id;
+    }
+  }
+
+  [[nodiscard]] bool blocks_host(InstructionId id) const {
+    return program_.instruction(id).blocking ||
+           (graph_.capabilities.issue_blocks && is_communication(program_.actions(id).front().kind));
+  }
+
+  void wait(InstructionId id, InstructionId on, WaitReason reason) {
+    if (on == id) return impossible(program_.actions(id).front(), " waits for itself");
+    waits_.push_back({on, reason});
+  }
+
+  template <class... Parts>
+  void impossible(const Action& action, const Parts&... parts) {
+    std::ostringstream text;
+    text << action;
+    (text << ... << parts);
+    if (!impossible_.empty()) impossible_ += "; ";
+    impossible_ += text.str();
+  }
+
+  /// Compute and copy instructions run in list order on one queue, so of several waits for such a queue only
+  /// the one for its latest instruction counts.
+  [[nodiscard]] int single_lane(InstructionId id) const {
+    switch (info(program_.actions(id).front().kind).resource) {
+      case Resource::compute:
+        return Program::kComputeQueue;
+      case Resource::copy:
+        return Program::kCopyQueue;
+      case Resource::p2p:
+      case Resource::collective:
+        return -1;
+    }
+    return -1;
+  }
+
+  void emit() {
+    // Data first among equals: "waits for its input" says more than "waits for its queue".
+    std::sort(waits_.begin(), waits_.end(),
+              [](const Wait& a, const Wait& b) { return a.on != b.on ? a.on > b.on : a.reason < b.reason; });
+    bool seen[2] = {false, false};
+    InstructionId previous;
+    for (const Wait& wait : waits_) {
+      if (wait.on == previous) continue;
+      previous = wait.on;
+      if (const int lane = single_lane(wait.on); lane >= 0) {
+        if (seen[lane]) continue;
+        seen[lane] = true;
+      }
+      graph_.predecessors.push_back(wait.on);
+      graph_.reasons.push_back(wait.reason);
+    }
+    graph_.predecessor_begin.push_back(static_cast<std::uint32_t>(graph_.predecessors.size()));
+  }
+
+  const Program& program_;
+  const Pipeline& pipeline_;
+  const FactIndex& facts_;
+  RankId rank_;
+  ExecutionGraph& graph_;
+  std::vector<InstructionId> queue_tail_;
+  std::vector<ShardState> shards_;  ///< empty without UNSHARD
+  InstructionId blocker_;
+  std::vector<Wait> waits_;
+  std::vector<Requirement> requirements_;
+  std::string impossible_;
+};
+
+}  // namespace
+
+bool ExecutionGraph::waits_forever(InstructionId id) const {
+  const auto at = std::lower_bound(unsatisfiable.begin(), unsatisfiable.end(), id,
+                                   [](const Unsatisfiable& u, InstructionId i) { return u.instruction < i; });
+  return at != unsatisfiable.end() && at->instruction == id;
+}
+
+ExecutionGraph build_execution_graph(const Program& program, const TransportCapabilities& capabilities) {
+  ExecutionGraph graph;
+  graph.capabilities = capabilities;
+  graph.predecessor_begin.reserve(program.size() + 1);
+  graph.predecessors.reserve(program.size() * 2);
+  graph.reasons.reserve(program.size() * 2);
+  graph.predecessor_begin.push_back(0);
+  const FactIndex facts(program);
+  for (int r = 0; r < program.pipeline().ranks(); ++r) RankWalk(program, facts, RankId(r), graph).run();
+  add_messages(program, graph);
+  add_collective_meetings(program, graph);
+  return graph;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "ppsim/core/facts.hpp"
+#include "ppsim/core/program.hpp"
+
+namespace ppsim {
+
+/// Which instruction (or step of a schedule) provides a fact: the first one of the rank in issue order.
+class FactIndex {
+ public:
+  /// Requires: `pipeline` outlives the index.
+  explicit FactIndex(const Pipeline& pipeline) : pipeline_(pipeline) {}
+  explicit FactIndex(const Program& program);
+
+  /// Requires: belongs_on(pipeline, action, rank); called in issue order per rank.
+  void add(RankId rank, const Action& action, InstructionId provider);
+
+  /// Invalid when no action of the rank provides the fact.
+  [[nodiscard]] InstructionId provider(RankId rank, const Fact& fact) const;
+
+ private:
+  /// Facts about one stage live on the stage's rank alone, so a dense table per kind will do.
+  [[nodiscard]] bool is_dense(RankId rank, const Fact& fact) const;
+  [[nodiscard]] std::size_t cell(const Fact& fact) const;
+  void add(RankId rank, const Fact& fact, InstructionId provider);
+
+  const Pipeline& pipeline_;
+  std::array<std::vector<InstructionId>, kFactKindCount> dense_;
+  std::map<std::pair<RankId, Fact>, InstructionId> sparse_;
+  std::vector<Fact> scratch_;
+};
+
+}  // namespace ppsim

@@ -1,0 +1,266 @@
+#include "ppsim/core/facts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "ppsim/core/check.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr std::array<std::string_view, kFactKindCount> kFactNames = {
+    "F",    "B or I",  "B or W", "R",      "RECV_F",      "RECV_B", "RECV_A",
+    "LOAD", "OFFLOAD", "RELOAD", "SEND_A", "REDUCE_GRAD", "COLL",   "OPT"};
+
+Fact cell_fact(FactKind kind, const Action& a) { return {kind, a.subject, a.microbatch, a.slice, -1}; }
+
+bool contains(std::span<const StageId> stages, StageId stage) {
+  return std::binary_search(stages.begin(), stages.end(), stage);
+}
+
+bool owns_block(const Pipeline& pipeline, BlockId block, RankId rank) {
+  const std::vector<StageId>& stages = pipeline.spec().blocks[block].stages;
+  return std::any_of(stages.begin(), stages.end(), [&](StageId s) { return pipeline.rank_of(s) == rank; });
+}
+
+bool is_norm(const Pipeline& pipeline, CollectiveId id) {
+  return pipeline.spec().collectives[id].name == "norm";
+}
+
+/// Collects requirements of one action on one rank.
+class Requirements {
+ public:
+  Requirements(const Pipeline& pipeline, const Action& action, RankId rank, std::vector<Requirement>& out)
+      : pipeline_(pipeline), action_(action), rank_(rank), out_(out) {}
+
+  void forward() {
+    for (const StageId u : pipeline_.producers(action_.stage(), action_.mb())) {
+      delivered(FactKind::forward_done, FactKind::received_forward, u);
+    }
+    if (action_.slice > 0)
+      need({FactKind::forward_done, action_.subject, action_.microbatch, action_.slice - 1, -1});
+    where_present(cell_fact(FactKind::loaded, action_));
+    if (const int version = pipeline_.spec().version[action_.mb()]; version > 0) {
+      for (const BlockId block : pipeline_.blocks_of(action_.stage())) {
+        where_present({FactKind::updated, block.value(), version - 1, 0, -1});
+      }
+    }
+  }
+
+  void backward() {
+    for (const StageId v : pipeline_.consumers(action_.stage(), action_.mb())) {
+      delivered(FactKind::backward_done, FactKind::received_backward, v);
+    }
+    need(cell_fact(FactKind::forward_done, action_));
+    if (action_.slice + 1 < pipeline_.slices()) {
+      need({FactKind::backward_done, action_.subject, action_.microbatch, action_.slice + 1, -1});
+    }
+    where_present(cell_fact(FactKind::recomputed, action_));
+    where_present(cell_fact(FactKind::reloaded, action_));
+    where_present(cell_fact(FactKind::received_lent, action_));
+  }
+
+  void lend() {
+    const bool owner = pipeline_.rank_of(action_.stage()) == rank_;
+    need(cell_fact(owner ? FactKind::forward_done : FactKind::received_lent, action_));
+  }
+
+  void take_back() {
+    if (pipeline_.rank_of(action_.stage()) == rank_) need(cell_fact(FactKind::sent_lent, action_));
+  }
+
+  /// The gradients of a block's share on this rank are complete.
+  void gradients(BlockId block) {
+    for (const StageId stage : pipeline_.spec().blocks[block].stages) {
+      if (pipeline_.rank_of(stage) != rank_) continue;
+      for (const MicrobatchId mb : pipeline_.microbatches_of_update(action_.update())) {
+        if (!pipeline_.on_route(stage, mb)) continue;
+        for (int k = 0; k < pipeline_.slices(); ++k) {
+          need({FactKind::weight_done, stage.value(), mb.value(), k, -1});
+        }
+      }
+    }
+  }
+
+  void optimizer() {
+    gradients(action_.block());
+    where_present({FactKind::reduced, action_.subject, action_.update(), 0, -1});
+    for (int c = 0; c < static_cast<int>(pipeline_.spec().collectives.size()); ++c) {
+      if (is_norm(pipeline_, CollectiveId(c)))
+        where_present({FactKind::collected, c, action_.update(), 0, -1});
+    }
+    if (action_.update() > 0)
+      where_present({FactKind::updated, action_.subject, action_.update() - 1, 0, -1});
+  }
+
+  /// The gradient norm of an update waits for the reduced gradients of every block of the rank.
+  void norm() {
+    Action update = action_;
+    update.microbatch = std::max(action_.microbatch, 0);
+    Requirements of_update(pipeline_, update, rank_, out_);
+    for (int b = 0; b < pipeline_.blocks(); ++b) {
+      if (!owns_block(pipeline_, BlockId(b), rank_)) continue;
+      of_update.gradients(BlockId(b));
+      where_present({FactKind::reduced, b, update.microbatch, 0, -1});
+    }
+  }
+
+  void need(const Fact& fact) { out_.push_back({fact, false}); }
+  void where_present(const Fact& fact) { out_.push_back({fact, true}); }
+
+ private:
+  void delivered(FactKind local, FactKind received, StageId from) {
+    if (pipeline_.rank_of(from) == rank_) {
+      need({local, from.value(), action_.microbatch, action_.slice, -1});
+    } else {
+      need({received, action_.subject, action_.microbatch, action_.slice, from.value()});
+    }
+  }
+
+  const Pipeline& pipeline_;
+  const Action& action_;
+  RankId rank_;
+  std::vector<Requirement>& out_;
+};
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Fact& fact) {
+  out << fact.subject << kFactNames[static_cast<std::size_t>(fact.kind)];
+  if (fact.microbatch >= 0) out << fact.microbatch;
+  if (fact.slice > 0) out << '.' << fact.slice;
+  if (fact.peer >= 0) out << '<' << fact.peer;
+  return out;
+}
+
+bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
+  const auto at_home = [&] { return pipeline.rank_of(a.stage()) == rank; };
+  const auto on_route = [&] { return pipeline.on_route(a.stage(), a.mb()); };
+  switch (a.kind) {
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::backward_input:
+    case OpKind::backward_weight:
+    case OpKind::recompute:
+    case OpKind::offload:
+    case OpKind::reload:
+      return at_home() && on_route();
+    case OpKind::load:
+      return at_home() && on_route() && pipeline.producers(a.stage(), a.mb()).empty();
+    case OpKind::unshard:
+    case OpKind::reshard:
+      return at_home();
+    case OpKind::send_forward:
+    case OpKind::recv_backward:
+      return at_home() && contains(pipeline.consumers(a.stage(), a.mb()), a.peer_stage());
+    case OpKind::recv_forward:
+    case OpKind::send_backward:
+      return at_home() && contains(pipeline.producers(a.stage(), a.mb()), a.peer_stage());
+    case OpKind::send_activation:
+    case OpKind::recv_activation:
+      return on_route() && a.peer_rank() != rank &&
+             (at_home() || a.peer_rank() == pipeline.rank_of(a.stage()));
+    case OpKind::reduce_grad:
+    case OpKind::optimizer:
+      return owns_block(pipeline, a.block(), rank);
+    case OpKind::collective: {
+      const std::vector<RankId>& members = pipeline.spec().collectives[a.collective()].members;
+      return std::binary_search(members.begin(), members.end(), rank);
+    }
+    case OpKind::overlap:
+      return false;
+  }
+  return false;
+}
+
+void provided_facts(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Fact>& out) {
+  const auto cell = [&](FactKind kind) { out.push_back(cell_fact(kind, a)); };
+  switch (a.kind) {
+    case OpKind::forward:
+      return cell(FactKind::forward_done);
+    case OpKind::backward:
+      cell(FactKind::backward_done);
+      return cell(FactKind::weight_done);
+    case OpKind::backward_input:
+      return cell(FactKind::backward_done);
+    case OpKind::backward_weight:
+      return cell(FactKind::weight_done);
+    case OpKind::recompute:
+      return cell(FactKind::recomputed);
+    case OpKind::recv_forward:
+      out.push_back({FactKind::received_forward, a.subject, a.microbatch, a.slice, a.peer});
+      return;
+    case OpKind::recv_backward:
+      out.push_back({FactKind::received_backward, a.subject, a.microbatch, a.slice, a.peer});
+      return;
+    case OpKind::recv_activation:
+      return cell(FactKind::received_lent);
+    case OpKind::send_activation:
+      if (pipeline.rank_of(a.stage()) == rank) cell(FactKind::sent_lent);
+      return;
+    case OpKind::load:
+      return cell(FactKind::loaded);
+    case OpKind::offload:
+      return cell(FactKind::offloaded);
+    case OpKind::reload:
+      return cell(FactKind::reloaded);
+    case OpKind::reduce_grad:
+      return cell(FactKind::reduced);
+    case OpKind::optimizer:
+      return cell(FactKind::updated);
+    case OpKind::collective: {
+      // A norm belongs to an update; without a number it is that of update 0.
+      Fact fact = cell_fact(FactKind::collected, a);
+      if (is_norm(pipeline, a.collective())) fact.microbatch = std::max(a.microbatch, 0);
+      out.push_back(fact);
+      return;
+    }
+    case OpKind::send_forward:
+    case OpKind::send_backward:
+    case OpKind::unshard:
+    case OpKind::reshard:
+    case OpKind::overlap:
+      return;
+  }
+}
+
+void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std::vector<Requirement>& out) {
+  Requirements requirements(pipeline, a, rank, out);
+  switch (a.kind) {
+    case OpKind::forward:
+      return requirements.forward();
+    case OpKind::backward:
+    case OpKind::backward_input:
+      return requirements.backward();
+    case OpKind::backward_weight:
+    case OpKind::send_backward:
+      return requirements.need(cell_fact(FactKind::backward_done, a));
+    case OpKind::recompute:
+    case OpKind::offload:
+    case OpKind::send_forward:
+      return requirements.need(cell_fact(FactKind::forward_done, a));
+    case OpKind::reload:
+      return requirements.need(cell_fact(FactKind::offloaded, a));
+    case OpKind::send_activation:
+      return requirements.lend();
+    case OpKind::recv_activation:
+      return requirements.take_back();
+    case OpKind::reduce_grad:
+      return requirements.gradients(a.block());
+    case OpKind::optimizer:
+      return requirements.optimizer();
+    case OpKind::collective:
+      if (is_norm(pipeline, a.collective())) requirements.norm();
+      return;
+    case OpKind::recv_forward:
+    case OpKind::recv_backward:
+    case OpKind::load:
+    case OpKind::unshard:
+    case OpKind::reshard:
+    case OpKind::overlap:
+      return;
+  }
+}
+
+}  // namespace ppsim
