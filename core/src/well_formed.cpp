@@ -1,0 +1,165 @@
+#include "ppsim/core/well_formed.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "completeness.hpp"
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/facts.hpp"
+
+namespace ppsim {
+namespace {
+
+template <class... Parts>
+std::string text_of(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// Kinds that may stand only once per rank and subject, microbatch, slice and peer.
+bool is_unique(OpKind kind) {
+  switch (kind) {
+    case OpKind::send_forward:
+    case OpKind::recv_forward:
+    case OpKind::send_backward:
+    case OpKind::recv_backward:
+    case OpKind::send_activation:
+    case OpKind::recv_activation:
+    case OpKind::reduce_grad:
+    case OpKind::collective:
+    case OpKind::optimizer:
+    case OpKind::offload:
+    case OpKind::reload:
+    case OpKind::load:
+      return true;
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::backward_input:
+    case OpKind::backward_weight:
+    case OpKind::recompute:
+    case OpKind::overlap:
+    case OpKind::unshard:
+    case OpKind::reshard:
+      return false;
+  }
+  return false;
+}
+
+/// What must come back once it is taken away: the kind that makes a lasting removal whole again.
+std::optional<OpKind> return_of(OpKind kind) {
+  if (kind == OpKind::offload) return OpKind::reload;
+  if (kind == OpKind::send_activation) return OpKind::recv_activation;
+  if (kind == OpKind::recv_activation) return OpKind::send_activation;
+  return std::nullopt;
+}
+
+class Checker {
+ public:
+  explicit Checker(const Program& program)
+      : program_(program),
+        pipeline_(program.pipeline()),
+        graph_(build_execution_graph(program, rendezvous())) {}
+
+  std::vector<Violation> run() {
+    for (const Unsatisfiable& u : graph_.unsatisfiable) report(u.instruction, u.why);
+    check_list_order();
+    check_counterparts();
+    check_counts();
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const Violation& a, const Violation& b) { return a.instruction < b.instruction; });
+    return std::move(found_);
+  }
+
+ private:
+  void report(InstructionId id, const std::string& why) {
+    found_.push_back({id, text_of("rank ", program_.rank_of(id), ": ", why)});
+  }
+
+  void check_list_order() {
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      const InstructionId id(static_cast<std::int32_t>(i));
+      for (const InstructionId on : graph_.predecessors_of(id)) {
+        if (on < id) continue;
+        report(id, text_of(program_.actions(id).front(), " waits for ", program_.actions(on).front(),
+                           ", which stands later in the list"));
+      }
+    }
+  }
+
+  void check_counterparts() {
+    for (const Message& message : graph_.messages) {
+      if (message.complete()) continue;
+      const InstructionId id = message.send.valid() ? message.send : message.receive;
+      const std::uint32_t action = message.send.valid() ? message.send_action : message.receive_action;
+      report(id, text_of(program_.all_actions()[action], " has no counterpart on its channel"));
+    }
+    for (const CollectiveMeeting& meeting : graph_.meetings) {
+      if (meeting.complete) continue;
+      const InstructionId id = graph_.members_of(meeting).front();
+      report(id, text_of(program_.actions(id).front(), " is missing on other members of communicator ",
+                         program_.communicator(meeting.communicator).name));
+    }
+  }
+
+  void check_counts() {
+    Completeness cells(pipeline_);
+    std::map<Action, InstructionId> once;
+    for (int r = 0; r < pipeline_.ranks(); ++r) {
+      once.clear();
+      for (auto id = program_.first(RankId(r)); id < program_.last(RankId(r));
+           id = InstructionId(id.value() + 1)) {
+        for (const Action& action : program_.actions(id)) {
+          if (!belongs_on(pipeline_, action, RankId(r))) continue;
+          cells.count(action);
+          if (is_unique(action.kind) && !once.emplace(action, id).second) {
+            report(id, text_of(action, " is there twice"));
+          }
+        }
+      }
+      for (const auto& [action, id] : once) {
+        Action back = action;
+        back.kind = return_of(action.kind).value_or(action.kind);
+        if (!once.contains(back)) report(id, text_of(action, " has no ", back, " on its rank"));
+      }
+    }
+    cells.check([&](RankId rank, const std::string& text) {
+      found_.push_back({InstructionId(), text_of("rank ", rank, ": ", text)});
+    });
+  }
+
+  const Program& program_;
+  const Pipeline& pipeline_;
+  ExecutionGraph graph_;
+  std::vector<Violation> found_;
+};
+
+}  // namespace
+
+std::vector<Violation> well_formed_violations(const Program& program) { return Checker(program).run(); }
+
+std::vector<Violation> match_violations(const Program& program) {
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  std::vector<Violation> found;
+  for (const Message& message : graph.messages) {
+    if (message.matched) continue;
+    const RankId from = program.rank_of(message.send);
+    const RankId to = program.rank_of(message.receive);
+    found.push_back(
+        {message.send, text_of("rank ", from, ": ", program.all_actions()[message.send_action],
+                               " meets rank ", to, ": ", program.all_actions()[message.receive_action])});
+  }
+  for (const CollectiveMeeting& meeting : graph.meetings) {
+    if (meeting.matched) continue;
+    std::string text = "collectives that meet differ:";
+    for (const InstructionId id : graph.members_of(meeting)) {
+      text += text_of(" rank ", program.rank_of(id), ": ", program.actions(id).front());
+    }
+    found.push_back({graph.members_of(meeting).front(), text});
+  }
+  return found;
+}
+
+}  // namespace ppsim
