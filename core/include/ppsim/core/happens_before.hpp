@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
@@ -34,6 +35,11 @@ class HappensBefore {
   [[nodiscard]] std::size_t offset(InstructionId id) const {
     return static_cast<std::size_t>(id.value() - first_.value());
   }
+  [[nodiscard]] std::size_t row(InstructionId id) const {
+    return offset(id) * static_cast<std::size_t>(lanes_);
+  }
+  void fill(const ExecutionGraph& graph, const RunOrder& order, InstructionId last);
+
   InstructionId first_;
   int lanes_ = 0;
   std::vector<std::int32_t> lane_;  ///< an instruction on several queues counts in its first

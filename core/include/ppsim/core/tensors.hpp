@@ -15,7 +15,8 @@ namespace ppsim {
 struct Tensor {
   SizeClass size_class;
   RankId rank;
-  std::int32_t microbatch = -1;  ///< -1 for what is not per microbatch
+  std::int32_t microbatch =
+      -1;  ///< version of parameters, update of gradients, -1 for what is per stage alone
   bool from_start = false;
   bool to_end = false;
   std::uint32_t first_writer = 0;  ///< into TensorTable::writers
@@ -25,7 +26,9 @@ struct Tensor {
 };
 
 /// All tensors of a Program, rank by rank, in issue order of their first writer. Writers and users are in
-/// issue order.
+/// issue order. Users are all instructions that touch the tensor, its writers too: so a tensor that nothing
+/// reads lives until its writers complete, and one whose last user of the table does not occur until the last
+/// that does.
 struct TensorTable {
   std::vector<Tensor> tensors;
   std::vector<InstructionId> writers;

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim {
+
+/// What an instruction does to a tensor.
+enum class Touch : std::uint8_t {
+  read,
+  read_given,  ///< read; where nothing writes the tensor, it exists from the step's start
+  write,
+  save,     ///< write, by an F; not where an R writes the tensor
+  renew,    ///< write a new copy; what was touched before is another tensor
+  release,  ///< read; what is touched after is another tensor
+  exists,   ///< no instruction: allocated from the step's start
+  keep,     ///< no instruction: allocated to the step's end
+};
+
+/// One touch; size class and microbatch say of which tensor.
+struct TensorTouch {
+  SizeClass size_class;
+  std::int32_t microbatch = -1;
+  InstructionId instruction;
+  Touch touch = Touch::read;
+};
+
+/// Every touch of the tensors of a rank, sorted by size class, microbatch and place in the list: the table of
+/// lifetimes of docs/ir.md, section 5, action by action. Without the saves that an R replaces.
+[[nodiscard]] std::vector<TensorTouch> tensor_touches(const Program& program, RankId rank);
+
+}  // namespace ppsim

@@ -1,0 +1,129 @@
+#include "ppsim/core/tensors.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "ppsim/core/check.hpp"
+#include "tensor_touches.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The touches [begin, end) of one tensor, all of one key.
+struct Segment {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::int32_t first_writer = -1;
+  bool from_start = false;
+  bool to_end = false;
+};
+
+bool same_key(const TensorTouch& a, const TensorTouch& b) {
+  return a.size_class == b.size_class && a.microbatch == b.microbatch;
+}
+
+bool writes(Touch touch) { return touch == Touch::write || touch == Touch::save || touch == Touch::renew; }
+
+/// The end of the copy that begins at `begin`: a copy ends before the next renewal and after a release.
+std::size_t copy_end(const std::vector<TensorTouch>& touches, std::size_t begin, std::size_t key_end) {
+  for (std::size_t i = begin; i < key_end; ++i) {
+    if (i > begin && touches[i].touch == Touch::renew) return i;
+    if (touches[i].touch == Touch::release) return i + 1;
+  }
+  return key_end;
+}
+
+Segment summarise(const std::vector<TensorTouch>& touches, std::size_t begin, std::size_t end) {
+  Segment segment{.begin = begin, .end = end};
+  bool given = false;
+  for (std::size_t i = begin; i < end; ++i) {
+    const TensorTouch& t = touches[i];
+    if (writes(t.touch) && segment.first_writer < 0) segment.first_writer = t.instruction.value();
+    segment.from_start |= t.touch == Touch::exists;
+    segment.to_end |= t.touch == Touch::keep;
+    given |= t.touch == Touch::read_given;
+  }
+  segment.from_start |= given && segment.first_writer < 0;
+  if (segment.from_start) segment.first_writer = -1;
+  return segment;
+}
+
+/// Cuts touches, sorted by key, into tensors. What nobody writes is no tensor.
+std::vector<Segment> cut(const std::vector<TensorTouch>& touches) {
+  std::vector<Segment> segments;
+  for (std::size_t begin = 0; begin < touches.size();) {
+    std::size_t key_end = begin;
+    while (key_end < touches.size() && same_key(touches[begin], touches[key_end])) ++key_end;
+    while (begin < key_end) {
+      const Segment segment = summarise(touches, begin, copy_end(touches, begin, key_end));
+      if (segment.from_start || segment.first_writer >= 0) segments.push_back(segment);
+      begin = segment.end;
+    }
+  }
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const Segment& a, const Segment& b) { return a.first_writer < b.first_writer; });
+  return segments;
+}
+
+/// Appends an instruction unless it is the last one already: an instruction touches a tensor once.
+void append(std::vector<InstructionId>& list, std::uint32_t first, InstructionId instruction) {
+  if (list.size() == first || list.back() != instruction) list.push_back(instruction);
+}
+
+void append(TensorTable& table, RankId rank, const Segment& segment,
+            const std::vector<TensorTouch>& touches) {
+  constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
+  PPSIM_CHECK(table.users.size() + (segment.end - segment.begin) < kLimit,
+              "more uses of tensors than 32 bits count");
+  Tensor tensor{.size_class = touches[segment.begin].size_class,
+                .rank = rank,
+                .microbatch = touches[segment.begin].microbatch,
+                .from_start = segment.from_start,
+                .to_end = segment.to_end,
+                .first_writer = static_cast<std::uint32_t>(table.writers.size()),
+                .first_user = static_cast<std::uint32_t>(table.users.size())};
+  for (std::size_t i = segment.begin; i < segment.end; ++i) {
+    const TensorTouch& t = touches[i];
+    if (!t.instruction.valid()) continue;
+    if (writes(t.touch)) append(table.writers, tensor.first_writer, t.instruction);
+    append(table.users, tensor.first_user, t.instruction);
+  }
+  tensor.writer_count = static_cast<std::uint32_t>(table.writers.size()) - tensor.first_writer;
+  tensor.user_count = static_cast<std::uint32_t>(table.users.size()) - tensor.first_user;
+  table.tensors.push_back(tensor);
+}
+
+}  // namespace
+
+TensorTable tensor_table(const Program& program) {
+  TensorTable table;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    const std::vector<TensorTouch> touches = tensor_touches(program, RankId(r));
+    for (const Segment& segment : cut(touches)) append(table, RankId(r), segment, touches);
+  }
+  return table;
+}
+
+std::vector<Bytes> tensor_sizes(const TensorTable& table, const SizeTable& sizes) {
+  std::vector<Bytes> result;
+  result.reserve(table.tensors.size());
+  for (const Tensor& tensor : table.tensors) result.push_back(sizes(tensor.size_class));
+  return result;
+}
+
+SizeClass payload_class(const Action& send) {
+  PPSIM_CHECK(is_send(send.kind), "only a SEND has a payload");
+  if (send.kind == OpKind::send_forward) {
+    return {.kind = TensorKind::boundary_output, .subject = send.subject, .slice = send.slice};
+  }
+  if (send.kind == OpKind::send_backward) {
+    return {.kind = TensorKind::incoming_gradient,
+            .subject = send.peer,
+            .peer = send.subject,
+            .slice = send.slice};
+  }
+  return {.kind = TensorKind::lent_activations, .subject = send.subject, .slice = send.slice};
+}
+
+}  // namespace ppsim

@@ -1,0 +1,122 @@
+#include "ppsim/core/timed_trace.hpp"
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+#include "ppsim/core/text.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The queues of an instruction: one name, or several joined by '+'.
+std::string queue_text(const Program& program, InstructionId id) {
+  std::string text;
+  for (const int queue : program.queues_of(id)) {
+    if (!text.empty()) text += '+';
+    text += program.queue_name(queue);
+  }
+  return text;
+}
+
+/// A field of a CSV file, quoted where it must be.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
+struct MemoryChange {
+  Instant at;
+  Bytes bytes = 0;
+};
+
+bool happened(Instant at) { return at.time >= 0; }
+
+/// When the first writer starts; in the past of everything for what exists from the start.
+Instant allocation(const Tensor& tensor, const TimedTrace& trace, const TensorTable& table) {
+  if (tensor.from_start) return {};
+  Instant first{-1, 0};
+  for (const InstructionId writer : table.writers_of(tensor)) {
+    const Instant start = trace.spans[writer].start;
+    if (happened(start) && (!happened(first) || start < first)) first = start;
+  }
+  return first;
+}
+
+/// When the last user completes; never where one does not, or the tensor stays.
+Instant release(const Tensor& tensor, const TimedTrace& trace, const TensorTable& table) {
+  Instant last{-1, 0};
+  if (tensor.to_end) return last;
+  for (const InstructionId user : table.users_of(tensor)) {
+    const Instant end = trace.spans[user].end;
+    if (!happened(end)) return end;
+    last = std::max(last, end);
+  }
+  return last;
+}
+
+MemoryProfile profile(std::vector<MemoryChange> changes, Bytes resident) {
+  std::sort(changes.begin(), changes.end(),
+            [](const MemoryChange& a, const MemoryChange& b) { return a.at < b.at; });
+  MemoryProfile result{.peak_bytes = resident, .peak_at = {}, .points = {{Instant{}, resident}}};
+  Bytes bytes = resident;
+  for (std::size_t i = 0; i < changes.size();) {
+    const Instant at = changes[i].at;
+    // Frees and allocations of one round are one change: what both need at once is seen in the round before.
+    for (; i < changes.size() && changes[i].at == at; ++i) bytes = checked_add(bytes, changes[i].bytes);
+    if (at == result.points.back().at) {
+      result.points.back().bytes = bytes;
+    } else if (bytes != result.points.back().bytes) {
+      result.points.push_back({at, bytes});
+    }
+    if (bytes > result.peak_bytes) {
+      result.peak_bytes = bytes;
+      result.peak_at = at;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void write_trace_csv(std::ostream& out, const Program& program, const TimedTrace& trace) {
+  out << "rank,queue,index,instruction,start_ns,end_ns\n";
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    const InstructionId first = program.first(RankId(r));
+    for (InstructionId id = first; id < program.last(RankId(r)); id = InstructionId(id.value() + 1)) {
+      const Span& span = trace.spans[id];
+      out << r << ',' << csv_field(queue_text(program, id)) << ',' << id.value() - first.value() << ','
+          << csv_field(actions_text(program, id)) << ',' << span.start.time << ',' << span.end.time << '\n';
+    }
+  }
+}
+
+IdVector<RankId, MemoryProfile> replay_memory(const Program& program, const TimedTrace& trace,
+                                              const TensorTable& table, const std::vector<Bytes>& sizes) {
+  const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());
+  IdVector<RankId, std::vector<MemoryChange>> changes(ranks);
+  IdVector<RankId, Bytes> resident(ranks, 0);
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) {
+    const Tensor& tensor = table.tensors[i];
+    if (sizes[i] == 0) continue;
+    const Instant from = allocation(tensor, trace, table);
+    if (!happened(from)) continue;
+    if (tensor.from_start) {
+      resident[tensor.rank] = checked_add(resident[tensor.rank], sizes[i]);
+    } else {
+      changes[tensor.rank].push_back({from, sizes[i]});
+    }
+    const Instant to = release(tensor, trace, table);
+    if (happened(to)) changes[tensor.rank].push_back({to, -sizes[i]});
+  }
+  IdVector<RankId, MemoryProfile> profiles(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    profiles[rank] = profile(std::move(changes[rank]), resident[rank]);
+  }
+  return profiles;
+}
+
+}  // namespace ppsim
