@@ -1,0 +1,105 @@
+#include "ppsim/core/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/programs.hpp"
+
+namespace ppsim {
+namespace {
+
+using enum OpKind;
+
+/// F and B of every microbatch on one rank.
+ScheduleBuilder one_rank(int microbatches) {
+  ScheduleBuilder builder("hand-made", test::chain(1, 1, microbatches));
+  for (int m = 0; m < microbatches; ++m) {
+    builder.add(forward, StageId(0), MicrobatchId(m)).add(backward, StageId(0), MicrobatchId(m));
+  }
+  return builder;
+}
+
+std::string broken(const ScheduleBuilder& builder) {
+  const auto schedule = builder.build();
+  return schedule ? "" : schedule.error().message;
+}
+
+TEST(ScheduleBuilder, AcceptsACompleteOrder) {
+  const auto schedule = one_rank(3).build();
+  ASSERT_TRUE(schedule.has_value());
+  EXPECT_EQ(schedule->action_count(), 6U);
+  EXPECT_EQ(schedule->row(RankId(0))[1].actions()[0], make_action(backward, 0, 0));
+}
+
+TEST(ScheduleBuilder, ReportsEveryBrokenRule) {
+  ScheduleBuilder builder("broken", test::chain(2, 2, 2));
+  builder.add(RankId(0), Step(make_action(forward, 1, 0)));  // wrong rank
+  builder.add(RankId(0), Step(make_action(forward, 0, 7)));  // no such microbatch
+  const std::string text = broken(builder);
+  EXPECT_NE(text.find("1F0 stands here, expected on rank 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("0F7 is out of range"), std::string::npos) << text;
+}
+
+TEST(ScheduleBuilder, ReportsMissingAndDoubledActions) {
+  ScheduleBuilder builder("broken", test::chain(1, 1, 2));
+  builder.add(forward, StageId(0), MicrobatchId(0)).add(forward, StageId(0), MicrobatchId(0));
+  builder.add(backward, StageId(0), MicrobatchId(0));
+  const std::string text = broken(builder);
+  EXPECT_NE(text.find("0F0 is there 2 times"), std::string::npos) << text;
+  EXPECT_NE(text.find("0F1 is missing"), std::string::npos) << text;
+  EXPECT_NE(text.find("0B1 is missing"), std::string::npos) << text;
+}
+
+TEST(ScheduleBuilder, RefusesBBesideI) {
+  auto builder = one_rank(1);
+  builder.add(backward_input, StageId(0), MicrobatchId(0));
+  EXPECT_NE(broken(builder).find("0B0 stands beside an I or W"), std::string::npos);
+}
+
+TEST(ScheduleBuilder, RefusesIWithoutW) {
+  ScheduleBuilder builder("broken", test::chain(1, 1, 1));
+  builder.add(forward, StageId(0), MicrobatchId(0)).add(backward_input, StageId(0), MicrobatchId(0));
+  EXPECT_EQ(broken(builder), "rank 0: 0W0 is missing");
+}
+
+TEST(ScheduleBuilder, RefusesABackwardBeforeItsForward) {
+  ScheduleBuilder builder("broken", test::chain(1, 1, 1));
+  builder.add(backward, StageId(0), MicrobatchId(0)).add(forward, StageId(0), MicrobatchId(0));
+  EXPECT_EQ(broken(builder), "rank 0: 0B0 at position 0 needs 0F0, which stands at position 1");
+}
+
+TEST(ScheduleBuilder, RefusesARecomputeAfterItsBackward) {
+  auto builder = one_rank(1);
+  builder.add(recompute, StageId(0), MicrobatchId(0));
+  EXPECT_NE(broken(builder).find("0B0 at position 1 needs 0R0"), std::string::npos);
+}
+
+TEST(ScheduleBuilder, RefusesTransfersBetweenStages) {
+  auto builder = one_rank(1);
+  builder.add(RankId(0), Step(make_transfer(send_forward, 0, 0, 0)));
+  EXPECT_NE(broken(builder).find("which lowering adds"), std::string::npos);
+}
+
+TEST(ScheduleBuilder, RefusesAPairThatIsNoForwardAndBackward) {
+  ScheduleBuilder builder("broken", test::chain(1, 1, 2));
+  builder.add(RankId(0), Step(make_action(forward, 0, 0), make_action(forward, 0, 1)));
+  EXPECT_NE(broken(builder).find("OVERLAP_F_B needs an F and a B or I"), std::string::npos);
+}
+
+TEST(ScheduleBuilder, RefusesAPairWhoseBackwardNeedsItsForward) {
+  ScheduleBuilder builder("broken", test::chain(1, 1, 1));
+  builder.add(RankId(0), Step(make_action(forward, 0, 0), make_action(backward, 0, 0)));
+  EXPECT_NE(broken(builder).find("0B0 at position 0 needs 0F0"), std::string::npos);
+}
+
+TEST(ScheduleBuilder, AcceptsInferenceAndIdleCells) {
+  ScheduleBuilder builder("forward", test::chain(1, 1, 2));
+  builder.add(forward, StageId(0), MicrobatchId(0))
+      .add(RankId(0), Step())
+      .add(forward, StageId(0), MicrobatchId(1));
+  const auto schedule = builder.build();
+  ASSERT_TRUE(schedule.has_value());
+  EXPECT_TRUE(schedule->row(RankId(0))[1].idle());
+}
+
+}  // namespace
+}  // namespace ppsim
