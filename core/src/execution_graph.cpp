@@ -35,9 +35,9 @@ class RankWalk {
         queue_tail_(static_cast<std::size_t>(program.queue_count())) {
     for (auto id = program.first(rank); id < program.last(rank); id = next(id)) {
       for (const Action& a : program.actions(id)) {
-        if (a.kind != OpKind::unshard) continue;
+        if (a.kind != OpKind::unshard && a.kind != OpKind::reshard) continue;
         if (shards_.empty()) shards_.resize(static_cast<std::size_t>(pipeline_.stages()));
-        shards_[a.stage().index()].used = true;
+        shards_[a.stage().index()].used |= a.kind == OpKind::unshard;
       }
     }
   }
@@ -172,7 +172,7 @@ class RankWalk {
   RankId rank_;
   ExecutionGraph& graph_;
   std::vector<InstructionId> queue_tail_;
-  std::vector<ShardState> shards_;  ///< empty without UNSHARD
+  std::vector<ShardState> shards_;  ///< empty without UNSHARD and RESHARD
   InstructionId blocker_;
   std::vector<Wait> waits_;
   std::vector<Requirement> requirements_;

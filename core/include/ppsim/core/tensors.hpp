@@ -15,8 +15,8 @@ namespace ppsim {
 struct Tensor {
   SizeClass size_class;
   RankId rank;
-  std::int32_t microbatch =
-      -1;  ///< version of parameters, update of gradients, -1 for what is per stage alone
+  /// Version of parameters, update of gradients; -1 for what is per stage or block alone.
+  std::int32_t microbatch = -1;
   bool from_start = false;
   bool to_end = false;
   std::uint32_t first_writer = 0;  ///< into TensorTable::writers
@@ -43,7 +43,14 @@ struct TensorTable {
 };
 
 /// The lifetimes of docs/ir.md, section 5. A tensor that occurs twice because the Program repeats an action
-/// is one tensor with more writers and users.
+/// is one tensor with more writers and users. What no instruction writes is no tensor, and an action on a
+/// rank where it does not belong touches none.
+///
+/// A copy that is freed and allocated again is two tensors: saved activations end with the last user issued
+/// before RELOAD, or the owner's RECV_A, which begins the next copy; gathered parameters end with RESHARD;
+/// every compute action has a workspace of its own. One version of the parameters is updated in place when
+/// there is one update and every microbatch reads version 0; else OPT writes version update + 1 while it
+/// reads the one before.
 [[nodiscard]] TensorTable tensor_table(const Program& program);
 
 /// Size of each tensor of the table, in table order.

@@ -1,0 +1,205 @@
+#include "ppsim/core/slot_plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/tensor_order.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Tensors of one rank in order of birth in one run, and which of them may be alive at once in some timing.
+class ConflictGraph {
+ public:
+  ConflictGraph(const TensorOrder& order, std::vector<std::uint32_t> by_birth)
+      : order_(order), tensors_(std::move(by_birth)) {
+    find_conflicts();
+  }
+
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(tensors_.size()); }
+  [[nodiscard]] std::uint32_t tensor(std::uint32_t node) const { return tensors_[node]; }
+  [[nodiscard]] std::span<const std::uint32_t> neighbours(std::uint32_t node) const {
+    return {items_.data() + begin_[node], begin_[node + 1] - begin_[node]};
+  }
+
+ private:
+  struct Pair {
+    std::uint32_t a;
+    std::uint32_t b;
+  };
+
+  /// Walks along the births: a tensor stays active until it is dead for all that are still to come.
+  void find_conflicts() {
+    const std::vector<std::int32_t> least_born = least_born_from();
+    std::vector<std::uint32_t> active;
+    std::vector<Pair> pairs;
+    for (std::uint32_t b = 0; b < size(); ++b) {
+      const std::span<const std::int32_t> least{least_born.data() + b * lanes(), lanes()};
+      std::erase_if(active, [&](std::uint32_t a) {
+        const auto dead = order_.dead(tensor(a));
+        return std::equal(dead.begin(), dead.end(), least.begin(),
+                          [](std::int32_t d, std::int32_t l) { return d <= l; });
+      });
+      for (const std::uint32_t a : active) {
+        if (!order_.before(tensor(a), tensor(b))) pairs.push_back({a, b});
+      }
+      active.push_back(b);
+    }
+    compress(pairs);
+  }
+
+  /// Row b: per lane, the least of born(b), born(b + 1), ...
+  [[nodiscard]] std::vector<std::int32_t> least_born_from() const {
+    std::vector<std::int32_t> rows(size() * lanes());
+    for (std::uint32_t b = size(); b-- > 0;) {
+      const auto born = order_.born(tensor(b));
+      for (std::size_t lane = 0; lane < lanes(); ++lane) {
+        const std::size_t at = b * lanes() + lane;
+        rows[at] = b + 1 < size() ? std::min(born[lane], rows[at + lanes()]) : born[lane];
+      }
+    }
+    return rows;
+  }
+
+  void compress(const std::vector<Pair>& pairs) {
+    begin_.assign(size() + 1, 0);
+    for (const Pair& pair : pairs) {
+      ++begin_[pair.a + 1];
+      ++begin_[pair.b + 1];
+    }
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    items_.resize(begin_.back());
+    std::vector<std::size_t> fill(begin_.begin(), begin_.end() - 1);
+    for (const Pair& pair : pairs) {
+      items_[fill[pair.a]++] = pair.b;
+      items_[fill[pair.b]++] = pair.a;
+    }
+  }
+
+  [[nodiscard]] std::size_t lanes() const { return tensors_.empty() ? 1 : order_.born(tensors_[0]).size(); }
+
+  const TensorOrder& order_;
+  std::vector<std::uint32_t> tensors_;
+  std::vector<std::size_t> begin_;
+  std::vector<std::uint32_t> items_;
+};
+
+struct Block {
+  Bytes begin = 0;
+  Bytes end = 0;
+};
+
+/// The lowest of the tightest gaps between blocks that holds `size` bytes; above all of them if none does.
+Bytes best_fit(std::vector<Block>& taken, Bytes size) {
+  std::sort(taken.begin(), taken.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
+  Bytes best = -1;
+  Bytes best_gap = 0;
+  Bytes top = 0;
+  for (const Block& block : taken) {
+    const Bytes gap = block.begin - top;
+    if (gap >= size && (best < 0 || gap < best_gap)) {
+      best = top;
+      best_gap = gap;
+    }
+    top = std::max(top, block.end);
+  }
+  return best < 0 ? top : best;
+}
+
+struct Placement {
+  std::vector<Bytes> offset;  ///< per node
+  Bytes pool = 0;
+};
+
+/// Places nodes one after another in the given order; `sizes` per node.
+Placement place(const ConflictGraph& graph, const std::vector<Bytes>& sizes,
+                const std::vector<std::uint32_t>& order) {
+  Placement result{.offset = std::vector<Bytes>(graph.size(), -1)};
+  std::vector<Block> taken;
+  for (const std::uint32_t node : order) {
+    taken.clear();
+    for (const std::uint32_t other : graph.neighbours(node)) {
+      const Bytes begin = result.offset[other];
+      if (begin >= 0) taken.push_back({begin, begin + sizes[other]});
+    }
+    result.offset[node] = best_fit(taken, sizes[node]);
+    result.pool = std::max(result.pool, checked_add(result.offset[node], sizes[node]));
+  }
+  return result;
+}
+
+class Planner {
+ public:
+  Planner(const Program& program, const RunOrder& order, const TensorTable& table,
+          const std::vector<Bytes>& sizes)
+      : table_(table), sizes_(sizes), started_(program.size(), 0) {
+    for (std::size_t i = 0; i < order.items.size(); ++i) {
+      if (order.items[i] % 2 == 0) started_[order.items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
+    }
+  }
+
+  /// Offsets of the rank's tensors into `plan`.
+  void plan_rank(const TensorOrder& order, RankId rank, Bytes alignment, SlotPlan& plan) const {
+    const ConflictGraph graph(order, nodes(order));
+    std::vector<Bytes> rounded(graph.size());
+    for (std::uint32_t n = 0; n < graph.size(); ++n) {
+      rounded[n] =
+          checked_multiply(checked_add(sizes_[graph.tensor(n)], alignment - 1) / alignment, alignment);
+    }
+    // Neither order is always the better one: large tensors first pack tightly, births in order leave no
+    // holes where all is alike.
+    std::vector<std::uint32_t> visit(graph.size());
+    std::iota(visit.begin(), visit.end(), 0U);
+    const Placement by_birth = place(graph, rounded, visit);
+    std::stable_sort(visit.begin(), visit.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return rounded[a] > rounded[b]; });
+    const Placement by_size = place(graph, rounded, visit);
+    const Placement& best = by_birth.pool < by_size.pool ? by_birth : by_size;
+    for (std::uint32_t n = 0; n < graph.size(); ++n) plan.offset[graph.tensor(n)] = best.offset[n];
+    plan.pool_bytes[rank] = best.pool;
+  }
+
+ private:
+  /// The rank's tensors that take room, in order of birth.
+  [[nodiscard]] std::vector<std::uint32_t> nodes(const TensorOrder& order) const {
+    std::vector<std::uint32_t> tensors;
+    for (std::uint32_t t = order.first(); t < order.last(); ++t) {
+      if (sizes_[t] > 0) tensors.push_back(t);
+    }
+    std::stable_sort(tensors.begin(), tensors.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return birth(a) < birth(b); });
+    return tensors;
+  }
+
+  [[nodiscard]] std::uint32_t birth(std::uint32_t tensor) const {
+    const Tensor& t = table_.tensors[tensor];
+    if (t.from_start) return 0;
+    std::uint32_t first = started_[table_.writers_of(t).front().index()];
+    for (const InstructionId writer : table_.writers_of(t)) first = std::min(first, started_[writer.index()]);
+    return first;
+  }
+
+  const TensorTable& table_;
+  const std::vector<Bytes>& sizes_;
+  std::vector<std::uint32_t> started_;  ///< per instruction: 1 + where it starts in the run
+};
+
+}  // namespace
+
+SlotPlan plan_slots(const Program& program, const ExecutionGraph& graph, const RunOrder& order,
+                    const TensorTable& table, const std::vector<Bytes>& sizes, Bytes alignment) {
+  PPSIM_CHECK(alignment > 0, "an alignment is at least one byte");
+  const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());
+  SlotPlan plan{.offset = std::vector<Bytes>(table.tensors.size(), 0),
+                .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
+  const Planner planner(program, order, table, sizes);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    const HappensBefore clocks = HappensBefore::of_rank(program, graph, order, rank);
+    planner.plan_rank(TensorOrder(table, clocks, rank), rank, alignment, plan);
+  }
+  return plan;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,52 @@
+#include "ppsim/core/tensor_order.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace ppsim {
+namespace {
+
+constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kAlways = -1;
+
+}  // namespace
+
+TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, RankId rank)
+    : lanes_(static_cast<std::size_t>(std::max(clocks.lanes(), 1))) {
+  const auto begin = table.tensors.begin();
+  const auto of_rank_or_later = [&](RankId r) {
+    return static_cast<std::uint32_t>(
+        std::partition_point(begin, table.tensors.end(), [&](const Tensor& t) { return t.rank < r; }) -
+        begin);
+  };
+  first_ = of_rank_or_later(rank);
+  last_ = of_rank_or_later(RankId(rank.value() + 1));
+  born_.assign((last_ - first_) * lanes_, kNever);
+  dead_.assign((last_ - first_) * lanes_, 0);
+  for (std::uint32_t t = first_; t < last_; ++t) {
+    const Tensor& tensor = table.tensors[t];
+    const auto born = born_.begin() + static_cast<std::ptrdiff_t>((t - first_) * lanes_);
+    const auto dead = dead_.begin() + static_cast<std::ptrdiff_t>((t - first_) * lanes_);
+    // Any writer may be the first, unless one precedes all others; then its counts are the smallest.
+    for (const InstructionId writer : table.writers_of(tensor)) {
+      const auto complete = clocks.complete_before_start(writer);
+      std::transform(complete.begin(), complete.end(), born, born,
+                     [](std::int32_t a, std::int32_t b) { return std::min(a, b); });
+    }
+    for (const InstructionId user : table.users_of(tensor)) {
+      const auto lane = dead + clocks.lane_of(user);
+      *lane = std::max(*lane, clocks.index_in_lane(user) + 1);
+    }
+    if (tensor.from_start) std::fill_n(born, lanes_, kAlways);
+    if (tensor.to_end) std::fill_n(dead, lanes_, kNever);
+  }
+}
+
+bool TensorOrder::before(std::uint32_t earlier, std::uint32_t later) const {
+  const auto dead_earlier = dead(earlier);
+  const auto born_later = born(later);
+  return std::equal(dead_earlier.begin(), dead_earlier.end(), born_later.begin(),
+                    [](std::int32_t d, std::int32_t b) { return d <= b; });
+}
+
+}  // namespace ppsim
