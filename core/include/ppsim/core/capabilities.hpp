@@ -9,9 +9,9 @@ namespace ppsim {
 struct TransportCapabilities {
   /// Empty: rendezvous. n >= 1: a transfer starts while fewer than n earlier messages of its channel are
   /// unreceived.
-  std::optional<int> credits;
+  std::optional<int> credits = std::nullopt;
   /// Communication operations of one rank that may be started and incomplete at once; empty: any number.
-  std::optional<int> residency;
+  std::optional<int> residency = std::nullopt;
   /// Every communication operation blocks the host that issues it.
   bool issue_blocks = false;
   /// Launches can be captured in a graph; no meaning for costs or safety.

@@ -23,11 +23,11 @@ enum class ErrorCode : std::uint8_t {
 
 /// Where in a file an error is; fields that do not apply stay empty or 0.
 struct ErrorPlace {
-  std::string file;
+  std::string file = {};
   int row = 0;     ///< 1-based
   int column = 0;  ///< 1-based: a cell of a CSV, a character of a JSON file, an item of a row
-  std::string found;
-  std::string expected;
+  std::string found = {};
+  std::string expected = {};
 
   friend bool operator==(const ErrorPlace&, const ErrorPlace&) = default;
 };

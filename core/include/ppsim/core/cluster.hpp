@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// One accelerator. Rates are dense (no sparsity) and of one direction.
+struct GpuDescription {
+  std::string name;
+  double bf16_tflops = 0;             ///< peak
+  double bf16_achievable_tflops = 0;  ///< what large matrix products reach
+  double fp8_tflops = 0;              ///< 0: none
+  double fp8_achievable_tflops = 0;
+  Bytes memory_bytes = 0;    ///< as sold: 80 GB = 80e9
+  double memory_tbps = 0;    ///< TB/s of device memory
+  double nvlink_gbytes = 0;  ///< GB/s, one direction
+  friend bool operator==(const GpuDescription&, const GpuDescription&) = default;
+};
+
+/// One server and the network that connects it.
+struct NodeDescription {
+  std::string name;
+  std::string gpu;
+  int gpus = 8;
+  int nvlink_domain = 8;              ///< GPUs that NVLink connects, possibly over several nodes
+  std::optional<double> node_gbytes;  ///< GB/s of the whole node into the network, one direction
+  std::optional<double> latency_us;   ///< of the network
+  friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
+};
+
+struct ClusterDescription {
+  NodeDescription node;
+  GpuDescription gpu;
+  int nodes = 1;
+  [[nodiscard]] int gpu_count() const { return nodes * node.gpus; }
+  friend bool operator==(const ClusterDescription&, const ClusterDescription&) = default;
+};
+
+/// Presets. Source: vendors' data sheets and the public files named in src/presets/hardware.cpp.
+[[nodiscard]] std::span<const GpuDescription> gpu_presets();
+[[nodiscard]] std::span<const NodeDescription> node_presets();
+
+/// `nodes` servers of a preset such as `dgx-h100`.
+/// Errors: bad_argument naming the clusters there are, a node count below 1, a node whose network rate is
+/// unknown.
+[[nodiscard]] Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes);
+
+/// {"name", "gpus_per_node", "nvlink_domain", "node_gbytes_per_s", "latency_us"?, "gpu": {...} or a preset's
+/// name}. Errors: bad_file naming the key.
+[[nodiscard]] Expected<ClusterDescription> cluster_from_json(std::string_view text, const std::string& file,
+                                                             int nodes);
+
+}  // namespace ppsim

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/error.hpp"
+
+namespace ppsim {
+
+enum class Architecture : std::uint8_t { decoder, moe, moe_mla, encoder_decoder, vit };
+[[nodiscard]] std::string_view architecture_name(Architecture architecture);
+
+/// The shape of a transformer. Units: counts of layers, heads, channels and tokens.
+struct ModelDescription {
+  std::string name;
+  Architecture architecture = Architecture::decoder;
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t ffn = 0;
+  std::int64_t vocab = 0;     ///< 0: no token embedding (vision)
+  std::int64_t sequence = 0;  ///< default sequence length
+  bool gated_mlp = false;
+  bool tied_embeddings = false;
+
+  // Mixture of experts: every layer but the first `first_dense_layers`.
+  std::int64_t experts = 0;
+  std::int64_t shared_experts = 0;
+  std::int64_t top_k = 0;
+  std::int64_t moe_ffn = 0;  ///< channels of one expert
+  std::int64_t first_dense_layers = 0;
+
+  // Multi-head latent attention (2405.04434, section 2.1).
+  std::int64_t q_lora = 0;
+  std::int64_t kv_lora = 0;
+  std::int64_t qk_nope = 0;
+  std::int64_t qk_rope = 0;
+  std::int64_t v_head = 0;
+
+  std::int64_t encoder_layers = 0;  ///< of `layers`; the rest are decoder layers with cross-attention
+
+  friend bool operator==(const ModelDescription&, const ModelDescription&) = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const ModelDescription& model);
+
+/// Presets, by name. Source: the public configuration files named in src/presets/models.cpp.
+[[nodiscard]] std::span<const ModelDescription> model_presets();
+
+/// A preset, with fields overridden: `llama3.1-405b` or `llama3.1-405b:layers=42,sequence=4096`.
+/// Errors: bad_argument naming the models or fields there are, and shapes that cannot be (see check_model).
+[[nodiscard]] Expected<ModelDescription> model_from_name(std::string_view text);
+
+/// A Hugging Face `config.json` of a decoder (Llama, Mistral, Qwen2, Mixtral, GPT-2 family keys).
+/// Errors: bad_file naming the key that is missing or of a wrong type.
+[[nodiscard]] Expected<ModelDescription> model_from_config_json(std::string_view text,
+                                                                const std::string& file);
+
+/// Errors: bad_argument naming the field that is not positive, or top_k above experts.
+[[nodiscard]] Expected<void> check_model(const ModelDescription& model);
+
+/// Parameters of the attention of one layer, norms included.
+[[nodiscard]] std::int64_t attention_parameters(const ModelDescription& model);
+/// Parameters of one dense MLP of `ffn` channels, or of one expert of `moe_ffn` channels.
+[[nodiscard]] std::int64_t mlp_parameters(const ModelDescription& model, std::int64_t channels);
+/// Parameters of layer `layer` that every token or only the chosen experts' tokens meet.
+[[nodiscard]] std::int64_t layer_parameters(const ModelDescription& model, std::int64_t layer);
+[[nodiscard]] std::int64_t active_layer_parameters(const ModelDescription& model, std::int64_t layer);
+/// All parameters: layers, embedding and (untied) head. Multi-token prediction layers are not counted.
+[[nodiscard]] std::int64_t parameter_count(const ModelDescription& model);
+
+}  // namespace ppsim

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+
+#include "ppsim/core/cluster.hpp"
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/model.hpp"
+
+namespace ppsim {
+
+enum class DataType : std::uint8_t { bf16, fp8 };
+
+/// Order in which the parallel groups are laid out over GPUs, innermost first.
+enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp };
+
+/// How a training run is spread over GPUs and batches. Sizes are counts; `sequence` 0 takes the model's.
+struct Parallelism {
+  int tensor = 1;
+  int pipeline = 1;
+  int data = 1;
+  int context = 1;
+  int expert = 1;  ///< divides `data`
+  int microbatch_size = 1;
+  int global_batch_size = 1;
+  std::int64_t sequence = 0;
+  DataType dtype = DataType::bf16;
+  Recompute recompute = Recompute::none;
+  RankOrder rank_order = RankOrder::tp_cp_dp_pp;
+
+  [[nodiscard]] int gpus() const { return tensor * pipeline * data * context; }
+  /// Microbatches that one pipeline runs in a step.
+  [[nodiscard]] int microbatches() const { return global_batch_size / (data * microbatch_size); }
+  friend bool operator==(const Parallelism&, const Parallelism&) = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Parallelism& parallelism);
+
+/// Errors: bad_argument naming what does not divide (heads by tp, batch by dp x microbatch, experts by ep,
+/// GPUs of the cluster by the product) with found and expected figures.
+[[nodiscard]] Expected<void> check_parallelism(const Parallelism& parallelism, const ModelDescription& model,
+                                               const ClusterDescription& cluster);
+
+}  // namespace ppsim

@@ -1,0 +1,86 @@
+#include "ppsim/core/cluster.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/parallelism.hpp"
+
+namespace ppsim {
+namespace {
+
+Expected<void> divides(const char* what, std::int64_t whole, const char* by, std::int64_t part) {
+  if (part >= 1 && whole % part == 0) return {};
+  return make_error(ErrorCode::bad_argument, std::string(what) + " must be a multiple of " + by,
+                    {.found = std::to_string(whole), .expected = "a multiple of " + std::to_string(part)});
+}
+
+Expected<void> check_positive(const Parallelism& p) {
+  constexpr int kLargest = 1 << 20;
+  for (const auto& [name, value] : {std::pair{"tp", p.tensor},
+                                    {"pp", p.pipeline},
+                                    {"dp", p.data},
+                                    {"cp", p.context},
+                                    {"ep", p.expert},
+                                    {"microbatch size", p.microbatch_size},
+                                    {"global batch size", p.global_batch_size}}) {
+    if (value >= 1 && value <= kLargest) continue;
+    return make_error(ErrorCode::bad_argument, std::string(name) + " is out of range",
+                      {.found = std::to_string(value), .expected = "1 to " + std::to_string(kLargest)});
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes) {
+  std::string known;
+  for (const NodeDescription& node : node_presets()) {
+    known += (known.empty() ? "" : ", ") + node.name;
+    if (node.name != name) continue;
+    if (nodes < 1 || nodes > (1 << 20)) {
+      return make_error(ErrorCode::bad_argument, "a cluster needs at least one node",
+                        {.found = std::to_string(nodes), .expected = "--nodes of 1 or more"});
+    }
+    if (!node.node_gbytes) {
+      return make_error(ErrorCode::bad_argument,
+                        "the network rate of " + node.name + " is not known; describe the cluster in a file");
+    }
+    const auto gpus = gpu_presets();
+    const auto gpu =
+        std::find_if(gpus.begin(), gpus.end(), [&](const auto& g) { return g.name == node.gpu; });
+    PPSIM_CHECK(gpu != gpus.end(), "a node preset names an unknown GPU");
+    return ClusterDescription{node, *gpu, nodes};
+  }
+  return make_error(ErrorCode::bad_argument, "unknown cluster",
+                    {.found = std::string(name), .expected = "one of " + known});
+}
+
+std::ostream& operator<<(std::ostream& out, const Parallelism& p) {
+  out << "TP" << p.tensor << " PP" << p.pipeline << " DP" << p.data;
+  if (p.context > 1) out << " CP" << p.context;
+  if (p.expert > 1) out << " EP" << p.expert;
+  return out << ", microbatch " << p.microbatch_size << ", global batch " << p.global_batch_size;
+}
+
+Expected<void> check_parallelism(const Parallelism& p, const ModelDescription& model,
+                                 const ClusterDescription& cluster) {
+  if (auto good = check_positive(p); !good) return good;
+  const std::int64_t gpus = std::int64_t{p.tensor} * p.pipeline * p.data * p.context;
+  if (gpus != cluster.gpu_count()) {
+    return make_error(ErrorCode::bad_argument, "tp x pp x dp x cp must be the number of GPUs of the cluster",
+                      {.found = std::to_string(gpus), .expected = std::to_string(cluster.gpu_count())});
+  }
+  const std::int64_t sequence = p.sequence > 0 ? p.sequence : model.sequence;
+  for (const auto& good :
+       {divides("the number of heads", model.heads, "tp", p.tensor),
+        divides("the global batch", p.global_batch_size, "dp x microbatch size",
+                std::int64_t{p.data} * p.microbatch_size),
+        divides("the sequence length", sequence, "tp x cp", std::int64_t{p.tensor} * p.context),
+        divides("the number of data-parallel ranks", p.data, "ep", p.expert)}) {
+    if (!good) return good;
+  }
+  if (p.expert > 1) return divides("the number of experts", model.experts, "ep", p.expert);
+  return {};
+}
+
+}  // namespace ppsim

@@ -1,0 +1,183 @@
+#include "ppsim/core/model.hpp"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <sstream>
+
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+namespace {
+
+using Field = std::int64_t ModelDescription::*;
+
+/// The fields that `name:key=value` may override.
+constexpr auto kFields = std::to_array<std::pair<std::string_view, Field>>({
+    {"layers", &ModelDescription::layers},
+    {"hidden", &ModelDescription::hidden},
+    {"heads", &ModelDescription::heads},
+    {"kv_heads", &ModelDescription::kv_heads},
+    {"head_dim", &ModelDescription::head_dim},
+    {"ffn", &ModelDescription::ffn},
+    {"vocab", &ModelDescription::vocab},
+    {"sequence", &ModelDescription::sequence},
+    {"experts", &ModelDescription::experts},
+    {"shared_experts", &ModelDescription::shared_experts},
+    {"top_k", &ModelDescription::top_k},
+    {"moe_ffn", &ModelDescription::moe_ffn},
+    {"first_dense_layers", &ModelDescription::first_dense_layers},
+});
+
+template <class Items, class Name>
+std::string listed(const Items& items, Name name) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += ", ";
+    text += name(item);
+  }
+  return text;
+}
+
+std::string field_names() {
+  return listed(kFields, [](const auto& field) { return field.first; });
+}
+
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Expected<void> override_field(ModelDescription& model, std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string_view key = assignment.substr(0, equals);
+  for (const auto& [name, field] : kFields) {
+    if (name != key || equals == std::string_view::npos) continue;
+    const auto value = number(assignment.substr(equals + 1));
+    if (!value) {
+      return make_error(ErrorCode::bad_argument, "model field " + std::string(key) + " needs a whole number",
+                        {.found = std::string(assignment.substr(equals + 1)), .expected = "a whole number"});
+    }
+    model.*field = *value;
+    return {};
+  }
+  return make_error(ErrorCode::bad_argument, "unknown model field",
+                    {.found = std::string(assignment), .expected = "key=value with one of " + field_names()});
+}
+
+std::int64_t cross_attention_layers(const ModelDescription& model) {
+  return model.encoder_layers > 0 ? model.layers - model.encoder_layers : 0;
+}
+
+bool is_moe_layer(const ModelDescription& model, std::int64_t layer) {
+  return model.experts > 0 && layer >= model.first_dense_layers;
+}
+
+std::int64_t latent_attention_parameters(const ModelDescription& m) {
+  const std::int64_t query = m.hidden * m.q_lora + m.q_lora * m.heads * (m.qk_nope + m.qk_rope);
+  const std::int64_t key_value =
+      m.hidden * (m.kv_lora + m.qk_rope) + m.kv_lora * m.heads * (m.qk_nope + m.v_head);
+  return query + key_value + m.heads * m.v_head * m.hidden + 2 * m.hidden + m.q_lora + m.kv_lora;
+}
+
+std::int64_t mixture_parameters(const ModelDescription& m, std::int64_t chosen_experts) {
+  return m.hidden * m.experts + (chosen_experts + m.shared_experts) * mlp_parameters(m, m.moe_ffn);
+}
+
+}  // namespace
+
+std::string_view architecture_name(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::decoder:
+      return "decoder";
+    case Architecture::moe:
+      return "moe";
+    case Architecture::moe_mla:
+      return "moe-mla";
+    case Architecture::encoder_decoder:
+      return "encoder-decoder";
+    case Architecture::vit:
+      return "vit";
+  }
+  return "unknown";
+}
+
+std::ostream& operator<<(std::ostream& out, const ModelDescription& model) {
+  return out << model.name << ": " << model.layers << " layers, hidden " << model.hidden << ", "
+             << static_cast<double>(parameter_count(model)) / 1e9 << "B parameters";
+}
+
+Expected<void> check_model(const ModelDescription& model) {
+  constexpr std::int64_t kLargest = 1 << 24;
+  for (const auto& [name, field] : kFields) {
+    const std::int64_t value = model.*field;
+    const bool may_be_zero = name == "vocab" || name.find("expert") != std::string_view::npos ||
+                             name == "top_k" || name == "moe_ffn" || name == "first_dense_layers";
+    if (value < (may_be_zero ? 0 : 1) || value > kLargest) {
+      return make_error(ErrorCode::bad_argument,
+                        "model " + model.name + ": " + std::string(name) + " is out of range",
+                        {.found = std::to_string(value), .expected = "at most " + std::to_string(kLargest)});
+    }
+  }
+  if (model.top_k > model.experts || (model.experts > 0 && (model.top_k < 1 || model.moe_ffn < 1))) {
+    return make_error(
+        ErrorCode::bad_argument, "model " + model.name + ": experts need 1 <= top_k <= experts and moe_ffn",
+        {.found = "experts=" + std::to_string(model.experts) + ", top_k=" + std::to_string(model.top_k),
+         .expected = "top_k within the experts"});
+  }
+  return {};
+}
+
+Expected<ModelDescription> model_from_name(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  for (const ModelDescription& preset : model_presets()) {
+    if (preset.name != name) continue;
+    ModelDescription model = preset;
+    std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+    while (!rest.empty()) {
+      const std::size_t comma = rest.find(',');
+      if (auto done = override_field(model, rest.substr(0, comma)); !done)
+        return tl::unexpected(done.error());
+      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    }
+    if (auto good = check_model(model); !good) return tl::unexpected(good.error());
+    return model;
+  }
+  return make_error(ErrorCode::bad_argument, "unknown model",
+                    {.found = std::string(name),
+                     .expected = "one of " + listed(model_presets(), [](const auto& m) { return m.name; })});
+}
+
+std::int64_t attention_parameters(const ModelDescription& m) {
+  if (m.architecture == Architecture::moe_mla) return latent_attention_parameters(m);
+  return 2 * m.hidden * m.heads * m.head_dim + 2 * m.hidden * m.kv_heads * m.head_dim + 2 * m.hidden;
+}
+
+std::int64_t mlp_parameters(const ModelDescription& m, std::int64_t channels) {
+  return (m.gated_mlp ? 3 : 2) * m.hidden * channels;
+}
+
+std::int64_t layer_parameters(const ModelDescription& m, std::int64_t layer) {
+  const std::int64_t cross =
+      layer >= m.encoder_layers && cross_attention_layers(m) > 0 ? attention_parameters(m) : 0;
+  const std::int64_t mlp =
+      is_moe_layer(m, layer) ? mixture_parameters(m, m.experts) : mlp_parameters(m, m.ffn);
+  return attention_parameters(m) + cross + mlp;
+}
+
+std::int64_t active_layer_parameters(const ModelDescription& m, std::int64_t layer) {
+  if (!is_moe_layer(m, layer)) return layer_parameters(m, layer);
+  return attention_parameters(m) + mixture_parameters(m, m.top_k);
+}
+
+std::int64_t parameter_count(const ModelDescription& m) {
+  std::int64_t total = checked_multiply(m.vocab * m.hidden, m.tied_embeddings ? 1 : 2) + m.hidden;
+  for (std::int64_t layer = 0; layer < m.layers; ++layer)
+    total = checked_add(total, layer_parameters(m, layer));
+  return total;
+}
+
+}  // namespace ppsim

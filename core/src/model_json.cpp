@@ -1,0 +1,172 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "ppsim/core/cluster.hpp"
+#include "ppsim/core/model.hpp"
+
+namespace ppsim {
+namespace {
+
+using nlohmann::json;
+
+/// Reads keys of one object and remembers the first that is missing or of a wrong type.
+class Reader {
+ public:
+  Reader(const json& object, const std::string& file) : object_(object), file_(file) {}
+
+  /// The first of the keys that is present.
+  std::optional<std::int64_t> optional_integer(std::initializer_list<const char*> keys) {
+    for (const char* key : keys) {
+      const auto found = object_.find(key);
+      if (found == object_.end() || found->is_null()) continue;
+      if (found->is_number_integer()) return found->get<std::int64_t>();
+      fail(key, found->dump(), "a whole number");
+    }
+    return std::nullopt;
+  }
+  std::int64_t integer(std::initializer_list<const char*> keys) {
+    const auto value = optional_integer(keys);
+    if (!value) fail(*keys.begin(), "nothing", "a whole number");
+    return value.value_or(1);
+  }
+  std::optional<double> optional_number(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end() || found->is_null()) return std::nullopt;
+    if (found->is_number() && found->get<double>() > 0) return found->get<double>();
+    fail(key, found->dump(), "a positive number");
+    return std::nullopt;
+  }
+  double number(const char* key) {
+    const auto value = optional_number(key);
+    if (!value) fail(key, "nothing", "a positive number");
+    return value.value_or(1);
+  }
+  std::string text(const char* key, const std::string& otherwise) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) return otherwise;
+    if (found->is_string()) return found->get<std::string>();
+    fail(key, found->dump(), "a string");
+    return otherwise;
+  }
+  bool boolean(const char* key, bool otherwise) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) return otherwise;
+    if (found->is_boolean()) return found->get<bool>();
+    fail(key, found->dump(), "true or false");
+    return otherwise;
+  }
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void fail(const char* key, std::string found, std::string expected) {
+    if (error_) return;
+    error_ = Error{ErrorCode::bad_file,
+                   std::string("key \"") + key + "\" cannot be read",
+                   {.file = file_, .found = std::move(found), .expected = std::move(expected)}};
+  }
+  const json& object_;
+  const std::string& file_;
+  std::optional<Error> error_;
+};
+
+Expected<json> parse_object(std::string_view text, const std::string& file) {
+  json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) {
+    return make_error(ErrorCode::bad_file, "no JSON object",
+                      {.file = file,
+                       .found = parsed.is_discarded() ? "malformed JSON" : parsed.type_name(),
+                       .expected = "a JSON object"});
+  }
+  return parsed;
+}
+
+GpuDescription read_gpu(const json& object, const std::string& file, std::optional<Error>& error) {
+  Reader reader(object, file);
+  GpuDescription gpu;
+  gpu.name = reader.text("name", "custom");
+  gpu.bf16_tflops = reader.number("bf16_tflops");
+  gpu.bf16_achievable_tflops =
+      reader.optional_number("bf16_achievable_tflops").value_or(0.8 * gpu.bf16_tflops);
+  gpu.fp8_tflops = reader.optional_number("fp8_tflops").value_or(0);
+  gpu.fp8_achievable_tflops = reader.optional_number("fp8_achievable_tflops").value_or(0.7 * gpu.fp8_tflops);
+  gpu.memory_bytes = reader.integer({"memory_bytes"});
+  gpu.memory_tbps = reader.number("memory_tbps");
+  gpu.nvlink_gbytes = reader.number("nvlink_gbytes_per_s");
+  error = reader.error();
+  return gpu;
+}
+
+}  // namespace
+
+Expected<ModelDescription> model_from_config_json(std::string_view text, const std::string& file) {
+  const Expected<json> parsed = parse_object(text, file);
+  if (!parsed) return tl::unexpected(parsed.error());
+  Reader reader(*parsed, file);
+  ModelDescription model;
+  model.name = reader.text("model_type", "model");
+  model.layers = reader.integer({"num_hidden_layers", "n_layer"});
+  model.hidden = reader.integer({"hidden_size", "n_embd"});
+  model.heads = reader.integer({"num_attention_heads", "n_head"});
+  model.kv_heads = reader.optional_integer({"num_key_value_heads"}).value_or(model.heads);
+  const std::int64_t head_dim = model.heads > 0 ? model.hidden / model.heads : 0;
+  model.head_dim = reader.optional_integer({"head_dim"}).value_or(head_dim);
+  model.gated_mlp = model.name != "gpt2" && model.name != "gpt_neox";
+  model.ffn = reader.optional_integer({"intermediate_size", "n_inner"}).value_or(4 * model.hidden);
+  model.vocab = reader.integer({"vocab_size"});
+  model.sequence = reader.integer({"max_position_embeddings", "n_positions"});
+  model.tied_embeddings = reader.boolean("tie_word_embeddings", model.name == "gpt2");
+  if (const auto experts = reader.optional_integer({"num_local_experts", "num_experts"})) {
+    model.architecture = Architecture::moe;
+    model.experts = *experts;
+    model.top_k = reader.integer({"num_experts_per_tok"});
+    model.moe_ffn = reader.optional_integer({"moe_intermediate_size"}).value_or(model.ffn);
+  }
+  if (reader.error()) return tl::unexpected(*reader.error());
+  if (auto good = check_model(model); !good) {
+    Error error = good.error();
+    error.code = ErrorCode::bad_file;
+    error.place.file = file;
+    return tl::unexpected(std::move(error));
+  }
+  return model;
+}
+
+Expected<ClusterDescription> cluster_from_json(std::string_view text, const std::string& file, int nodes) {
+  const Expected<json> parsed = parse_object(text, file);
+  if (!parsed) return tl::unexpected(parsed.error());
+  Reader reader(*parsed, file);
+  ClusterDescription cluster;
+  cluster.nodes = nodes;
+  cluster.node.name = reader.text("name", "custom");
+  cluster.node.gpus = static_cast<int>(reader.integer({"gpus_per_node"}));
+  cluster.node.nvlink_domain =
+      static_cast<int>(reader.optional_integer({"nvlink_domain"}).value_or(cluster.node.gpus));
+  cluster.node.node_gbytes = reader.number("node_gbytes_per_s");
+  cluster.node.latency_us = reader.optional_number("latency_us");
+  std::optional<Error> error = reader.error();
+  const auto gpu = parsed->find("gpu");
+  if (!error && gpu != parsed->end() && gpu->is_object()) {
+    cluster.gpu = read_gpu(*gpu, file, error);
+  } else if (!error) {
+    const std::string name = reader.text("gpu", "");
+    for (const GpuDescription& preset : gpu_presets()) {
+      if (preset.name == name) cluster.gpu = preset;
+    }
+    if (cluster.gpu.name.empty()) {
+      error = Error{ErrorCode::bad_file,
+                    "key \"gpu\" cannot be read",
+                    {.file = file,
+                     .found = name.empty() ? "nothing" : name,
+                     .expected = "an object or a preset's name"}};
+    }
+  }
+  if (error) return tl::unexpected(*error);
+  cluster.node.gpu = cluster.gpu.name;
+  if (nodes < 1 || cluster.node.gpus < 1 || cluster.node.gpus > 4096 || cluster.node.nvlink_domain < 1) {
+    return make_error(ErrorCode::bad_file, "a cluster needs at least one node of 1 to 4096 GPUs",
+                      {.file = file});
+  }
+  return cluster;
+}
+
+}  // namespace ppsim

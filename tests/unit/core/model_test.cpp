@@ -1,0 +1,98 @@
+#include "ppsim/core/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "ppsim/core/parallelism.hpp"
+
+namespace ppsim {
+namespace {
+
+ModelDescription model(const std::string& name) { return model_from_name(name).value(); }
+
+TEST(Model, PresetsHaveTheirPublishedSize) {
+  // Billions of parameters as published or recomputed from the public configuration, to three digits.
+  const std::map<std::string, double> expected = {
+      {"llama3-70b", 70.55},  {"llama3.1-405b", 405.85}, {"llama2-7b", 6.74},     {"gpt3-175b", 174.6},
+      {"mixtral-8x7b", 46.7}, {"grok-1", 315.7},         {"deepseek-v3", 671.03}, {"t5-11b", 11.31},
+      {"gemma2-27b", 27.23},  {"vit-l", 0.302}};
+  for (const auto& [name, billions] : expected) {
+    EXPECT_NEAR(static_cast<double>(parameter_count(model(name))) / 1e9, billions, 0.005 * billions) << name;
+  }
+}
+
+TEST(Model, PresetNamesAreUnique) {
+  std::map<std::string, int> count;
+  for (const ModelDescription& preset : model_presets()) {
+    EXPECT_EQ(++count[preset.name], 1) << preset.name;
+    EXPECT_TRUE(check_model(preset).has_value()) << preset.name;
+  }
+}
+
+TEST(Model, OverridesFields) {
+  const ModelDescription cut = model("llama3.1-405b:layers=42,sequence=4096");
+  EXPECT_EQ(cut.layers, 42);
+  EXPECT_EQ(cut.sequence, 4096);
+  EXPECT_EQ(cut.hidden, model("llama3.1-405b").hidden);
+}
+
+TEST(Model, RefusesUnknownNamesFieldsAndNumbers) {
+  EXPECT_NE(model_from_name("llama9").error().place.expected.find("llama3-70b"), std::string::npos);
+  EXPECT_NE(model_from_name("llama3-70b:wings=2").error().place.expected.find("hidden"), std::string::npos);
+  EXPECT_EQ(model_from_name("llama3-70b:layers=many").error().place.found, "many");
+  EXPECT_FALSE(model_from_name("llama3-70b:layers=0").has_value());
+  EXPECT_FALSE(model_from_name("llama3-70b:layers=99999999999999999999").has_value());
+}
+
+TEST(Model, ReadsHuggingFaceConfig) {
+  const char* text =
+      R"({"model_type":"llama","num_hidden_layers":80,"hidden_size":8192,"num_attention_heads":64,
+    "num_key_value_heads":8,"intermediate_size":28672,"vocab_size":128256,"max_position_embeddings":8192,
+    "tie_word_embeddings":false,"rope_theta":500000.0})";
+  const auto read = model_from_config_json(text, "config.json");
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_EQ(parameter_count(*read), parameter_count(model("llama3-70b")));
+  const auto missing = model_from_config_json(R"({"hidden_size": 3.5})", "config.json");
+  EXPECT_EQ(to_string(missing.error()),
+            "config.json: key \"num_hidden_layers\" cannot be read (found nothing, expected a whole number)");
+  EXPECT_EQ(model_from_config_json("[", "config.json").error().code, ErrorCode::bad_file);
+}
+
+TEST(Cluster, NamesNodesAndGpus) {
+  const ClusterDescription cluster = cluster_from_name("dgx-h100", 8).value();
+  EXPECT_EQ(cluster.gpu_count(), 64);
+  EXPECT_EQ(cluster.gpu.memory_bytes, 80'000'000'000);
+  EXPECT_FALSE(cluster_from_name("dgx-h100", 0).has_value());
+  EXPECT_NE(cluster_from_name("oci-bm.gpu.h100.8", 1).error().message.find("network rate"),
+            std::string::npos);
+  EXPECT_NE(cluster_from_name("abacus", 1).error().place.expected.find("dgx-h100"), std::string::npos);
+}
+
+TEST(Cluster, ReadsAFile) {
+  const auto read =
+      cluster_from_json(R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":"h100-sxm-80gb"})", "c.json", 2);
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_EQ(read->gpu_count(), 8);
+  EXPECT_FALSE(cluster_from_json(R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":"tpu"})", "c.json", 2)
+                   .has_value());
+  EXPECT_FALSE(cluster_from_json(R"({"gpus_per_node":4})", "c.json", 2).has_value());
+}
+
+TEST(Parallelism, ChecksDivisibility) {
+  const ClusterDescription cluster = cluster_from_name("dgx-h100", 8).value();
+  Parallelism p{.tensor = 8, .pipeline = 4, .data = 2, .global_batch_size = 128};
+  EXPECT_TRUE(check_parallelism(p, model("llama3-70b"), cluster).has_value());
+  EXPECT_EQ(p.microbatches(), 64);
+  p.data = 3;
+  EXPECT_EQ(check_parallelism(p, model("llama3-70b"), cluster).error().place.expected, "64");
+  p.data = 2;
+  p.global_batch_size = 127;
+  EXPECT_FALSE(check_parallelism(p, model("llama3-70b"), cluster).has_value());
+  p.tensor = 0;
+  EXPECT_FALSE(check_parallelism(p, model("llama3-70b"), cluster).has_value());
+}
+
+}  // namespace
+}  // namespace ppsim
