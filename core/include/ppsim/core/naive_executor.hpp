@@ -22,12 +22,13 @@ struct NaiveRun {
 
 /// Runs a Program by the letter of E1 to E8, one instant and one round at a time, with sets and linear scans:
 /// slow, obvious, and written without the execution graph, so that the two can be tested against each other.
-/// With a residency limit the ready operation of the lowest position takes a free place.
+/// With a residency limit the ready instruction of the lowest position takes a free place; a group takes one.
 [[nodiscard]] NaiveRun run_naively(const Program& program, const TransportCapabilities& capabilities,
                                    const CostTable& costs);
 
-/// Whether some arbitration under a residency limit leads to a deadlock, by exploring all of them.
-/// Returns: nothing when more than `state_limit` states would be visited.
+/// Whether some arbitration under a residency limit leads to a deadlock, by exploring all of them, whatever
+/// the durations. A mismatch is no deadlock. Returns: nothing when more than `state_limit` states would be
+/// visited.
 [[nodiscard]] std::optional<bool> can_deadlock(const Program& program,
                                                const TransportCapabilities& capabilities,
                                                std::size_t state_limit);
