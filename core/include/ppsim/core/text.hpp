@@ -32,7 +32,7 @@ namespace ppsim {
 [[nodiscard]] std::string instruction_text(const Program& program, InstructionId id);
 [[nodiscard]] Expected<InstructionDraft> parse_instruction(const Pipeline& pipeline, std::string_view text);
 
-/// "rank 1: 1F0" for messages; `actions_text` is instruction_text without communicator and after.
+/// instruction_text without communicators, `after` and `!`, for messages.
 [[nodiscard]] std::string actions_text(const Program& program, InstructionId id);
 
 }  // namespace ppsim

@@ -1,0 +1,215 @@
+#include "action_scan.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+
+namespace ppsim {
+namespace {
+
+constexpr const char* kExpectedAction = "an action such as 2F0, 0SEND_F3 or 1UNSHARD";
+
+std::string_view take_kind(std::string_view& text) {
+  const auto is_kind_character = [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto end = std::find_if_not(text.begin(), text.end(), is_kind_character);
+  const std::string_view kind = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  text.remove_prefix(kind.size());
+  return kind;
+}
+
+bool starts_with_digit(std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; }
+
+/// A part that is either absent, or `mark` and a number; false when it is broken.
+bool take_marked(std::string_view& text, char mark, std::optional<std::int32_t>& number) {
+  if (text.empty() || text[0] != mark) return true;
+  text.remove_prefix(1);
+  number = take_number(text);
+  return number.has_value();
+}
+
+std::string_view number_name(OpKind kind) {
+  return info(kind).microbatch == MicrobatchUse::update ? "update" : "microbatch";
+}
+
+Expected<void> check_number(const ScannedAction& scanned, std::string_view text) {
+  const std::string name(info(scanned.kind).text);
+  switch (info(scanned.kind).microbatch) {
+    case MicrobatchUse::required:
+      if (!scanned.number)
+        return text_error("an action without microbatch", text, name + " and a microbatch");
+      return {};
+    case MicrobatchUse::none:
+      if (scanned.number) return text_error("an action with a microbatch too many", text, name + " alone");
+      return {};
+    case MicrobatchUse::optional:
+      return {};
+    case MicrobatchUse::update:
+      if (!scanned.number && scanned.kind == OpKind::optimizer) {
+        return text_error("an action without update", text, name + " and an update");
+      }
+      return {};
+  }
+  return {};
+}
+
+std::span<const StageId> neighbours(const Pipeline& pipeline, const Action& transfer) {
+  const bool downstream = transfer.kind == OpKind::send_forward || transfer.kind == OpKind::recv_backward;
+  return downstream ? pipeline.consumers(transfer.stage(), transfer.mb())
+                    : pipeline.producers(transfer.stage(), transfer.mb());
+}
+
+/// Checks ids against the counts of a pipeline.
+class RangeCheck {
+ public:
+  explicit RangeCheck(std::string_view text) : text_(text) {}
+  void operator()(std::string_view what, std::int32_t found, std::int32_t limit) {
+    if (result_ && found >= limit) {
+      result_ = text_error(std::string(what) + " " + std::to_string(found) + " is out of range", text_,
+                           std::string(what) + " in [0, " + std::to_string(limit) + ")");
+    }
+  }
+  [[nodiscard]] const Expected<void>& result() const { return result_; }
+
+ private:
+  std::string_view text_;
+  Expected<void> result_;
+};
+
+void check_subject(RangeCheck& check, const Pipeline& pipeline, const ScannedAction& scanned) {
+  switch (info(scanned.kind).subject) {
+    case Subject::stage:
+      return check("stage", scanned.subject, pipeline.stages());
+    case Subject::block:
+      return check("block", scanned.subject, pipeline.blocks());
+    case Subject::collective:
+      return check("collective", scanned.subject,
+                   static_cast<std::int32_t>(pipeline.spec().collectives.size()));
+  }
+}
+
+Expected<void> check_ranges(const Pipeline& pipeline, const ScannedAction& scanned, std::string_view text) {
+  RangeCheck check(text);
+  check_subject(check, pipeline, scanned);
+  const bool counts_updates = info(scanned.kind).microbatch == MicrobatchUse::update;
+  const int numbers = counts_updates ? pipeline.updates() : pipeline.microbatches();
+  if (scanned.number) check(number_name(scanned.kind), *scanned.number, numbers);
+  if (scanned.slice) check("slice", *scanned.slice, pipeline.slices());
+  if (scanned.peer) {
+    if (names_peer_rank(scanned.kind)) {
+      check("rank", *scanned.peer, pipeline.ranks());
+    } else {
+      check("stage", *scanned.peer, pipeline.stages());
+    }
+  }
+  return check.result();
+}
+
+Expected<void> check_slice(const Pipeline& pipeline, const ScannedAction& scanned, std::string_view text) {
+  const bool wanted = has_slice(scanned.kind) && pipeline.slices() > 1;
+  if (wanted && !scanned.slice) {
+    return text_error("an action without slice", text,
+                      ".k for one of " + std::to_string(pipeline.slices()) + " slices");
+  }
+  if (!wanted && scanned.slice) return text_error("an action with a slice too many", text, "no slice");
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::int32_t> take_number(std::string_view& text) {
+  if (!starts_with_digit(text)) return std::nullopt;
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
+      out += c;
+    } else {
+      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  if (text.size() > kLongest) out += "...";
+  return out;
+}
+
+tl::unexpected<Error> text_error(std::string message, std::string_view found, std::string expected) {
+  ErrorPlace place;
+  place.found = printable(found);
+  place.expected = std::move(expected);
+  return make_error(ErrorCode::bad_file, std::move(message), std::move(place));
+}
+
+Expected<ScannedAction> scan_action(std::string_view text, KindLookup kinds) {
+  const auto malformed = [&] { return text_error("not an action", text, kExpectedAction); };
+  std::string_view rest = text;
+  const std::optional<std::int32_t> subject = take_number(rest);
+  const std::optional<OpKind> kind = kinds(take_kind(rest));
+  if (!subject || !kind || *kind == OpKind::overlap) return malformed();
+
+  ScannedAction scanned;
+  scanned.kind = *kind;
+  scanned.subject = *subject;
+  if (starts_with_digit(rest)) {
+    scanned.number = take_number(rest);
+    if (!scanned.number) return malformed();
+  }
+  if (!take_marked(rest, '.', scanned.slice)) return malformed();
+  if (is_transfer(*kind) && !take_marked(rest, is_send(*kind) ? '>' : '<', scanned.peer)) return malformed();
+  if (!rest.empty()) return malformed();
+  if (auto checked = check_number(scanned, text); !checked) return tl::unexpected(checked.error());
+  return scanned;
+}
+
+Expected<std::array<std::string_view, 2>> scan_pair(std::string_view text) {
+  constexpr std::string_view kEnd = ")OVERLAP_F_B";
+  const std::size_t middle = text.find(';');
+  if (text.substr(0, 1) != "(" || !text.ends_with(kEnd) || middle > text.size() - kEnd.size()) {
+    return text_error("not an overlapped pair", text, "a pair such as (0F8;7B3)OVERLAP_F_B");
+  }
+  const std::string_view inside = text.substr(1, text.size() - kEnd.size() - 1);
+  return std::array{inside.substr(0, middle - 1), inside.substr(middle)};
+}
+
+Expected<Action> resolve_action(const Pipeline& pipeline, const ScannedAction& scanned,
+                                std::string_view text) {
+  if (auto checked = check_ranges(pipeline, scanned, text); !checked) return tl::unexpected(checked.error());
+  if (auto checked = check_slice(pipeline, scanned, text); !checked) return tl::unexpected(checked.error());
+  Action action =
+      make_action(scanned.kind, scanned.subject, scanned.number.value_or(-1), scanned.slice.value_or(0));
+  if (scanned.kind == OpKind::reduce_grad) action.microbatch = scanned.number.value_or(0);
+  action.peer = scanned.peer.value_or(-1);
+  if (!is_transfer(action.kind) || scanned.peer) return action;
+  if (names_peer_rank(action.kind))
+    return text_error("a transfer without its other end", text, "the other rank");
+  const std::optional<StageId> peer = only_neighbour(pipeline, action);
+  if (!peer) {
+    const std::size_t count = neighbours(pipeline, action).size();
+    return text_error("a transfer without its other end: stage " + std::to_string(action.subject) + " has " +
+                          std::to_string(count) + (is_send(action.kind) ? " to send to" : " to receive from"),
+                      text, "a transfer with one neighbour stage, or the other stage named");
+  }
+  action.peer = peer->value();
+  return action;
+}
+
+std::optional<StageId> only_neighbour(const Pipeline& pipeline, const Action& transfer) {
+  const std::span<const StageId> stages = neighbours(pipeline, transfer);
+  if (stages.size() != 1) return std::nullopt;
+  return stages.front();
+}
+
+Expected<void> check_pair(const Action& forward, const Action& backward, std::string_view text) {
+  if (forward.kind == OpKind::forward && backward.kind == OpKind::backward) return {};
+  return text_error("an overlapped pair of other kinds", text, "an F, then a B");
+}
+
+}  // namespace ppsim

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/action.hpp"
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/pipeline.hpp"
+
+namespace ppsim {
+
+/// An action as it is written, before it is known which pipeline it belongs to.
+struct ScannedAction {
+  OpKind kind = OpKind::forward;
+  std::int32_t subject = 0;
+  std::optional<std::int32_t> number;  ///< behind the kind: a microbatch or an update
+  std::optional<std::int32_t> slice;
+  std::optional<std::int32_t> peer;
+};
+
+/// The kind that a file's alphabet means by a text.
+using KindLookup = std::optional<OpKind> (*)(std::string_view);
+
+/// Reads `<subject><KIND>[number][.slice][>peer|<peer]`; the whole text must be one action.
+/// Errors: bad_file with found and expected.
+[[nodiscard]] Expected<ScannedAction> scan_action(std::string_view text,
+                                                  KindLookup kinds = op_kind_from_text);
+
+/// Reads `(first;second)OVERLAP_F_B`.
+/// Errors: bad_file with found and expected.
+[[nodiscard]] Expected<std::array<std::string_view, 2>> scan_pair(std::string_view text);
+
+/// The action of a pipeline that a scanned one means; `text` is for messages.
+/// Errors: bad_file for ids out of range and for a transfer whose other end is not named and not the only
+/// one.
+[[nodiscard]] Expected<Action> resolve_action(const Pipeline& pipeline, const ScannedAction& scanned,
+                                              std::string_view text);
+
+/// SEND_A and RECV_A name a rank at the other end, all other transfers a stage.
+[[nodiscard]] constexpr bool names_peer_rank(OpKind kind) {
+  return kind == OpKind::send_activation || kind == OpKind::recv_activation;
+}
+/// What is cut along the sequence: everything of one stage and microbatch.
+[[nodiscard]] constexpr bool has_slice(OpKind kind) {
+  return info(kind).microbatch == MicrobatchUse::required;
+}
+/// The stage at the other end where the route of the microbatch leaves no choice.
+/// Requires: a transfer between stages, ids in range.
+[[nodiscard]] std::optional<StageId> only_neighbour(const Pipeline& pipeline, const Action& transfer);
+
+/// Errors: bad_file unless the two are an F and a B, in this order.
+[[nodiscard]] Expected<void> check_pair(const Action& forward, const Action& backward, std::string_view text);
+
+/// A number without sign at the start of `text`, which it is taken from; nothing where there is none or where
+/// it does not fit in 31 bits.
+[[nodiscard]] std::optional<std::int32_t> take_number(std::string_view& text);
+
+/// Text of a file, fit for a message: short, on one line, in ASCII.
+[[nodiscard]] std::string printable(std::string_view text);
+
+/// A bad_file error about a piece of text whose place the caller knows.
+[[nodiscard]] tl::unexpected<Error> text_error(std::string message, std::string_view found,
+                                               std::string expected);
+
+}  // namespace ppsim

@@ -1,0 +1,160 @@
+#include "ppsim/core/hash.hpp"
+
+#include <xxhash.h>
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "ppsim/core/check.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Hashes a canonical byte string as it comes about: integers little-endian in 8 bytes, lists behind their
+/// length.
+class Hasher {
+ public:
+  /// `tag` names kind and version of what follows, so that values of different types never share a hash.
+  explicit Hasher(std::string_view tag) : state_(XXH3_createState()) {
+    PPSIM_CHECK(state_ != nullptr, "no memory for a hash state");
+    XXH3_128bits_reset(state_.get());
+    text(tag);
+  }
+
+  Hasher& number(std::int64_t value) {
+    if (used_ + sizeof value > buffer_.size()) flush();
+    auto bits = static_cast<std::uint64_t>(value);
+    for (std::size_t i = 0; i < sizeof value; ++i, bits >>= 8) {
+      buffer_[used_++] = static_cast<unsigned char>(bits & 0xff);
+    }
+    return *this;
+  }
+  Hasher& text(std::string_view value) {
+    length(value.size());
+    flush();
+    XXH3_128bits_update(state_.get(), value.data(), value.size());
+    return *this;
+  }
+  Hasher& length(std::size_t value) { return number(static_cast<std::int64_t>(value)); }
+
+  template <class Items, class Each>
+  Hasher& list(const Items& items, Each each) {
+    length(items.size());
+    for (const auto& item : items) each(item);
+    return *this;
+  }
+  template <class Ids>
+  Hasher& ids(const Ids& items) {
+    return list(items, [this](const auto& id) { number(id.value()); });
+  }
+  template <class Numbers>
+  Hasher& numbers(const Numbers& items) {
+    return list(items, [this](const auto& item) { number(item); });
+  }
+
+  std::string hex() {
+    flush();
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_.get()));
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string out;
+    for (const unsigned char byte : canonical.digest) out += {kDigits[byte >> 4], kDigits[byte & 15]};
+    return out;
+  }
+
+ private:
+  struct FreeState {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  void flush() {
+    XXH3_128bits_update(state_.get(), buffer_.data(), used_);
+    used_ = 0;
+  }
+
+  std::unique_ptr<XXH3_state_t, FreeState> state_;
+  std::array<unsigned char, 4096> buffer_ = {};
+  std::size_t used_ = 0;
+};
+
+void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
+  hasher.number(spec.ranks).number(spec.stages).number(spec.microbatches).number(spec.slices);
+  hasher.ids(spec.placement);
+  hasher.list(spec.edges,
+              [&](const StageEdge& edge) { hasher.number(edge.from.value()).number(edge.to.value()); });
+  hasher.list(spec.routes, [&](const std::vector<StageId>& stages) { hasher.ids(stages); });
+  hasher.ids(spec.route);
+  hasher.list(spec.blocks, [&](const ParameterBlock& block) { hasher.ids(block.stages); });
+  hasher.numbers(spec.update).numbers(spec.version);
+  hasher.list(spec.collectives, [&](const Collective& c) { hasher.text(c.name).ids(c.members); });
+}
+
+/// By name, so that a new row in the table of kinds changes no hash.
+void add_kind(Hasher& hasher, OpKind kind) { hasher.text(info(kind).text); }
+
+void add_instruction(Hasher& hasher, const Program& program, InstructionId id) {
+  const Instruction& instruction = program.instruction(id);
+  const std::span<const Action> actions = program.actions(id);
+  const std::span<const CommunicatorId> communicators = program.communicators_of(id);
+  hasher.number(static_cast<int>(instruction.form)).number(instruction.blocking ? 1 : 0);
+  hasher.length(actions.size());
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    add_kind(hasher, action.kind);
+    hasher.number(action.subject).number(action.microbatch).number(action.peer).number(action.slice);
+    hasher.number(communicators[i].value());
+  }
+  const int first = program.first(program.rank_of(id)).value();
+  hasher.list(program.after(id), [&](InstructionId after) { hasher.number(after.value() - first); });
+}
+
+void add_limit(Hasher& hasher, const std::optional<int>& limit) { hasher.number(limit.value_or(-1)); }
+
+}  // namespace
+
+std::string program_hash(const Program& program) {
+  Hasher hasher("ppsim program 1");
+  add_pipeline(hasher, program.pipeline().spec());
+  hasher.list(program.communicators(), [&](const Communicator& communicator) {
+    hasher.text(communicator.name).ids(communicator.members).number(communicator.queue);
+  });
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    const InstructionId last = program.last(RankId(r));
+    hasher.number(last.value() - program.first(RankId(r)).value());
+    for (InstructionId id = program.first(RankId(r)); id < last; id = InstructionId(id.value() + 1)) {
+      add_instruction(hasher, program, id);
+    }
+  }
+  return hasher.hex();
+}
+
+std::string sizes_hash(const SizeTable& sizes) {
+  Hasher hasher("ppsim sizes 1");
+  hasher.list(sizes.entries(), [&](const auto& entry) {
+    const auto& [key, bytes] = entry;
+    hasher.text(tensor_kind_name(key.kind)).number(key.subject).number(key.peer).number(key.slice);
+    add_kind(hasher, key.op);
+    hasher.number(bytes);
+  });
+  return hasher.hex();
+}
+
+std::string costs_hash(const CostTable& costs) {
+  Hasher hasher("ppsim costs 1");
+  hasher.list(costs.entries(), [&](const auto& entry) {
+    const auto& [key, duration] = entry;
+    add_kind(hasher, key.kind);
+    hasher.number(key.subject).number(key.peer).number(key.slice).number(duration);
+  });
+  return hasher.hex();
+}
+
+std::string capabilities_hash(const TransportCapabilities& capabilities) {
+  Hasher hasher("ppsim capabilities 1");
+  add_limit(hasher, capabilities.credits);
+  add_limit(hasher, capabilities.residency);
+  hasher.number(capabilities.issue_blocks ? 1 : 0).number(capabilities.captures_graphs ? 1 : 0);
+  return hasher.hex();
+}
+
+}  // namespace ppsim
