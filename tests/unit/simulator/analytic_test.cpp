@@ -1,0 +1,92 @@
+#include "ppsim/simulator/analytic.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/programs.hpp"
+
+namespace ppsim {
+namespace {
+
+Workload llama() {
+  return {model_from_name("llama3-70b").value(), cluster_from_name("dgx-h100", 8).value(),
+          Parallelism{.tensor = 8, .pipeline = 4, .data = 2, .global_batch_size = 128}};
+}
+
+Nanoseconds total(const AnalyticCosts& costs, OpKind kind, int stages) {
+  Nanoseconds sum = 0;
+  for (int s = 0; s < stages; ++s) sum += costs.tables.costs({kind, s});
+  return sum;
+}
+
+TEST(Analytic, SplittingStagesKeepsTheWork) {
+  const auto four = analytic_costs(llama(), test::chain(4, 4, 64)).value();
+  const auto sixteen = analytic_costs(llama(), test::chain(4, 16, 64)).value();
+  for (const OpKind kind : {OpKind::forward, OpKind::backward, OpKind::backward_weight}) {
+    EXPECT_NEAR(static_cast<double>(total(four, kind, 4)), static_cast<double>(total(sixteen, kind, 16)),
+                16.0);
+  }
+}
+
+TEST(Analytic, BackwardIsItsTwoHalves) {
+  const auto costs = analytic_costs(llama(), test::chain(4, 4, 64)).value().tables.costs;
+  for (int s = 0; s < 4; ++s) {
+    EXPECT_EQ(costs({OpKind::backward, s}),
+              costs({OpKind::backward_input, s}) + costs({OpKind::backward_weight, s}));
+    EXPECT_EQ(costs({OpKind::recompute, s}), costs({OpKind::forward, s}));
+  }
+  EXPECT_GT(costs({OpKind::forward, 3}), costs({OpKind::forward, 1})) << "the head costs something";
+}
+
+TEST(Analytic, FlopsAreSixPerParameterAndTokenPlusAttention) {
+  const auto costs = analytic_costs(llama(), test::chain(4, 4, 64)).value();
+  const double tokens = 128 * 8192.0;
+  EXPECT_DOUBLE_EQ(costs.tokens_per_step, tokens);
+  // Without the embedding, and with causal attention: 6 N + 6 x layers x heads x head_dim x sequence a token.
+  const double expected = 6 * (70.55e9 - 128256 * 8192.0) + 6.0 * 80 * 64 * 128 * 8192;
+  EXPECT_NEAR(costs.model_flops_per_step / tokens, expected, 0.001 * expected);
+  EXPECT_DOUBLE_EQ(costs.peak_flops, 64 * 989e12);
+}
+
+TEST(Analytic, ParametersAreSharedOut) {
+  const auto sizes = analytic_costs(llama(), test::chain(4, 4, 64)).value().tables.sizes;
+  Bytes parameters = 0;
+  for (int b = 0; b < 4; ++b) parameters += sizes({TensorKind::parameters, b});
+  EXPECT_NEAR(static_cast<double>(parameters) * 8 / 2 / 1e9, 70.55, 0.01);
+  EXPECT_EQ(sizes({TensorKind::optimizer_state, 1}), sizes({TensorKind::parameters, 1}) * 6 / 2);
+}
+
+TEST(Analytic, SlowerNetworksMakeSlowerTransfers) {
+  Workload workload = llama();
+  const CostClass send{OpKind::send_forward, 0, 1};
+  const Nanoseconds fast = analytic_costs(workload, test::chain(4, 4, 64))->tables.costs(send);
+  workload.cluster.node.node_gbytes = 100;
+  const Nanoseconds slow = analytic_costs(workload, test::chain(4, 4, 64))->tables.costs(send);
+  EXPECT_NEAR(static_cast<double>(slow - 10'000), 4.0 * static_cast<double>(fast - 10'000), 4.0);
+}
+
+TEST(Analytic, NeighboursInOneNodeUseNvlink) {
+  Workload workload = llama();
+  workload.parallelism = {
+      .tensor = 2, .pipeline = 4, .data = 8, .global_batch_size = 128, .rank_order = RankOrder::tp_cp_pp_dp};
+  const auto inside =
+      analytic_costs(workload, test::chain(4, 4, 16))->tables.costs({OpKind::send_forward, 0, 1});
+  workload.parallelism.rank_order = RankOrder::tp_cp_dp_pp;
+  const auto across =
+      analytic_costs(workload, test::chain(4, 4, 16))->tables.costs({OpKind::send_forward, 0, 1});
+  EXPECT_LT(inside, across);
+}
+
+TEST(Analytic, RefusesWhatItDoesNotCover) {
+  Workload workload = llama();
+  EXPECT_FALSE(analytic_costs(workload, test::chain(2, 4, 64)).has_value()) << "two ranks, but pp is 4";
+  EXPECT_FALSE(analytic_costs(workload, test::chain(4, 84, 64)).has_value()) << "more stages than layers";
+  workload.model = model_from_name("t5-11b").value();
+  EXPECT_NE(analytic_costs(workload, test::chain(4, 4, 64)).error().place.found, "");
+  workload = llama();
+  workload.parallelism.dtype = DataType::fp8;
+  workload.cluster = cluster_from_name("dgx-a100", 8).value();
+  EXPECT_NE(analytic_costs(workload, test::chain(4, 4, 64)).error().message.find("fp8"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppsim
