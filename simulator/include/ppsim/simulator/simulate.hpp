@@ -1,0 +1,72 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/simulator/compiled_program.hpp"
+
+namespace ppsim {
+
+/// The durations of a compiled Program.
+struct BoundCosts {
+  std::vector<Nanoseconds> durations;  ///< kJoin, kInstant, then one per cost class
+  friend bool operator==(const BoundCosts&, const BoundCosts&) = default;
+};
+
+/// Errors: bad_argument when all durations together do not fit in 64 bits.
+[[nodiscard]] Expected<BoundCosts> bind_costs(const CompiledProgram& program, const CostTable& costs);
+
+/// When the compute queue of a rank starts, ends and works; all 0 for a rank that computes nothing.
+struct RankTimes {
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+  Nanoseconds busy = 0;
+
+  [[nodiscard]] Nanoseconds span() const { return end - start; }
+  friend bool operator==(const RankTimes&, const RankTimes&) = default;
+};
+
+/// What a schedule search needs to know about one run.
+struct StepTimes {
+  Nanoseconds makespan = 0;  ///< end of the last instruction
+  IdVector<RankId, RankTimes> ranks;
+
+  friend bool operator==(const StepTimes&, const StepTimes&) = default;
+};
+
+/// Largest span of a rank.
+[[nodiscard]] Nanoseconds rank_span(const StepTimes& times);
+/// Largest compute time of a rank: no schedule of the same actions is shorter.
+[[nodiscard]] Nanoseconds ideal_time(const StepTimes& times);
+/// 1 - mean compute time of the ranks / makespan; 0 for a step that takes no time.
+[[nodiscard]] double bubble_fraction(const StepTimes& times);
+/// 1 - compute time / span of the rank with the longest span; 0 for a step that takes no time.
+[[nodiscard]] double bubble_fraction_span(const StepTimes& times);
+
+/// Memory that simulate reuses from call to call.
+struct SimulationScratch {
+  std::vector<Nanoseconds> ends;
+};
+
+/// Times of one run, in nanoseconds only: the fast way.
+/// Requires: `costs` was bound to `program`.
+[[nodiscard]] StepTimes simulate(const CompiledProgram& program, const BoundCosts& costs,
+                                 SimulationScratch& scratch);
+
+/// Start and end of every instruction, with rounds.
+/// Requires: `graph` and `costs` belong to `program`.
+[[nodiscard]] TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& graph,
+                                        const BoundCosts& costs);
+
+/// What a run on a transport comes to. With a residency limit, the ready operation of the lowest position
+/// takes a free place.
+using SimulatedRun = tl::expected<TimedTrace, Stuck>;
+
+/// Builds the graph, compiles, binds and simulates with rounds.
+/// Errors: bad_argument from bind_costs; that a Program is stuck is an answer.
+[[nodiscard]] Expected<SimulatedRun> simulate_program(const Program& program,
+                                                      const TransportCapabilities& capabilities,
+                                                      const CostTable& costs);
+
+}  // namespace ppsim

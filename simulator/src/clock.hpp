@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ppsim/core/timed_trace.hpp"
+
+namespace ppsim {
+
+/// When work that begins at `begin` completes: what takes no time completes in the next round.
+[[nodiscard]] constexpr Instant completion(Instant begin, Nanoseconds duration) {
+  if (duration > 0) return {begin.time + duration, 0};
+  return {begin.time, begin.round + 1};
+}
+
+}  // namespace ppsim

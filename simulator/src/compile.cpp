@@ -1,0 +1,297 @@
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/simulator/compiled_program.hpp"
+
+namespace ppsim {
+namespace {
+
+struct CostClassHash {
+  std::size_t operator()(const CostClass& c) const {
+    std::uint64_t hash = static_cast<std::uint64_t>(c.kind);
+    for (const std::int32_t field : {c.subject, c.peer, c.slice}) {
+      hash = (hash ^ static_cast<std::uint32_t>(field)) * 0x9E3779B97F4A7C15ULL;
+    }
+    return hash ^ (hash >> 32);
+  }
+};
+
+/// Emits the items of a Program along a run order. Operands live on a stack, so that what an item needs can
+/// be emitted while its own operands are being gathered.
+class Compiler {
+ public:
+  Compiler(const Program& program, const ExecutionGraph& graph)
+      : program_(program),
+        graph_(graph),
+        out_(graph.messages.size(), 0),
+        received_(rendezvous() ? 0 : graph.messages.size(), 0),
+        met_(graph.meetings.size(), 0) {
+    compiled_.items.emplace_back();  // the step's start
+    compiled_.item_counts.assign(CompiledProgram::kFirstBound, 0);
+    compiled_.end_item.assign(program.size(), 0);
+  }
+
+  CompiledProgram run(const RunOrder& order) {
+    compiled_.items.reserve(program_.size());
+    for (const std::uint32_t event : order.items) {
+      const bool completion = (event & 1U) != 0;
+      if (completion) complete(InstructionId(static_cast<std::int32_t>(event >> 1)));
+    }
+    sort_by_depth();
+    summarise_queues();
+    return std::move(compiled_);
+  }
+
+ private:
+  using Item = std::uint32_t;
+
+  [[nodiscard]] bool rendezvous() const { return !graph_.capabilities.credits.has_value(); }
+  [[nodiscard]] int lane_of(InstructionId id) const {
+    return program_.queue_of(program_.actions(id)[0], program_.communicators_of(id)[0]);
+  }
+
+  void complete(InstructionId id) {
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    if (meeting >= 0) {
+      compiled_.end_item[id.index()] = meet(static_cast<std::size_t>(meeting));
+    } else if (!graph_.messages_of(id).empty()) {
+      compiled_.end_item[id.index()] = end_of_transfers(id);
+    } else {
+      const std::size_t base = operands_.size();
+      push_start(id);
+      const CostClass cost_class = cost_class_of(program_.actions(id), program_.instruction(id).form);
+      compiled_.end_item[id.index()] = emit(base, duration(cost_class));
+    }
+  }
+
+  /// Pushes what the start of an instruction waits for. Ends ascend along a queue, so only the last
+  /// predecessor on each queue counts.
+  void push_start(InstructionId id) {
+    lanes_.clear();
+    for (const InstructionId before : graph_.predecessors_of(id)) {
+      const int lane = lane_of(before);
+      const auto known =
+          std::find_if(lanes_.begin(), lanes_.end(), [lane](const Lane& l) { return l.lane == lane; });
+      if (known == lanes_.end()) {
+        lanes_.push_back({lane, before});
+      } else {
+        known->last = std::max(known->last, before);
+      }
+    }
+    for (const Lane& lane : lanes_) operands_.push_back(compiled_.end_item[lane.last.index()]);
+  }
+
+  /// As push_start; the members of a group share one item.
+  void push_shared_start(InstructionId id) {
+    if (graph_.messages_of(id).size() < 2) return push_start(id);
+    const auto [known, is_new] = group_start_.try_emplace(id.value(), 0);
+    if (is_new) {
+      const std::size_t base = operands_.size();
+      push_start(id);
+      known->second = emit(base, CompiledProgram::kJoin);
+    }
+    operands_.push_back(known->second);
+  }
+
+  /// The item at whose end a message is out; under rendezvous it is received then, too.
+  Item send_out(std::size_t index) {
+    if (out_[index] != 0) return out_[index];
+    const Message& message = graph_.messages[index];
+    const std::size_t base = operands_.size();
+    push_shared_start(message.send);
+    if (rendezvous()) push_shared_start(message.receive);
+    if (shares_start_with_previous(message))
+      operands_.push_back(send_out(static_cast<std::size_t>(message.previous)));
+    if (message.credit >= 0) operands_.push_back(receive(static_cast<std::size_t>(message.credit)));
+    out_[index] = emit(base, duration(cost_class_of(program_.all_actions()[message.send_action])));
+    return out_[index];
+  }
+
+  /// Whether the message before it on the channel is not already complete when this one's ends start.
+  [[nodiscard]] bool shares_start_with_previous(const Message& message) const {
+    if (message.previous < 0) return false;
+    const Message& previous = graph_.messages[static_cast<std::size_t>(message.previous)];
+    return previous.send == message.send && (!rendezvous() || previous.receive == message.receive);
+  }
+
+  /// The item at whose end a message is received.
+  Item receive(std::size_t index) {
+    if (rendezvous()) return send_out(index);
+    if (received_[index] != 0) return received_[index];
+    const std::size_t base = operands_.size();
+    push_shared_start(graph_.messages[index].receive);
+    operands_.push_back(emit(base, CompiledProgram::kInstant));
+    operands_.push_back(send_out(index));
+    received_[index] = emit(base, CompiledProgram::kJoin);
+    return received_[index];
+  }
+
+  Item end_of_transfers(InstructionId id) {
+    const std::size_t base = operands_.size();
+    for (const std::uint32_t index : graph_.messages_of(id)) {
+      const Message& message = graph_.messages[index];
+      if (message.send == id) operands_.push_back(send_out(index));
+      if (message.receive == id) operands_.push_back(receive(index));
+    }
+    return emit(base, CompiledProgram::kJoin);
+  }
+
+  Item meet(std::size_t index) {
+    if (met_[index] != 0) return met_[index];
+    const auto members = graph_.members_of(graph_.meetings[index]);
+    const std::size_t base = operands_.size();
+    for (const InstructionId member : members) push_start(member);
+    met_[index] = emit(base, duration(cost_class_of(program_.actions(members[0])[0])));
+    return met_[index];
+  }
+
+  /// An item over the operands above `base`, which are popped.
+  Item emit(std::size_t base, std::uint32_t duration) {
+    const auto first = operands_.begin() + static_cast<std::ptrdiff_t>(base);
+    std::sort(first, operands_.end(), std::greater<>());
+    operands_.erase(std::unique(first, operands_.end()), operands_.end());
+    while (operands_.size() > base + 2) {
+      const Item later = pop();
+      operands_.back() = append({operands_.back(), later, CompiledProgram::kJoin});
+    }
+    const Item second = operands_.size() > base ? pop() : 0;
+    const Item first_operand = operands_.size() > base ? pop() : second;
+    if (duration == CompiledProgram::kJoin && first_operand == second) return second;
+    return append({first_operand, second, duration});
+  }
+
+  Item pop() {
+    const Item item = operands_.back();
+    operands_.pop_back();
+    return item;
+  }
+
+  Item append(CompiledItem item) {
+    ++compiled_.item_counts[item.duration];
+    compiled_.items.push_back(item);
+    PPSIM_CHECK(compiled_.items.size() < UINT32_MAX, "more items than 32 bits can number");
+    return static_cast<Item>(compiled_.items.size() - 1);
+  }
+
+  std::uint32_t duration(const CostClass& cost_class) {
+    const auto next =
+        static_cast<std::uint32_t>(CompiledProgram::kFirstBound + compiled_.cost_classes.size());
+    const auto [known, is_new] = durations_.try_emplace(cost_class, next);
+    if (is_new) {
+      compiled_.cost_classes.push_back(cost_class);
+      compiled_.item_counts.push_back(0);
+    }
+    return known->second;
+  }
+
+  /// Renumbers the items by depth, stably.
+  void sort_by_depth() {
+    std::vector<CompiledItem>& items = compiled_.items;
+    std::vector<std::uint32_t> place(items.size(), 0);  // first the depth, then the new number
+    std::vector<std::uint32_t> begin(2, 0);             // where the items of a depth begin
+    for (std::size_t i = 1; i < items.size(); ++i) {
+      place[i] = std::max(place[items[i].first], place[items[i].second]) + 1;
+      if (place[i] + 2 > begin.size()) begin.push_back(0);
+      ++begin[place[i] + 1];
+    }
+    ++begin[1];  // item 0
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    for (std::uint32_t& depth : place) depth = begin[depth]++;
+    std::vector<CompiledItem> sorted(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      sorted[place[i]] = {place[items[i].first], place[items[i].second], items[i].duration};
+    }
+    items = std::move(sorted);
+    for (std::uint32_t& item : compiled_.end_item) item = place[item];
+  }
+
+  void summarise_queues() {
+    std::vector<std::int32_t> seen_on(static_cast<std::size_t>(program_.queue_count()), -1);
+    std::vector<std::uint32_t> counts(compiled_.item_counts.size(), 0);
+    const int ranks = program_.pipeline().ranks();
+    compiled_.rows = IdVector<RankId, ComputeRow>(static_cast<std::size_t>(ranks));
+    for (RankId rank(0); rank.value() < ranks; rank = RankId(rank.value() + 1)) {
+      find_last_items(rank, seen_on);
+      compiled_.rows[rank] = summarise_compute(rank, counts);
+    }
+    std::vector<std::uint32_t>& last = compiled_.last_items;
+    std::sort(last.begin(), last.end());
+    last.erase(std::unique(last.begin(), last.end()), last.end());
+  }
+
+  void find_last_items(RankId rank, std::vector<std::int32_t>& seen_on) {
+    for (std::int32_t id = program_.last(rank).value() - 1; id >= program_.first(rank).value(); --id) {
+      const auto actions = program_.actions(InstructionId(id));
+      const auto communicators = program_.communicators_of(InstructionId(id));
+      for (std::size_t a = 0; a < actions.size(); ++a) {
+        std::int32_t& seen =
+            seen_on[static_cast<std::size_t>(program_.queue_of(actions[a], communicators[a]))];
+        if (seen != rank.value())
+          compiled_.last_items.push_back(compiled_.end_item[static_cast<std::size_t>(id)]);
+        seen = rank.value();
+      }
+    }
+  }
+
+  ComputeRow summarise_compute(RankId rank, std::vector<std::uint32_t>& counts) {
+    ComputeRow row;
+    row.first_count = static_cast<std::uint32_t>(compiled_.duration_counts.size());
+    std::vector<std::uint32_t> durations;
+    for (InstructionId id = program_.first(rank); id < program_.last(rank);
+         id = InstructionId(id.value() + 1)) {
+      if (lane_of(id) != Program::kComputeQueue) continue;
+      row.last_item = compiled_.end_item[id.index()];
+      if (row.first_item == 0) row.first_item = row.last_item;
+      const std::uint32_t duration = compiled_.items[row.last_item].duration;
+      if (counts[duration]++ == 0) durations.push_back(duration);
+    }
+    for (const std::uint32_t duration : durations) {
+      compiled_.duration_counts.push_back({duration, std::exchange(counts[duration], 0)});
+    }
+    row.count_count = static_cast<std::uint32_t>(durations.size());
+    return row;
+  }
+
+  struct Lane {
+    int lane;
+    InstructionId last;
+  };
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  CompiledProgram compiled_;
+  std::vector<Item> out_;                                                  ///< per message; 0: not emitted
+  std::vector<Item> received_;                                             ///< per message, with credits only
+  std::vector<Item> met_;                                                  ///< per meeting
+  std::unordered_map<std::int32_t, Item> group_start_;                     // looked up, never iterated
+  std::unordered_map<CostClass, std::uint32_t, CostClassHash> durations_;  // looked up, never iterated
+  std::vector<Item> operands_;
+  std::vector<Lane> lanes_;
+};
+
+RunState state_after(const RunOrder& order, std::size_t size) {
+  RunState state{std::vector<char>(size, 0), std::vector<char>(size, 0)};
+  for (const std::uint32_t event : order.items) {
+    std::vector<char>& mark = (event & 1U) != 0 ? state.complete : state.started;
+    mark[event >> 1] = 1;
+  }
+  return state;
+}
+
+}  // namespace
+
+tl::expected<CompiledProgram, Stuck> compile(const Program& program, const ExecutionGraph& graph) {
+  PPSIM_CHECK(graph.size() == program.size(), "the graph is not that of the Program");
+  PPSIM_CHECK(!graph.capabilities.residency, "a Program under a residency limit has no longest paths");
+  if (std::optional<Stuck> mismatched = find_mismatches(program, graph))
+    return tl::unexpected(*std::move(mismatched));
+  const RunOrder order = run_order(graph);
+  if (!order.complete) {
+    return tl::unexpected(explain_stalls(program, graph, state_after(order, program.size())));
+  }
+  return Compiler(program, graph).run(order);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,234 @@
+#include "residency.hpp"
+
+#include <queue>
+#include <set>
+
+#include "clock.hpp"
+
+namespace ppsim {
+namespace {
+
+class ResidencyRun {
+ public:
+  ResidencyRun(const Program& program, const ExecutionGraph& graph, const CostTable& costs)
+      : program_(program),
+        graph_(graph),
+        costs_(costs),
+        state_{std::vector<char>(program.size(), 0), std::vector<char>(program.size(), 0)},
+        trace_{IdVector<InstructionId, Span>(program.size())},
+        messages_(graph.messages.size()),
+        places_(static_cast<std::size_t>(program.pipeline().ranks()), *graph.capabilities.residency) {
+    build_successors();
+    for (const CollectiveMeeting& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
+  }
+
+  SimulatedRun run() {
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      if (open_waits_[i] == 0) ready_.insert(InstructionId(static_cast<std::int32_t>(i)));
+    }
+    start_ready();
+    while (!events_.empty()) {
+      now_ = events_.top().at;
+      while (!events_.empty() && events_.top().at == now_) {
+        const Event event = events_.top();
+        events_.pop();
+        happen(event);
+      }
+      start_ready();
+    }
+    if (completed_ < program_.size()) {
+      return SimulatedRun(tl::unexpect, explain_stalls(program_, graph_, state_));
+    }
+    return std::move(trace_);
+  }
+
+ private:
+  enum class EventKind : std::uint8_t { work_done, message_out, message_received, meeting_over };
+  struct Event {
+    Instant at;
+    EventKind kind;
+    std::uint32_t index;
+    friend auto operator<=>(const Event&, const Event&) = default;
+  };
+  struct MessageState {
+    bool begun = false;
+    bool out = false;
+    bool received = false;
+  };
+
+  void build_successors() {
+    open_waits_.resize(program_.size());
+    open_messages_.resize(program_.size());
+    successors_.resize(program_.size());
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      const InstructionId id(static_cast<std::int32_t>(i));
+      open_waits_[i] = graph_.predecessors_of(id).size();
+      open_messages_[i] = graph_.messages_of(id).size();
+      for (const InstructionId before : graph_.predecessors_of(id)) successors_[before.index()].push_back(id);
+    }
+    for (const Unsatisfiable& never : graph_.unsatisfiable) ++open_waits_[never.instruction.index()];
+  }
+
+  [[nodiscard]] bool communicates(InstructionId id) const {
+    return is_communication(program_.actions(id)[0].kind);
+  }
+  [[nodiscard]] bool started(InstructionId id) const { return id.valid() && state_.started[id.index()] != 0; }
+
+  /// Starts what is ready, ranks and positions ascending, as far as there are places.
+  void start_ready() {
+    for (auto next = ready_.begin(); next != ready_.end();) {
+      const InstructionId id = *next;
+      if (communicates(id)) {
+        int& places = places_[program_.rank_of(id)];
+        if (places == 0) {
+          ++next;
+          continue;
+        }
+        --places;
+      }
+      next = ready_.erase(next);
+      start(id);
+    }
+  }
+
+  void start(InstructionId id) {
+    state_.started[id.index()] = 1;
+    trace_.spans[id].start = now_;
+    if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
+      join(static_cast<std::uint32_t>(meeting));
+    } else if (graph_.messages_of(id).empty()) {
+      const CostClass cost_class = cost_class_of(program_.actions(id), program_.instruction(id).form);
+      schedule(costs_(cost_class), EventKind::work_done, static_cast<std::uint32_t>(id.value()));
+    } else {
+      for (const std::uint32_t message : graph_.messages_of(id)) {
+        begin_if_possible(message);
+        if (graph_.messages[message].receive == id && messages_[message].out) {
+          schedule(0, EventKind::message_received, message);
+        }
+      }
+    }
+  }
+
+  void schedule(Nanoseconds duration, EventKind kind, std::uint32_t index) {
+    events_.push({completion(now_, duration), kind, index});
+  }
+
+  void join(std::uint32_t index) {
+    const CollectiveMeeting& meeting = graph_.meetings[index];
+    if (--open_members_[index] > 0 || !meeting.complete) return;
+    const InstructionId member = graph_.members_of(meeting).front();
+    schedule(costs_(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);
+  }
+
+  void begin_if_possible(std::uint32_t index) {
+    const Message& message = graph_.messages[index];
+    const bool rendezvous = !graph_.capabilities.credits;
+    const bool in_order = message.previous < 0 || messages_[static_cast<std::size_t>(message.previous)].out;
+    const bool has_credit =
+        message.credit < 0 || messages_[static_cast<std::size_t>(message.credit)].received;
+    const bool ends_started = started(message.send) && (!rendezvous || started(message.receive));
+    if (messages_[index].begun || !ends_started || !in_order || !has_credit) return;
+    messages_[index].begun = true;
+    const Action& send = program_.all_actions()[message.send_action];
+    schedule(costs_(cost_class_of(send)), EventKind::message_out, index);
+  }
+
+  void happen(const Event& event) {
+    switch (event.kind) {
+      case EventKind::work_done:
+        return complete(InstructionId(static_cast<std::int32_t>(event.index)));
+      case EventKind::message_out:
+        return leave(event.index);
+      case EventKind::message_received:
+        return receive(event.index);
+      case EventKind::meeting_over:
+        for (const InstructionId member : graph_.members_of(graph_.meetings[event.index])) complete(member);
+        return;
+    }
+  }
+
+  void leave(std::uint32_t index) {
+    const Message& message = graph_.messages[index];
+    messages_[index].out = true;
+    finish_end(message.send);
+    if (started(message.receive)) receive(index);
+    const std::uint32_t next = index + 1;
+    const bool same_channel =
+        next < messages_.size() && graph_.messages[next].previous == static_cast<std::int32_t>(index);
+    if (same_channel) begin_if_possible(next);
+  }
+
+  void receive(std::uint32_t index) {
+    messages_[index].received = true;
+    finish_end(graph_.messages[index].receive);
+    if (!graph_.capabilities.credits) return;
+    const std::size_t next = index + static_cast<std::size_t>(*graph_.capabilities.credits);
+    const bool waits =
+        next < messages_.size() && graph_.messages[next].credit == static_cast<std::int32_t>(index);
+    if (waits) begin_if_possible(static_cast<std::uint32_t>(next));
+  }
+
+  void finish_end(InstructionId id) {
+    if (--open_messages_[id.index()] == 0) complete(id);
+  }
+
+  void complete(InstructionId id) {
+    state_.complete[id.index()] = 1;
+    trace_.spans[id].end = now_;
+    ++completed_;
+    if (communicates(id)) ++places_[program_.rank_of(id)];
+    for (const InstructionId successor : successors_[id.index()]) {
+      if (--open_waits_[successor.index()] == 0) ready_.insert(successor);
+    }
+  }
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  const CostTable& costs_;
+  RunState state_;
+  TimedTrace trace_;
+  std::vector<MessageState> messages_;
+  IdVector<RankId, int> places_;  ///< free ones
+  std::vector<std::size_t> open_waits_;
+  std::vector<std::size_t> open_messages_;
+  std::vector<std::uint32_t> open_members_;
+  std::vector<std::vector<InstructionId>> successors_;
+  std::set<InstructionId> ready_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  Instant now_;
+  std::size_t completed_ = 0;
+};
+
+/// Whether all durations together fit in 64 bits, so that no sum of some of them can overflow.
+bool durations_fit(const Program& program, const CostTable& costs) {
+  Nanoseconds all = 0;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    const auto actions = program.actions(id);
+    const InstructionForm form = program.instruction(id).form;
+    if (form != InstructionForm::group) {
+      if (__builtin_add_overflow(all, costs(cost_class_of(actions, form)), &all)) return false;
+      continue;
+    }
+    for (const Action& action : actions) {
+      if (__builtin_add_overflow(all, costs(cost_class_of(action)), &all)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Expected<SimulatedRun> simulate_with_residency(const Program& program, const ExecutionGraph& graph,
+                                               const CostTable& costs) {
+  if (!durations_fit(program, costs)) {
+    return make_error(ErrorCode::bad_argument,
+                      "the durations of the Program's actions do not fit in 64 bits of nanoseconds");
+  }
+  if (std::optional<Stuck> mismatched = find_mismatches(program, graph)) {
+    return SimulatedRun(tl::unexpect, *std::move(mismatched));
+  }
+  return ResidencyRun(program, graph, costs).run();
+}
+
+}  // namespace ppsim

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "ppsim/simulator/simulate.hpp"
+
+namespace ppsim {
+
+/// Runs a Program event by event under a limit on started and incomplete communication per rank. Ties break
+/// by rank and position: of the ready communication of a rank, the earliest in its list takes a free place.
+/// Requires: `graph` is that of `program` and has a residency limit.
+/// Errors: bad_argument when the durations together do not fit in 64 bits.
+[[nodiscard]] Expected<SimulatedRun> simulate_with_residency(const Program& program,
+                                                             const ExecutionGraph& graph,
+                                                             const CostTable& costs);
+
+}  // namespace ppsim
