@@ -1,0 +1,11 @@
+#pragma once
+
+#include "lowering/lines.hpp"
+#include "ppsim/core/lowering.hpp"
+
+namespace ppsim::lowering {
+
+/// Puts every communication on a communicator and makes a Program of the rows, which are used up.
+[[nodiscard]] Expected<Program> build_program(Pipeline pipeline, CommunicatorPolicy policy, LineRows rows);
+
+}  // namespace ppsim::lowering

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/pipeline.hpp"
+
+namespace ppsim::lowering {
+
+/// Dense numbers of the edges of a stage graph.
+class EdgeNumbers {
+ public:
+  explicit EdgeNumbers(const Pipeline& pipeline) : edges_(pipeline.spec().edges) {
+    first_.assign(static_cast<std::size_t>(pipeline.stages()) + 1, 0);
+    for (const StageEdge& edge : edges_) ++first_[edge.from.index() + 1];
+    for (std::size_t s = 0; s + 1 < first_.size(); ++s) first_[s + 1] += first_[s];
+  }
+
+  [[nodiscard]] std::size_t count() const { return edges_.size(); }
+  /// Requires: the edge exists.
+  [[nodiscard]] std::size_t operator()(StageId from, StageId to) const {
+    std::size_t edge = first_[from.index()];
+    while (edges_[edge].to != to) ++edge;
+    return edge;
+  }
+
+ private:
+  const std::vector<StageEdge>& edges_;  // sorted by (from, to)
+  std::vector<std::size_t> first_;
+};
+
+}  // namespace ppsim::lowering

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "lowering/step_rows.hpp"
+
+namespace ppsim::lowering {
+
+/// Before each compute step: RESHARD of the gathered stages that are not among the next three distinct ones
+/// of the rank, then UNSHARD of the missing ones in the order of need; RESHARD of the rest at the end of the
+/// row. Source: PyTorch `_add_unshard_reshard`, torch/distributed/pipelining/schedules.py.
+void insert_unshards(StepRows& rows);
+
+}  // namespace ppsim::lowering

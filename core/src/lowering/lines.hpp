@@ -1,0 +1,55 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim::lowering {
+
+/// An instruction in the making: one action, or two that run or start together.
+struct Line {
+  Action action;
+  std::int32_t second = -1;  ///< into LineRow::seconds; -1: a single action
+  std::int32_t id = -1;      ///< names the line whatever its place
+};
+
+/// `later` starts after `earlier` is complete; both name lines of one row.
+struct AfterEdge {
+  std::int32_t later;
+  std::int32_t earlier;
+  friend auto operator<=>(const AfterEdge&, const AfterEdge&) = default;
+};
+
+/// The instructions of one rank, in issue order.
+struct LineRow {
+  std::vector<Line> lines;
+  std::vector<Action> seconds;
+  std::vector<AfterEdge> after;
+  std::vector<Nanoseconds> times;  ///< parallel to lines where the order needs them, else empty
+
+  void add(const Action& action) { lines.push_back({action, -1, static_cast<std::int32_t>(lines.size())}); }
+  void add_pair(const Action& action, const Action& second) {
+    add(action);
+    lines.back().second = static_cast<std::int32_t>(seconds.size());
+    seconds.push_back(second);
+  }
+  [[nodiscard]] const Action* second_of(const Line& line) const {
+    return line.second < 0 ? nullptr : &seconds[static_cast<std::size_t>(line.second)];
+  }
+  /// Calls visit(action) for the one or two actions of a line.
+  template <class Visit>
+  void for_each_action(const Line& line, Visit&& visit) const {
+    visit(line.action);
+    if (const Action* second = second_of(line)) visit(*second);
+  }
+};
+
+using LineRows = IdVector<RankId, LineRow>;
+
+[[nodiscard]] inline bool computes(const Line& line) {
+  return info(line.action.kind).resource == Resource::compute;
+}
+
+}  // namespace ppsim::lowering

@@ -1,0 +1,107 @@
+#include "lowering/build_program.hpp"
+#include "lowering/insert_loads.hpp"
+#include "lowering/insert_offload.hpp"
+#include "lowering/insert_recompute.hpp"
+#include "lowering/insert_transfers.hpp"
+#include "lowering/insert_unshards.hpp"
+#include "lowering/insert_updates.hpp"
+#include "lowering/limit_receives.hpp"
+#include "lowering/order_by_issue.hpp"
+#include "lowering/pair_transfers.hpp"
+#include "lowering/place_arrivals.hpp"
+#include "lowering/sort_by_time.hpp"
+#include "lowering/walk.hpp"
+#include "ppsim/core/communicators.hpp"
+#include "ppsim/core/lowering.hpp"
+
+namespace ppsim {
+namespace {
+
+using namespace lowering;
+
+tl::unexpected<Error> refuse(std::string why) { return make_error(ErrorCode::bad_argument, std::move(why)); }
+
+/// Whether some edge joins stages of different ranks.
+bool needs_transfers(const Pipeline& pipeline) {
+  for (const StageEdge& edge : pipeline.spec().edges) {
+    if (pipeline.rank_of(edge.from) != pipeline.rank_of(edge.to)) return true;
+  }
+  return false;
+}
+
+Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& options,
+                             const CostTable* costs) {
+  if (options.order == IssueOrder::timed && costs == nullptr) {
+    return refuse("the order timed needs costs; global needs none");
+  }
+  if (options.early < 0) return refuse("early:N needs N >= 0, found " + std::to_string(options.early));
+  if (options.receive_buffers && *options.receive_buffers < 1) {
+    return refuse("receive buffers must be at least 1, found " + std::to_string(*options.receive_buffers));
+  }
+  if (options.clip && !options.optimizer)
+    return refuse("clip needs opt: it scales what an optimizer step reads");
+  if (options.offload && options.recompute == Recompute::full) {
+    return refuse("offload needs activations that are kept, and recompute full keeps none");
+  }
+  const bool as_written = options.order == IssueOrder::as_written || options.grouping == Grouping::as_written;
+  if (as_written && needs_transfers(pipeline)) {
+    return refuse(
+        "as-written needs the transfers in the file: a schedule has none, a compute_comms file or a Program "
+        "does");
+  }
+  return {};
+}
+
+/// Everything that a rank does beside its steps, transfers aside.
+void insert_local_work(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
+  if (options.recompute == Recompute::full) insert_recompute(pipeline, rows);
+  if (options.offload) insert_offload(pipeline, rows);
+  if (options.load) insert_loads(pipeline, rows);
+  if (options.unshard) insert_unshards(rows);
+  if (options.reduce_grad || options.optimizer) insert_updates(pipeline, options, rows);
+}
+
+void put_in_order(const Pipeline& pipeline, const LoweringOptions& options, LineRows& lines) {
+  switch (options.order) {
+    case IssueOrder::timed:
+      return sort_by_time(lines);
+    case IssueOrder::early:
+      return place_arrivals(pipeline, options, lines);
+    case IssueOrder::issue_ordered:
+      return order_by_issue(lines);
+    case IssueOrder::global:
+    case IssueOrder::as_written:
+      return;
+  }
+}
+
+}  // namespace
+
+Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs) {
+  if (auto good = check_options(schedule.pipeline(), options, costs); !good)
+    return tl::unexpected(good.error());
+  Expected<Pipeline> pipeline = options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline();
+  if (!pipeline) return tl::unexpected(pipeline.error());
+
+  StepRows rows(schedule);
+  insert_local_work(*pipeline, options, rows);
+  const bool timed = options.order == IssueOrder::timed;
+  Expected<EarliestTimes> times = walk(*pipeline, rows, timed ? costs : nullptr);
+  if (!times) return tl::unexpected(times.error());
+  LineRows lines = insert_transfers(*pipeline, rows, *times, timed);
+  times->walk = {};
+  put_in_order(*pipeline, options, lines);
+  if (options.receive_buffers) {
+    if (auto good = limit_receives(*pipeline, options, lines); !good) return tl::unexpected(good.error());
+  }
+  if (options.grouping == Grouping::paired) pair_transfers(*pipeline, lines);
+  return build_program(*std::move(pipeline), options.communicators, std::move(lines));
+}
+
+Expected<Program> with_communicators(const Program& program, CommunicatorPolicy policy) {
+  ProgramDraft draft = to_draft(program);
+  assign_communicators(program.pipeline(), draft, policy);
+  return ProgramBuilder::build(program.pipeline(), draft);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,110 @@
+#include <array>
+#include <charconv>
+
+#include "ppsim/core/lowering.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPolicyNames = {"per-rank", "per-pair", "per-edge",
+                                                          "per-stage-edge"};
+constexpr std::string_view kEarlyPrefix = "early:";
+
+std::optional<int> parse_count(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::string_view grouping_name(Grouping grouping) {
+  switch (grouping) {
+    case Grouping::none:
+      return "none";
+    case Grouping::paired:
+      return "paired";
+    case Grouping::as_written:
+      return "as-written";
+  }
+  return "";
+}
+
+std::string_view recompute_name(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::none:
+      return "none";
+    case Recompute::selective:
+      return "selective";
+    case Recompute::full:
+      return "full";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view policy_name(CommunicatorPolicy policy) {
+  return kPolicyNames[static_cast<std::size_t>(policy)];
+}
+
+std::optional<CommunicatorPolicy> policy_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kPolicyNames.size(); ++i) {
+    if (kPolicyNames[i] == name) return static_cast<CommunicatorPolicy>(i);
+  }
+  return std::nullopt;
+}
+
+std::string order_name(const LoweringOptions& options) {
+  switch (options.order) {
+    case IssueOrder::timed:
+      return "timed";
+    case IssueOrder::global:
+      return "global";
+    case IssueOrder::early:
+      return options.early == 0 ? "just-in-time" : std::string(kEarlyPrefix) + std::to_string(options.early);
+    case IssueOrder::issue_ordered:
+      return "issue-ordered";
+    case IssueOrder::as_written:
+      return "as-written";
+  }
+  return "";
+}
+
+Expected<void> set_order(LoweringOptions& options, std::string_view name) {
+  options.early = 0;
+  if (name == "timed") {
+    options.order = IssueOrder::timed;
+  } else if (name == "global") {
+    options.order = IssueOrder::global;
+  } else if (name == "just-in-time") {
+    options.order = IssueOrder::early;
+  } else if (name == "issue-ordered") {
+    options.order = IssueOrder::issue_ordered;
+  } else if (name == "as-written") {
+    options.order = IssueOrder::as_written;
+  } else if (const auto n = name.starts_with(kEarlyPrefix) ? parse_count(name.substr(kEarlyPrefix.size()))
+                                                           : std::nullopt) {
+    options.order = IssueOrder::early;
+    options.early = *n;
+  } else {
+    return make_error(ErrorCode::bad_argument,
+                      "no order \"" + std::string(name) +
+                          "\": there are timed, global, just-in-time, early:N, issue-ordered, as-written");
+  }
+  return {};
+}
+
+std::ostream& operator<<(std::ostream& out, const LoweringOptions& options) {
+  out << order_name(options) << ' ' << policy_name(options.communicators) << " grouping "
+      << grouping_name(options.grouping) << " recompute " << recompute_name(options.recompute);
+  if (options.receive_buffers) out << " receive-buffers " << *options.receive_buffers;
+  if (options.offload) out << " offload";
+  if (options.load) out << " load";
+  if (options.unshard) out << " unshard";
+  if (options.reduce_grad) out << " reduce-grad";
+  if (options.optimizer) out << " opt";
+  if (options.clip) out << " clip";
+  return out;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "ppsim/core/action.hpp"
+#include "ppsim/core/pipeline.hpp"
+
+namespace ppsim::lowering {
+
+/// Calls visit(send, receive) for every transfer to another rank that the completion of `action` makes
+/// possible, neighbours ascending.
+template <class Visit>
+void for_each_transfer(const Pipeline& pipeline, const Action& action, Visit&& visit) {
+  const bool forward = action.kind == OpKind::forward;
+  if (!forward && !gives_input_gradient(action.kind)) return;
+  const StageId stage = action.stage();
+  const OpKind send = forward ? OpKind::send_forward : OpKind::send_backward;
+  const auto neighbours =
+      forward ? pipeline.consumers(stage, action.mb()) : pipeline.producers(stage, action.mb());
+  for (const StageId other : neighbours) {
+    if (pipeline.rank_of(other) == pipeline.rank_of(stage)) continue;
+    visit(
+        make_transfer(send, stage.value(), action.microbatch, other.value(), action.slice),
+        make_transfer(info(send).counterpart, other.value(), action.microbatch, stage.value(), action.slice));
+  }
+}
+
+}  // namespace ppsim::lowering
