@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/gpu_backend/stage_model.hpp"
+
+namespace ppsim {
+
+/// How a Program is run on the CPU.
+struct RunOptions {
+  /// What the transport between the ranks does, which are threads of this process: rendezvous, or credits(n)
+  /// for any n >= 1, with the messages that are out in buffers of the transport. It has no residency limit,
+  /// and captures no graphs.
+  TransportCapabilities capabilities = rendezvous();
+  const Certificate* certificate = nullptr;
+  bool unverified = false;  ///< run without a certificate
+  int steps = 1;
+  double deadline_s =
+      0;  ///< longest time of one step, a safety net beside the exact detection of hangs; 0: none
+  double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
+  bool poison = false;     ///< overwrite freed tensors, so that a use after the last one shows in the results
+};
+
+/// One thing that a hung run waits for.
+struct HangWait {
+  InstructionId instruction;
+  InstructionId waits_for;  ///< invalid: nothing in the Program will bring it about
+  std::string why;
+  friend bool operator==(const HangWait&, const HangWait&) = default;
+};
+/// "rank 1: 1RECV_F0 waits for rank 0: 0SEND_F0 (its counterpart has not started)".
+[[nodiscard]] std::string hang_text(const Program& program, const HangWait& wait);
+
+/// The gradients of a block that one rank holds: of its own stages, or the sum over the ranks after
+/// REDUCE_GRAD.
+struct BlockGradients {
+  BlockId block;
+  RankId rank;
+  int update = 0;
+  bool reduced = false;
+  std::vector<std::byte> values = {};
+  friend bool operator==(const BlockGradients&, const BlockGradients&) = default;
+};
+
+enum class RunOutcome : std::uint8_t { finished, deadlock };
+
+struct RunResult {
+  RunOutcome outcome = RunOutcome::finished;
+  /// One per step, the last one cut short by a deadlock: Instant{-1,0} is what did not happen.
+  std::vector<TimedTrace> traces;
+  std::vector<Nanoseconds> step_ns;  ///< first start to last end, one per finished step
+  IdVector<RankId, Bytes> pool_bytes;
+  IdVector<RankId, Bytes> high_water_bytes;  ///< largest sum of the sizes of the tensors alive at once
+  /// Of the last step, before OPT where there is one. Order: block, update, rank. Empty after a deadlock.
+  std::vector<BlockGradients> gradients;
+  std::vector<HangWait> hang;  ///< everything that the heads of the queues wait for, rank by rank
+
+  /// Requires: not empty, which no result of execute() is.
+  [[nodiscard]] const TimedTrace& trace() const { return traces.back(); }
+};
+
+/// Runs a Program on threads of this process, one for each queue in use of each rank, with the arithmetic of
+/// `model`. All tensors live in one pool per rank that is allocated once by the slot plan. A hang is
+/// recognised when every thread waits and nothing is in flight, not by a time limit.
+///
+/// A compute action gets the first block of its stage, the first producer's x and the first consumer's dy; a
+/// model that needs more refuses the pipeline in check(). Errors: refused without a certificate of this
+/// Program, its sizes and this transport, unless `unverified`; bad_argument for what the model or the
+/// transport cannot do; ill_formed when two ends that meet name different tensors, and for a tensor that no
+/// action makes; io when memory or threads run out, or the deadline passes.
+[[nodiscard]] Expected<RunResult> execute(const Program& program, const StageModel& model,
+                                          const RunOptions& options);
+
+}  // namespace ppsim

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "ppsim/gpu_backend/stage_model.hpp"
+
+namespace ppsim {
+
+/// A model without arithmetic that runs every pipeline: for what depends on order and memory alone. Every
+/// tensor takes 64 bytes per tensor that it is made of; no action reads or writes one.
+class NullModel final : public StageModel {
+ public:
+  [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override;
+  [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override;
+  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> optimizer_state) const override;
+  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override;
+  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override;
+  void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
+              std::span<std::byte> optimizer_state, double gradient_scale) const override;
+  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override;
+  [[nodiscard]] double squared_norm(std::span<const std::byte> gradients) const override;
+  [[nodiscard]] double max_abs_difference(std::span<const std::byte> a,
+                                          std::span<const std::byte> b) const override;
+};
+
+}  // namespace ppsim

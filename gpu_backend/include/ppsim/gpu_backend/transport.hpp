@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <span>
+
+#include "ppsim/core/ids.hpp"
+#include "ppsim/core/op_kind.hpp"
+
+namespace ppsim {
+
+/// A FIFO between two ranks. There are no tags: its i-th send meets its i-th receive.
+struct Channel {
+  CommunicatorId communicator;
+  RankId source;
+  RankId destination;
+  friend auto operator<=>(const Channel&, const Channel&) = default;
+};
+
+/// What one end of a message reads or writes: up to two pieces of memory, one after the other.
+using Payload = std::array<std::span<std::byte>, 2>;
+
+/// One end of a message.
+struct Transfer {
+  InstructionId instruction;  ///< what the sink hears when this end is complete
+  Channel channel;
+  Direction direction = Direction::send;
+  Payload payload;
+};
+
+/// What a collective does to the payloads of its members.
+enum class Reduction : std::uint8_t {
+  none,       ///< nothing: all meet
+  gradients,  ///< every member gets the sum, as StageModel::accumulate adds, in ascending rank order
+  norm,       ///< the same for one double
+};
+
+/// The part of one rank in a collective; the i-th on a communicator meets the i-th of every other member.
+struct CollectiveCall {
+  InstructionId instruction;
+  CommunicatorId communicator;
+  RankId rank;
+  Reduction reduction = Reduction::none;
+  std::span<std::byte> payload = {};  ///< empty: the rank contributes nothing and gets nothing
+};
+
+/// Who wants to know what is complete.
+class CompletionSink {
+ public:
+  virtual ~CompletionSink() = default;
+  /// These ends and calls are complete, all at one instant. An instruction of several ends is named once for
+  /// each.
+  virtual void complete(std::span<const InstructionId> ends) = 0;
+};
+
+/// Moves messages between ranks. A call starts what it is given and may return before it is complete;
+/// completion is told to the sink that the transport was made with, from whatever thread brought it about.
+/// Order: calls for one communicator and rank come one after another, in issue order.
+/// Errors: throws BackendError.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// Forgets the messages that nobody received in the step before, and the collectives that not all joined.
+  virtual void begin_step() = 0;
+
+  /// Starts all ends together: those on different channels progress independently, those on one channel in
+  /// order.
+  virtual void post(std::span<const Transfer> group) = 0;
+  virtual void post(const CollectiveCall& call) = 0;
+};
+
+}  // namespace ppsim

@@ -1,0 +1,258 @@
+#include "action_runner.hpp"
+
+#include <algorithm>
+
+#include "gradient_norm.hpp"
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/facts.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr double kNoNorm = -1;
+
+std::tuple<BlockId, int, RankId> key_of(const BlockGradients& g) { return {g.block, g.update, g.rank}; }
+
+}  // namespace
+
+ActionRunner::ActionRunner(const Program& program, const StageModel& model, const RunOptions& options,
+                           const std::vector<std::unique_ptr<Device>>& devices, const TensorMap& tensors)
+    : program_(program),
+      pipeline_(program.pipeline()),
+      model_(model),
+      options_(options),
+      devices_(devices),
+      tensors_(tensors),
+      norms_(devices.size() * static_cast<std::size_t>(pipeline_.updates()), kNoNorm) {
+  find_shares();
+  find_actions();
+}
+
+void ActionRunner::find_shares() {
+  for (int b = 0; b < pipeline_.blocks(); ++b) {
+    const BlockId block(b);
+    for (const RankId rank : ranks_of(pipeline_, block)) {
+      shares_.push_back({rank, block});
+      for (int update = 0; update < pipeline_.updates(); ++update) {
+        if (tensors_.gradients(rank, block, update).empty()) continue;
+        gradients_.push_back({{.block = block, .rank = rank, .update = update}});
+      }
+    }
+  }
+  std::sort(gradients_.begin(), gradients_.end(),
+            [](const Taken& a, const Taken& b) { return key_of(a.gradients) < key_of(b.gradients); });
+}
+
+/// Gives every OFFLOAD room in host memory, and notes what becomes of the gradients.
+void ActionRunner::find_actions() {
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.size()); ++i) {
+    const RankId rank = program_.rank_of(InstructionId(i));
+    for (const Action& action : program_.actions(InstructionId(i))) {
+      if (!belongs_on(pipeline_, action, rank)) continue;
+      if (action.kind == OpKind::offload) reserve_host_copy(rank, action);
+      if (action.kind != OpKind::reduce_grad && action.kind != OpKind::optimizer) continue;
+      Taken* const taken = find_gradients(rank, action.block(), action.update());
+      if (taken == nullptr) continue;
+      (action.kind == OpKind::optimizer ? taken->optimized : taken->gradients.reduced) = true;
+    }
+  }
+}
+
+void ActionRunner::reserve_host_copy(RankId rank, const Action& offload) {
+  const auto [at, added] = host_copies_.try_emplace(cell(offload));
+  if (!added) return;
+  const auto sizes = tensors_.saved_sizes(offload);
+  for (std::size_t p = 0; p < sizes.size(); ++p) at->second[p] = device(rank).allocate_host(sizes[p]);
+}
+
+ActionRunner::Taken* ActionRunner::find_gradients(RankId rank, BlockId block, int update) {
+  const auto key = std::tuple(block, update, rank);
+  const auto at = std::lower_bound(gradients_.begin(), gradients_.end(), key,
+                                   [](const Taken& t, const auto& k) { return key_of(t.gradients) < k; });
+  return at == gradients_.end() || key_of(at->gradients) != key ? nullptr : &*at;
+}
+
+void ActionRunner::begin_step(int step, const TensorTable& table) {
+  last_step_ = step + 1 == options_.steps;
+  std::fill(norms_.begin(), norms_.end(), kNoNorm);
+  if (step > 0) {
+    keep_newest_parameters();
+  } else {
+    for (const auto& [rank, block] : shares_) {
+      device(rank).run(Program::kComputeQueue, [&, rank = rank, block = block] {
+        model_.initialize(pipeline_, block, tensors_.parameters(rank, block, 0),
+                          tensors_.optimizer_state(rank, block));
+      });
+    }
+  }
+  for (std::uint32_t t = 0; t < table.tensors.size(); ++t) {
+    const Tensor& tensor = table.tensors[t];
+    if (!tensor.from_start || tensor.size_class.kind != TensorKind::boundary_input) continue;
+    device(tensor.rank).run(Program::kCopyQueue, [&] {
+      model_.load(pipeline_, MicrobatchId(tensor.microbatch), tensors_.memory(t));
+    });
+  }
+}
+
+/// The last version of a step is the first of the next. Of several blocks one's last may lie where another's
+/// first belongs, hence the detour.
+void ActionRunner::keep_newest_parameters() {
+  std::vector<std::vector<std::byte>> newest;
+  for (const auto& [rank, block] : shares_) {
+    const auto memory = tensors_.parameters(rank, block, pipeline_.updates());
+    newest.emplace_back(memory.size());
+    device(rank).copy(newest.back(), memory);
+  }
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    device(shares_[i].rank).copy(tensors_.parameters(shares_[i].rank, shares_[i].block, 0), newest[i]);
+  }
+}
+
+void ActionRunner::run(ActionPlace place) {
+  for (const Action& action : program_.actions(place.instruction)) run_action(place, action);
+}
+
+void ActionRunner::run_action(ActionPlace place, const Action& action) {
+  switch (action.kind) {
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::backward_input:
+    case OpKind::backward_weight:
+    case OpKind::recompute:
+      return compute(place, action);
+    case OpKind::optimizer:
+      return optimize(place, action);
+    case OpKind::offload:
+      return move(place.rank, host_copies_.at(cell(action)), tensors_.saved(place, action));
+    case OpKind::reload:
+      return move(place.rank, tensors_.saved(place, action), host_copies_.at(cell(action)));
+    case OpKind::load:
+      return device(place.rank).run(Program::kCopyQueue, [&] {
+        model_.load(pipeline_, action.mb(), tensors_.batch(place, action));
+      });
+    case OpKind::reshard:
+      return;  // dropping a copy is a matter of its lifetime alone
+    case OpKind::overlap:
+    case OpKind::send_forward:
+    case OpKind::recv_forward:
+    case OpKind::send_backward:
+    case OpKind::recv_backward:
+    case OpKind::send_activation:
+    case OpKind::recv_activation:
+    case OpKind::unshard:
+    case OpKind::reduce_grad:
+    case OpKind::collective:
+      break;
+  }
+  PPSIM_CHECK(false, "not an action of a compute or copy queue");
+}
+
+void ActionRunner::compute(ActionPlace place, const Action& action) {
+  if (gives_weight_gradient(action.kind)) clear_gradients(place, action);
+  const ActionBuffers buffers = tensors_.buffers(place, action);
+  device(place.rank).run(Program::kComputeQueue, [&] { model_.compute(pipeline_, action, buffers); });
+}
+
+void ActionRunner::clear_gradients(ActionPlace place, const Action& action) {
+  const int update = pipeline_.spec().update[action.mb()];
+  for (const BlockId block : pipeline_.blocks_of(action.stage())) {
+    if (!tensors_.makes_gradients(place, block, update)) continue;
+    device(place.rank).fill(tensors_.gradients(place.rank, block, update), std::byte{0});
+  }
+}
+
+void ActionRunner::move(RankId rank, const Payload& to, const Payload& from) {
+  for (std::size_t p = 0; p < to.size(); ++p) device(rank).copy(to[p], from[p]);
+}
+
+void ActionRunner::unshard(ActionPlace place, StageId stage) {
+  const std::span<std::byte> gathered = tensors_.gathered(place, stage);
+  const auto blocks = pipeline_.blocks_of(stage);
+  if (gathered.empty() || blocks.empty()) return;
+  device(place.rank).copy(gathered, tensors_.parameters(place.rank, blocks.front(), pipeline_.updates()));
+}
+
+void ActionRunner::optimize(ActionPlace place, const Action& action) {
+  const auto old = tensors_.parameters(place.rank, action.block(), action.update());
+  const auto updated = tensors_.parameters(place.rank, action.block(), action.update() + 1);
+  const auto gradients = tensors_.gradients(place.rank, action.block(), action.update());
+  if (Taken* const taken = find_gradients(place.rank, action.block(), action.update())) take(*taken);
+  if (old.data() != updated.data()) device(place.rank).copy(updated, old);
+  const double norm = squared_norm(place.rank, action.update());
+  const double scale = norm == kNoNorm ? 1.0 : clip_scale(norm, options_.clip_norm);
+  device(place.rank).run(Program::kComputeQueue, [&] {
+    model_.update(updated, gradients, tensors_.optimizer_state(place.rank, action.block()), scale);
+  });
+}
+
+double& ActionRunner::squared_norm(RankId rank, int update) {
+  return norms_[rank.index() * static_cast<std::size_t>(pipeline_.updates()) +
+                static_cast<std::size_t>(update)];
+}
+
+void ActionRunner::take(Taken& taken) {
+  if (!last_step_) return;
+  BlockGradients& g = taken.gradients;
+  const auto memory = tensors_.gradients(g.rank, g.block, g.update);
+  g.values.resize(memory.size());
+  device(g.rank).copy(g.values, memory);
+}
+
+std::vector<Transfer> ActionRunner::transfers(ActionPlace place) const {
+  std::vector<Transfer> result;
+  const auto actions = program_.actions(place.instruction);
+  const auto communicators = program_.communicators_of(place.instruction);
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const RankId peer = peer_rank(pipeline_, actions[i]);
+    const Direction direction = info(actions[i].kind).direction;
+    const bool sends = direction == Direction::send;
+    const Channel channel{communicators[i], sends ? place.rank : peer, sends ? peer : place.rank};
+    result.push_back({place.instruction, channel, direction, tensors_.payload(place, actions[i])});
+  }
+  return result;
+}
+
+CollectiveCall ActionRunner::collective(ActionPlace place) {
+  const Action& action = program_.actions(place.instruction).front();
+  CollectiveCall call{.instruction = place.instruction,
+                      .communicator = program_.communicators_of(place.instruction).front(),
+                      .rank = place.rank};
+  if (action.kind == OpKind::unshard) unshard(place, action.stage());
+  if (action.kind == OpKind::reduce_grad) {
+    call.reduction = Reduction::gradients;
+    call.payload = tensors_.gradients(place.rank, action.block(), action.update());
+  }
+  if (action.kind == OpKind::collective && pipeline_.spec().collectives[action.collective()].name == "norm") {
+    call.reduction = Reduction::norm;
+    call.payload = own_norm(place, action);
+  }
+  return call;
+}
+
+/// What the rank adds to the squared norm: a block that several ranks hold counts on the lowest of them.
+std::span<std::byte> ActionRunner::own_norm(ActionPlace place, const Action& action) {
+  const int update = std::max(action.microbatch, 0);
+  double& norm = squared_norm(place.rank, update);
+  norm = 0;
+  device(place.rank).run(Program::kComputeQueue, [&] {
+    for (const auto& [rank, block] : shares_) {
+      if (rank != place.rank || ranks_of(pipeline_, block).front() != rank) continue;
+      norm += model_.squared_norm(tensors_.gradients(rank, block, update));
+    }
+  });
+  return std::as_writable_bytes(std::span(&norm, 1));
+}
+
+void ActionRunner::end_step() {
+  for (Taken& taken : gradients_) {
+    if (!taken.optimized) take(taken);
+  }
+}
+
+std::vector<BlockGradients> ActionRunner::gradients() const {
+  std::vector<BlockGradients> result;
+  for (const Taken& taken : gradients_) result.push_back(taken.gradients);
+  return result;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,204 @@
+#include "ppsim/gpu_backend/execute.hpp"
+
+#include <algorithm>
+#include <latch>
+#include <limits>
+#include <memory>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "action_runner.hpp"
+#include "admission.hpp"
+#include "backend.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "hang_report.hpp"
+#include "monitor.hpp"
+
+namespace ppsim {
+namespace {
+
+/// What shows a use of memory that nothing has written: a NaN in float32, -1 in integers.
+constexpr std::byte kPoison{0xFF};
+
+std::vector<std::unique_ptr<Device>> make_devices(const Backend& backend, const Program& program) {
+  std::vector<std::unique_ptr<Device>> devices;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) devices.push_back(backend.make_device(RankId(r)));
+  return devices;
+}
+
+/// One pool per rank. Filling it also makes the system provide its pages before the first step.
+std::vector<std::span<std::byte>> make_pools(const std::vector<std::unique_ptr<Device>>& devices,
+                                             const SlotPlan& slots, std::byte content) {
+  std::vector<std::span<std::byte>> pools;
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    pools.push_back(devices[r]->allocate(slots.pool_bytes[RankId(static_cast<std::int32_t>(r))]));
+    devices[r]->fill(pools.back(), content);
+  }
+  return pools;
+}
+
+/// Runs the steps of one Program on one backend.
+class Executor {
+ public:
+  Executor(const Backend& backend, const Program& program, const StageModel& model, const RunOptions& options)
+      : program_(program),
+        options_(options),
+        sizes_(model.sizes(program.pipeline())),
+        graph_(build_execution_graph(program, options.capabilities)),
+        memory_(plan_memory(program, graph_, sizes_)),
+        devices_(make_devices(backend, program)),
+        tensors_(program, memory_, sizes_,
+                 make_pools(devices_, memory_.slots, options.poison ? kPoison : std::byte{0})),
+        lanes_(make_lanes(program)),
+        meter_(program, memory_),
+        runner_(program, model, options, devices_, tensors_),
+        monitor_(program, graph_, lanes_, meter_, [this](std::uint32_t tensor) { freed(tensor); }),
+        transport_(backend.make_transport(program, model, options.capabilities, monitor_)) {}
+
+  RunResult run() {
+    RunResult result;
+    for (int step = 0; step < options_.steps && result.outcome == RunOutcome::finished; ++step) {
+      runner_.begin_step(step, memory_.table);
+      result.outcome = run_step();
+      result.traces.push_back(monitor_.trace());
+      if (result.outcome == RunOutcome::finished) result.step_ns.push_back(duration(result.trace()));
+    }
+    if (result.outcome == RunOutcome::finished) {
+      runner_.end_step();
+      result.gradients = runner_.gradients();
+    } else {
+      result.hang = hang_report(program_, graph_, lanes_, monitor_.states());
+    }
+    result.pool_bytes = memory_.slots.pool_bytes;
+    result.high_water_bytes = meter_.high_water();
+    return result;
+  }
+
+ private:
+  RunOutcome run_step() {
+    StepEnd end{};
+    {
+      std::latch gate(1);
+      std::vector<std::jthread> threads;
+      const std::exception_ptr failure = start_threads(threads, gate);
+      transport_->begin_step();
+      monitor_.begin_step();
+      if (failure) monitor_.fail(failure);
+      gate.count_down();
+      end = monitor_.wait_for_end(deadline());
+    }
+    switch (end) {
+      case StepEnd::finished:
+        return RunOutcome::finished;
+      case StepEnd::deadlock:
+        return RunOutcome::deadlock;
+      case StepEnd::failed:
+        monitor_.rethrow();
+      case StepEnd::late:
+        break;
+    }
+    throw BackendError(ErrorCode::io, "a step did not finish within its deadline of " +
+                                          std::to_string(options_.deadline_s) + " s");
+  }
+
+  /// Returns: why not all threads could be started; those that were run no instruction then.
+  std::exception_ptr start_threads(std::vector<std::jthread>& threads, std::latch& gate) {
+    try {
+      for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+        threads.emplace_back([this, lane, &gate] {
+          gate.wait();
+          run_lane(lane);
+        });
+      }
+    } catch (const std::system_error&) {
+      return std::make_exception_ptr(
+          BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) + " threads"));
+    }
+    return nullptr;
+  }
+
+  void run_lane(std::size_t lane) {
+    try {
+      for (const InstructionId id : lanes_[lane].instructions) {
+        if (!run_instruction(lane, id)) return;
+      }
+      monitor_.leave();
+    } catch (...) {
+      monitor_.fail(std::current_exception());
+    }
+  }
+
+  /// Returns: false when the step is over.
+  bool run_instruction(std::size_t lane, InstructionId id) {
+    const ActionPlace place{lanes_[lane].rank, id};
+    const OpKind kind = program_.actions(id).front().kind;
+    if (!monitor_.start(lane, id)) return false;
+    if (!is_communication(kind)) {
+      runner_.run(place);
+      monitor_.complete({&id, 1});
+      return true;
+    }
+    if (is_transfer(kind)) {
+      transport_->post(runner_.transfers(place));
+    } else {
+      transport_->post(runner_.collective(place));
+    }
+    return monitor_.await(lane, id);
+  }
+
+  void freed(std::uint32_t tensor) {
+    if (!options_.poison) return;
+    devices_[memory_.table.tensors[tensor].rank.index()]->fill(tensors_.memory(tensor), kPoison);
+  }
+
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> deadline() const {
+    constexpr double kLongest = 1e9;  // seconds; what is longer does not fit and never passes
+    if (options_.deadline_s == 0 || options_.deadline_s > kLongest) return std::nullopt;
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(options_.deadline_s));
+  }
+
+  static Nanoseconds duration(const TimedTrace& trace) {
+    if (trace.spans.empty()) return 0;
+    Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+    Nanoseconds last = 0;
+    for (const Span& span : trace.spans) {
+      first = std::min(first, span.start.time);
+      last = std::max(last, span.end.time);
+    }
+    return last - first;
+  }
+
+  const Program& program_;
+  const RunOptions& options_;
+  SizeTable sizes_;
+  ExecutionGraph graph_;
+  MemoryPlan memory_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  TensorMap tensors_;
+  std::vector<Lane> lanes_;
+  MemoryMeter meter_;
+  ActionRunner runner_;
+  Monitor monitor_;
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace
+
+Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
+  const CpuBackend backend;
+  if (auto ok = backend.check(options.capabilities); !ok) return tl::unexpected(ok.error());
+  if (auto ok = model.check(program.pipeline()); !ok) return tl::unexpected(ok.error());
+  if (auto ok = admit(program, model.sizes(program.pipeline()), options); !ok)
+    return tl::unexpected(ok.error());
+  try {
+    return Executor(backend, program, model, options).run();
+  } catch (const BackendError& failure) {
+    return tl::unexpected(failure.error());
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorCode::io, "not enough memory to run the program");
+  }
+}
+
+}  // namespace ppsim

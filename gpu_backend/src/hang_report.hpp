@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "lanes.hpp"
+#include "monitor.hpp"
+#include "ppsim/gpu_backend/execute.hpp"
+
+namespace ppsim {
+
+/// Everything that the head of each lane waits for.
+/// Requires: the states of a run in which nothing can start or complete any more.
+[[nodiscard]] std::vector<HangWait> hang_report(const Program& program, const ExecutionGraph& graph,
+                                                const std::vector<Lane>& lanes,
+                                                const std::vector<InstructionState>& states);
+
+}  // namespace ppsim

@@ -1,0 +1,20 @@
+#include "lanes.hpp"
+
+#include <map>
+
+namespace ppsim {
+
+std::vector<Lane> make_lanes(const Program& program) {
+  std::vector<Lane> lanes;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::map<int, std::vector<InstructionId>> queues;
+    for (auto id = program.first(RankId(r)); id < program.last(RankId(r));
+         id = InstructionId(id.value() + 1)) {
+      queues[program.queues_of(id).front()].push_back(id);
+    }
+    for (auto& [queue, instructions] : queues) lanes.push_back({RankId(r), queue, std::move(instructions)});
+  }
+  return lanes;
+}
+
+}  // namespace ppsim

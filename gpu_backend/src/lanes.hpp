@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/program.hpp"
+
+namespace ppsim {
+
+/// What one thread does: the instructions of one queue of one rank, in issue order. A group on several queues
+/// stands in the lane of the first; it starts when it heads all its queues because the execution graph has it
+/// wait for the instruction before it on each.
+///
+/// There is no thread that issues (E1): nothing in a list can be issued late but for a blocking instruction,
+/// and the execution graph has every instruction wait for the last blocking one before it.
+struct Lane {
+  RankId rank;
+  int queue = 0;
+  std::vector<InstructionId> instructions;
+};
+
+/// Order: by rank, then queue; lanes without instructions are left out.
+[[nodiscard]] std::vector<Lane> make_lanes(const Program& program);
+
+}  // namespace ppsim

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "memory_plan.hpp"
+
+namespace ppsim {
+
+/// Sums the sizes of the tensors alive on each rank as instructions start and complete. Not thread-safe.
+class MemoryMeter {
+ public:
+  MemoryMeter(const Program& program, const MemoryPlan& plan);
+
+  /// Back to the step's start; the high-water marks stay.
+  void begin_step();
+  void start(InstructionId id);
+  /// Returns: the tensors that are freed, valid until the next call.
+  std::span<const std::uint32_t> complete(InstructionId id);
+
+  [[nodiscard]] const IdVector<RankId, Bytes>& high_water() const { return high_water_; }
+
+ private:
+  enum class Life : std::uint8_t { before, alive, over };
+  /// Tensors of each instruction, compressed rows.
+  struct Touched {
+    std::vector<std::uint32_t> begin;
+    std::vector<std::uint32_t> tensors;
+    [[nodiscard]] std::span<const std::uint32_t> of(InstructionId id) const {
+      return {tensors.data() + begin[id.index()], begin[id.index() + 1] - begin[id.index()]};
+    }
+  };
+  static Touched index(std::size_t instructions, const TensorTable& table,
+                       std::span<const InstructionId> (TensorTable::*list)(const Tensor&) const);
+  void allocate(std::uint32_t tensor);
+
+  const MemoryPlan& plan_;
+  Touched written_;
+  Touched used_;
+  std::vector<Life> life_;                 ///< per tensor
+  std::vector<std::uint32_t> open_users_;  ///< per tensor
+  std::vector<std::uint32_t> freed_;
+  IdVector<RankId, Bytes> alive_;
+  IdVector<RankId, Bytes> high_water_;
+};
+
+}  // namespace ppsim

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/slot_plan.hpp"
+#include "ppsim/core/tensors.hpp"
+
+namespace ppsim {
+
+/// The tensors of a Program, bound to sizes, and where they lie in the pools.
+struct MemoryPlan {
+  TensorTable table;
+  std::vector<Bytes> sizes;  ///< per tensor
+  SlotPlan slots;
+};
+
+/// A Program that cannot finish has no order to share bytes by: then every tensor has bytes of its own.
+[[nodiscard]] MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph,
+                                     const SizeTable& sizes);
+
+}  // namespace ppsim

@@ -1,0 +1,146 @@
+#include "monitor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ppsim {
+
+Monitor::Monitor(const Program& program, const ExecutionGraph& graph, const std::vector<Lane>& lanes,
+                 MemoryMeter& memory, std::function<void(std::uint32_t)> on_free)
+    : program_(program), graph_(graph), memory_(memory), on_free_(std::move(on_free)), lanes_(lanes.size()) {
+  std::size_t lane = 0;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    lane_begin_.push_back(lane);
+    while (lane < lanes.size() && lanes[lane].rank == RankId(r)) ++lane;
+  }
+  lane_begin_.push_back(lane);
+}
+
+void Monitor::begin_step() {
+  const std::lock_guard lock(mutex_);
+  states_.assign(program_.size(), InstructionState::waiting);
+  open_ends_.assign(program_.size(), 1);
+  for (std::size_t i = 0; i < program_.size(); ++i) {
+    const auto actions = program_.actions(InstructionId(static_cast<std::int32_t>(i)));
+    if (is_communication(actions.front().kind)) open_ends_[i] = static_cast<std::uint32_t>(actions.size());
+  }
+  trace_.spans = IdVector<InstructionId, Span>(program_.size(), Span{{-1, 0}, {-1, 0}});
+  memory_.begin_step();
+  running_ = lanes_.size();
+  left_ = 0;
+  end_ = lanes_.empty() ? std::optional(StepEnd::finished) : std::nullopt;
+  origin_ = std::chrono::steady_clock::now();
+  last_time_ = -1;
+}
+
+Instant Monitor::now() {
+  const auto elapsed = std::chrono::steady_clock::now() - origin_;
+  const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
+  last_time_ = std::max<Nanoseconds>(last_time_ + 1, time);
+  return {last_time_, 0};
+}
+
+bool Monitor::ready(InstructionId id) const {
+  const auto before = graph_.predecessors_of(id);
+  return !graph_.waits_forever(id) && std::all_of(before.begin(), before.end(), [&](InstructionId p) {
+    return states_[p.index()] == InstructionState::complete;
+  });
+}
+
+bool Monitor::satisfied(const LaneState& lane) const {
+  switch (lane.wait) {
+    case Wait::none:
+      return false;
+    case Wait::to_start:
+      return ready(lane.instruction);
+    case Wait::to_complete:
+      return states_[lane.instruction.index()] == InstructionState::complete;
+  }
+  return false;
+}
+
+bool Monitor::start(std::size_t lane, InstructionId id) {
+  std::unique_lock lock(mutex_);
+  if (!wait(lock, lane, id, Wait::to_start)) return false;
+  states_[id.index()] = InstructionState::started;
+  trace_.spans[id].start = now();
+  memory_.start(id);
+  return true;
+}
+
+bool Monitor::await(std::size_t lane, InstructionId id) {
+  std::unique_lock lock(mutex_);
+  return wait(lock, lane, id, Wait::to_complete);
+}
+
+bool Monitor::wait(std::unique_lock<std::mutex>& lock, std::size_t lane, InstructionId id, Wait what) {
+  LaneState& state = lanes_[lane];
+  state.wait = what;
+  state.instruction = id;
+  if (satisfied(state)) state.wait = Wait::none;
+  if (state.wait != Wait::none && !end_) stop_running();
+  state.wake.wait(lock, [&] { return state.wait == Wait::none || end_.has_value(); });
+  return !end_;
+}
+
+void Monitor::stop_running() {
+  if (--running_ > 0) return;
+  end(left_ == lanes_.size() ? StepEnd::finished : StepEnd::deadlock);
+}
+
+void Monitor::end(StepEnd how) {
+  if (end_) return;
+  end_ = how;
+  for (LaneState& lane : lanes_) lane.wake.notify_one();
+  ended_.notify_all();
+}
+
+void Monitor::complete(std::span<const InstructionId> ends) {
+  const std::lock_guard lock(mutex_);
+  const Instant at = now();
+  for (const InstructionId id : ends) {
+    if (--open_ends_[id.index()] == 0) finish(id, at);
+  }
+  for (const InstructionId id : ends) wake_rank(program_.rank_of(id));
+}
+
+void Monitor::finish(InstructionId id, Instant at) {
+  states_[id.index()] = InstructionState::complete;
+  trace_.spans[id].end = at;
+  for (const std::uint32_t tensor : memory_.complete(id)) on_free_(tensor);
+}
+
+void Monitor::wake_rank(RankId rank) {
+  for (std::size_t lane = lane_begin_[rank.index()]; lane < lane_begin_[rank.index() + 1]; ++lane) {
+    LaneState& state = lanes_[lane];
+    if (!satisfied(state)) continue;
+    state.wait = Wait::none;
+    ++running_;
+    state.wake.notify_one();
+  }
+}
+
+void Monitor::leave() {
+  const std::lock_guard lock(mutex_);
+  ++left_;
+  stop_running();
+}
+
+void Monitor::fail(std::exception_ptr failure) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(failure);
+  end(StepEnd::failed);
+}
+
+StepEnd Monitor::wait_for_end(std::optional<std::chrono::nanoseconds> deadline) {
+  std::unique_lock lock(mutex_);
+  const auto over = [&] { return end_.has_value(); };
+  if (!deadline) {
+    ended_.wait(lock, over);
+  } else if (!ended_.wait_for(lock, *deadline, over)) {
+    end(StepEnd::late);
+  }
+  return *end_;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "lanes.hpp"
+#include "memory_meter.hpp"
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/gpu_backend/transport.hpp"
+
+namespace ppsim {
+
+enum class InstructionState : std::uint8_t { waiting, started, complete };
+
+/// How a step ended: every lane done, every lane waiting, an exception in a lane, or too late.
+enum class StepEnd : std::uint8_t { finished, deadlock, failed, late };
+
+/// The one place where instructions start and complete. All transitions happen under one mutex, each at a
+/// time of its own, later than that of the one before; so memory is metered exactly, and a replay of the
+/// trace meters the same.
+///
+/// Hangs are recognised exactly. A lane either runs or waits for something that only a running lane can bring
+/// about, and whoever brings it about counts it as running again at that moment: no lane running means that
+/// none ever will.
+class Monitor final : public CompletionSink {
+ public:
+  /// Requires: references that outlive the monitor.
+  /// `on_free` is told of each tensor that is freed, before anything that may reuse its memory can start.
+  Monitor(const Program& program, const ExecutionGraph& graph, const std::vector<Lane>& lanes,
+          MemoryMeter& memory, std::function<void(std::uint32_t)> on_free);
+
+  void begin_step();
+
+  /// Waits until the instruction may start, and starts it. Returns: false when the step is over.
+  [[nodiscard]] bool start(std::size_t lane, InstructionId id);
+  /// Waits until a started instruction is complete. Returns: false when the step is over.
+  [[nodiscard]] bool await(std::size_t lane, InstructionId id);
+  void complete(std::span<const InstructionId> ends) override;
+  /// The lane has nothing more to do in this step.
+  void leave();
+  /// Ends the step. The first failure counts.
+  void fail(std::exception_ptr failure);
+
+  /// Waits for the end of the step. No lane runs for long after it, but join them before asking for anything
+  /// below.
+  [[nodiscard]] StepEnd wait_for_end(std::optional<std::chrono::nanoseconds> deadline);
+  /// Requires: a failed step.
+  [[noreturn]] void rethrow() const { std::rethrow_exception(failure_); }
+  [[nodiscard]] const TimedTrace& trace() const { return trace_; }
+  [[nodiscard]] const std::vector<InstructionState>& states() const { return states_; }
+
+ private:
+  enum class Wait : std::uint8_t { none, to_start, to_complete };
+  struct LaneState {
+    std::condition_variable wake;
+    Wait wait = Wait::none;
+    InstructionId instruction;
+  };
+
+  [[nodiscard]] bool ready(InstructionId id) const;
+  [[nodiscard]] bool satisfied(const LaneState& lane) const;
+  bool wait(std::unique_lock<std::mutex>& lock, std::size_t lane, InstructionId id, Wait what);
+  void stop_running();
+  void end(StepEnd how);
+  void finish(InstructionId id, Instant at);
+  void wake_rank(RankId rank);
+  [[nodiscard]] Instant now();
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  MemoryMeter& memory_;
+  std::function<void(std::uint32_t)> on_free_;
+  std::vector<std::size_t> lane_begin_;  ///< first lane of each rank, and the end
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<LaneState> lanes_;
+  std::vector<InstructionState> states_;
+  std::vector<std::uint32_t> open_ends_;
+  TimedTrace trace_;
+  std::chrono::steady_clock::time_point origin_;
+  Nanoseconds last_time_ = 0;
+  std::size_t running_ = 0;
+  std::size_t left_ = 0;
+  std::optional<StepEnd> end_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace ppsim

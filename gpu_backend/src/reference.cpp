@@ -1,0 +1,212 @@
+#include "ppsim/gpu_backend/reference.hpp"
+
+#include <algorithm>
+
+#include "gradient_norm.hpp"
+#include "ppsim/core/check.hpp"
+
+namespace ppsim {
+namespace {
+
+using Buffer = std::vector<std::byte>;
+
+/// The tensors of one stage, microbatch after microbatch.
+struct StageMemory {
+  Buffer x, y, saved_for_input, saved_for_weight, dy, inner_gradients, forward_workspace, backward_workspace;
+};
+struct BlockMemory {
+  Buffer parameters, optimizer_state, gradients;
+};
+
+Expected<void> check(const Pipeline& pipeline, const StageModel& model, const ReferenceOptions& options) {
+  const auto refuse = [](const std::string& what) {
+    return make_error(ErrorCode::bad_argument, "there is no unpipelined reference of " + what);
+  };
+  if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a reference has at least 1 step");
+  if (!pipeline.is_chain()) return refuse("a stage with several producers or consumers");
+  if (pipeline.slices() > 1) return refuse("sequence slices");
+  if (pipeline.updates() > 1) return refuse("several updates in a step");
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    if (pipeline.blocks_of(StageId(s)).size() != 1)
+      return refuse("a stage with no or several parameter blocks");
+  }
+  return model.check(pipeline);
+}
+
+/// Runs steps on one thread.
+class Reference {
+ public:
+  Reference(const Pipeline& pipeline, const StageModel& model)
+      : pipeline_(pipeline),
+        model_(model),
+        sizes_(model.sizes(pipeline)),
+        stages_(static_cast<std::size_t>(pipeline.stages())),
+        blocks_(static_cast<std::size_t>(pipeline.blocks())) {
+    for (int s = 0; s < pipeline.stages(); ++s) stages_[StageId(s)] = stage_memory(StageId(s));
+    for (int b = 0; b < pipeline.blocks(); ++b) {
+      BlockMemory& block = blocks_[BlockId(b)];
+      block = {of_block(TensorKind::parameters, b), of_block(TensorKind::optimizer_state, b),
+               of_block(TensorKind::gradients, b)};
+      model_.initialize(pipeline_, BlockId(b), block.parameters, block.optimizer_state);
+    }
+  }
+
+  void step() {
+    for (BlockMemory& block : blocks_)
+      std::fill(block.gradients.begin(), block.gradients.end(), std::byte{0});
+    for (int m = 0; m < pipeline_.microbatches(); ++m) run(MicrobatchId(m));
+  }
+
+  void update(double clip_norm) {
+    const double scale = clip_norm > 0 ? clip_scale(squared_norm(), clip_norm) : 1.0;
+    for (BlockMemory& block : blocks_)
+      model_.update(block.parameters, block.gradients, block.optimizer_state, scale);
+  }
+
+  [[nodiscard]] std::vector<BlockGradients> gradients() const {
+    std::vector<BlockGradients> result;
+    for (int b = 0; b < pipeline_.blocks(); ++b) {
+      result.push_back({.block = BlockId(b),
+                        .rank = ranks_of(pipeline_, BlockId(b)).front(),
+                        .reduced = true,
+                        .values = blocks_[BlockId(b)].gradients});
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] Buffer buffer(const SizeClass& key) const {
+    return Buffer(static_cast<std::size_t>(sizes_(key)));
+  }
+  [[nodiscard]] Buffer of_block(TensorKind kind, int block) const {
+    return buffer({.kind = kind, .subject = block});
+  }
+
+  [[nodiscard]] StageMemory stage_memory(StageId stage) const {
+    const auto own = [&](TensorKind kind) {
+      return buffer({.kind = kind, .subject = stage.value(), .slice = 0});
+    };
+    const auto workspace = [&](OpKind op) {
+      return buffer({.kind = TensorKind::workspace, .subject = stage.value(), .slice = 0, .op = op});
+    };
+    return {.x = own(TensorKind::boundary_input),
+            .y = own(TensorKind::boundary_output),
+            .saved_for_input = own(TensorKind::saved_for_input),
+            .saved_for_weight = own(TensorKind::saved_for_weight),
+            .dy = own(TensorKind::incoming_gradient),
+            .inner_gradients = own(TensorKind::inner_gradients),
+            .forward_workspace = workspace(OpKind::forward),
+            .backward_workspace = workspace(OpKind::backward)};
+  }
+
+  void run(MicrobatchId mb) {
+    const std::vector<StageId> route = stages_in_order(mb);
+    model_.load(pipeline_, mb, stages_[route.front()].x);
+    for (auto stage = route.begin(); stage != route.end(); ++stage) compute(OpKind::forward, *stage, mb);
+    for (auto stage = route.rbegin(); stage != route.rend(); ++stage) compute(OpKind::backward, *stage, mb);
+  }
+
+  /// The chain that a microbatch visits, from its first stage on.
+  [[nodiscard]] std::vector<StageId> stages_in_order(MicrobatchId mb) const {
+    StageId stage;
+    for (int s = 0; s < pipeline_.stages(); ++s) {
+      if (pipeline_.on_route(StageId(s), mb) && pipeline_.producers(StageId(s), mb).empty())
+        stage = StageId(s);
+    }
+    PPSIM_CHECK(stage.valid(), "a route has a first stage");
+    std::vector<StageId> route = {stage};
+    while (!pipeline_.consumers(route.back(), mb).empty()) {
+      route.push_back(pipeline_.consumers(route.back(), mb).front());
+    }
+    return route;
+  }
+
+  void compute(OpKind kind, StageId stage, MicrobatchId mb) {
+    StageMemory& own = stages_[stage];
+    BlockMemory& block = blocks_[pipeline_.blocks_of(stage).front()];
+    ActionBuffers buffers{
+        .parameters = block.parameters,
+        .gradients = block.gradients,
+        .optimizer_state = {},
+        .x = own.x,
+        .y = own.y,
+        .saved_for_input = own.saved_for_input,
+        .saved_for_weight = own.saved_for_weight,
+        .dy = own.dy,
+        .dx = {},
+        .inner_gradients = {},
+        .workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace};
+    if (const auto producers = pipeline_.producers(stage, mb); !producers.empty()) {
+      buffers.x = stages_[producers.front()].y;
+      buffers.dx = stages_[producers.front()].dy;
+    }
+    model_.compute(pipeline_, make_action(kind, stage.value(), mb.value()), buffers);
+  }
+
+  /// Summed as the ranks of a run sum it: each over its own blocks, then rank by rank.
+  [[nodiscard]] double squared_norm() const {
+    double total = 0;
+    for (int r = 0; r < pipeline_.ranks(); ++r) {
+      double of_rank = 0;
+      for (int b = 0; b < pipeline_.blocks(); ++b) {
+        if (ranks_of(pipeline_, BlockId(b)).front() != RankId(r)) continue;
+        of_rank += model_.squared_norm(blocks_[BlockId(b)].gradients);
+      }
+      total += of_rank;
+    }
+    return total;
+  }
+
+  const Pipeline& pipeline_;
+  const StageModel& model_;
+  SizeTable sizes_;
+  IdVector<StageId, StageMemory> stages_;
+  IdVector<BlockId, BlockMemory> blocks_;
+};
+
+}  // namespace
+
+ReferenceOptions reference_options(const Program& program, const RunOptions& options) {
+  ReferenceOptions reference{.steps = options.steps};
+  const auto& collectives = program.pipeline().spec().collectives;
+  for (const Action& action : program.all_actions()) {
+    reference.update |= action.kind == OpKind::optimizer;
+    if (action.kind == OpKind::collective && collectives[action.collective()].name == "norm") {
+      reference.clip_norm = options.clip_norm;
+    }
+  }
+  return reference;
+}
+
+Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline, const StageModel& model,
+                                                          const ReferenceOptions& options) {
+  if (auto ok = check(pipeline, model, options); !ok) return tl::unexpected(ok.error());
+  Reference reference(pipeline, model);
+  for (int step = 0; step < options.steps; ++step) {
+    if (step > 0 && options.update) reference.update(options.clip_norm);
+    reference.step();
+  }
+  return reference.gradients();
+}
+
+double max_gradient_difference(const StageModel& model, const std::vector<BlockGradients>& run,
+                               const std::vector<BlockGradients>& reference) {
+  double most = 0;
+  for (const BlockGradients& expected : reference) {
+    std::vector<std::vector<std::byte>> shares;
+    for (const BlockGradients& own : run) {
+      if (own.block != expected.block) continue;
+      if (own.reduced || shares.empty()) {
+        shares.push_back(own.values);
+      } else {
+        model.accumulate(shares.front(), own.values);
+      }
+    }
+    PPSIM_CHECK(!shares.empty(), "a run has gradients of every block");
+    for (const auto& values : shares)
+      most = std::max(most, model.max_abs_difference(values, expected.values));
+  }
+  return most;
+}
+
+}  // namespace ppsim
