@@ -1,0 +1,175 @@
+#include "support/random_program.hpp"
+
+#include <algorithm>
+#include <random>
+#include <stdexcept>
+
+#include "ppsim/core/lowering.hpp"
+
+namespace ppsim::test {
+namespace {
+
+/// std::mt19937_64 is the same everywhere; the distributions of <random> are not.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t limit) { return static_cast<std::size_t>(engine_() % limit); }
+  bool one_in(std::size_t n) { return below(n) == 0; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+LoweringOptions random_options(Dice& dice) {
+  constexpr IssueOrder kOrders[] = {IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered};
+  constexpr CommunicatorPolicy kPolicies[] = {CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
+                                              CommunicatorPolicy::per_edge,
+                                              CommunicatorPolicy::per_stage_edge};
+  LoweringOptions options;
+  options.order = kOrders[dice.below(3)];
+  options.early = static_cast<int>(dice.below(3));
+  options.communicators = kPolicies[dice.below(4)];
+  if (dice.one_in(3)) options.grouping = Grouping::paired;
+  if (dice.one_in(3)) options.receive_buffers = 1 + static_cast<int>(dice.below(2));
+  options.load = dice.one_in(3);
+  options.unshard = dice.one_in(3);
+  options.reduce_grad = dice.one_in(3);
+  options.optimizer = dice.one_in(3);
+  options.clip = options.optimizer && dice.one_in(2);
+  return options;
+}
+
+bool is_transfer_instruction(const InstructionDraft& draft) {
+  return is_transfer(draft.actions.front().kind);
+}
+
+/// Damages rows of drafts in ways that leave them buildable.
+class Mutator {
+ public:
+  Mutator(ProgramDraft& draft, Dice& dice) : draft_(draft), dice_(dice) {}
+
+  void mutate() {
+    Row& row = draft_.rows[RankId(static_cast<std::int32_t>(dice_.below(draft_.rows.size())))];
+    if (row.size() < 2) return;
+    const std::size_t at = dice_.below(row.size() - 1);
+    switch (dice_.below(7)) {
+      case 0:
+        return swap(row, at);
+      case 1:
+        return drop(row, at);
+      case 2:
+        return copy(row, at);
+      case 3:
+        return reroute(row[at]);
+      case 4:
+        return group(row, at);
+      case 5:
+        row[at].blocking = true;
+        return;
+      default:
+        row[at + 1].after.push_back(static_cast<int>(dice_.below(row.size())));
+    }
+  }
+
+ private:
+  using Row = std::vector<InstructionDraft>;
+
+  static void swap(Row& row, std::size_t at) {
+    std::swap(row[at], row[at + 1]);
+    renumber(row, [at](std::size_t i) { return i == at ? at + 1 : i == at + 1 ? at : i; });
+  }
+
+  static void drop(Row& row, std::size_t at) {
+    row.erase(row.begin() + static_cast<std::ptrdiff_t>(at));
+    for (InstructionDraft& draft : row) std::erase(draft.after, static_cast<int>(at));
+    renumber(row, [at](std::size_t i) { return i > at ? i - 1 : i; });
+  }
+
+  static void copy(Row& row, std::size_t at) {
+    const InstructionDraft copied = row[at];
+    row.insert(row.begin() + static_cast<std::ptrdiff_t>(at), copied);
+    renumber(row, [at](std::size_t i) { return i > at ? i + 1 : i; });
+  }
+
+  /// To another communicator with the same members, where there is one.
+  void reroute(InstructionDraft& draft) {
+    if (!is_communication(draft.actions.front().kind)) return;
+    CommunicatorId& id = draft.communicators.front();
+    const std::size_t start = dice_.below(draft_.communicators.size());
+    for (std::size_t i = 0; i < draft_.communicators.size(); ++i) {
+      const std::size_t other = (start + i) % draft_.communicators.size();
+      if (draft_.communicators[other].members != draft_.communicators[id.index()].members) continue;
+      id = CommunicatorId(static_cast<std::int32_t>(other));
+      return;
+    }
+  }
+
+  static void group(Row& row, std::size_t at) {
+    InstructionDraft& first = row[at];
+    const InstructionDraft& second = row[at + 1];
+    if (!is_transfer_instruction(first) || !is_transfer_instruction(second)) return;
+    first.form = InstructionForm::group;
+    first.actions.insert(first.actions.end(), second.actions.begin(), second.actions.end());
+    first.communicators.insert(first.communicators.end(), second.communicators.begin(),
+                               second.communicators.end());
+    first.after.insert(first.after.end(), second.after.begin(), second.after.end());
+    row.erase(row.begin() + static_cast<std::ptrdiff_t>(at + 1));
+    renumber(row, [at](std::size_t i) { return i > at ? i - 1 : i; });
+  }
+
+  template <class Renumber>
+  static void renumber(Row& row, Renumber new_position) {
+    for (InstructionDraft& draft : row) {
+      for (int& after : draft.after) after = static_cast<int>(new_position(static_cast<std::size_t>(after)));
+    }
+  }
+
+  ProgramDraft& draft_;
+  Dice& dice_;
+};
+
+/// The options that the schedule can be lowered with.
+Program lower_somehow(const Schedule& schedule, Dice& dice) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    if (auto program = lower(schedule, random_options(dice))) return *std::move(program);
+  }
+  const auto program = lower(schedule, LoweringOptions());
+  if (!program) throw std::invalid_argument(to_string(program.error()));
+  return *program;
+}
+
+}  // namespace
+
+Program random_program(const Schedule& schedule, int mutations, std::uint64_t seed) {
+  Dice dice(seed);
+  const Program lowered = lower_somehow(schedule, dice);
+  ProgramDraft draft = to_draft(lowered);
+  for (int i = 0; i < mutations; ++i) Mutator(draft, dice).mutate();
+  auto program = ProgramBuilder::build(schedule.pipeline(), draft);
+  // An instruction that comes to wait for itself is the one damage that is not a Program.
+  return program ? *std::move(program) : lowered;
+}
+
+CostTable random_costs(int stages, std::uint64_t seed) {
+  Dice dice(seed);
+  CostTable costs;
+  const auto duration = [&] { return dice.one_in(3) ? 0 : static_cast<Nanoseconds>(dice.below(7)); };
+  for (const OpInfo& kind : kOpTable) {
+    costs.set({.kind = kind.kind}, duration());
+    for (int s = 0; s < stages; ++s) {
+      if (dice.one_in(2)) costs.set({.kind = kind.kind, .subject = s}, duration());
+    }
+  }
+  return costs;
+}
+
+TransportCapabilities random_capabilities(bool with_residency, std::uint64_t seed) {
+  Dice dice(seed);
+  TransportCapabilities capabilities;
+  if (dice.one_in(2)) capabilities.credits = 1 + static_cast<int>(dice.below(3));
+  if (with_residency) capabilities.residency = 1 + static_cast<int>(dice.below(4));
+  capabilities.issue_blocks = dice.one_in(5);
+  return capabilities;
+}
+
+}  // namespace ppsim::test

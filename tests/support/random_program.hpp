@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim::test {
+
+/// A Program lowered from the schedule with random options, then damaged `mutations` times: instructions
+/// swapped, dropped, doubled, sent elsewhere, grouped, blocked or ordered. Same arguments, same Program, on
+/// any machine.
+[[nodiscard]] Program random_program(const Schedule& schedule, int mutations, std::uint64_t seed);
+
+/// Small durations, a third of them 0, for every kind and some stages.
+[[nodiscard]] CostTable random_costs(int stages, std::uint64_t seed);
+
+/// Rendezvous or a few credits; `with_residency` adds a limit of 1 to 4 operations.
+[[nodiscard]] TransportCapabilities random_capabilities(bool with_residency, std::uint64_t seed);
+
+}  // namespace ppsim::test
