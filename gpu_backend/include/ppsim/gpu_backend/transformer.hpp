@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/gpu_backend/stage_model.hpp"
+
+namespace ppsim {
+
+/// What the numbers of a model are.
+enum class Arithmetic : std::uint8_t {
+  float32,        ///< the model as it is trained
+  float64,        ///< the same in double precision, to check gradients by finite differences
+  integer_exact,  ///< integers modulo 2^64, where sums do not depend on their order
+};
+
+/// A small decoder-only transformer and how it is trained.
+struct TransformerConfig {
+  int layers = 4;
+  int hidden = 64;
+  int heads = 4;  ///< divides hidden
+  int ffn = 128;  ///< width of the gated MLP
+  int vocab = 128;
+  int sequence = 32;        ///< tokens of one sequence
+  int microbatch_size = 1;  ///< sequences of one microbatch
+  Arithmetic arithmetic = Arithmetic::float32;
+  std::uint64_t seed = 1;       ///< of parameters and tokens
+  double learning_rate = 0.05;  ///< not used in integer_exact
+  double momentum = 0.9;        ///< not used in integer_exact
+};
+
+/// The transformer, cut into as many stages as the route of a microbatch has: token and position embedding on
+/// its first stage, final norm, head and loss on its last, the layers spread evenly. Parameters depend on the
+/// layer alone, so every number of stages gives the same model, and in every arithmetic the same gradients
+/// bit by bit.
+///
+/// A layer is RMSNorm, causal attention, residual, RMSNorm, SiLU-gated MLP, residual; the loss is the
+/// cross-entropy of the next token, averaged over the positions of a microbatch and summed over microbatches.
+/// In integer_exact a norm is its gain alone, scores are their own softmax, SiLU is the cube and the loss an
+/// inner product with fixed numbers: every gradient is that of the function computed, without rounding.
+///
+/// The model runs chains of stages, one route or several, with one parameter block per stage. Stages may
+/// share a block where they are the same piece of the model. OPT is gradient descent with momentum. Buffers
+/// start on 64-byte boundaries and are at least as large as sizes() says. F may have no saved activations
+/// where R follows. B needs no inner gradients. An OVERLAP_F_B is computed as its F and its B.
+/// Errors: bad_argument naming every field out of its domain.
+[[nodiscard]] Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& config);
+
+/// The sum of the losses of the microbatches whose weight gradients a last stage has accumulated; 0 for other
+/// stages. Requires: gradients of a block of make_transformer(config).
+[[nodiscard]] double transformer_loss(const TransformerConfig& config, std::span<const std::byte> gradients);
+
+}  // namespace ppsim

@@ -1,0 +1,93 @@
+#include "ppsim/gpu_backend/transformer.hpp"
+
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "transformer_model.hpp"
+
+namespace ppsim {
+namespace {
+
+using transformer::RealArithmetic;
+using transformer::RingArithmetic;
+using transformer::TransformerModel;
+
+constexpr int kMaxDimension = 1 << 20;
+constexpr double kMaxElements = 1e12;  // of one model and microbatch, so that sizes fit in 64 bits
+
+/// Collects every broken rule of a configuration.
+class Complaints {
+ public:
+  void count(const char* what, int found, int least) {
+    if (found >= least && found <= kMaxDimension) return;
+    next() << what << " must be in [" << least << ", " << kMaxDimension << "], found " << found;
+  }
+  void rule(bool holds, const std::string& text) {
+    if (!holds) next() << text;
+  }
+  [[nodiscard]] std::string text() const { return text_.str(); }
+
+ private:
+  std::ostream& next() { return text_ << (text_.tellp() > 0 ? "; " : "transformer: "); }
+  std::ostringstream text_;
+};
+
+double elements(const TransformerConfig& config) {
+  const double rows = static_cast<double>(config.microbatch_size) * config.sequence;
+  const double width =
+      10.0 * config.hidden + 5.0 * config.ffn + static_cast<double>(config.heads) * config.sequence;
+  const double layer_weights = config.hidden * (4.0 * config.hidden + 3.0 * config.ffn);
+  return config.layers * (rows * width + layer_weights) + config.vocab * (rows + 2.0 * config.hidden);
+}
+
+Expected<void> check_config(const TransformerConfig& config) {
+  Complaints complaints;
+  complaints.count("layers", config.layers, 1);
+  complaints.count("hidden", config.hidden, 1);
+  complaints.count("heads", config.heads, 1);
+  complaints.count("ffn", config.ffn, 1);
+  complaints.count("vocab", config.vocab, 2);
+  complaints.count("sequence", config.sequence, 1);
+  complaints.count("microbatch_size", config.microbatch_size, 1);
+  complaints.rule(config.heads < 1 || config.hidden % config.heads == 0,
+                  "heads must divide hidden, found " + std::to_string(config.heads) + " heads and hidden " +
+                      std::to_string(config.hidden));
+  complaints.rule(elements(config) <= kMaxElements,
+                  "parameters and activations of a microbatch must be at most 10^12 numbers");
+  complaints.rule(std::isfinite(config.learning_rate) && config.learning_rate >= 0,
+                  "learning_rate must be finite and not negative");
+  complaints.rule(config.momentum >= 0 && config.momentum < 1, "momentum must be in [0, 1)");
+  if (complaints.text().empty()) return {};
+  return make_error(ErrorCode::bad_argument, complaints.text());
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& config) {
+  if (Expected<void> valid = check_config(config); !valid) return tl::unexpected<Error>(valid.error());
+  switch (config.arithmetic) {
+    case Arithmetic::float32:
+      return std::make_unique<TransformerModel<RealArithmetic<float>>>(config);
+    case Arithmetic::float64:
+      return std::make_unique<TransformerModel<RealArithmetic<double>>>(config);
+    case Arithmetic::integer_exact:
+      return std::make_unique<TransformerModel<RingArithmetic>>(config);
+  }
+  return make_error(ErrorCode::bad_argument, "transformer: unknown arithmetic");
+}
+
+double transformer_loss(const TransformerConfig& config, std::span<const std::byte> gradients) {
+  switch (config.arithmetic) {
+    case Arithmetic::float32:
+      return TransformerModel<RealArithmetic<float>>::loss_of(gradients);
+    case Arithmetic::float64:
+      return TransformerModel<RealArithmetic<double>>::loss_of(gradients);
+    case Arithmetic::integer_exact:
+      return static_cast<double>(
+          static_cast<std::int64_t>(TransformerModel<RingArithmetic>::loss_of(gradients)));
+  }
+  return 0;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "transformer_random.hpp"
+
+namespace ppsim::transformer {
+
+/// Where a next-token loss is taken.
+struct LossPlace {
+  std::uint64_t seed;
+  std::int32_t target;
+  std::size_t positions;  ///< over which the loss of a microbatch is averaged
+};
+
+/// One descent step: `gradient_scale` multiplies the gradients first.
+struct DescentStep {
+  double learning_rate;
+  double momentum;
+  double gradient_scale;
+};
+
+/// The numbers of a model as it is trained. Sums are plain loops in ascending order, so their bits depend on
+/// nothing but the operands.
+template <class T>
+struct RealArithmetic {
+  using Scalar = T;
+  using Loss = double;
+
+  /// Writes x / rms(x) and returns 1 / rms(x).
+  static T normalize(std::span<const T> x, std::span<T> unit) {
+    T squares = 0;
+    for (const T value : x) squares += value * value;
+    const T scale = 1 / std::sqrt(squares / static_cast<T>(x.size()) + T(1e-5));
+    for (std::size_t i = 0; i < x.size(); ++i) unit[i] = x[i] * scale;
+    return scale;
+  }
+  /// Turns the gradient of `unit` into the gradient of x, in place.
+  static void normalize_backward(std::span<const T> unit, T scale, std::span<T> gradient) {
+    T overlap = 0;
+    for (std::size_t i = 0; i < unit.size(); ++i) overlap += gradient[i] * unit[i];
+    overlap /= static_cast<T>(unit.size());
+    for (std::size_t i = 0; i < unit.size(); ++i) gradient[i] = scale * (gradient[i] - unit[i] * overlap);
+  }
+
+  static T score_scale(std::size_t head_size) { return 1 / std::sqrt(static_cast<T>(head_size)); }
+  static void softmax(std::span<T> scores) {
+    const T top = *std::max_element(scores.begin(), scores.end());
+    T sum = 0;
+    for (T& score : scores) sum += score = std::exp(score - top);
+    for (T& score : scores) score /= sum;
+  }
+  static void softmax_backward(std::span<const T> probabilities, std::span<T> gradient) {
+    T overlap = 0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) overlap += gradient[i] * probabilities[i];
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] = probabilities[i] * (gradient[i] - overlap);
+  }
+
+  static T activation(T x) { return x / (1 + std::exp(-x)); }
+  static T activation_slope(T x) {
+    const T sigmoid = 1 / (1 + std::exp(-x));
+    return sigmoid * (1 + x * (1 - sigmoid));
+  }
+
+  /// Returns the loss of one position and replaces its logits by their gradient.
+  static Loss loss(const LossPlace& place, std::span<T> logits) {
+    const T top = *std::max_element(logits.begin(), logits.end());
+    const auto target = static_cast<std::size_t>(place.target);
+    const T target_logit = logits[target] - top;
+    T sum = 0;
+    for (T& logit : logits) sum += logit = std::exp(logit - top);
+    const T mean = 1 / static_cast<T>(place.positions);
+    for (T& logit : logits) logit *= mean / sum;
+    logits[target] -= mean;
+    return static_cast<Loss>(std::log(sum) - target_logit) / static_cast<Loss>(place.positions);
+  }
+
+  static T initial_gain(std::uint64_t) { return 1; }
+  /// Uniform, with the variance 1 / fan_in.
+  static T initial_weight(std::uint64_t draw, std::size_t fan_in) {
+    const T uniform = static_cast<T>(draw >> 40) / static_cast<T>(std::uint64_t{1} << 23) - 1;
+    return uniform * std::sqrt(3 / static_cast<T>(fan_in));
+  }
+  static void descend(const DescentStep& step, T gradient, T& velocity, T& parameter) {
+    velocity = static_cast<T>(step.momentum) * velocity + static_cast<T>(step.gradient_scale) * gradient;
+    parameter -= static_cast<T>(step.learning_rate) * velocity;
+  }
+
+  static double square(T x) { return static_cast<double>(x) * static_cast<double>(x); }
+  /// Of two numbers with different bits; not 0, also where they compare equal.
+  static double distance(T a, T b) {
+    const double apart = std::abs(static_cast<double>(a) - static_cast<double>(b));
+    if (std::isnan(apart)) return std::numeric_limits<double>::infinity();
+    return std::max(apart, std::numeric_limits<double>::denorm_min());
+  }
+};
+
+/// The ring of integers modulo 2^64: every operation is exact and every order of a sum gives the same bits.
+struct RingArithmetic {
+  using Scalar = std::uint64_t;
+  using Loss = std::uint64_t;
+
+  static Scalar normalize(std::span<const Scalar> x, std::span<Scalar> unit) {
+    std::copy(x.begin(), x.end(), unit.begin());
+    return 1;
+  }
+  static void normalize_backward(std::span<const Scalar>, Scalar, std::span<Scalar>) {}
+
+  static Scalar score_scale(std::size_t) { return 1; }
+  static void softmax(std::span<Scalar>) {}
+  static void softmax_backward(std::span<const Scalar>, std::span<Scalar>) {}
+
+  // The slope of a cube is odd where the cube is, so gradients keep their low bits through many layers.
+  static Scalar activation(Scalar x) { return x * x * x; }
+  static Scalar activation_slope(Scalar x) { return 3 * x * x; }
+
+  static Loss loss(const LossPlace& place, std::span<Scalar> logits) {
+    Random factors(place.seed, kLossStreams + static_cast<std::uint64_t>(place.target));
+    Loss total = 0;
+    for (Scalar& logit : logits) {
+      const Scalar factor = factors.next();
+      total += logit * factor;
+      logit = factor;
+    }
+    return total;
+  }
+
+  static Scalar initial_gain(std::uint64_t draw) { return (draw >> 60) | 1; }
+  static Scalar initial_weight(std::uint64_t draw, std::size_t) { return (draw >> 60) - 8; }
+  static void descend(const DescentStep&, Scalar gradient, Scalar& velocity, Scalar& parameter) {
+    velocity = 3 * velocity + gradient;
+    parameter -= velocity;
+  }
+
+  static double square(Scalar) { return 0; }
+  static double distance(Scalar a, Scalar b) { return static_cast<double>(std::min(a - b, b - a)); }
+};
+
+}  // namespace ppsim::transformer

@@ -1,0 +1,212 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "transformer_stage.hpp"
+
+namespace ppsim::transformer {
+
+/// Bytes behind the gradients of a block, where a last stage sums the losses of its microbatches.
+inline constexpr std::size_t kLossBytes = Arena::kAlignment;
+
+template <class Policy>
+class TransformerModel final : public StageModel {
+ public:
+  using T = typename Policy::Scalar;
+  using Loss = typename Policy::Loss;
+
+  explicit TransformerModel(const TransformerConfig& config) : config_(config), d_(config) {}
+
+  Expected<void> check(const Pipeline& pipeline) const override {
+    return check_roles(pipeline, config_.layers);
+  }
+
+  SizeTable sizes(const Pipeline& pipeline) const override {
+    SizeTable table;
+    for (int b = 0; b < pipeline.blocks(); ++b) {
+      const std::size_t bytes = bytes_of<StageWeights<T>>(d_, role(pipeline, BlockId(b)));
+      set(table, {TensorKind::parameters, b}, bytes);
+      set(table, {TensorKind::optimizer_state, b}, bytes);
+      set(table, {TensorKind::gradients, b}, bytes + kLossBytes);
+    }
+    for (int s = 0; s < pipeline.stages(); ++s) set_stage_sizes(table, s, role(pipeline, StageId(s)));
+    return table;
+  }
+
+  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> optimizer_state) const override {
+    std::fill(parameters.begin(), parameters.end(), std::byte{0});
+    std::fill(optimizer_state.begin(), optimizer_state.end(), std::byte{0});
+    const StageRole own = role(pipeline, block);
+    Arena arena(parameters);
+    StageWeights<T> weights(arena, d_, own);
+    initialize_ends(own, weights);
+    for (int i = 0; i < own.layers; ++i) initialize_layer(own.first_layer + i, weights.layers[i]);
+  }
+
+  void load(const Pipeline&, MicrobatchId mb, std::span<std::byte> x) const override {
+    Arena arena(x);
+    auto* token = arena.take<std::int32_t>(d_.rows);
+    for (Index s = 0; s < d_.sequences; ++s) {
+      TokenSource source(config_.seed, static_cast<std::uint64_t>(mb.value() * d_.sequences + s),
+                         config_.vocab);
+      for (Index i = 0; i < d_.sequence; ++i) *token++ = source.next();
+    }
+  }
+
+  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
+    const typename StagePass<Policy>::Place place{config_, role_of(pipeline, config_.layers, action),
+                                                  action.mb()};
+    StagePass<Policy> pass(place, buffers);
+    if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
+      pass.forward();
+    } else if (action.kind == OpKind::backward) {
+      pass.backward();
+    } else if (action.kind == OpKind::backward_input) {
+      pass.backward_input();
+    } else {
+      PPSIM_CHECK(action.kind == OpKind::backward_weight, "not an action of a stage's arithmetic");
+      pass.backward_weight();
+    }
+  }
+
+  void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
+              std::span<std::byte> optimizer_state, double gradient_scale) const override {
+    const DescentStep step{config_.learning_rate, config_.momentum, gradient_scale};
+    const std::span<T> weights = elements(parameters);
+    const std::span<T> velocity = elements(optimizer_state);
+    const std::span<const T> gradient = weights_part(gradients);
+    PPSIM_CHECK(gradient.size() == weights.size() && velocity.size() == weights.size(),
+                "buffers of an update differ in size");
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      Policy::descend(step, gradient[i], velocity[i], weights[i]);
+    }
+  }
+
+  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override {
+    PPSIM_CHECK(into.size() == from.size(), "gradients of one block differ in size");
+    const std::span<T> sums = elements(into.first(into.size() - kLossBytes));
+    const std::span<const T> terms = weights_part(from);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += terms[i];
+    const Loss loss = loss_of(into) + loss_of(from);
+    std::memcpy(into.last(kLossBytes).data(), &loss, sizeof loss);
+  }
+
+  double squared_norm(std::span<const std::byte> gradients) const override {
+    double sum = 0;
+    for (const T value : weights_part(gradients)) sum += Policy::square(value);
+    return sum;
+  }
+
+  double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
+    PPSIM_CHECK(a.size() == b.size(), "gradients of one block differ in size");
+    const std::span<const T> lhs = weights_part(a);
+    const std::span<const T> rhs = weights_part(b);
+    double largest = 0;
+    for (std::size_t i = 0; i < lhs.size(); ++i) {
+      if (std::memcmp(&lhs[i], &rhs[i], sizeof(T)) == 0) continue;
+      largest = std::max(largest, Policy::distance(lhs[i], rhs[i]));
+    }
+    return largest;
+  }
+
+  static Loss loss_of(std::span<const std::byte> gradients) {
+    PPSIM_CHECK(gradients.size() >= kLossBytes, "not the gradients of a block");
+    Loss loss;
+    std::memcpy(&loss, gradients.last(kLossBytes).data(), sizeof loss);
+    return loss;
+  }
+
+ private:
+  static void set(SizeTable& table, const SizeClass& key, std::size_t bytes) {
+    constexpr std::size_t kUnit = Arena::kAlignment;
+    table.set(key, static_cast<Bytes>((bytes + kUnit - 1) / kUnit * kUnit));
+  }
+  static std::span<T> elements(std::span<std::byte> bytes) {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  static std::span<const T> weights_part(std::span<const std::byte> gradients) {
+    PPSIM_CHECK(gradients.size() >= kLossBytes, "not the gradients of a block");
+    return {reinterpret_cast<const T*>(gradients.data()), (gradients.size() - kLossBytes) / sizeof(T)};
+  }
+
+  StageRole role(const Pipeline& pipeline, StageId stage) const {
+    const std::optional<StageRole> found = role_of(pipeline, config_.layers, stage);
+    PPSIM_CHECK(found, "a stage that no microbatch visits");
+    return *found;
+  }
+  StageRole role(const Pipeline& pipeline, BlockId block) const {
+    return role(pipeline, pipeline.spec().blocks[block].stages.front());
+  }
+
+  void set_stage_sizes(SizeTable& table, int stage, const StageRole& own) const {
+    const auto boundary = static_cast<std::size_t>(d_.rows * d_.hidden) * sizeof(T);
+    const std::size_t tokens = static_cast<std::size_t>(d_.rows) * sizeof(std::int32_t);
+    const std::size_t for_input = bytes_of<StageForInput<T>>(d_, own);
+    const std::size_t for_weight = bytes_of<StageForWeight<T, Loss>>(d_, own);
+    set(table, {TensorKind::boundary_input, stage}, own.embedding ? tokens : boundary);
+    set(table, {TensorKind::boundary_output, stage}, own.head ? 0 : boundary);
+    set(table, {TensorKind::incoming_gradient, stage}, own.head ? 0 : boundary);
+    set(table, {TensorKind::outgoing_gradient, stage}, own.embedding ? 0 : boundary);
+    set(table, {TensorKind::saved_for_input, stage}, for_input);
+    set(table, {TensorKind::saved_for_weight, stage}, for_weight);
+    set(table, {TensorKind::lent_activations, stage}, for_input + for_weight);
+    set(table, {TensorKind::inner_gradients, stage}, bytes_of<StageInner<T>>(d_, own));
+    set_workspace_sizes(table, stage, own);
+  }
+
+  void set_workspace_sizes(SizeTable& table, int stage, const StageRole& own) const {
+    using Forward = ForwardTensors<T, Loss>;
+    const std::size_t input = bytes_of<InputTensors<T>>(d_, own);
+    const std::size_t weight = bytes_of<WeightTensors<T>>(d_, own);
+    const auto set_workspace = [&](OpKind kind, std::size_t bytes) {
+      set(table, {TensorKind::workspace, stage, -1, -1, kind}, bytes);
+    };
+    set_workspace(OpKind::forward, bytes_of<Forward>(d_, own, typename Forward::Own{own.head, true}));
+    set_workspace(OpKind::recompute, bytes_of<Forward>(d_, own, typename Forward::Own{true, false}));
+    set_workspace(OpKind::backward_input, input);
+    set_workspace(OpKind::backward_weight, weight);
+    set_workspace(OpKind::backward, bytes_of<StageInner<T>>(d_, own) + std::max(input, weight));
+  }
+
+  /// Pieces draw from streams of their own, so that a layer's parameters do not depend on the stage that
+  /// holds it.
+  void initialize_ends(const StageRole& own, StageWeights<T>& weights) const {
+    if (own.embedding) {
+      Random random(config_.seed, 0);
+      fill(random, 1, weights.tokens);
+      fill(random, 1, weights.positions);
+    }
+    if (own.head) {
+      Random random(config_.seed, 1);
+      fill_gain(random, weights.final_gain);
+      fill(random, d_.hidden, weights.head);
+    }
+  }
+  void initialize_layer(int layer, LayerWeights<T> weights) const {
+    Random random(config_.seed, static_cast<std::uint64_t>(layer) + 2);
+    fill_gain(random, weights.attention_gain);
+    fill(random, d_.hidden, weights.qkv);
+    fill(random, d_.hidden, weights.projection);
+    fill_gain(random, weights.mlp_gain);
+    fill(random, d_.hidden, weights.gate_up);
+    fill(random, d_.ffn, weights.down);
+  }
+  static void fill(Random& random, Index fan_in, View<T>& weights) {
+    for (T& weight : std::span(weights.data(), static_cast<std::size_t>(weights.size()))) {
+      weight = Policy::initial_weight(random.next(), static_cast<std::size_t>(fan_in));
+    }
+  }
+  static void fill_gain(Random& random, View<T>& gains) {
+    for (T& gain : std::span(gains.data(), static_cast<std::size_t>(gains.size()))) {
+      gain = Policy::initial_gain(random.next());
+    }
+  }
+
+  TransformerConfig config_;
+  Dimensions d_;
+};
+
+}  // namespace ppsim::transformer

@@ -1,0 +1,120 @@
+#include "transformer_role.hpp"
+
+#include <sstream>
+#include <vector>
+
+namespace ppsim::transformer {
+namespace {
+
+template <class... Parts>
+tl::unexpected<Error> unsupported(const Parts&... parts) {
+  std::ostringstream text;
+  text << "the transformer cannot run this pipeline: ";
+  (text << ... << parts);
+  return make_error(ErrorCode::bad_argument, text.str());
+}
+
+/// One microbatch per route, in the order of their first microbatches.
+std::vector<MicrobatchId> visitors(const Pipeline& pipeline) {
+  std::vector<char> seen(pipeline.spec().routes.size(), 0);
+  std::vector<MicrobatchId> found;
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    char& route_seen = seen[pipeline.route_of(MicrobatchId(m)).index()];
+    if (route_seen == 0) found.emplace_back(m);
+    route_seen = 1;
+  }
+  return found;
+}
+
+Expected<void> check_chain(const Pipeline& pipeline, MicrobatchId mb) {
+  const RouteId route = pipeline.route_of(mb);
+  int first_stages = 0;
+  for (const StageId stage : pipeline.spec().routes[route]) {
+    const std::size_t before = pipeline.producers(stage, mb).size();
+    const std::size_t after = pipeline.consumers(stage, mb).size();
+    if (before > 1 || after > 1) {
+      return unsupported("on route ", route, " stage ", stage, " has ", before, " producers and ", after,
+                         " consumers, expected a chain");
+    }
+    if (before == 0) ++first_stages;
+  }
+  if (first_stages != 1) {
+    return unsupported("route ", route, " is ", first_stages, " chains, expected one");
+  }
+  return {};
+}
+
+Expected<void> check_one_role(const Pipeline& pipeline, int layers,
+                              const std::vector<MicrobatchId>& visitors) {
+  for (const MicrobatchId mb : visitors) {
+    for (const StageId stage : pipeline.spec().routes[pipeline.route_of(mb)]) {
+      const Action visit = make_action(OpKind::forward, stage.value(), mb.value());
+      if (role_of(pipeline, layers, visit) != role_of(pipeline, layers, stage)) {
+        return unsupported("stage ", stage, " would be different pieces of the model on different routes");
+      }
+    }
+  }
+  return {};
+}
+
+Expected<void> check_blocks(const Pipeline& pipeline, int layers) {
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    const StageId stage(s);
+    if (!role_of(pipeline, layers, stage))
+      return unsupported("stage ", stage, " is visited by no microbatch");
+    if (pipeline.blocks_of(stage).size() != 1) {
+      return unsupported("stage ", stage, " has ", pipeline.blocks_of(stage).size(),
+                         " parameter blocks, expected one");
+    }
+  }
+  for (int b = 0; b < pipeline.blocks(); ++b) {
+    const std::vector<StageId>& owners = pipeline.spec().blocks[BlockId(b)].stages;
+    for (const StageId stage : owners) {
+      if (role_of(pipeline, layers, stage) != role_of(pipeline, layers, owners.front())) {
+        return unsupported("stages ", owners.front(), " and ", stage, " share block ", b,
+                           " and are different pieces of the model");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+StageRole role_of(const Pipeline& pipeline, int layers, Action action) {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+  const MicrobatchId mb = action.mb();
+  for (StageId at = action.stage(); !pipeline.producers(at, mb).empty(); ++before) {
+    at = pipeline.producers(at, mb).front();
+  }
+  for (StageId at = action.stage(); !pipeline.consumers(at, mb).empty(); ++after) {
+    at = pipeline.consumers(at, mb).front();
+  }
+  const std::int64_t stages = before + 1 + after;
+  const auto begin = static_cast<int>(before * layers / stages);
+  const auto end = static_cast<int>((before + 1) * layers / stages);
+  return {begin, end - begin, before == 0, after == 0};
+}
+
+std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId stage) {
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    if (!pipeline.on_route(stage, MicrobatchId(m))) continue;
+    return role_of(pipeline, layers, make_action(OpKind::forward, stage.value(), m));
+  }
+  return std::nullopt;
+}
+
+Expected<void> check_roles(const Pipeline& pipeline, int layers) {
+  if (pipeline.slices() != 1) {
+    return unsupported("its microbatches are cut into ", pipeline.slices(), " slices, expected 1");
+  }
+  const std::vector<MicrobatchId> representatives = visitors(pipeline);
+  for (const MicrobatchId mb : representatives) {
+    if (Expected<void> chain = check_chain(pipeline, mb); !chain) return chain;
+  }
+  if (Expected<void> roles = check_one_role(pipeline, layers, representatives); !roles) return roles;
+  return check_blocks(pipeline, layers);
+}
+
+}  // namespace ppsim::transformer

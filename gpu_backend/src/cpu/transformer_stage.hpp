@@ -1,0 +1,187 @@
+#pragma once
+
+#include "ppsim/gpu_backend/stage_model.hpp"
+#include "transformer_arithmetic.hpp"
+#include "transformer_layer.hpp"
+
+namespace ppsim::transformer {
+
+/// One compute action: a stage, a microbatch and their tensors.
+template <class Policy>
+class StagePass {
+ public:
+  using T = typename Policy::Scalar;
+  using Loss = typename Policy::Loss;
+
+  /// What an action is about besides its tensors.
+  struct Place {
+    const TransformerConfig& config;
+    StageRole role;
+    MicrobatchId mb;
+  };
+
+  StagePass(const Place& place, const ActionBuffers& buffers)
+      : place_(place), role_(place.role), d_(place.config), buffers_(buffers) {}
+
+  /// F, and R, which has no y.
+  void forward() {
+    const bool keeps_own = buffers_.saved_for_weight.empty();
+    Arena workspace(buffers_.workspace);
+    ForwardTensors<T, Loss> own(workspace, d_, role_, {buffers_.y.empty(), keeps_own});
+    Arena input_arena(keeps_own ? own.for_input : buffers_.saved_for_input);
+    Arena weight_arena(keeps_own ? own.for_weight : buffers_.saved_for_weight);
+    StageForInput<T> for_input(input_arena, d_, role_, keeps_own);
+    StageForWeight<T, Loss> for_weight(weight_arena, d_, role_, keeps_own);
+    StageWeights<T> weights = weights_in(buffers_.parameters);
+
+    View<T> stream = buffers_.y.empty() ? own.stream : boundary(buffers_.y);
+    if (role_.embedding) {
+      embed(weights, stream);
+    } else {
+      stream = boundary(buffers_.x);
+    }
+    for (int i = 0; i < role_.layers; ++i) {
+      Layer<Policy>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
+          .forward(stream, own.normed);
+    }
+    if (role_.head) take_loss(weights, for_input, for_weight, {stream, own.normed});
+  }
+
+  void backward_input() { backward_input(buffers_.inner_gradients, buffers_.workspace); }
+  void backward_weight() { backward_weight(buffers_.inner_gradients, buffers_.workspace); }
+
+  /// I and W, with the inner gradients between them in the workspace.
+  void backward() {
+    Arena workspace(buffers_.workspace);
+    const std::span<std::byte> inner = workspace.take_bytes(bytes_of<StageInner<T>>(d_, role_));
+    backward_input(inner, workspace.rest());
+    backward_weight(inner, workspace.rest());
+  }
+
+ private:
+  struct HeadTensors {
+    View<T>& stream;
+    View<T>& normed;
+  };
+
+  View<T> boundary(std::span<std::byte> buffer) const {
+    return Arena(buffer).template take_matrix<T>(d_.rows, d_.hidden);
+  }
+  StageWeights<T> weights_in(std::span<std::byte> buffer) const {
+    Arena arena(buffer);
+    return StageWeights<T>(arena, d_, role_);
+  }
+  std::span<const std::int32_t> tokens() const {
+    return {Arena(buffers_.x).template take<std::int32_t>(d_.rows), static_cast<std::size_t>(d_.rows)};
+  }
+  TokenSource tokens_of(Index sequence) const {
+    const auto index = static_cast<std::uint64_t>(place_.mb.value() * d_.sequences + sequence);
+    return TokenSource(place_.config.seed, index, place_.config.vocab);
+  }
+
+  void embed(const StageWeights<T>& weights, View<T>& stream) const {
+    const std::span<const std::int32_t> ids = tokens();
+    for (Index r = 0; r < d_.rows; ++r) {
+      stream.row(r) =
+          weights.tokens.row(ids[static_cast<std::size_t>(r)]) + weights.positions.row(r % d_.sequence);
+    }
+  }
+
+  Norm<Policy> final_norm(const StageWeights<T>& weights, const StageForInput<T>& for_input,
+                          const StageForWeight<T, Loss>& for_weight) const {
+    return {weights.final_gain, for_weight.final_unit, for_input.final_scale};
+  }
+
+  void take_loss(const StageWeights<T>& weights, const StageForInput<T>& for_input,
+                 StageForWeight<T, Loss>& for_weight, const HeadTensors& tensors) const {
+    final_norm(weights, for_input, for_weight).forward(tensors.stream, tensors.normed);
+    for_weight.d_logits.noalias() = tensors.normed * weights.head;
+    *for_weight.loss = 0;
+    for (Index s = 0; s < d_.sequences; ++s) {
+      TokenSource source = tokens_of(s);
+      static_cast<void>(source.next());
+      for (Index r = s * d_.sequence; r < (s + 1) * d_.sequence; ++r) {
+        const LossPlace at{place_.config.seed, source.next(), static_cast<std::size_t>(d_.rows)};
+        *for_weight.loss += Policy::loss(at, row(for_weight.d_logits, r));
+      }
+    }
+  }
+
+  /// The gradient of a boundary: dx and dy at the ends of a stage that has them.
+  View<T> gradient_at(int index, const StageInner<T>& inner) const {
+    if (index == role_.layers && !role_.head) return boundary(buffers_.dy);
+    if (index == 0 && !role_.embedding) return boundary(buffers_.dx);
+    View<T> boundaries = inner.boundaries;
+    return View<T>(row(boundaries, (index - inner.first_boundary) * d_.rows).data(), d_.rows, d_.hidden);
+  }
+
+  void backward_input(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
+    Arena inner_arena(inner_buffer);
+    Arena workspace(workspace_buffer);
+    Arena input_arena(buffers_.saved_for_input);
+    Arena weight_arena(buffers_.saved_for_weight);
+    StageInner<T> inner(inner_arena, d_, role_);
+    InputTensors<T> scratch(workspace, d_, role_);
+    const StageForInput<T> for_input(input_arena, d_, role_);
+    const StageForWeight<T, Loss> for_weight(weight_arena, d_, role_);
+    const StageWeights<T> weights = weights_in(buffers_.parameters);
+
+    if (role_.head) {
+      View<T> d_output = gradient_at(role_.layers, inner);
+      d_output.setZero();
+      scratch.d_hidden.noalias() = for_weight.d_logits * weights.head.transpose();
+      final_norm(weights, for_input, for_weight).backward(scratch.d_hidden, inner.d_final_gain, d_output);
+    } else if (role_.layers == 0 && !role_.embedding) {
+      boundary(buffers_.dx) = boundary(buffers_.dy);
+    }
+    for (int i = role_.layers - 1; i >= 0; --i) {
+      LayerInner<T> layer_inner = inner.layers[i];
+      View<T> d_input = gradient_at(i, inner);
+      Layer<Policy>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
+          .backward_input(gradient_at(i + 1, inner), layer_inner, scratch, d_input);
+    }
+  }
+
+  void backward_weight(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
+    Arena inner_arena(inner_buffer);
+    Arena workspace(workspace_buffer);
+    Arena weight_arena(buffers_.saved_for_weight);
+    Arena gradient_arena(buffers_.gradients);
+    const StageInner<T> inner(inner_arena, d_, role_);
+    WeightTensors<T> scratch(workspace, d_, role_);
+    const StageForWeight<T, Loss> for_weight(weight_arena, d_, role_);
+    const StageWeights<T> weights = weights_in(buffers_.parameters);
+    StageWeights<T> gradients(gradient_arena, d_, role_);
+
+    if (role_.head) {
+      Norm<Policy>{weights.final_gain, for_weight.final_unit, {nullptr, 0, 1}}.apply_gain(scratch.normed);
+      gradients.head.noalias() += scratch.normed.transpose() * for_weight.d_logits;
+      gradients.final_gain += inner.d_final_gain;
+      *gradient_arena.take<Loss>(1) += *for_weight.loss;
+    }
+    for (int i = 0; i < role_.layers; ++i) {
+      const LayerWeights<T> layer_weights = weights.layers[i];
+      const LayerForWeight<T> saved = for_weight.layers[i];
+      const LayerInner<T> layer_inner = inner.layers[i];
+      const View<T> d_output = gradient_at(i + 1, inner);
+      add_weight_gradients<Policy>({layer_weights, saved, layer_inner, d_output}, scratch.normed,
+                                   gradients.layers[i]);
+    }
+    if (role_.embedding) add_embedding_gradients(gradient_at(0, inner), gradients);
+  }
+
+  void add_embedding_gradients(const View<T>& d_stream, StageWeights<T>& gradients) const {
+    const std::span<const std::int32_t> ids = tokens();
+    for (Index r = 0; r < d_.rows; ++r) {
+      gradients.tokens.row(ids[static_cast<std::size_t>(r)]) += d_stream.row(r);
+      gradients.positions.row(r % d_.sequence) += d_stream.row(r);
+    }
+  }
+
+  const Place& place_;
+  const StageRole& role_;
+  Dimensions d_;
+  const ActionBuffers& buffers_;
+};
+
+}  // namespace ppsim::transformer

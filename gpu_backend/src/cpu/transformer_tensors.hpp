@@ -1,0 +1,260 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/units.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "transformer_role.hpp"
+
+namespace ppsim::transformer {
+
+using Eigen::Index;
+
+/// A row-major matrix in somebody else's memory.
+template <class T>
+using View = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+/// Sizes that every stage of a model shares; a row is one token of a microbatch.
+struct Dimensions {
+  explicit Dimensions(const TransformerConfig& config)
+      : sequences(config.microbatch_size),
+        sequence(config.sequence),
+        rows(sequences * sequence),
+        hidden(config.hidden),
+        heads(config.heads),
+        head_size(hidden / heads),
+        ffn(config.ffn),
+        vocab(config.vocab) {}
+
+  Index sequences, sequence, rows, hidden, heads, head_size, ffn, vocab;
+};
+
+/// Hands out the tensors of one buffer one after the other, each on a 64-byte boundary: bits of a result may
+/// depend on the alignment of its operands, and so never depend on the place of a buffer. Without a buffer it
+/// only counts.
+class Arena {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+
+  Arena() = default;
+  explicit Arena(std::span<std::byte> buffer) : buffer_(buffer), counts_only_(false) {
+    PPSIM_CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % kAlignment == 0, "a buffer is not aligned");
+  }
+
+  [[nodiscard]] std::span<std::byte> take_bytes(std::size_t bytes) {
+    const std::size_t begin = used_;
+    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (counts_only_) return {};
+    PPSIM_CHECK(used_ <= buffer_.size(), "a buffer is smaller than its size class says");
+    return buffer_.subspan(begin, bytes);
+  }
+  template <class T>
+  [[nodiscard]] T* take(Index count) {
+    return reinterpret_cast<T*>(take_bytes(static_cast<std::size_t>(count) * sizeof(T)).data());
+  }
+  template <class T>
+  [[nodiscard]] View<T> take_matrix(Index rows, Index cols) {
+    return View<T>(take<T>(rows * cols), rows, cols);
+  }
+
+  [[nodiscard]] std::size_t used() const { return used_; }
+  [[nodiscard]] bool counts_only() const { return counts_only_; }
+  [[nodiscard]] std::span<std::byte> rest() const { return buffer_.subspan(used_); }
+
+ private:
+  std::span<std::byte> buffer_;
+  std::size_t used_ = 0;
+  bool counts_only_ = true;
+};
+
+/// Bytes of a group of tensors that is made from an arena and `arguments`.
+template <class Tensors, class... Arguments>
+[[nodiscard]] std::size_t bytes_of(const Arguments&... arguments) {
+  Arena counter;
+  static_cast<void>(Tensors(counter, arguments...));
+  return counter.used();
+}
+
+/// A group of tensors for each layer of a stage, or one group that all of them use in turn.
+template <class Tensors>
+class PerLayer {
+ public:
+  PerLayer(Arena& arena, const Dimensions& d, int layers, bool shared = false)
+      : dimensions_(d),
+        group_bytes_(bytes_of<Tensors>(d)),
+        stride_(shared ? 0 : group_bytes_),
+        buffer_(arena.take_bytes(group_bytes_ *
+                                 static_cast<std::size_t>(shared ? std::min(layers, 1) : layers))) {}
+
+  [[nodiscard]] Tensors operator[](int layer) const {
+    Arena arena(buffer_.subspan(stride_ * static_cast<std::size_t>(layer), group_bytes_));
+    return Tensors(arena, dimensions_);
+  }
+
+ private:
+  Dimensions dimensions_;
+  std::size_t group_bytes_;
+  std::size_t stride_;
+  std::span<std::byte> buffer_;
+};
+
+/// Parameters of one layer, or their gradients.
+template <class T>
+struct LayerWeights {
+  LayerWeights(Arena& arena, const Dimensions& d)
+      : attention_gain(arena.take_matrix<T>(1, d.hidden)),
+        qkv(arena.take_matrix<T>(d.hidden, 3 * d.hidden)),
+        projection(arena.take_matrix<T>(d.hidden, d.hidden)),
+        mlp_gain(arena.take_matrix<T>(1, d.hidden)),
+        gate_up(arena.take_matrix<T>(d.hidden, 2 * d.ffn)),
+        down(arena.take_matrix<T>(d.ffn, d.hidden)) {}
+
+  View<T> attention_gain, qkv, projection, mlp_gain, gate_up, down;
+};
+
+/// Parameters of a stage, or their gradients; what the stage does not have is empty.
+template <class T>
+struct StageWeights {
+  StageWeights(Arena& arena, const Dimensions& d, const StageRole& role)
+      : tokens(arena.take_matrix<T>(role.embedding ? d.vocab : 0, d.hidden)),
+        positions(arena.take_matrix<T>(role.embedding ? d.sequence : 0, d.hidden)),
+        layers(arena, d, role.layers),
+        final_gain(arena.take_matrix<T>(1, role.head ? d.hidden : 0)),
+        head(arena.take_matrix<T>(role.head ? d.hidden : 0, d.vocab)) {}
+
+  View<T> tokens, positions;
+  PerLayer<LayerWeights<T>> layers;
+  View<T> final_gain, head;
+};
+
+/// Saved activations of one layer that only I needs.
+template <class T>
+struct LayerForInput {
+  LayerForInput(Arena& arena, const Dimensions& d)
+      : attention_scale(arena.take_matrix<T>(d.rows, 1)),
+        qkv(arena.take_matrix<T>(d.rows, 3 * d.hidden)),
+        scores(arena.take_matrix<T>(d.sequences * d.heads * d.sequence, d.sequence)),
+        mlp_scale(arena.take_matrix<T>(d.rows, 1)),
+        gate_up(arena.take_matrix<T>(d.rows, 2 * d.ffn)) {}
+
+  View<T> attention_scale, qkv, scores, mlp_scale, gate_up;
+};
+
+/// Saved activations of one layer that W needs; I needs some of them too. `unit` is a norm's result before
+/// its gain.
+template <class T>
+struct LayerForWeight {
+  LayerForWeight(Arena& arena, const Dimensions& d)
+      : attention_unit(arena.take_matrix<T>(d.rows, d.hidden)),
+        attended(arena.take_matrix<T>(d.rows, d.hidden)),
+        mlp_unit(arena.take_matrix<T>(d.rows, d.hidden)),
+        activated(arena.take_matrix<T>(d.rows, d.ffn)) {}
+
+  View<T> attention_unit, attended, mlp_unit, activated;
+};
+
+template <class T>
+struct StageForInput {
+  StageForInput(Arena& arena, const Dimensions& d, const StageRole& role, bool shared = false)
+      : layers(arena, d, role.layers, shared), final_scale(arena.take_matrix<T>(role.head ? d.rows : 0, 1)) {}
+
+  PerLayer<LayerForInput<T>> layers;
+  View<T> final_scale;
+};
+
+/// The gradient of the logits is saved in their place: it needs nothing that comes later.
+template <class T, class Loss>
+struct StageForWeight {
+  StageForWeight(Arena& arena, const Dimensions& d, const StageRole& role, bool shared = false)
+      : layers(arena, d, role.layers, shared),
+        final_unit(arena.take_matrix<T>(role.head ? d.rows : 0, d.hidden)),
+        d_logits(arena.take_matrix<T>(role.head ? d.rows : 0, d.vocab)),
+        loss(arena.take<Loss>(role.head ? 1 : 0)) {}
+
+  PerLayer<LayerForWeight<T>> layers;
+  View<T> final_unit, d_logits;
+  Loss* loss;
+};
+
+/// What I leaves for the W of one layer. Gradients of gains are small, so I computes them and W adds them.
+template <class T>
+struct LayerInner {
+  LayerInner(Arena& arena, const Dimensions& d)
+      : d_attention_gain(arena.take_matrix<T>(1, d.hidden)),
+        d_qkv(arena.take_matrix<T>(d.rows, 3 * d.hidden)),
+        d_middle(arena.take_matrix<T>(d.rows, d.hidden)),
+        d_mlp_gain(arena.take_matrix<T>(1, d.hidden)),
+        d_gate_up(arena.take_matrix<T>(d.rows, 2 * d.ffn)) {}
+
+  View<T> d_attention_gain, d_qkv, d_middle, d_mlp_gain, d_gate_up;
+};
+
+/// What I leaves for W. Boundary i is the input of layer i of the stage, the last one the output of its last
+/// layer; the outer ones are dx and dy where the stage has them.
+template <class T>
+struct StageInner {
+  StageInner(Arena& arena, const Dimensions& d, const StageRole& role)
+      : layers(arena, d, role.layers),
+        d_final_gain(arena.take_matrix<T>(1, role.head ? d.hidden : 0)),
+        first_boundary(role.embedding ? 0 : 1),
+        boundaries(arena.take_matrix<T>(boundary_count(role) * d.rows, d.hidden)) {}
+
+  static int boundary_count(const StageRole& role) {
+    return std::max(role.layers - 1 + (role.embedding ? 1 : 0) + (role.head ? 1 : 0), 0);
+  }
+
+  PerLayer<LayerInner<T>> layers;
+  View<T> d_final_gain;
+  int first_boundary;
+  View<T> boundaries;
+};
+
+/// Temporary tensors of F and R.
+template <class T, class Loss>
+struct ForwardTensors {
+  /// What F or R must keep for itself: the residual stream where there is no y, saved activations where none
+  /// are kept.
+  struct Own {
+    bool stream;
+    bool saved;
+  };
+
+  ForwardTensors(Arena& workspace, const Dimensions& d, const StageRole& role, const Own& own)
+      : stream(workspace.take_matrix<T>(own.stream ? d.rows : 0, d.hidden)),
+        normed(workspace.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)) {
+    if (own.saved) {
+      for_input = workspace.take_bytes(bytes_of<StageForInput<T>>(d, role, true));
+      for_weight = workspace.take_bytes(bytes_of<StageForWeight<T, Loss>>(d, role, true));
+    }
+  }
+
+  View<T> stream, normed;
+  std::span<std::byte> for_input, for_weight;
+};
+
+/// Temporary tensors of I.
+template <class T>
+struct InputTensors {
+  InputTensors(Arena& workspace, const Dimensions& d, const StageRole& role)
+      : d_activated(workspace.take_matrix<T>(role.layers > 0 ? d.rows : 0, d.ffn)),
+        d_hidden(workspace.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)),
+        d_scores(workspace.take_matrix<T>(role.layers > 0 ? d.sequence : 0, d.sequence)) {}
+
+  View<T> d_activated, d_hidden, d_scores;
+};
+
+/// Temporary tensors of W.
+template <class T>
+struct WeightTensors {
+  WeightTensors(Arena& workspace, const Dimensions& d, const StageRole& role)
+      : normed(workspace.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)) {}
+
+  View<T> normed;
+};
+
+}  // namespace ppsim::transformer

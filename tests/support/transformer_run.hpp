@@ -1,0 +1,199 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include "ppsim/gpu_backend/transformer.hpp"
+
+namespace ppsim::test {
+
+/// Bytes on a 64-byte boundary, `shift` times 64 bytes behind a page's start, filled with garbage (NaN as
+/// floats).
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(Bytes size, std::size_t shift = 0)
+      : storage_(new (std::align_val_t{4096}) std::byte[static_cast<std::size_t>(size) + 64 * shift]),
+        span_(storage_.get() + 64 * shift, static_cast<std::size_t>(size)) {
+    std::fill(span_.begin(), span_.end(), std::byte{0xff});
+  }
+  [[nodiscard]] std::span<std::byte> span() const { return span_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{4096}); }
+  };
+  std::unique_ptr<std::byte[], Free> storage_;
+  std::span<std::byte> span_;
+};
+
+/// A model and all tensors of a pipeline, none of them ever freed or shared, on which a test runs actions in
+/// any order that it likes.
+class TransformerRun {
+ public:
+  TransformerRun(const TransformerConfig& config, Pipeline pipeline, std::size_t shift = 0)
+      : pipeline_(std::move(pipeline)), shift_(shift) {
+    Expected<std::unique_ptr<StageModel>> made = make_transformer(config);
+    if (!made) throw std::invalid_argument(to_string(made.error()));
+    model_ = std::move(*made);
+    if (Expected<void> fits = model_->check(pipeline_); !fits) {
+      throw std::invalid_argument(to_string(fits.error()));
+    }
+    sizes_ = model_->sizes(pipeline_);
+    for (int b = 0; b < pipeline_.blocks(); ++b) {
+      model_->initialize(pipeline_, BlockId(b), tensor(TensorKind::parameters, b),
+                         tensor(TensorKind::optimizer_state, b));
+    }
+    clear_gradients();
+    for (int m = 0; m < pipeline_.microbatches(); ++m) load(m);
+  }
+
+  [[nodiscard]] const StageModel& model() const { return *model_; }
+  [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
+  [[nodiscard]] const SizeTable& sizes() const { return sizes_; }
+
+  /// The tensor of a block, or of a stage and microbatch.
+  std::span<std::byte> tensor(TensorKind kind, int subject, int mb = -1) {
+    AlignedBytes& bytes = tensors_[{kind, subject, mb}];
+    const Bytes size = sizes_({kind, subject});
+    if (bytes.span().empty() && size > 0) bytes = AlignedBytes(size, shift_);
+    return bytes.span();
+  }
+
+  void clear_gradients() {
+    for (int b = 0; b < pipeline_.blocks(); ++b) {
+      const std::span<std::byte> gradients = tensor(TensorKind::gradients, b);
+      std::fill(gradients.begin(), gradients.end(), std::byte{0});
+    }
+  }
+
+  void compute(OpKind kind, int stage, int mb) {
+    const Action action = make_action(kind, stage, mb);
+    const AlignedBytes workspace(sizes_({TensorKind::workspace, stage, -1, -1, kind}), shift_);
+    ActionBuffers buffers = buffers_of(action);
+    buffers.workspace = workspace.span();
+    model_->compute(pipeline_, action, buffers);
+  }
+  /// F without saved activations, as where R follows.
+  void forward_without_saving(int stage, int mb) {
+    const Action action = make_action(OpKind::forward, stage, mb);
+    const AlignedBytes workspace(sizes_({TensorKind::workspace, stage}), shift_);
+    ActionBuffers buffers = buffers_of(action);
+    buffers.saved_for_input = {};
+    buffers.saved_for_weight = {};
+    buffers.workspace = workspace.span();
+    model_->compute(pipeline_, action, buffers);
+  }
+
+  /// Stages of a microbatch's route, from the first to the last.
+  [[nodiscard]] std::vector<int> chain_of(int mb) const {
+    std::vector<int> chain;
+    for (const StageId stage : pipeline_.spec().routes[pipeline_.route_of(MicrobatchId(mb))]) {
+      if (pipeline_.producers(stage, MicrobatchId(mb)).empty()) chain = {stage.value()};
+    }
+    while (!pipeline_.consumers(StageId(chain.back()), MicrobatchId(mb)).empty()) {
+      chain.push_back(pipeline_.consumers(StageId(chain.back()), MicrobatchId(mb)).front().value());
+    }
+    return chain;
+  }
+  void forward(int mb) {
+    for (const int stage : chain_of(mb)) compute(OpKind::forward, stage, mb);
+  }
+  /// B on every stage, or I and W.
+  void backward(int mb, bool split = false) {
+    const std::vector<int> chain = chain_of(mb);
+    for (auto stage = chain.rbegin(); stage != chain.rend(); ++stage) {
+      compute(split ? OpKind::backward_input : OpKind::backward, *stage, mb);
+      if (split) compute(OpKind::backward_weight, *stage, mb);
+    }
+  }
+  void run(int mb) {
+    forward(mb);
+    backward(mb);
+  }
+  void update(double gradient_scale = 1) {
+    for (int b = 0; b < pipeline_.blocks(); ++b) {
+      model_->update(tensor(TensorKind::parameters, b), tensor(TensorKind::gradients, b),
+                     tensor(TensorKind::optimizer_state, b), gradient_scale);
+    }
+  }
+
+  /// Gradients of all blocks in ascending order, without the losses behind them.
+  std::vector<std::byte> gradients() {
+    std::vector<std::byte> all;
+    for (int b = 0; b < pipeline_.blocks(); ++b) {
+      const auto block = tensor(TensorKind::gradients, b).first(tensor(TensorKind::parameters, b).size());
+      all.insert(all.end(), block.begin(), block.end());
+    }
+    return all;
+  }
+  /// The summed loss as it stands behind the gradients of the last block.
+  template <class Loss>
+  Loss loss() {
+    Loss value;
+    std::memcpy(&value, tensor(TensorKind::gradients, pipeline_.blocks() - 1).last(64).data(), sizeof value);
+    return value;
+  }
+
+ private:
+  void load(int mb) {
+    model_->load(pipeline_, MicrobatchId(mb), tensor(TensorKind::boundary_input, chain_of(mb).front(), mb));
+  }
+
+  ActionBuffers buffers_of(const Action& action) {
+    const int stage = action.subject;
+    const int mb = action.microbatch;
+    const int block = pipeline_.blocks_of(action.stage()).front().value();
+    const auto producers = pipeline_.producers(action.stage(), action.mb());
+    ActionBuffers buffers;
+    buffers.parameters = tensor(TensorKind::parameters, block);
+    buffers.gradients = tensor(TensorKind::gradients, block);
+    buffers.x = producers.empty() ? tensor(TensorKind::boundary_input, stage, mb)
+                                  : tensor(TensorKind::boundary_output, producers.front().value(), mb);
+    if (action.kind == OpKind::forward) buffers.y = tensor(TensorKind::boundary_output, stage, mb);
+    buffers.saved_for_input = tensor(TensorKind::saved_for_input, stage, mb);
+    buffers.saved_for_weight = tensor(TensorKind::saved_for_weight, stage, mb);
+    buffers.dy = tensor(TensorKind::incoming_gradient, stage, mb);
+    if (!producers.empty()) {
+      buffers.dx = tensor(TensorKind::incoming_gradient, producers.front().value(), mb);
+    }
+    if (action.kind == OpKind::backward_input || action.kind == OpKind::backward_weight) {
+      buffers.inner_gradients = tensor(TensorKind::inner_gradients, stage, mb);
+    }
+    return buffers;
+  }
+
+  Pipeline pipeline_;
+  std::size_t shift_;
+  std::unique_ptr<StageModel> model_;
+  SizeTable sizes_;
+  std::map<std::tuple<TensorKind, int, int>, AlignedBytes> tensors_;
+};
+
+/// A model small enough for tests that visit every parameter.
+[[nodiscard]] inline TransformerConfig tiny_transformer(Arithmetic arithmetic) {
+  TransformerConfig config;
+  config.layers = 3;
+  config.hidden = 8;
+  config.heads = 2;
+  config.ffn = 6;
+  config.vocab = 11;
+  config.sequence = 5;
+  config.microbatch_size = 2;
+  config.arithmetic = arithmetic;
+  config.seed = 7;
+  return config;
+}
+
+/// One stage per rank.
+[[nodiscard]] inline Pipeline chain_of_stages(int stages, int microbatches = 1) {
+  return make_chain(stages, stages, microbatches).value();
+}
+
+}  // namespace ppsim::test

@@ -1,0 +1,233 @@
+#include "ppsim/gpu_backend/transformer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "ppsim/core/check.hpp"
+#include "support/transformer_run.hpp"
+
+namespace ppsim {
+namespace {
+
+using test::AlignedBytes;
+using test::chain_of_stages;
+using test::tiny_transformer;
+using test::TransformerRun;
+
+std::string config_error(const std::function<void(TransformerConfig&)>& change) {
+  TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  change(config);
+  const auto made = make_transformer(config);
+  if (made) return "";
+  EXPECT_EQ(made.error().code, ErrorCode::bad_argument);
+  return made.error().message;
+}
+
+TEST(Transformer, NamesEveryFieldOutOfItsDomain) {
+  EXPECT_EQ(config_error([](auto&) {}), "");
+  EXPECT_EQ(config_error([](auto& c) { c.layers = 0; }),
+            "transformer: layers must be in [1, 1048576], found 0");
+  EXPECT_EQ(config_error([](auto& c) { c.heads = 3; }),
+            "transformer: heads must divide hidden, found 3 heads and hidden 8");
+  EXPECT_EQ(config_error([](auto& c) { c.vocab = 1, c.ffn = -2; }),
+            "transformer: ffn must be in [1, 1048576], found -2; vocab must be in [2, 1048576], found 1");
+  EXPECT_EQ(config_error([](auto& c) { c.momentum = 1; }), "transformer: momentum must be in [0, 1)");
+  EXPECT_EQ(config_error([](auto& c) { c.learning_rate = std::nan(""); }),
+            "transformer: learning_rate must be finite and not negative");
+  EXPECT_EQ(config_error([](auto& c) { c.sequence = c.microbatch_size = 1 << 20; }),
+            "transformer: parameters and activations of a microbatch must be at most 10^12 numbers");
+  for (auto field : {&TransformerConfig::hidden, &TransformerConfig::heads, &TransformerConfig::sequence,
+                     &TransformerConfig::microbatch_size}) {
+    EXPECT_NE(config_error([&](auto& c) { c.*field = 0; }), "");
+    EXPECT_NE(config_error([&](auto& c) { c.*field = (1 << 20) + 8; }), "");
+  }
+}
+
+std::string check_error(PipelineSpec spec) {
+  const auto model = make_transformer(tiny_transformer(Arithmetic::float32)).value();
+  const auto result = model->check(Pipeline::make(std::move(spec)).value());
+  if (result) return "";
+  EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
+  const std::string start = "the transformer cannot run this pipeline: ";
+  EXPECT_TRUE(result.error().message.starts_with(start));
+  return result.error().message.substr(start.size());
+}
+
+PipelineSpec spec_of(int stages) {
+  PipelineSpec spec;
+  spec.ranks = 2;
+  spec.stages = stages;
+  spec.microbatches = 2;
+  return spec;
+}
+
+TEST(Transformer, RunsChainsOnly) {
+  EXPECT_EQ(check_error(spec_of(4)), "");
+  PipelineSpec sliced = spec_of(2);
+  sliced.slices = 2;
+  EXPECT_EQ(check_error(sliced), "its microbatches are cut into 2 slices, expected 1");
+  PipelineSpec skip = spec_of(3);
+  skip.edges = {{StageId(0), StageId(1)}, {StageId(1), StageId(2)}, {StageId(0), StageId(2)}};
+  EXPECT_EQ(check_error(skip), "on route 0 stage 0 has 0 producers and 2 consumers, expected a chain");
+  PipelineSpec apart = spec_of(3);
+  apart.edges = {{StageId(0), StageId(1)}};
+  EXPECT_EQ(check_error(apart), "route 0 is 2 chains, expected one");
+  PipelineSpec idle = spec_of(3);
+  idle.routes = {{StageId(0), StageId(1)}};
+  EXPECT_EQ(check_error(idle), "stage 2 is visited by no microbatch");
+}
+
+TEST(Transformer, NeedsOneBlockPerStageAndOneRolePerBlock) {
+  PipelineSpec tied = spec_of(3);
+  tied.blocks = {ParameterBlock{{StageId(0)}}, ParameterBlock{{StageId(1)}}, ParameterBlock{{StageId(2)}},
+                 ParameterBlock{{StageId(0), StageId(2)}}};
+  EXPECT_EQ(check_error(tied), "stage 0 has 2 parameter blocks, expected one");
+  PipelineSpec mixed = spec_of(2);
+  mixed.blocks = {ParameterBlock{{StageId(0), StageId(1)}}};
+  EXPECT_EQ(check_error(mixed), "stages 0 and 1 share block 0 and are different pieces of the model");
+  PipelineSpec crossing = spec_of(3);
+  crossing.routes = {{StageId(0), StageId(1)}, {StageId(1), StageId(2)}};
+  crossing.route = {RouteId(0), RouteId(1)};
+  EXPECT_EQ(check_error(crossing), "stage 1 would be different pieces of the model on different routes");
+}
+
+TEST(Transformer, SizesAreMultiplesOf64AndEmptyWhereAStageHasNone) {
+  for (const Arithmetic arithmetic : {Arithmetic::float32, Arithmetic::integer_exact}) {
+    const TransformerRun run(tiny_transformer(arithmetic), chain_of_stages(3));
+    for (const auto& [key, size] : run.sizes().entries()) EXPECT_EQ(size % 64, 0) << key;
+    EXPECT_EQ(run.sizes()({TensorKind::boundary_output, 2}), 0);
+    EXPECT_EQ(run.sizes()({TensorKind::incoming_gradient, 2}), 0);
+    EXPECT_EQ(run.sizes()({TensorKind::outgoing_gradient, 0}), 0);
+    EXPECT_EQ(run.sizes()({TensorKind::boundary_output, 0}), run.sizes()({TensorKind::boundary_input, 1}));
+    EXPECT_EQ(run.sizes()({TensorKind::lent_activations, 1}),
+              run.sizes()({TensorKind::saved_for_input, 1}) + run.sizes()({TensorKind::saved_for_weight, 1}));
+  }
+}
+
+TEST(Transformer, SavedActivationsOfALayerAreTheTensorsOfItsEquations) {
+  const TransformerConfig config = [] {
+    TransformerConfig c = tiny_transformer(Arithmetic::float32);
+    c.hidden = 64, c.heads = 4, c.ffn = 96, c.sequence = 16, c.microbatch_size = 2;
+    return c;
+  }();
+  const TransformerRun run(config, chain_of_stages(3));
+  constexpr Bytes kRows = 32;
+  constexpr Bytes kHidden = 64;
+  constexpr Bytes kFfn = 96;
+  EXPECT_EQ(run.sizes()({TensorKind::saved_for_input, 1}), 4 * kRows * (3 * kHidden + 4 * 16 + 2 * kFfn + 2));
+  EXPECT_EQ(run.sizes()({TensorKind::saved_for_weight, 1}), 4 * kRows * (3 * kHidden + kFfn));
+  EXPECT_EQ(run.sizes()({TensorKind::inner_gradients, 1}),
+            4 * (kRows * (4 * kHidden + 2 * kFfn) + 2 * kHidden));
+  EXPECT_EQ(run.sizes()({TensorKind::parameters, 1}),
+            4 * (4 * kHidden * kHidden + 3 * kHidden * kFfn + 2 * kHidden));
+}
+
+TEST(Transformer, BatchesAreTokensAndDependOnSeedAndMicrobatch) {
+  const auto batch = [](std::uint64_t seed, int mb) {
+    TransformerConfig config = tiny_transformer(Arithmetic::float32);
+    config.seed = seed;
+    TransformerRun run(config, chain_of_stages(1, 2));
+    const auto bytes = run.tensor(TensorKind::boundary_input, 0, mb);
+    const auto* first = reinterpret_cast<const std::int32_t*>(bytes.data());
+    return std::vector<std::int32_t>(first, first + 10);
+  };
+  EXPECT_EQ(batch(7, 0), batch(7, 0));
+  EXPECT_NE(batch(7, 0), batch(7, 1));
+  EXPECT_NE(batch(7, 0), batch(8, 0));
+  for (const std::int32_t token : batch(7, 0)) EXPECT_TRUE(token >= 0 && token < 11) << token;
+}
+
+TEST(Transformer, LossOfAnUntrainedModelIsAboutThatOfAGuess) {
+  TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  TransformerRun run(config, chain_of_stages(2, 3));
+  for (int mb = 0; mb < 3; ++mb) run.run(mb);
+  EXPECT_NEAR(transformer_loss(config, run.tensor(TensorKind::gradients, 1)), 3 * std::log(11), 2);
+  EXPECT_EQ(transformer_loss(config, run.tensor(TensorKind::gradients, 0)), 0);
+}
+
+TEST(Transformer, LearnsItsBatches) {
+  TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  TransformerRun run(config, chain_of_stages(2, 4));
+  std::vector<double> losses;
+  for (int step = 0; step < 20; ++step) {
+    run.clear_gradients();
+    for (int mb = 0; mb < 4; ++mb) run.run(mb);
+    losses.push_back(transformer_loss(config, run.tensor(TensorKind::gradients, 1)));
+    run.update(0.25);
+  }
+  EXPECT_LT(losses[5], 0.9 * losses[0]);
+  EXPECT_LT(losses.back(), 0.6 * losses[0]);
+}
+
+/// The numbers of `values` in a buffer of gradients: 64 bytes for the loss stand behind them.
+template <class T>
+AlignedBytes gradients_of(const std::vector<T>& values) {
+  AlignedBytes bytes(static_cast<Bytes>(values.size() * sizeof(T)) + 64);
+  std::fill(bytes.span().begin(), bytes.span().end(), std::byte{0});
+  std::memcpy(bytes.span().data(), values.data(), values.size() * sizeof(T));
+  return bytes;
+}
+
+TEST(Transformer, UpdateIsDescentWithMomentum) {
+  TransformerConfig config = tiny_transformer(Arithmetic::float64);
+  config.learning_rate = 0.25;
+  config.momentum = 0.5;
+  const auto model = make_transformer(config).value();
+  std::vector<double> parameters = {1, 2};
+  std::vector<double> velocity = {8, 0};
+  const AlignedBytes gradients = gradients_of<double>({16, -2});
+  model->update(std::as_writable_bytes(std::span(parameters)), gradients.span(),
+                std::as_writable_bytes(std::span(velocity)), 0.5);
+  EXPECT_EQ(velocity, (std::vector<double>{12, -1}));
+  EXPECT_EQ(parameters, (std::vector<double>{-2, 2.25}));
+}
+
+TEST(Transformer, UpdateInTheRingIsExact) {
+  const auto model = make_transformer(tiny_transformer(Arithmetic::integer_exact)).value();
+  std::vector<std::uint64_t> parameters = {5};
+  std::vector<std::uint64_t> velocity = {std::uint64_t{1} << 63};
+  const AlignedBytes gradients = gradients_of<std::uint64_t>({7});
+  model->update(std::as_writable_bytes(std::span(parameters)), gradients.span(),
+                std::as_writable_bytes(std::span(velocity)), 1);
+  EXPECT_EQ(velocity[0], (std::uint64_t{1} << 63) + 7);
+  EXPECT_EQ(parameters[0], (std::uint64_t{1} << 63) - 2);
+}
+
+TEST(Transformer, SquaredNormIsThatOfTheGradients) {
+  const auto real = make_transformer(tiny_transformer(Arithmetic::float32)).value();
+  EXPECT_EQ(real->squared_norm(gradients_of<float>({3, -4}).span()), 25);
+  const auto ring = make_transformer(tiny_transformer(Arithmetic::integer_exact)).value();
+  EXPECT_EQ(ring->squared_norm(gradients_of<std::uint64_t>({3, 4}).span()), 0);
+}
+
+TEST(Transformer, DifferenceIsZeroForEqualBitsOnly) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const auto model = make_transformer(tiny_transformer(Arithmetic::float32)).value();
+  const auto difference = [&](float a, float b) {
+    return model->max_abs_difference(gradients_of<float>({1, a}).span(), gradients_of<float>({1, b}).span());
+  };
+  EXPECT_EQ(difference(2, 2), 0);
+  EXPECT_EQ(difference(2, -1), 3);
+  EXPECT_GT(difference(0.0F, -0.0F), 0);
+  EXPECT_EQ(difference(kNan, kNan), 0);
+  EXPECT_EQ(difference(kNan, 1), std::numeric_limits<double>::infinity());
+  const auto ring = make_transformer(tiny_transformer(Arithmetic::integer_exact)).value();
+  EXPECT_EQ(ring->max_abs_difference(gradients_of<std::uint64_t>({2}).span(),
+                                     gradients_of<std::uint64_t>({std::uint64_t(-1)}).span()),
+            3);
+}
+
+TEST(Transformer, RefusesBuffersThatAreTooSmall) {
+  TransformerRun run(tiny_transformer(Arithmetic::float32), chain_of_stages(1));
+  ActionBuffers buffers;
+  buffers.parameters = run.tensor(TensorKind::parameters, 0).first(64);
+  EXPECT_THROW(run.model().compute(run.pipeline(), make_action(OpKind::forward, 0, 0), buffers),
+               CheckFailure);
+}
+
+}  // namespace
+}  // namespace ppsim
