@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "ppsim/core/check.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/schedule.hpp"
 
 namespace ppsim::bench {
 namespace {
@@ -29,30 +31,6 @@ int warmup(const Shape& shape, int rank) {
 
 int rank_of(const Shape& shape, int stage) { return stage % shape.ranks; }
 
-/// Communicator 2r is r -> r+1 (forwards), 2r+1 is r+1 -> r (backwards), cyclic.
-CommunicatorId edge(const Shape& shape, int source, bool forward) {
-  const int lower = forward ? source : (source + shape.ranks - 1) % shape.ranks;
-  return CommunicatorId(2 * lower + (forward ? 0 : 1));
-}
-
-void add_with_transfers(const Shape& shape, const Action& action, std::vector<InstructionDraft>& row) {
-  const bool forward = action.kind == OpKind::forward;
-  const int stages = shape.ranks * shape.chunks;
-  const int from = action.subject + (forward ? -1 : 1);
-  const int to = action.subject + (forward ? 1 : -1);
-  if (from >= 0 && from < stages) {
-    const OpKind kind = forward ? OpKind::recv_forward : OpKind::recv_backward;
-    row.push_back({{make_transfer(kind, action.subject, action.microbatch, from)},
-                   {edge(shape, rank_of(shape, from), forward)}});
-  }
-  row.push_back({{action}, {}});
-  if (to >= 0 && to < stages) {
-    const OpKind kind = forward ? OpKind::send_forward : OpKind::send_backward;
-    row.push_back({{make_transfer(kind, action.subject, action.microbatch, to)},
-                   {edge(shape, rank_of(shape, action.subject), forward)}});
-  }
-}
-
 }  // namespace
 
 CostTable bench_costs() { return unit_cost_table({.F = 1, .B = 2, .c = 0.1}); }
@@ -69,19 +47,16 @@ std::vector<Action> compute_row(const Shape& shape, int rank) {
 }
 
 Program lowered_program(const Shape& shape) {
-  const auto pipeline = make_chain(shape.ranks, shape.ranks * shape.chunks, shape.microbatches);
+  auto pipeline = make_chain(shape.ranks, shape.ranks * shape.chunks, shape.microbatches);
   PPSIM_CHECK(pipeline.has_value(), "a chain");
-  ProgramDraft draft;
+  ScheduleBuilder builder("bench", *std::move(pipeline));
   for (int r = 0; r < shape.ranks; ++r) {
-    const int next = (r + 1) % shape.ranks;
-    const std::vector<RankId> members{RankId(std::min(r, next)), RankId(std::max(r, next))};
-    draft.communicators.push_back({std::to_string(r) + "->" + std::to_string(next), members});
-    draft.communicators.push_back({std::to_string(next) + "->" + std::to_string(r), members});
-    std::vector<InstructionDraft> row;
-    for (const Action& action : compute_row(shape, r)) add_with_transfers(shape, action, row);
-    draft.rows.push_back(std::move(row));
+    for (const Action& action : compute_row(shape, r)) builder.add(RankId(r), action);
   }
-  auto program = ProgramBuilder::build(*pipeline, draft);
+  const auto schedule = builder.build();
+  PPSIM_CHECK(schedule.has_value(), to_string(schedule.error()));
+  const CostTable costs = bench_costs();
+  auto program = lower(*schedule, {.order = IssueOrder::timed}, &costs);
   PPSIM_CHECK(program.has_value(), to_string(program.error()));
   return *std::move(program);
 }
