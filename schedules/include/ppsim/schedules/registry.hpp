@@ -1,0 +1,110 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// What a schedule is generated for.
+struct ScheduleParameters {
+  int ranks = 1;
+  int microbatches = 1;
+  std::optional<int> chunks;  ///< stages per rank; empty: the schedule's default
+  int slices = 1;
+  std::map<std::string, std::string> settings;  ///< what only some schedules have
+
+  friend bool operator==(const ScheduleParameters&, const ScheduleParameters&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const ScheduleParameters& parameters);
+
+/// Durations of the actions of one stage, alike for all stages, and of one transfer between two ranks.
+struct StageCosts {
+  Nanoseconds forward = 1;
+  Nanoseconds backward = 2;        ///< where a schedule runs B
+  Nanoseconds backward_input = 1;  ///< where it runs I and W
+  Nanoseconds backward_weight = 1;
+  Nanoseconds transfer = 0;
+
+  friend bool operator==(const StageCosts&, const StageCosts&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const StageCosts& costs);
+
+/// A closed form of a schedule's time; empty where it does not hold for these parameters or costs.
+using TimeForm = std::optional<Nanoseconds> (*)(const ScheduleParameters&, const StageCosts&);
+/// The most (stage, microbatch) whose F has started and whose B or W has not ended, on one rank at any time.
+using PeakForm = std::optional<int> (*)(const ScheduleParameters&, RankId);
+
+/// What a paper promises about its schedule. A form that does not exist is nullptr.
+struct ClosedForms {
+  TimeForm makespan = nullptr;  ///< first start to last end over all ranks
+  TimeForm span = nullptr;      ///< the longest rank's own first start to last end
+  PeakForm peak_live_activations = nullptr;
+};
+
+/// A parameter that only some schedules have, `--set name=value`.
+struct SettingInfo {
+  std::string_view name;
+  std::string_view meaning;
+};
+
+/// One schedule of the registry.
+struct ScheduleInfo {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view paper;        ///< authors, title, venue or arXiv number
+  std::string_view placement;    ///< which rank holds which stage
+  std::string_view constraints;  ///< which parameters are possible
+  int default_chunks = 1;
+  int most_chunks = 1;  ///< stages per rank, at most
+  bool has_slices = false;
+  bool splits_backward = false;  ///< I and W in place of B
+  std::span<const SettingInfo> settings;
+  /// Requires: check_parameters(info, parameters).
+  Expected<Schedule> (*generate)(const ScheduleParameters&);
+  ClosedForms forms;
+
+  /// Stages per rank that the parameters mean.
+  [[nodiscard]] int chunks(const ScheduleParameters& parameters) const {
+    return parameters.chunks.value_or(default_chunks);
+  }
+};
+
+/// All schedules, in the order of schedules.def.
+[[nodiscard]] std::span<const ScheduleInfo> schedules();
+
+/// Errors: bad_argument naming the schedules there are, and the one that was probably meant.
+[[nodiscard]] Expected<const ScheduleInfo*> find_schedule(std::string_view name);
+
+/// Errors: bad_argument naming every parameter out of its range and every setting that the schedule does not
+/// have.
+[[nodiscard]] Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParameters& parameters);
+
+/// Errors: those of find_schedule, check_parameters and of the schedule itself, each saying what is possible.
+[[nodiscard]] Expected<Schedule> generate(std::string_view name, const ScheduleParameters& parameters);
+
+/// Time that a rank does not compute, by the closed form of the makespan, or else of the span.
+[[nodiscard]] std::optional<Nanoseconds> closed_form_bubble(const ScheduleInfo& info,
+                                                            const ScheduleParameters& parameters,
+                                                            const StageCosts& costs);
+
+/// A schedule as a command line names it.
+struct NamedSchedule {
+  std::string name;
+  ScheduleParameters parameters;
+  friend bool operator==(const NamedSchedule&, const NamedSchedule&) = default;
+};
+
+/// Reads `name` or `name:key=value,...` with the keys ranks, microbatches, chunks, slices and settings, over
+/// what `parameters` says already. Errors: bad_argument for an item without `=`, a key given twice, a count
+/// that is no number.
+[[nodiscard]] Expected<NamedSchedule> parse_named_schedule(std::string_view text,
+                                                           ScheduleParameters parameters = {});
+
+}  // namespace ppsim

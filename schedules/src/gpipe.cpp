@@ -1,0 +1,65 @@
+#include <array>
+
+#include "catalogue.hpp"
+#include "settings.hpp"
+
+// GPipe, also called fill-drain: every rank runs all its F, then all its B. The paper lets the backward order
+// run either way; `same` keeps the microbatches in the order of accumulation, `reversed` is the one of
+// torchgpipe.
+
+namespace ppsim::catalogue {
+namespace {
+
+constexpr std::string_view kName = "gpipe";
+
+constexpr std::array kSettings = {
+    SettingInfo{"backward", "order of the B: same (default) or reversed"},
+};
+
+Expected<bool> backward_reversed(const ScheduleParameters& parameters) {
+  const std::string value = setting(parameters, "backward").value_or("same");
+  if (value != "same" && value != "reversed")
+    return bad_setting(kName, "backward", "same or reversed", value);
+  return value == "reversed";
+}
+
+Expected<Schedule> generate(const ScheduleParameters& parameters) {
+  const auto reversed = backward_reversed(parameters);
+  if (!reversed) return tl::unexpected(reversed.error());
+  auto pipeline = make_chain(parameters.ranks, parameters.ranks, parameters.microbatches);
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  const int m = parameters.microbatches;
+  for (int s = 0; s < parameters.ranks; ++s) {
+    for (int i = 0; i < m; ++i) builder.add(OpKind::forward, StageId(s), MicrobatchId(i));
+    for (int i = 0; i < m; ++i) {
+      builder.add(OpKind::backward, StageId(s), MicrobatchId(*reversed ? m - 1 - i : i));
+    }
+  }
+  return builder.build();
+}
+
+std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
+  const Nanoseconds p = parameters.ranks;
+  const Nanoseconds m = parameters.microbatches;
+  return (m + p - 1) * (costs.forward + costs.backward) + 2 * (p - 1) * costs.transfer;
+}
+
+std::optional<int> peak(const ScheduleParameters& parameters, RankId) { return parameters.microbatches; }
+
+}  // namespace
+
+ScheduleInfo gpipe() {
+  return {
+      .name = kName,
+      .summary = "all forwards, then all backwards",
+      .paper = "Huang et al., GPipe, NeurIPS 2019, arXiv 1811.06965",
+      .placement = "stage s on rank s",
+      .constraints = "any ranks and microbatches",
+      .settings = kSettings,
+      .generate = generate,
+      .forms = {.makespan = makespan, .peak_live_activations = peak},
+  };
+}
+
+}  // namespace ppsim::catalogue

@@ -1,0 +1,117 @@
+#include "ppsim/schedules/registry.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "catalogue.hpp"
+#include "nearest.hpp"
+
+namespace ppsim {
+namespace {
+
+std::vector<std::string_view> schedule_names() {
+  std::vector<std::string_view> names;
+  for (const ScheduleInfo& info : schedules()) names.push_back(info.name);
+  return names;
+}
+
+/// The broken rules of a set of parameters, one line each.
+class Complaints {
+ public:
+  explicit Complaints(std::string_view schedule) : schedule_(schedule) {}
+
+  void add(const std::string& text) {
+    if (!text_.empty()) text_ += '\n';
+    text_ += std::string(schedule_) + ": " + text;
+  }
+  void check_count(const std::string& what, int found, int most) {
+    if (found >= 1 && found <= most) return;
+    const std::string range = most == 1 ? "must be 1" : "must be in [1, " + std::to_string(most) + "]";
+    add(what + " " + range + ", found " + std::to_string(found));
+  }
+  [[nodiscard]] Expected<void> result() const {
+    if (text_.empty()) return {};
+    return make_error(ErrorCode::bad_argument, text_);
+  }
+
+ private:
+  std::string_view schedule_;
+  std::string text_;
+};
+
+std::string unknown_setting(const ScheduleInfo& info, const std::string& name) {
+  if (info.settings.empty()) return "no setting \"" + name + "\": there are none";
+  std::vector<std::string_view> names;
+  for (const SettingInfo& setting : info.settings) names.push_back(setting.name);
+  return "no setting \"" + name + "\"" + suggestion(name, names) + ": there are " + joined(names);
+}
+
+constexpr int kMaxRanks = 1 << 16;
+constexpr int kMaxMicrobatches = 1 << 24;
+constexpr int kMaxSlices = 1 << 15;
+
+}  // namespace
+
+std::span<const ScheduleInfo> schedules() {
+  static const std::vector<ScheduleInfo> all = {
+#define PPSIM_SCHEDULE(function) catalogue::function(),
+#include "schedules.def"
+#undef PPSIM_SCHEDULE
+  };
+  return all;
+}
+
+Expected<const ScheduleInfo*> find_schedule(std::string_view name) {
+  for (const ScheduleInfo& info : schedules()) {
+    if (info.name == name) return &info;
+  }
+  const std::vector<std::string_view> names = schedule_names();
+  return make_error(ErrorCode::bad_argument, "no schedule \"" + std::string(name) + "\"" +
+                                                 suggestion(name, names) + ": there are " + joined(names));
+}
+
+Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParameters& parameters) {
+  Complaints complaints(info.name);
+  complaints.check_count("ranks", parameters.ranks, kMaxRanks);
+  complaints.check_count("microbatches", parameters.microbatches, kMaxMicrobatches);
+  complaints.check_count("chunks", info.chunks(parameters), info.most_chunks);
+  complaints.check_count("slices", parameters.slices, info.has_slices ? kMaxSlices : 1);
+  for (const auto& [name, value] : parameters.settings) {
+    const bool known = std::any_of(info.settings.begin(), info.settings.end(),
+                                   [&](const SettingInfo& setting) { return setting.name == name; });
+    if (!known) complaints.add(unknown_setting(info, name));
+  }
+  return complaints.result();
+}
+
+Expected<Schedule> generate(std::string_view name, const ScheduleParameters& parameters) {
+  const auto info = find_schedule(name);
+  if (!info) return tl::unexpected(info.error());
+  if (auto good = check_parameters(**info, parameters); !good) return tl::unexpected(good.error());
+  return (*info)->generate(parameters);
+}
+
+std::optional<Nanoseconds> closed_form_bubble(const ScheduleInfo& info, const ScheduleParameters& parameters,
+                                              const StageCosts& costs) {
+  const TimeForm form = info.forms.makespan != nullptr ? info.forms.makespan : info.forms.span;
+  const std::optional<Nanoseconds> time = form == nullptr ? std::nullopt : form(parameters, costs);
+  if (!time) return std::nullopt;
+  const Nanoseconds backward =
+      info.splits_backward ? costs.backward_input + costs.backward_weight : costs.backward;
+  return *time - Nanoseconds{parameters.microbatches} * info.chunks(parameters) * (costs.forward + backward);
+}
+
+std::ostream& operator<<(std::ostream& out, const ScheduleParameters& parameters) {
+  out << parameters.ranks << " ranks, " << parameters.microbatches << " microbatches";
+  if (parameters.chunks) out << ", " << *parameters.chunks << " chunks";
+  if (parameters.slices > 1) out << ", " << parameters.slices << " slices";
+  for (const auto& [name, value] : parameters.settings) out << ", " << name << '=' << value;
+  return out;
+}
+
+std::ostream& operator<<(std::ostream& out, const StageCosts& costs) {
+  return out << "F=" << costs.forward << " B=" << costs.backward << " I=" << costs.backward_input
+             << " W=" << costs.backward_weight << " c=" << costs.transfer;
+}
+
+}  // namespace ppsim
