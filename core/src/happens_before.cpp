@@ -4,48 +4,58 @@
 #include <map>
 
 #include "ppsim/core/check.hpp"
+#include "rank_parts.hpp"
 
 namespace ppsim {
 namespace {
 
 using Count = std::int32_t;
 
-/// A table of clocks: per row, how many instructions of each lane are complete for certain.
+/// A table of clocks: per row, how far each track has come for certain.
 class Clocks {
  public:
-  Clocks(std::size_t rows, int lanes) : lanes_(static_cast<std::size_t>(lanes)), counts_(rows * lanes_, 0) {}
+  Clocks(std::size_t rows, int tracks)
+      : tracks_(static_cast<std::size_t>(tracks)), counts_(rows * tracks_, 0) {}
 
   [[nodiscard]] std::span<Count> operator[](std::size_t row) {
-    return {counts_.data() + row * lanes_, lanes_};
+    return {counts_.data() + row * tracks_, tracks_};
   }
 
  private:
-  std::size_t lanes_;
+  std::size_t tracks_;
   std::vector<Count> counts_;
 };
 
 void merge(std::span<Count> into, std::span<const Count> from) {
-  for (std::size_t lane = 0; lane < into.size(); ++lane) into[lane] = std::max(into[lane], from[lane]);
+  for (std::size_t track = 0; track < into.size(); ++track) into[track] = std::max(into[track], from[track]);
 }
 
-/// Carries the clocks of one rank's lanes through a run order of the whole Program.
+void reach(std::span<Count> clock, RankParts::Part part) {
+  if (part.track < 0) return;
+  Count& count = clock[static_cast<std::size_t>(part.track)];
+  count = std::max(count, part.count);
+}
+
+/// Carries the clocks of one rank's tracks through a run order of the whole Program.
 ///
 /// The clock of an instruction is that of its start until it completes, and that of its completion from then
 /// on. What its partners need of the start is taken into the clock of the message or the meeting, at the
-/// latest when the first of the ends completes.
+/// latest when the first of the ends completes. Messages and meetings have clocks of their own because their
+/// ends are over together: who knows that a RECV is complete knows that its SEND's message is out.
 class ClockPass {
  public:
-  ClockPass(const ExecutionGraph& graph, int lanes)
+  ClockPass(const ExecutionGraph& graph, const RankParts& parts)
       : graph_(graph),
-        instruction_(graph.size(), lanes),
-        sent_(graph.messages.size(), lanes),
-        received_(graph.capabilities.credits ? graph.messages.size() : 0, lanes),
-        met_(graph.meetings.size(), lanes),
+        parts_(parts),
+        instruction_(graph.size(), parts.tracks()),
+        sent_(graph.messages.size(), parts.tracks()),
+        received_(graph.capabilities.credits ? graph.messages.size() : 0, parts.tracks()),
+        met_(graph.meetings.size(), parts.tracks()),
         sent_known_(graph.messages.size(), false),
         received_known_(graph.messages.size(), false),
         met_known_(graph.meetings.size(), false) {}
 
-  std::span<Count> start(InstructionId id) {
+  std::span<const Count> start(InstructionId id) {
     const std::span<Count> clock = instruction_[id.index()];
     for (const InstructionId predecessor : graph_.predecessors_of(id)) {
       merge(clock, instruction_[predecessor.index()]);
@@ -53,7 +63,8 @@ class ClockPass {
     return clock;
   }
 
-  std::span<Count> complete(InstructionId id) {
+  /// `own`: the instruction's parts where it is one of the rank, else none.
+  std::span<const Count> complete(InstructionId id, std::span<const RankParts::Part> own) {
     const std::span<Count> clock = instruction_[id.index()];
     const auto messages = graph_.messages_of(id);
     for (const std::uint32_t m : messages) end(m, id);
@@ -61,6 +72,7 @@ class ClockPass {
     if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
       merge(clock, met(static_cast<std::size_t>(meeting)));
     }
+    for (const RankParts::Part part : own) reach(clock, part);
     return clock;
   }
 
@@ -70,7 +82,7 @@ class ClockPass {
     return graph_.messages[m].receive == id ? received(m) : sent(m);
   }
 
-  /// When the message is out; under rendezvous both ends are over then.
+  /// When the message is out; under rendezvous it is received then.
   std::span<const Count> sent(std::size_t m) {
     const std::span<Count> clock = sent_[m];
     if (sent_known_[m]) return clock;
@@ -78,8 +90,10 @@ class ClockPass {
     const Message& message = graph_.messages[m];
     merge(clock, instruction_[message.send.index()]);
     if (message.previous >= 0) merge(clock, sent(static_cast<std::size_t>(message.previous)));
+    reach(clock, parts_.sent(m));
     if (!graph_.capabilities.credits) {
       merge(clock, instruction_[message.receive.index()]);
+      reach(clock, parts_.received(m));
     } else if (message.credit >= 0) {
       merge(clock, received(static_cast<std::size_t>(message.credit)));
     }
@@ -93,6 +107,7 @@ class ClockPass {
     received_known_[m] = true;
     merge(clock, sent(m));
     merge(clock, instruction_[graph_.messages[m].receive.index()]);
+    reach(clock, parts_.received(m));
     return clock;
   }
 
@@ -103,10 +118,12 @@ class ClockPass {
     for (const InstructionId member : graph_.members_of(graph_.meetings[meeting])) {
       merge(clock, instruction_[member.index()]);
     }
+    reach(clock, parts_.met(meeting));
     return clock;
   }
 
   const ExecutionGraph& graph_;
+  const RankParts& parts_;
   Clocks instruction_;
   Clocks sent_;
   Clocks received_;
@@ -115,6 +132,21 @@ class ClockPass {
   std::vector<bool> received_known_;
   std::vector<bool> met_known_;
 };
+
+/// Instructions of one rank, lane by lane.
+using Lanes = std::vector<std::vector<InstructionId>>;
+
+/// How many of a lane's instructions are complete by a clock: they complete one after another.
+Count complete_of(const std::vector<InstructionId>& lane, const RankParts& parts,
+                  std::span<const Count> clock) {
+  const auto is_complete = [&](InstructionId id) {
+    const auto own = parts.of(id);
+    return std::all_of(own.begin(), own.end(), [&](const RankParts::Part& part) {
+      return clock[static_cast<std::size_t>(part.track)] >= part.count;
+    });
+  };
+  return static_cast<Count>(std::partition_point(lane.begin(), lane.end(), is_complete) - lane.begin());
+}
 
 /// The first queue of an instruction.
 int first_queue(const Program& program, InstructionId id) {
@@ -141,30 +173,32 @@ HappensBefore HappensBefore::of_rank(const Program& program, const ExecutionGrap
   for (InstructionId id = result.first_; id < last; id = next(id))
     lane_of_queue[first_queue(program, id)] = 0;
   for (auto& [queue, lane] : lane_of_queue) lane = result.lanes_++;
-  std::vector<Count> length(static_cast<std::size_t>(result.lanes_), 0);
+  Lanes lanes(static_cast<std::size_t>(result.lanes_));
   for (InstructionId id = result.first_; id < last; id = next(id)) {
     const int lane = lane_of_queue[first_queue(program, id)];
+    std::vector<InstructionId>& list = lanes[static_cast<std::size_t>(lane)];
     result.lane_.push_back(lane);
-    result.index_in_lane_.push_back(length[static_cast<std::size_t>(lane)]++);
+    result.index_in_lane_.push_back(static_cast<Count>(list.size()));
+    list.push_back(id);
   }
-  const std::size_t cells = result.lane_.size() * static_cast<std::size_t>(result.lanes_);
+  const std::size_t cells = result.lane_.size() * lanes.size();
   result.before_start_.resize(cells);
   result.before_end_.resize(cells);
-  if (cells > 0) result.fill(graph, order, last);
-  return result;
-}
-
-void HappensBefore::fill(const ExecutionGraph& graph, const RunOrder& order, InstructionId last) {
-  ClockPass pass(graph, lanes_);
+  const RankParts parts(program, graph, rank);
+  ClockPass pass(graph, parts);
   for (const std::uint32_t item : order.items) {
     const InstructionId id(static_cast<std::int32_t>(item / 2));
+    const bool own = id >= result.first_ && id < last;
     const bool completes = item % 2 == 1;
-    const std::span<Count> clock = completes ? pass.complete(id) : pass.start(id);
-    if (id < first_ || id >= last) continue;
-    if (completes) clock[static_cast<std::size_t>(lane_of(id))] = index_in_lane(id) + 1;
-    std::vector<Count>& rows = completes ? before_end_ : before_start_;
-    std::copy(clock.begin(), clock.end(), rows.begin() + static_cast<std::ptrdiff_t>(row(id)));
+    const auto own_parts = own ? parts.of(id) : std::span<const RankParts::Part>();
+    const std::span<const Count> clock = completes ? pass.complete(id, own_parts) : pass.start(id);
+    if (!own) continue;
+    std::vector<Count>& rows = completes ? result.before_end_ : result.before_start_;
+    for (std::size_t l = 0; l < lanes.size(); ++l) {
+      rows[result.row(id) + l] = complete_of(lanes[l], parts, clock);
+    }
   }
+  return result;
 }
 
 bool HappensBefore::completes_before_start(InstructionId first, InstructionId second) const {

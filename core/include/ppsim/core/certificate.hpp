@@ -44,6 +44,7 @@ struct Certificate {
   std::vector<MemoryWitness> memory;  ///< one per rank, or none
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
+std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
 
 /// Re-validates every claim from the Program alone. `sizes` may be null when the certificate has no memory.
 /// Errors: refused, naming the first claim that does not hold and why (another Program, an order that starts

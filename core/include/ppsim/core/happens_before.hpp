@@ -38,7 +38,6 @@ class HappensBefore {
   [[nodiscard]] std::size_t row(InstructionId id) const {
     return offset(id) * static_cast<std::size_t>(lanes_);
   }
-  void fill(const ExecutionGraph& graph, const RunOrder& order, InstructionId last);
 
   InstructionId first_;
   int lanes_ = 0;

@@ -1,0 +1,99 @@
+#include "ppsim/core/certificate.hpp"
+
+#include <set>
+
+#include "certificate_parts.hpp"
+#include "ppsim/core/hash.hpp"
+#include "ppsim/core/well_formed.hpp"
+
+namespace ppsim {
+namespace {
+
+Expected<void> check_hash(const std::string& what, const std::string& claimed, const std::string& found) {
+  if (claimed == found) return {};
+  return refuse("it is about ", what, " ", claimed, ", this is ", found);
+}
+
+Expected<void> check_identity(const Certificate& certificate, const Program& program,
+                              const SizeTable* sizes) {
+  if (auto same = check_hash("program", certificate.program_hash, program_hash(program)); !same) return same;
+  const std::string capabilities = capabilities_hash(certificate.capabilities);
+  if (auto same = check_hash("capabilities", certificate.capabilities_hash, capabilities); !same) return same;
+  if (certificate.memory.empty()) {
+    if (certificate.sizes_hash.empty()) return {};
+    return refuse("it names sizes ", certificate.sizes_hash, " but bounds no memory");
+  }
+  if (sizes == nullptr) return refuse("it bounds memory, and no sizes are given");
+  return check_hash("sizes", certificate.sizes_hash, sizes_hash(*sizes));
+}
+
+Expected<void> check_none(const std::vector<Violation>& violations) {
+  if (violations.empty()) return {};
+  return refuse(violations.front().message);
+}
+
+/// Everything that can make an instruction wait for ever without a cycle; the two lists of violations name
+/// most of it, but they are not this checker's word.
+Expected<void> check_graph(const ExecutionGraph& graph) {
+  if (!graph.unsatisfiable.empty())
+    return refuse("an instruction never starts: ", graph.unsatisfiable.front().why);
+  for (const Message& message : graph.messages) {
+    if (!message.complete()) return refuse("a transfer has no counterpart");
+    if (!message.matched) return refuse("the ends of a transfer differ");
+  }
+  for (const CollectiveMeeting& meeting : graph.meetings) {
+    if (!meeting.complete) return refuse("a collective lacks a member");
+    if (!meeting.matched) return refuse("the members of a collective differ");
+  }
+  return {};
+}
+
+Expected<void> check_limits(const TransportCapabilities& capabilities) {
+  if (capabilities.credits && *capabilities.credits < 1) return refuse("credits are at least 1");
+  if (capabilities.residency && *capabilities.residency < 1) return refuse("a residency limit is at least 1");
+  return {};
+}
+
+/// One order proves nothing where a limit may bind: then who takes a place decides. At most one operation of
+/// each communication queue is on its way, so a limit of as many never binds.
+Expected<void> check_residency(const Program& program, const TransportCapabilities& capabilities) {
+  if (!capabilities.residency) return {};
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::set<int> queues;
+    for (int i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
+      const InstructionId id(i);
+      if (is_communication(program.actions(id).front().kind)) queues.insert(program.queues_of(id).front());
+    }
+    if (queues.size() > static_cast<std::size_t>(*capabilities.residency)) {
+      return refuse("rank ", r, " has ", queues.size(), " communication queues and ", *capabilities.residency,
+                    " operations may be on their way: an order proves nothing then");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Certificate& certificate) {
+  out << "certificate of program " << certificate.program_hash << " under " << certificate.capabilities;
+  for (const MemoryWitness& witness : certificate.memory) {
+    out << ", rank " << witness.rank << " at most " << witness.bytes << " bytes";
+  }
+  return out;
+}
+
+Expected<void> check_certificate(const Certificate& certificate, const Program& program,
+                                 const SizeTable* sizes) {
+  if (auto ok = check_identity(certificate, program, sizes); !ok) return ok;
+  if (auto ok = check_limits(certificate.capabilities); !ok) return ok;
+  if (auto ok = check_none(well_formed_violations(program)); !ok) return ok;
+  if (auto ok = check_none(match_violations(program)); !ok) return ok;
+  const ExecutionGraph graph = build_execution_graph(program, certificate.capabilities);
+  if (auto ok = check_graph(graph); !ok) return ok;
+  if (auto ok = check_residency(program, certificate.capabilities); !ok) return ok;
+  if (auto ok = check_certificate_order(program, graph, certificate.order); !ok) return ok;
+  if (certificate.memory.empty()) return {};
+  return check_certificate_memory(certificate, program, graph, *sizes);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+
+namespace ppsim {
+
+/// What the instructions of one rank consist of: computation, ends of messages, memberships of collectives.
+/// Each part lies on a track (compute, copy, one direction of a channel, the collectives of a communicator),
+/// whose parts are over one after another; how far a track has come is one number.
+class RankParts {
+ public:
+  /// The part is over when its track has come to `count`.
+  struct Part {
+    int track = -1;
+    std::int32_t count = 0;
+  };
+
+  RankParts(const Program& program, const ExecutionGraph& graph, RankId rank);
+
+  [[nodiscard]] int tracks() const { return static_cast<int>(numbers_.size()); }
+  /// An instruction is complete when all its parts are over.
+  /// Requires: an instruction of the rank.
+  [[nodiscard]] std::span<const Part> of(InstructionId id) const {
+    const std::size_t i = static_cast<std::size_t>(id.value() - first_.value());
+    return {parts_.data() + begin_[i], begin_[i + 1] - begin_[i]};
+  }
+  /// The part that is over when a message is out, when it is received, when a collective is over; without
+  /// track where the rank has no share in it.
+  [[nodiscard]] Part sent(std::size_t message) const { return {sent_[message], count(message)}; }
+  [[nodiscard]] Part received(std::size_t message) const { return {received_[message], count(message)}; }
+  [[nodiscard]] Part met(std::size_t meeting) const { return {met_[meeting], count(meeting)}; }
+
+ private:
+  enum class TrackKind : std::uint8_t { work, sent, received, met };
+  /// Messages of a channel, and meetings of a communicator, are numbered in order.
+  static std::int32_t count(std::size_t index) { return static_cast<std::int32_t>(index) + 1; }
+  int track(TrackKind kind, int number);
+  void add_messages(const ExecutionGraph& graph, InstructionId id, const std::vector<int>& channel);
+
+  InstructionId first_;
+  std::map<std::pair<TrackKind, int>, int> numbers_;
+  std::vector<Part> parts_;
+  std::vector<std::size_t> begin_;
+  std::vector<int> sent_;
+  std::vector<int> received_;
+  std::vector<int> met_;
+};
+
+}  // namespace ppsim
