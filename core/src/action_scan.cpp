@@ -7,8 +7,6 @@
 namespace ppsim {
 namespace {
 
-constexpr const char* kExpectedAction = "an action such as 2F0, 0SEND_F3 or 1UNSHARD";
-
 std::string_view take_kind(std::string_view& text) {
   const auto is_kind_character = [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto end = std::find_if_not(text.begin(), text.end(), is_kind_character);
@@ -148,11 +146,11 @@ tl::unexpected<Error> text_error(std::string message, std::string_view found, st
   return make_error(ErrorCode::bad_file, std::move(message), std::move(place));
 }
 
-Expected<ScannedAction> scan_action(std::string_view text, KindLookup kinds) {
-  const auto malformed = [&] { return text_error("not an action", text, kExpectedAction); };
+Expected<ScannedAction> scan_action(std::string_view text, const Alphabet& alphabet) {
+  const auto malformed = [&] { return text_error("not an action", text, alphabet.expected); };
   std::string_view rest = text;
   const std::optional<std::int32_t> subject = take_number(rest);
-  const std::optional<OpKind> kind = kinds(take_kind(rest));
+  const std::optional<OpKind> kind = alphabet.kind_of(take_kind(rest));
   if (!subject || !kind || *kind == OpKind::overlap) return malformed();
 
   ScannedAction scanned;
@@ -208,8 +206,8 @@ std::optional<StageId> only_neighbour(const Pipeline& pipeline, const Action& tr
 }
 
 Expected<void> check_pair(const Action& forward, const Action& backward, std::string_view text) {
-  if (forward.kind == OpKind::forward && backward.kind == OpKind::backward) return {};
-  return text_error("an overlapped pair of other kinds", text, "an F, then a B");
+  if (forward.kind == OpKind::forward && gives_input_gradient(backward.kind)) return {};
+  return text_error("an overlapped pair of other kinds", text, "an F, then a B or I");
 }
 
 }  // namespace ppsim

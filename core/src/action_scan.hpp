@@ -21,13 +21,19 @@ struct ScannedAction {
   std::optional<std::int32_t> peer;
 };
 
-/// The kind that a file's alphabet means by a text.
-using KindLookup = std::optional<OpKind> (*)(std::string_view);
+/// The kinds that a file may hold, by the text that it has for them, and what to say where another text
+/// stands.
+struct Alphabet {
+  std::optional<OpKind> (*kind_of)(std::string_view text);
+  const char* expected;
+};
+inline constexpr Alphabet kNativeAlphabet = {op_kind_from_text,
+                                             "an action such as 2F0, 0SEND_F3 or 1UNSHARD"};
 
 /// Reads `<subject><KIND>[number][.slice][>peer|<peer]`; the whole text must be one action.
 /// Errors: bad_file with found and expected.
 [[nodiscard]] Expected<ScannedAction> scan_action(std::string_view text,
-                                                  KindLookup kinds = op_kind_from_text);
+                                                  const Alphabet& alphabet = kNativeAlphabet);
 
 /// Reads `(first;second)OVERLAP_F_B`.
 /// Errors: bad_file with found and expected.
@@ -51,7 +57,7 @@ using KindLookup = std::optional<OpKind> (*)(std::string_view);
 /// Requires: a transfer between stages, ids in range.
 [[nodiscard]] std::optional<StageId> only_neighbour(const Pipeline& pipeline, const Action& transfer);
 
-/// Errors: bad_file unless the two are an F and a B, in this order.
+/// Errors: bad_file unless the two are an F and a B or I, in this order.
 [[nodiscard]] Expected<void> check_pair(const Action& forward, const Action& backward, std::string_view text);
 
 /// A number without sign at the start of `text`, which it is taken from; nothing where there is none or where

@@ -1,0 +1,114 @@
+#include "json_file.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "action_scan.hpp"
+#include "json_schema.hpp"
+
+namespace ppsim {
+namespace {
+
+using nlohmann::json;
+
+/// What nlohmann/json says is wrong, without its prefix up to the position, and what it expected.
+std::pair<std::string, std::string> message_and_expected(const std::string& what) {
+  constexpr std::string_view kExpected = "; expected ";
+  const std::size_t column = what.find("column ");
+  const std::size_t begin = column == std::string::npos ? std::string::npos : what.find(": ", column);
+  const std::string message = begin == std::string::npos ? what : what.substr(begin + 2);
+  const std::size_t expected = message.find(kExpected);
+  if (expected == std::string::npos) return {message, "JSON"};
+  return {message.substr(0, expected), message.substr(expected + kExpected.size())};
+}
+
+std::string quoted_list(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "\"" : " or \"") + text + "\"";
+  return list;
+}
+
+std::string dump(const json& value) {
+  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
+}
+
+}  // namespace
+
+Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& file) {
+  JsonFile parsed;
+  parsed.text_ = text;
+  parsed.file_ = file;
+  const auto error_at_offset = [&](std::size_t offset, Error error) {
+    const TextPosition position = position_of(text, offset);
+    error.place.file = file;
+    error.place.row = position.row;
+    error.place.column = position.column;
+    return tl::unexpected(std::move(error));
+  };
+  try {
+    parsed.root_ = json::parse(text);
+  } catch (const json::exception& failure) {
+    const auto* syntax = dynamic_cast<const json::parse_error*>(&failure);
+    // nlohmann counts the bytes that it has read, the wrong one included.
+    const std::size_t offset = syntax == nullptr || syntax->byte == 0 ? 0 : syntax->byte - 1;
+    const auto [message, expected] = message_and_expected(failure.what());
+    const bool at_end = offset >= text.size();
+    const std::string_view found = at_end ? "the end of the file" : text.substr(offset, 1);
+    return error_at_offset(offset,
+                           text_error("not JSON: " + printable(message), found, printable(expected)).value());
+  }
+  if (const auto duplicate = find_duplicate_key(text)) {
+    return error_at_offset(duplicate->offset,
+                           text_error("a key given twice", duplicate->key, "each key once").value());
+  }
+  return parsed;
+}
+
+Expected<std::string> JsonFile::format(const std::vector<std::string>& formats) const {
+  constexpr int kVersion = 1;
+  if (!root_.is_object()) return error_at({}, "not a file of ppsim", dump(root_), "an object");
+  const auto format = root_.find("format");
+  if (format == root_.end()) return error_at({}, "a file without \"format\"", "", quoted_list(formats));
+  const auto known = [&](const std::string& name) { return *format == name; };
+  if (std::none_of(formats.begin(), formats.end(), known)) {
+    return error_at({"format"}, "a file of another format", dump(*format), quoted_list(formats));
+  }
+  const auto version = root_.find("version");
+  if (version == root_.end()) return error_at({}, "a file without \"version\"", "", std::to_string(kVersion));
+  if (!version->is_number_integer() || *version != kVersion) {
+    return error_at({"version"}, "a file of another version", dump(*version), std::to_string(kVersion));
+  }
+  return format->get<std::string>();
+}
+
+Expected<void> JsonFile::validate(std::string_view schema_name) const {
+  const std::optional<SchemaViolation> violation = find_violation(root_, schema_name);
+  if (!violation) return {};
+  return error_at(violation->path, violation->message, violation->found, violation->expected);
+}
+
+Expected<std::int64_t> JsonFile::amount(const json& value, const JsonPath& path) const {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
+    return error_at(path, "a number beyond 64 bits", dump(value), "at most 9223372036854775807");
+  }
+  return value.get<std::int64_t>();
+}
+
+tl::unexpected<Error> JsonFile::error_at(const JsonPath& path, std::string message, std::string found,
+                                         std::string expected) const {
+  return error_at(
+      path,
+      Error{ErrorCode::bad_file, std::move(message), {"", 0, 0, std::move(found), std::move(expected)}});
+}
+
+tl::unexpected<Error> JsonFile::error_at(const JsonPath& path, Error error) const {
+  if (error.code == ErrorCode::bad_argument) error.code = ErrorCode::bad_file;
+  const TextPosition position = position_of(text_, locate(text_, path));
+  error.message = printable(pointer_text(path)) + ": " + error.message;
+  error.place.file = file_;
+  error.place.row = position.row;
+  error.place.column = position.column;
+  return tl::unexpected(std::move(error));
+}
+
+}  // namespace ppsim

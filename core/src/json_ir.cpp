@@ -1,0 +1,129 @@
+#include <nlohmann/json.hpp>
+
+#include "json_file.hpp"
+#include "json_layout.hpp"
+#include "json_pipeline.hpp"
+#include "ppsim/core/json.hpp"
+#include "ppsim/core/text.hpp"
+
+namespace ppsim {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kScheduleFormat = "ppsim-schedule";
+constexpr const char* kProgramFormat = "ppsim-program";
+
+/// Calls `read_item(rank, text)` for every text of the rows under `key`, which must be one per rank.
+template <class ReadItem>
+Expected<void> read_rows(const JsonFile& file, const std::string& key, int ranks, ReadItem read_item) {
+  const json& rows = file.root().at(key);
+  if (rows.size() != static_cast<std::size_t>(ranks)) {
+    return file.error_at({key}, "another number of rows than ranks", std::to_string(rows.size()) + " rows",
+                         std::to_string(ranks));
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t i = 0; i < rows[r].size(); ++i) {
+      Expected<void> item =
+          read_item(RankId(static_cast<std::int32_t>(r)), rows[r][i].get_ref<const std::string&>());
+      if (!item) return file.error_at({key, std::to_string(r), std::to_string(i)}, item.error());
+    }
+  }
+  return {};
+}
+
+Expected<Schedule> read_schedule(const JsonFile& file) {
+  if (auto valid = file.validate("schedule"); !valid) return tl::unexpected(valid.error());
+  const auto pipeline = read_pipeline(file);
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  ScheduleBuilder builder(file.root().value("name", ""), *pipeline);
+  const auto read = read_rows(file, "rows", pipeline->ranks(), [&](RankId rank, const std::string& text) {
+    return parse_step(*pipeline, text).map([&](const Step& step) { builder.add(rank, step); });
+  });
+  if (!read) return tl::unexpected(read.error());
+  auto schedule = builder.build();
+  if (!schedule) return file.error_at({"rows"}, schedule.error());
+  return schedule;
+}
+
+std::vector<Communicator> read_communicators(const json& array) {
+  std::vector<Communicator> communicators;
+  for (const json& item : array) {
+    communicators.push_back(
+        {item.at("name").get<std::string>(), read_ids<RankId>(item.at("members")), item.value("queue", -1)});
+  }
+  return communicators;
+}
+
+Expected<Program> read_program(const JsonFile& file) {
+  if (auto valid = file.validate("program"); !valid) return tl::unexpected(valid.error());
+  const auto pipeline = read_pipeline(file);
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  ProgramDraft draft;
+  draft.communicators = read_communicators(file.root().at("communicators"));
+  draft.rows = IdVector<RankId, std::vector<InstructionDraft>>(static_cast<std::size_t>(pipeline->ranks()));
+  const auto read = read_rows(file, "ranks", pipeline->ranks(), [&](RankId rank, const std::string& text) {
+    return parse_instruction(*pipeline, text).map([&](InstructionDraft item) {
+      draft.rows[rank].push_back(std::move(item));
+    });
+  });
+  if (!read) return tl::unexpected(read.error());
+  auto program = ProgramBuilder::build(*pipeline, draft);
+  if (!program) return file.error_at({"ranks"}, program.error());
+  return program;
+}
+
+}  // namespace
+
+std::string to_json(const Schedule& schedule) {
+  const Pipeline& pipeline = schedule.pipeline();
+  auto rows = ordered_json::array();
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    auto row = ordered_json::array();
+    for (const Step& step : schedule.row(RankId(r))) row.push_back(step_text(pipeline, step));
+    rows.push_back(std::move(row));
+  }
+  return laid_out({{"format", kScheduleFormat},
+                   {"version", 1},
+                   {"name", schedule.name()},
+                   {"pipeline", pipeline_json(pipeline)},
+                   {"rows", std::move(rows)}});
+}
+
+std::string to_json(const Program& program) {
+  auto communicators = ordered_json::array();
+  for (const Communicator& communicator : program.communicators()) {
+    ordered_json item = {{"name", communicator.name}, {"members", ids_json(communicator.members)}};
+    if (communicator.queue >= 0) item["queue"] = communicator.queue;
+    communicators.push_back(std::move(item));
+  }
+  auto ranks = ordered_json::array();
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    auto row = ordered_json::array();
+    const InstructionId last = program.last(RankId(r));
+    for (InstructionId id = program.first(RankId(r)); id < last; id = InstructionId(id.value() + 1)) {
+      row.push_back(instruction_text(program, id));
+    }
+    ranks.push_back(std::move(row));
+  }
+  return laid_out({{"format", kProgramFormat},
+                   {"version", 1},
+                   {"pipeline", pipeline_json(program.pipeline())},
+                   {"communicators", std::move(communicators)},
+                   {"ranks", std::move(ranks)}});
+}
+
+Expected<std::variant<Schedule, Program>> ir_from_json(std::string_view text, const std::string& file) {
+  const auto parsed = JsonFile::parse(text, file);
+  if (!parsed) return tl::unexpected(parsed.error());
+  const auto format = parsed->format({kScheduleFormat, kProgramFormat});
+  if (!format) return tl::unexpected(format.error());
+  using Either = std::variant<Schedule, Program>;
+  if (*format == kScheduleFormat) {
+    return read_schedule(*parsed).map([](Schedule schedule) { return Either(std::move(schedule)); });
+  }
+  return read_program(*parsed).map([](Program program) { return Either(std::move(program)); });
+}
+
+}  // namespace ppsim

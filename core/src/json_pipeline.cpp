@@ -1,0 +1,108 @@
+#include "json_pipeline.hpp"
+
+namespace ppsim {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+/// Clears one member of `spec` where its default says the same.
+template <class Member>
+void drop_default(PipelineSpec& spec, Member PipelineSpec::*member, const Pipeline& pipeline) {
+  PipelineSpec shorter = spec;
+  shorter.*member = Member();
+  const auto made = Pipeline::make(shorter);
+  if (made && *made == pipeline) spec = std::move(shorter);
+}
+
+PipelineSpec without_defaults(const Pipeline& pipeline) {
+  PipelineSpec spec = pipeline.spec();
+  drop_default(spec, &PipelineSpec::placement, pipeline);
+  drop_default(spec, &PipelineSpec::edges, pipeline);
+  drop_default(spec, &PipelineSpec::routes, pipeline);
+  drop_default(spec, &PipelineSpec::route, pipeline);
+  drop_default(spec, &PipelineSpec::blocks, pipeline);
+  drop_default(spec, &PipelineSpec::update, pipeline);
+  drop_default(spec, &PipelineSpec::version, pipeline);
+  return spec;
+}
+
+template <class Items, class ToJson>
+void put_list(ordered_json& object, const char* key, const Items& items, ToJson to_json) {
+  if (items.empty()) return;
+  ordered_json& array = object[key] = ordered_json::array();
+  for (const auto& item : items) array.push_back(to_json(item));
+}
+
+ordered_json ids_of(const std::vector<StageId>& stages) { return ids_json(stages); }
+
+/// Reads the list under `key`, empty where it is absent.
+template <class T, class FromJson>
+std::vector<T> list_of(const json& object, const char* key, FromJson from_json) {
+  std::vector<T> items;
+  if (const auto found = object.find(key); found != object.end()) {
+    for (const json& item : *found) items.push_back(from_json(item));
+  }
+  return items;
+}
+
+template <class Id>
+std::vector<Id> ids_under(const json& object, const char* key) {
+  return list_of<Id>(object, key, [](const json& item) { return Id(item.get<std::int32_t>()); });
+}
+
+PipelineSpec read_spec(const json& object) {
+  const auto number = [](const json& item) { return item.get<int>(); };
+  PipelineSpec spec;
+  spec.ranks = object.at("ranks").get<int>();
+  spec.stages = object.at("stages").get<int>();
+  spec.microbatches = object.at("microbatches").get<int>();
+  spec.slices = object.value("slices", 1);
+  spec.placement = IdVector<StageId, RankId>(ids_under<RankId>(object, "placement"));
+  spec.edges = list_of<StageEdge>(object, "edges", [](const json& pair) {
+    return StageEdge{StageId(pair.at(0).get<int>()), StageId(pair.at(1).get<int>())};
+  });
+  spec.routes = IdVector<RouteId, std::vector<StageId>>(
+      list_of<std::vector<StageId>>(object, "routes", read_ids<StageId>));
+  spec.route = IdVector<MicrobatchId, RouteId>(ids_under<RouteId>(object, "route"));
+  spec.blocks = IdVector<BlockId, ParameterBlock>(list_of<ParameterBlock>(
+      object, "blocks", [](const json& stages) { return ParameterBlock{read_ids<StageId>(stages)}; }));
+  spec.update = IdVector<MicrobatchId, int>(list_of<int>(object, "update", number));
+  spec.version = IdVector<MicrobatchId, int>(list_of<int>(object, "version", number));
+  spec.collectives = IdVector<
+      CollectiveId, Collective>(list_of<Collective>(object, "collectives", [](const json& collective) {
+    return Collective{collective.at("name").get<std::string>(), read_ids<RankId>(collective.at("members"))};
+  }));
+  return spec;
+}
+
+}  // namespace
+
+ordered_json pipeline_json(const Pipeline& pipeline) {
+  const PipelineSpec spec = without_defaults(pipeline);
+  const auto value_of = [](const auto& id) { return id.value(); };
+  const auto same = [](int number) { return number; };
+  ordered_json object = {{"ranks", spec.ranks}, {"stages", spec.stages}, {"microbatches", spec.microbatches}};
+  if (spec.slices > 1) object["slices"] = spec.slices;
+  put_list(object, "placement", spec.placement, value_of);
+  put_list(object, "edges", spec.edges, [](const StageEdge& edge) {
+    return ordered_json::array({edge.from.value(), edge.to.value()});
+  });
+  put_list(object, "routes", spec.routes, ids_of);
+  put_list(object, "route", spec.route, value_of);
+  put_list(object, "blocks", spec.blocks, [](const ParameterBlock& block) { return ids_of(block.stages); });
+  put_list(object, "update", spec.update, same);
+  put_list(object, "version", spec.version, same);
+  put_list(object, "collectives", spec.collectives, [](const Collective& collective) {
+    return ordered_json{{"name", collective.name}, {"members", ids_json(collective.members)}};
+  });
+  return object;
+}
+
+Expected<Pipeline> read_pipeline(const JsonFile& file) {
+  auto pipeline = Pipeline::make(read_spec(file.root().at("pipeline")));
+  if (!pipeline) return file.error_at({"pipeline"}, pipeline.error());
+  return pipeline;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "json_position.hpp"
+
+namespace ppsim {
+
+/// Where and how a document breaks its schema.
+struct SchemaViolation {
+  JsonPath path;
+  std::string message;
+  std::string found;
+  std::string expected;
+};
+
+/// The first violation of the published schema of this name.
+[[nodiscard]] std::optional<SchemaViolation> find_violation(const nlohmann::json& document,
+                                                            std::string_view schema_name);
+
+}  // namespace ppsim

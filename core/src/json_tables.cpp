@@ -1,0 +1,152 @@
+#include <nlohmann/json.hpp>
+
+#include "json_file.hpp"
+#include "json_layout.hpp"
+#include "ppsim/core/json.hpp"
+
+namespace ppsim {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kFormat = "ppsim-tables";
+
+const char* subject_key(Subject subject) {
+  switch (subject) {
+    case Subject::stage:
+      return "stage";
+    case Subject::block:
+      return "block";
+    case Subject::collective:
+      return "collective";
+  }
+  return "";
+}
+
+Subject subject_of(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::parameters:
+    case TensorKind::optimizer_state:
+    case TensorKind::gradients:
+      return Subject::block;
+    case TensorKind::gathered_parameters:
+    case TensorKind::boundary_input:
+    case TensorKind::boundary_output:
+    case TensorKind::saved_for_input:
+    case TensorKind::saved_for_weight:
+    case TensorKind::lent_activations:
+    case TensorKind::incoming_gradient:
+    case TensorKind::outgoing_gradient:
+    case TensorKind::inner_gradients:
+    case TensorKind::kv_gradient:
+    case TensorKind::workspace:
+      return Subject::stage;
+  }
+  return Subject::stage;
+}
+
+void put(ordered_json& object, const char* key, std::int32_t value) {
+  if (value >= 0) object[key] = value;
+}
+
+ordered_json cost_json(const CostClass& key, Nanoseconds duration) {
+  ordered_json object = {{"kind", info(key.kind).text}};
+  put(object, subject_key(info(key.kind).subject), key.subject);
+  put(object, "peer", key.peer);
+  put(object, "slice", key.slice);
+  object["ns"] = duration;
+  return object;
+}
+
+ordered_json size_json(const SizeClass& key, Bytes size) {
+  ordered_json object = {{"tensor", tensor_kind_name(key.kind)}};
+  put(object, subject_key(subject_of(key.kind)), key.subject);
+  put(object, "peer", key.peer);
+  put(object, "slice", key.slice);
+  if (key.op != OpKind::forward) object["op"] = info(key.op).text;
+  object["bytes"] = size;
+  return object;
+}
+
+/// The subject of an entry, under the key that its kind calls for; absent: -1.
+Expected<std::int32_t> read_subject(const JsonFile& file, const json& entry, Subject subject,
+                                    const JsonPath& path) {
+  for (const Subject other : {Subject::stage, Subject::block, Subject::collective}) {
+    if (other != subject && entry.contains(subject_key(other))) {
+      JsonPath at = path;
+      at.emplace_back(subject_key(other));
+      return file.error_at(at, "a key that this kind does not have", subject_key(other),
+                           subject_key(subject));
+    }
+  }
+  return entry.value(subject_key(subject), -1);
+}
+
+/// Adds the entries under `key` to a table: `read_key` makes the class of an entry from it and its subject.
+template <class Table, class ReadKey>
+Expected<void> read_entries(const JsonFile& file, const std::string& key, Table& table, ReadKey read_key) {
+  const json entries = file.root().value(key, json::array());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const JsonPath path = {key, std::to_string(i)};
+    const auto entry = read_key(entries[i], path);
+    if (!entry) return tl::unexpected(entry.error());
+    const auto& [table_key, amount] = *entry;
+    if (table.entries().contains(table_key))
+      return file.error_at(path, "an entry given twice", entries[i].dump(), "each once");
+    table.set(table_key, amount);
+  }
+  return {};
+}
+
+Expected<std::pair<CostClass, Nanoseconds>> read_cost(const JsonFile& file, const json& entry,
+                                                      const JsonPath& path) {
+  // The schema lists the kinds.
+  const OpKind kind = op_kind_from_text(entry.at("kind").get_ref<const std::string&>()).value();
+  const auto subject = read_subject(file, entry, info(kind).subject, path);
+  if (!subject) return tl::unexpected(subject.error());
+  return file.amount(entry.at("ns"), path).map([&](Nanoseconds duration) {
+    return std::pair(CostClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1)}, duration);
+  });
+}
+
+Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json& entry,
+                                                const JsonPath& path) {
+  const TensorKind kind = tensor_kind_from_name(entry.at("tensor").get_ref<const std::string&>()).value();
+  const OpKind op = op_kind_from_text(entry.value("op", "F")).value();
+  const auto subject = read_subject(file, entry, subject_of(kind), path);
+  if (!subject) return tl::unexpected(subject.error());
+  return file.amount(entry.at("bytes"), path).map([&](Bytes size) {
+    return std::pair(SizeClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1), op}, size);
+  });
+}
+
+}  // namespace
+
+std::string to_json(const Tables& tables) {
+  auto costs = ordered_json::array();
+  for (const auto& [key, duration] : tables.costs.entries()) costs.push_back(cost_json(key, duration));
+  auto sizes = ordered_json::array();
+  for (const auto& [key, size] : tables.sizes.entries()) sizes.push_back(size_json(key, size));
+  return laid_out(
+      {{"format", kFormat}, {"version", 1}, {"costs", std::move(costs)}, {"sizes", std::move(sizes)}});
+}
+
+Expected<Tables> tables_from_json(std::string_view text, const std::string& file) {
+  const auto parsed = JsonFile::parse(text, file);
+  if (!parsed) return tl::unexpected(parsed.error());
+  if (auto format = parsed->format({kFormat}); !format) return tl::unexpected(format.error());
+  if (auto valid = parsed->validate("tables"); !valid) return tl::unexpected(valid.error());
+  Tables tables;
+  const auto costs =
+      read_entries(*parsed, "costs", tables.costs,
+                   [&](const json& entry, const JsonPath& path) { return read_cost(*parsed, entry, path); });
+  if (!costs) return tl::unexpected(costs.error());
+  const auto sizes =
+      read_entries(*parsed, "sizes", tables.sizes,
+                   [&](const json& entry, const JsonPath& path) { return read_size(*parsed, entry, path); });
+  if (!sizes) return tl::unexpected(sizes.error());
+  return tables;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "action_scan.hpp"
+#include "ppsim/core/torch_csv.hpp"
+
+namespace ppsim {
+
+/// The text of a kind in PyTorch's files; nothing for kinds that a dialect does not have.
+[[nodiscard]] std::optional<std::string_view> torch_text(OpKind kind, CsvDialect dialect);
+
+/// What cells of `compute_only` files may hold, and of `compute_comms` files.
+[[nodiscard]] Alphabet compute_alphabet(CsvDialect dialect);
+[[nodiscard]] Alphabet communication_alphabet(CsvDialect dialect);
+
+}  // namespace ppsim

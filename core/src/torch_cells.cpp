@@ -1,0 +1,159 @@
+#include "torch_cells.hpp"
+
+#include <map>
+#include <set>
+
+#include "csv_cells.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The same error, at the place of a cell.
+tl::unexpected<Error> at(const TorchCell& cell, Error error) {
+  error.place.file = cell.place.file;
+  error.place.row = cell.place.row;
+  error.place.column = cell.place.column;
+  return tl::unexpected(std::move(error));
+}
+
+Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet& alphabet) {
+  const Expected<ScannedAction> scanned = scan_action(text, alphabet);
+  if (!scanned) return at(cell, scanned.error());
+  if (scanned->slice || scanned->peer) {
+    return at(cell,
+              text_error("an action with more than PyTorch's files hold", text, alphabet.expected).value());
+  }
+  cell.actions.push_back(*scanned);
+  return {};
+}
+
+Expected<void> scan_cell(TorchCell& cell, const Alphabet& alphabet) {
+  if (cell.text.empty()) return {};
+  if (!cell.text.starts_with('(')) return scan_into(cell, cell.text, alphabet);
+  const auto parts = scan_pair(cell.text);
+  if (!parts) return at(cell, parts.error());
+  for (const std::string_view part : *parts) {
+    if (auto scanned = scan_into(cell, part, alphabet); !scanned) return scanned;
+  }
+  return {};
+}
+
+/// Which stages and microbatches the cells name, and where.
+class Census {
+ public:
+  explicit Census(const std::string& file) : file_(file) {}
+
+  Expected<void> count(int rank, const TorchCell& cell) {
+    for (const ScannedAction& action : cell.actions) {
+      const auto [stage, fresh] = rank_of_.try_emplace(action.subject, rank);
+      if (!fresh && stage->second != rank) {
+        return at(cell, text_error("stage " + std::to_string(action.subject) + " stands in row " +
+                                       std::to_string(stage->second + 1) + " too",
+                                   cell.text, "each stage in one row")
+                            .value());
+      }
+      if (action.number) microbatches_.insert(*action.number);
+    }
+    return {};
+  }
+
+  [[nodiscard]] Expected<Pipeline> pipeline(std::size_t rows) const {
+    std::vector<RankId> placement;
+    std::set<std::int32_t> stages;
+    for (const auto& [stage, rank] : rank_of_) {
+      stages.insert(stage);
+      placement.emplace_back(rank);
+    }
+    if (auto gapless = check_gaps("stage", stages); !gapless) return tl::unexpected(gapless.error());
+    if (auto gapless = check_gaps("microbatch", microbatches_); !gapless)
+      return tl::unexpected(gapless.error());
+    auto pipeline = make_chain(static_cast<int>(rows), static_cast<int>(stages.size()),
+                               static_cast<int>(microbatches_.size()), std::move(placement));
+    if (!pipeline) return make_error(ErrorCode::bad_file, pipeline.error().message, in_file());
+    return pipeline;
+  }
+
+ private:
+  [[nodiscard]] ErrorPlace in_file() const {
+    ErrorPlace place;
+    place.file = file_;
+    return place;
+  }
+
+  [[nodiscard]] Expected<void> check_gaps(const std::string& what,
+                                          const std::set<std::int32_t>& found) const {
+    std::int32_t expected = 0;
+    for (const std::int32_t id : found) {
+      if (id != expected++) {
+        ErrorPlace place = in_file();
+        place.found = what + " " + std::to_string(id);
+        place.expected = what + " " + std::to_string(expected - 1) + " too";
+        return make_error(ErrorCode::bad_file,
+                          "the file names no " + what + " " + std::to_string(expected - 1), std::move(place));
+      }
+    }
+    if (!found.empty()) return {};
+    ErrorPlace place = in_file();
+    place.expected = what + " 0";
+    return make_error(ErrorCode::bad_file, "the file names no " + what, std::move(place));
+  }
+
+  const std::string& file_;
+  std::map<std::int32_t, int> rank_of_;
+  std::set<std::int32_t> microbatches_;
+};
+
+}  // namespace
+
+std::string_view stripped(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& file,
+                                      const Alphabet& alphabet) {
+  const auto lines = read_csv(text, file);
+  if (!lines) return tl::unexpected(lines.error());
+  TorchCells cells;
+  cells.file_ = file;
+  for (const CsvRow& line : *lines) {
+    std::vector<TorchCell>& row = cells.rows_.emplace_back();
+    for (const std::string& cell_text : line.cells) {
+      TorchCell& cell = row.emplace_back();
+      cell.text = stripped(cell_text);
+      cell.place.file = file;
+      cell.place.row = line.line;
+      cell.place.column = static_cast<int>(row.size());
+      if (auto scanned = scan_cell(cell, alphabet); !scanned) return tl::unexpected(scanned.error());
+    }
+  }
+  return cells;
+}
+
+Expected<Pipeline> TorchCells::infer_pipeline() const {
+  Census census(file_);
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    for (const TorchCell& cell : rows_[r]) {
+      if (auto counted = census.count(static_cast<int>(r), cell); !counted)
+        return tl::unexpected(counted.error());
+    }
+  }
+  return census.pipeline(rows_.size());
+}
+
+Expected<std::vector<Action>> TorchCells::resolve(const Pipeline& pipeline, const TorchCell& cell) {
+  std::vector<Action> actions;
+  for (const ScannedAction& scanned : cell.actions) {
+    const Expected<Action> action = resolve_action(pipeline, scanned, cell.text);
+    if (!action) return at(cell, action.error());
+    actions.push_back(*action);
+  }
+  if (actions.size() < 2) return actions;
+  if (auto checked = check_pair(actions[0], actions[1], cell.text); !checked)
+    return at(cell, checked.error());
+  return actions;
+}
+
+}  // namespace ppsim

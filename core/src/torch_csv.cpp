@@ -1,0 +1,203 @@
+#include "ppsim/core/torch_csv.hpp"
+
+#include "csv_cells.hpp"
+#include "ppsim/core/communicators.hpp"
+#include "ppsim/core/text.hpp"
+#include "torch_alphabet.hpp"
+#include "torch_cells.hpp"
+
+namespace ppsim {
+namespace {
+
+tl::unexpected<Error> cannot_hold(const std::string& what) {
+  return make_error(ErrorCode::bad_argument, "PyTorch's CSV cannot hold " + what);
+}
+
+/// What makes a pipeline more than a chain whose placement says all.
+Expected<void> check_plain(const Pipeline& pipeline) {
+  const PipelineSpec& own = pipeline.spec();
+  if (own.slices > 1) return cannot_hold(std::to_string(own.slices) + " slices of a microbatch");
+  if (own.routes.size() > 1) return cannot_hold(std::to_string(own.routes.size()) + " routes");
+  const auto chain = make_chain(own.ranks, own.stages, own.microbatches, own.placement.items());
+  if (!chain) return tl::unexpected(chain.error());
+  const PipelineSpec& plain = chain->spec();
+  if (own.routes != plain.routes) return cannot_hold("a route that leaves stages out");
+  if (own.edges != plain.edges) return cannot_hold("edges that are not the chain 0 -> 1 -> ...");
+  if (own.blocks != plain.blocks) return cannot_hold("parameter blocks that are not one per stage");
+  if (own.update != plain.update || own.version != plain.version)
+    return cannot_hold("updates and weight versions");
+  if (own.collectives != plain.collectives) return cannot_hold("named collectives");
+  return {};
+}
+
+class CsvWriter {
+ public:
+  CsvWriter(const Pipeline& pipeline, CsvDialect dialect) : pipeline_(pipeline), dialect_(dialect) {}
+
+  Expected<void> add_cell(std::span<const Action> actions) {
+    std::string cell;
+    for (const Action& action : actions) {
+      const Expected<std::string> text = cell_text(action);
+      if (!text) return tl::unexpected(text.error());
+      cell += (cell.empty() ? "" : ";") + *text;
+    }
+    if (actions.size() == 2) cell = "(" + cell + ")" + std::string(info(OpKind::overlap).text);
+    cells_.push_back(std::move(cell));
+    return {};
+  }
+
+  void end_row() {
+    text_ += csv_line(cells_);
+    cells_.clear();
+  }
+
+  /// The text, provided that a reader infers the same pipeline from it.
+  Expected<std::string> finish(const Alphabet& alphabet) const {
+    const auto inferred = TorchCells::read(text_, "", alphabet).and_then([](const TorchCells& cells) {
+      return cells.infer_pipeline();
+    });
+    if (!inferred)
+      return cannot_hold("a pipeline that does not follow from its cells: " + inferred.error().message);
+    if (*inferred != pipeline_) return cannot_hold("stages, microbatches or ranks without action");
+    return text_;
+  }
+
+ private:
+  Expected<std::string> cell_text(const Action& action) const {
+    const std::string native = action_text(pipeline_, action);
+    const std::optional<std::string_view> kind = torch_text(action.kind, dialect_);
+    if (!kind) return cannot_hold(native + " in this dialect");
+    if (is_transfer(action.kind) && native.find_first_of("<>") != std::string::npos) {
+      return cannot_hold(native + ", whose other end is no neighbour");
+    }
+    if (action.kind == OpKind::reduce_grad && action.update() > 0) return cannot_hold(native);
+    std::string text = std::to_string(action.subject) + std::string(*kind);
+    if (info(action.kind).microbatch == MicrobatchUse::required) text += std::to_string(action.microbatch);
+    return text;
+  }
+
+  const Pipeline& pipeline_;
+  CsvDialect dialect_;
+  std::vector<std::string> cells_;
+  std::string text_;
+};
+
+/// The same error, about a file; a rule broken by arguments is one broken by the file that they come from.
+tl::unexpected<Error> in_file(Error error, const std::string& file) {
+  if (error.code == ErrorCode::bad_argument) error.code = ErrorCode::bad_file;
+  if (error.place.file.empty()) error.place.file = file;
+  return tl::unexpected(std::move(error));
+}
+
+std::string name_of(const std::string& file) {
+  const std::string name = file.substr(file.find_last_of('/') + 1);
+  return name.substr(0, name.rfind('.'));
+}
+
+Expected<InstructionDraft> draft_of(const Pipeline& pipeline, const TorchCell& cell) {
+  if (cell.text.empty()) {
+    ErrorPlace place = cell.place;
+    place.expected = "an action; only compute_only files have idle cells";
+    return make_error(ErrorCode::bad_file, "an empty cell", std::move(place));
+  }
+  auto actions = TorchCells::resolve(pipeline, cell);
+  if (!actions) return tl::unexpected(actions.error());
+  InstructionDraft draft;
+  draft.form = actions->size() == 2 ? InstructionForm::overlap : InstructionForm::single;
+  draft.actions = *std::move(actions);
+  return draft;
+}
+
+Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells) {
+  for (std::size_t r = 0; r < cells.rows().size(); ++r) {
+    for (const TorchCell& cell : cells.rows()[r]) {
+      const auto actions = TorchCells::resolve(pipeline, cell);
+      if (!actions) return tl::unexpected(actions.error());
+      Step step;
+      if (actions->size() == 1) step = Step((*actions)[0]);
+      if (actions->size() == 2) step = Step((*actions)[0], (*actions)[1]);
+      builder.add(RankId(static_cast<std::int32_t>(r)), step);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& file, CsvDialect dialect) {
+  const auto cells = TorchCells::read(text, file, compute_alphabet(dialect));
+  if (!cells) return tl::unexpected(cells.error());
+  const auto pipeline = cells->infer_pipeline();
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  ScheduleBuilder builder(name_of(file), *pipeline);
+  if (auto added = add_steps(builder, *pipeline, *cells); !added) return tl::unexpected(added.error());
+  auto schedule = builder.build();
+  if (!schedule) return in_file(schedule.error(), file);
+  return schedule;
+}
+
+Expected<Program> program_from_csv(std::string_view text, const std::string& file, CsvDialect dialect,
+                                   CommunicatorPolicy policy) {
+  const auto cells = TorchCells::read(text, file, communication_alphabet(dialect));
+  if (!cells) return tl::unexpected(cells.error());
+  const auto pipeline = cells->infer_pipeline();
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  ProgramDraft draft;
+  for (const std::vector<TorchCell>& row : cells->rows()) {
+    std::vector<InstructionDraft> instructions;
+    for (const TorchCell& cell : row) {
+      auto instruction = draft_of(*pipeline, cell);
+      if (!instruction) return tl::unexpected(instruction.error());
+      instructions.push_back(*std::move(instruction));
+    }
+    draft.rows.push_back(std::move(instructions));
+  }
+  assign_communicators(*pipeline, draft, policy);
+  auto program = ProgramBuilder::build(*pipeline, draft);
+  if (!program) return in_file(program.error(), file);
+  return program;
+}
+
+bool csv_has_communication(std::string_view text) {
+  const auto rows = read_csv(text, "");
+  if (!rows) return false;
+  for (const CsvRow& row : *rows) {
+    for (const std::string& cell : row.cells) {
+      const auto action = scan_action(stripped(cell));
+      if (action && is_communication(action->kind)) return true;
+    }
+  }
+  return false;
+}
+
+Expected<std::string> to_csv(const Schedule& schedule, CsvDialect dialect) {
+  if (auto plain = check_plain(schedule.pipeline()); !plain) return tl::unexpected(plain.error());
+  CsvWriter writer(schedule.pipeline(), dialect);
+  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r))) {
+      if (auto added = writer.add_cell(step.actions()); !added) return tl::unexpected(added.error());
+    }
+    writer.end_row();
+  }
+  return writer.finish(compute_alphabet(dialect));
+}
+
+Expected<std::string> to_csv(const Program& program, CsvDialect dialect) {
+  if (auto plain = check_plain(program.pipeline()); !plain) return tl::unexpected(plain.error());
+  CsvWriter writer(program.pipeline(), dialect);
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    const InstructionId last = program.last(RankId(r));
+    for (InstructionId id = program.first(RankId(r)); id < last; id = InstructionId(id.value() + 1)) {
+      const Instruction& instruction = program.instruction(id);
+      const std::string where = " (rank " + std::to_string(r) + ": " + actions_text(program, id) + ")";
+      if (instruction.form == InstructionForm::group) return cannot_hold("groups" + where);
+      if (!program.after(id).empty()) return cannot_hold("`after`" + where);
+      if (instruction.blocking) return cannot_hold("blocking instructions" + where);
+      if (auto added = writer.add_cell(program.actions(id)); !added) return tl::unexpected(added.error());
+    }
+    writer.end_row();
+  }
+  return writer.finish(communication_alphabet(dialect));
+}
+
+}  // namespace ppsim
