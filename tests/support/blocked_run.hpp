@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+
+namespace ppsim::test {
+
+/// One thing that a blocked run never lets come to its end.
+struct Obstacle {
+  enum class Kind { work, out, received, meeting } kind = Kind::work;
+  std::size_t index = 0;  ///< of the instruction, message or meeting
+};
+
+/// What can be over only when all parts of the instruction are.
+std::vector<Obstacle> parts_of(const ExecutionGraph& graph, InstructionId id);
+
+struct BlockedRun {
+  std::vector<char> started;   ///< per instruction
+  std::vector<char> complete;  ///< per instruction
+};
+
+/// As much of a Program as can run when one part is never over: what starts in it can start before that part
+/// is over in some timing, and what does not start cannot in any.
+BlockedRun run_without(const ExecutionGraph& graph, const Obstacle& obstacle);
+
+}  // namespace ppsim::test
