@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/simulator/simulate.hpp"
+
+namespace ppsim {
+
+/// A finished run and everything that it was made from. Only refers to its parts.
+struct RunView {
+  const Program& program;
+  const ExecutionGraph& graph;
+  const TimedTrace& trace;
+  const CostTable& costs;
+  const SizeTable& sizes;
+};
+
+/// Where the compute queue of a rank stands idle between the step's start and its end. The parts add up to
+/// makespan - busy.
+///
+/// A gap before a compute action belongs to exposed communication as far as the transfer, collective or copy
+/// whose end the action waited for was under way during the gap. The rest of a gap belongs to warm-up when it
+/// lies before the rank's first B or I (on a rank without one: before its first compute action), to cool-down
+/// when it lies after its last F (without one: after its last compute action), and to steady else. Of that
+/// rest, the time by which the rank computes less than the rank that computes most is imbalance: it is taken
+/// from steady, then from cool-down, then from warm-up.
+struct BubbleBreakdown {
+  Nanoseconds warmup = 0;
+  Nanoseconds steady = 0;
+  Nanoseconds cooldown = 0;
+  Nanoseconds exposed_communication = 0;
+  Nanoseconds imbalance = 0;
+
+  [[nodiscard]] Nanoseconds total() const {
+    return warmup + steady + cooldown + exposed_communication + imbalance;
+  }
+  BubbleBreakdown& operator+=(const BubbleBreakdown& other);
+  friend bool operator==(const BubbleBreakdown&, const BubbleBreakdown&) = default;
+};
+
+/// Figures of one rank. Busy, start and end are those of its compute queue.
+struct RankMetrics {
+  RankTimes times;
+  BubbleBreakdown bubble;
+  Bytes peak_bytes = 0;
+  Nanoseconds peak_at = 0;
+  int peak_live_activations = 0;  ///< (stage, microbatch, slice) between the start of F and the end of B or W
+  Bytes sent_bytes = 0;           ///< by its SENDs
+
+  [[nodiscard]] Nanoseconds idle() const { return times.span() - times.busy; }  ///< within its span
+  friend bool operator==(const RankMetrics&, const RankMetrics&) = default;
+};
+
+/// Why something on the critical path did not begin earlier.
+enum class CriticalReason : std::uint8_t {
+  step_start,  ///< nothing could
+  data,        ///< it needed the result of what precedes it
+  queue,       ///< its queue was taken
+  after,       ///< it is ordered after what precedes it
+  host,        ///< the host waited
+  channel,     ///< an earlier message of its channel was under way
+  credit,      ///< the channel was full
+  place,       ///< the residency limit was exhausted
+};
+[[nodiscard]] std::string_view critical_reason_name(CriticalReason reason);
+
+/// One piece of the critical path. For a transfer or collective, the end that began last.
+struct CriticalStep {
+  InstructionId instruction;
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+  CriticalReason reason = CriticalReason::step_start;
+  friend bool operator==(const CriticalStep&, const CriticalStep&) = default;
+};
+
+/// Everything that the simulator says about one run.
+struct RunMetrics {
+  StepTimes times;
+  IdVector<RankId, RankMetrics> ranks;
+  IdVector<RankId, MemoryProfile> memory;
+  std::vector<CriticalStep> critical_path;  ///< in time order; each step begins when the one before it ends
+
+  /// Sum over the ranks.
+  [[nodiscard]] BubbleBreakdown bubble() const;
+  friend bool operator==(const RunMetrics&, const RunMetrics&) = default;
+};
+
+/// Times of the compute queues of a run.
+[[nodiscard]] StepTimes step_times(const Program& program, const TimedTrace& trace);
+
+/// Requires: every instruction of the trace is complete, and its transfers took their costs.
+[[nodiscard]] RunMetrics measure(const RunView& run);
+
+/// Most (stage, microbatch, slice) of each rank that are live at once: from the start of F to the end of B or
+/// W, to the end of the run without one. Every round counts.
+[[nodiscard]] IdVector<RankId, int> peak_live_activations(const Program& program, const TimedTrace& trace);
+
+/// The longest chain of waits that leads to the end of the run, back to the step's start.
+[[nodiscard]] std::vector<CriticalStep> critical_path(const RunView& run);
+
+/// What one step achieves on all devices together.
+struct StepWork {
+  double tokens = 0;
+  double model_flops = 0;
+  double peak_flops = 0;  ///< per second, of all devices
+};
+[[nodiscard]] double tokens_per_second(const StepWork& work, Nanoseconds makespan);
+/// 0 where the peak is unknown.
+[[nodiscard]] double model_flops_utilization(const StepWork& work, Nanoseconds makespan);
+
+}  // namespace ppsim

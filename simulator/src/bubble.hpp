@@ -1,0 +1,12 @@
+#pragma once
+
+#include "message_times.hpp"
+
+namespace ppsim {
+
+/// Idle time of the compute queue of one rank, as BubbleBreakdown defines it.
+/// `times` are those of the whole run.
+[[nodiscard]] BubbleBreakdown bubble_of(const RunView& run, const std::vector<MessageTimes>& messages,
+                                        const StepTimes& times, RankId rank);
+
+}  // namespace ppsim

@@ -1,0 +1,164 @@
+#include <algorithm>
+
+#include "clock.hpp"
+#include "message_times.hpp"
+#include "ppsim/core/check.hpp"
+
+namespace ppsim {
+namespace {
+
+CriticalReason reason_of(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::data:
+      return CriticalReason::data;
+    case WaitReason::queue:
+      return CriticalReason::queue;
+    case WaitReason::after:
+      return CriticalReason::after;
+    case WaitReason::host:
+      return CriticalReason::host;
+  }
+  PPSIM_CHECK(false, "unknown wait reason");
+}
+
+/// Walks a run backwards from its end, each time to something that ended when the current step began.
+class PathFinder {
+ public:
+  explicit PathFinder(const RunView& run) : run_(run), messages_(message_times(run)) {}
+
+  std::vector<CriticalStep> find() {
+    if (run_.program.size() == 0) return {};
+    explain_end(last_instruction());
+    std::reverse(path_.begin(), path_.end());
+    return std::move(path_);
+  }
+
+ private:
+  [[nodiscard]] const Span& span(InstructionId id) const { return run_.trace.spans[id]; }
+
+  [[nodiscard]] InstructionId last_instruction() const {
+    const auto last = std::max_element(run_.trace.spans.begin(), run_.trace.spans.end(),
+                                       [](const Span& a, const Span& b) { return a.end < b.end; });
+    return InstructionId(static_cast<std::int32_t>(last - run_.trace.spans.begin()));
+  }
+
+  /// Each turn adds the steps that led to the end of an instruction and finds the one whose end they waited
+  /// for.
+  void explain_end(InstructionId id) {
+    for (InstructionId current = id; current.valid();) {
+      const InstructionId binding = step_that_ended(current);
+      current = binding.valid() ? explain_start(binding) : InstructionId();
+    }
+  }
+
+  /// Adds what was under way until the end of `id`; the instruction whose start began it.
+  InstructionId step_that_ended(InstructionId id) {
+    const std::int32_t meeting = run_.graph.meeting_of[id.index()];
+    if (meeting >= 0) return collective_step(run_.graph.meetings[static_cast<std::size_t>(meeting)], id);
+    for (const std::uint32_t index : run_.graph.messages_of(id)) {
+      const bool sends = run_.graph.messages[index].send == id;
+      if ((sends ? messages_[index].out : messages_[index].received) == span(id).end) {
+        return message_step(index, !sends);
+      }
+    }
+    add(id, span(id).start, span(id).end);
+    return id;
+  }
+
+  InstructionId collective_step(const CollectiveMeeting& meeting, InstructionId id) {
+    const auto members = run_.graph.members_of(meeting);
+    const InstructionId last =
+        *std::max_element(members.begin(), members.end(),
+                          [&](InstructionId a, InstructionId b) { return span(a).start < span(b).start; });
+    add(last, span(last).start, span(id).end);
+    return last;
+  }
+
+  /// The chain of messages that led to the departure (or the receipt) of one.
+  InstructionId message_step(std::size_t index, bool receipt) {
+    while (true) {
+      const Message& message = run_.graph.messages[index];
+      const MessageTimes& times = messages_[index];
+      if (receipt && times.received != times.out) {  // it had arrived before its RECV started
+        add(message.receive, span(message.receive).start, times.received);
+        return message.receive;
+      }
+      const bool by_send = span(message.send).start == times.begin;
+      const bool by_receive = message.receive.valid() && span(message.receive).start == times.begin;
+      const bool rendezvous = !run_.graph.capabilities.credits;
+      const InstructionId end = !by_send && by_receive && rendezvous ? message.receive : message.send;
+      add(end, times.begin, times.out);
+      if (by_send || (by_receive && rendezvous)) return end;
+      const auto credit = static_cast<std::size_t>(message.credit);
+      if (message.credit >= 0 && messages_[credit].received == times.begin) {
+        path_.back().reason = CriticalReason::credit;
+        index = credit;
+        receipt = true;
+      } else {
+        path_.back().reason = CriticalReason::channel;
+        index = static_cast<std::size_t>(message.previous);
+        receipt = false;
+      }
+    }
+  }
+
+  /// What ended when `id` started; the reason goes to the step added last. Invalid at the step's start.
+  InstructionId explain_start(InstructionId id) {
+    const auto before = run_.graph.predecessors_of(id);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (span(before[i]).end != span(id).start) continue;
+      path_.back().reason = reason_of(run_.graph.reasons_of(id)[i]);
+      return before[i];
+    }
+    if (span(id).start == Instant{}) return InstructionId();
+    path_.back().reason = CriticalReason::place;
+    return holder_of_place(id);
+  }
+
+  /// The communication of the rank whose end freed a place for `id`.
+  [[nodiscard]] InstructionId holder_of_place(InstructionId id) const {
+    const RankId rank = run_.program.rank_of(id);
+    for (InstructionId other = run_.program.first(rank); other < run_.program.last(rank);
+         other = InstructionId(other.value() + 1)) {
+      const bool communicates = is_communication(run_.program.actions(other)[0].kind);
+      if (communicates && other != id && span(other).end == span(id).start) return other;
+    }
+    PPSIM_CHECK(false, "a start that nothing explains");
+  }
+
+  void add(InstructionId id, Instant start, Instant end) {
+    path_.push_back({id, start.time, end.time, CriticalReason::step_start});
+  }
+
+  const RunView& run_;
+  std::vector<MessageTimes> messages_;
+  std::vector<CriticalStep> path_;
+};
+
+}  // namespace
+
+std::string_view critical_reason_name(CriticalReason reason) {
+  switch (reason) {
+    case CriticalReason::step_start:
+      return "step_start";
+    case CriticalReason::data:
+      return "data";
+    case CriticalReason::queue:
+      return "queue";
+    case CriticalReason::after:
+      return "after";
+    case CriticalReason::host:
+      return "host";
+    case CriticalReason::channel:
+      return "channel";
+    case CriticalReason::credit:
+      return "credit";
+    case CriticalReason::place:
+      return "place";
+  }
+  return "";
+}
+
+std::vector<CriticalStep> critical_path(const RunView& run) { return PathFinder(run).find(); }
+
+}  // namespace ppsim
