@@ -45,6 +45,8 @@ endif()
 function(ppsim_compile_options target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    # Designated initializers leave out what has a default on purpose.
+    -Wno-missing-field-initializers
     # Designated initializers leave out members on purpose: these keep their default.
     -Wno-missing-field-initializers
     $<$<BOOL:${PPSIM_WERROR}>:-Werror>
