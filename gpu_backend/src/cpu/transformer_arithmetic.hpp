@@ -1,11 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "transformer_random.hpp"
 
@@ -93,8 +95,10 @@ struct RealArithmetic {
   }
 
   static double square(T x) { return static_cast<double>(x) * static_cast<double>(x); }
-  /// Of two numbers with different bits; not 0, also where they compare equal.
+  /// 0 for equal bits only: not for 0 and -0, but for a NaN and itself.
   static double distance(T a, T b) {
+    using Bits = std::conditional_t<sizeof(T) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>;
+    if (std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b)) return 0;
     const double apart = std::abs(static_cast<double>(a) - static_cast<double>(b));
     if (std::isnan(apart)) return std::numeric_limits<double>::infinity();
     return std::max(apart, std::numeric_limits<double>::denorm_min());

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <optional>
 
 #include "transformer_stage.hpp"
 
@@ -105,10 +105,8 @@ class TransformerModel final : public StageModel {
     const std::span<const T> lhs = weights_part(a);
     const std::span<const T> rhs = weights_part(b);
     double largest = 0;
-    for (std::size_t i = 0; i < lhs.size(); ++i) {
-      if (std::memcmp(&lhs[i], &rhs[i], sizeof(T)) == 0) continue;
+    for (std::size_t i = 0; i < lhs.size(); ++i)
       largest = std::max(largest, Policy::distance(lhs[i], rhs[i]));
-    }
     return largest;
   }
 

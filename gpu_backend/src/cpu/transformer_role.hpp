@@ -19,7 +19,7 @@ struct StageRole {
   friend bool operator==(const StageRole&, const StageRole&) = default;
 };
 
-/// The role of a stage on the route of a microbatch, for a model of `layers` layers.
+/// The role of an action's stage on the route of its microbatch, for a model of `layers` layers.
 /// Requires: the route is one chain and holds the stage.
 [[nodiscard]] StageRole role_of(const Pipeline& pipeline, int layers, Action action);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -139,6 +140,29 @@ TEST(Transformer, BatchesAreTokensAndDependOnSeedAndMicrobatch) {
   EXPECT_NE(batch(7, 0), batch(7, 1));
   EXPECT_NE(batch(7, 0), batch(8, 0));
   for (const std::int32_t token : batch(7, 0)) EXPECT_TRUE(token >= 0 && token < 11) << token;
+}
+
+/// The gradient of the logits, saved in front of the loss, is negative at the target only.
+TEST(Transformer, EveryPositionPredictsTheNextToken) {
+  TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  config.vocab = 16;
+  config.sequence = 8;
+  TransformerRun run(config, chain_of_stages(2, 2));
+  constexpr std::size_t kRows = 16;
+  constexpr std::size_t kVocab = 16;
+  run.forward(1);
+  const std::span<std::byte> saved = run.tensor(TensorKind::saved_for_weight, 1, 1);
+  const auto* d_logits =
+      reinterpret_cast<const float*>(saved.last(64 + kRows * kVocab * sizeof(float)).data());
+  const auto* token =
+      reinterpret_cast<const std::int32_t*>(run.tensor(TensorKind::boundary_input, 0, 1).data());
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const auto negative = [](float value) { return value < 0; };
+    const float* const begin = d_logits + row * kVocab;
+    EXPECT_EQ(std::count_if(begin, begin + kVocab, negative), 1) << "row " << row;
+    if (row % 8 == 7) continue;  // the last token of a sequence is not part of the batch
+    EXPECT_EQ(std::find_if(begin, begin + kVocab, negative) - begin, token[row + 1]) << "row " << row;
+  }
 }
 
 TEST(Transformer, LossOfAnUntrainedModelIsAboutThatOfAGuess) {
