@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "ppsim/core/json.hpp"
+#include "ppsim/core/pipeline.hpp"
+#include "ppsim/simulator/analytic.hpp"
+
+namespace ppsim {
+
+/// Costs in abstract units: `F=1,B=2,I=1,W=1,R=1,FB=3,c=0,A=1`.
+struct UnitSource {
+  UnitCosts costs;
+  Bytes activation = 0;  ///< A: saved activations of one stage
+};
+
+/// Where costs and sizes come from: units, a table, or a model on a cluster.
+using CostSource = std::variant<UnitSource, Tables, Workload>;
+
+/// Errors: bad_argument for an unknown key, a value that is no number >= 0 or too large. B defaults to I + W,
+/// FB to F + B.
+[[nodiscard]] Expected<UnitSource> parse_unit_costs(std::string_view text);
+
+/// "80GB" is 80e9, "80GiB" 80 * 2^30, a bare number bytes; decimals are rounded down.
+/// Errors: bad_argument.
+[[nodiscard]] Expected<Bytes> parse_size(std::string_view text);
+
+/// Costs and sizes of one pipeline, and what a model adds to them.
+struct CostBinding {
+  Tables tables;
+  bool has_sizes = false;
+  std::optional<Bytes> memory_limit;  ///< of one GPU
+  std::optional<double> tokens_per_step;
+  std::optional<double> model_flops_per_step;
+  std::optional<double> peak_flops;
+};
+
+/// Errors: those of analytic_costs.
+[[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
+
+}  // namespace ppsim

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/planner/costs.hpp"
+#include "ppsim/simulator/metrics.hpp"
+
+namespace ppsim {
+
+/// One simulated step of a Program under costs, with everything that the simulator says about it.
+struct Evaluation {
+  std::string name;
+  Program program;
+  ExecutionGraph graph;
+  TransportCapabilities capabilities;
+  CostBinding costs;
+  TimedTrace trace;
+  RunMetrics metrics;
+  double simulate_seconds = 0;  ///< the engine alone: no lowering, graph, memory or output
+
+  [[nodiscard]] RunView view() const {
+    return {program, graph, trace, costs.tables.costs, costs.tables.sizes};
+  }
+  /// Tokens and operations of the step; zeros where the costs say nothing of them.
+  [[nodiscard]] StepWork work() const;
+  /// Largest peak of a rank.
+  [[nodiscard]] Bytes peak_bytes() const;
+  /// Bytes that all ranks send to each other in the step.
+  [[nodiscard]] Bytes sent_bytes() const;
+  /// Whether every rank's peak is within the memory of its GPU; true where that is unknown.
+  [[nodiscard]] bool fits() const;
+};
+
+/// Errors: deadlock or ill_formed with the culprits when the Program cannot finish; those of binding costs.
+[[nodiscard]] Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
+                                            const TransportCapabilities& capabilities = rendezvous());
+
+/// Makespans of repeated runs in which every cost class is scaled by 1 + x, x normal with this deviation and
+/// cut off at -1: stages and links that are slower or faster than planned, and stay so for the step.
+struct JitterOptions {
+  int runs = 100;
+  double deviation = 0.05;
+  std::uint64_t seed = 1;
+};
+struct JitterResult {
+  double mean_ns = 0;
+  Nanoseconds p5_ns = 0;
+  Nanoseconds median_ns = 0;
+  Nanoseconds p95_ns = 0;
+};
+/// Requires: runs >= 1, deviation >= 0, no residency limit.
+[[nodiscard]] Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation,
+                                                          const JitterOptions& options);
+
+}  // namespace ppsim

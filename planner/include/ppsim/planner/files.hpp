@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/error.hpp"
+
+namespace ppsim {
+
+/// The whole file; `-` is standard input.
+/// Errors: bad_file when it cannot be opened or read, or is a directory.
+[[nodiscard]] Expected<std::string> read_text_file(const std::string& path);
+
+/// Replaces the file in one step, so that an interrupted program leaves the old one or the new one; `-` is
+/// standard output.
+/// Errors: io naming the path and the reason.
+[[nodiscard]] Expected<void> write_text_file(const std::string& path, std::string_view text);
+
+}  // namespace ppsim

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/torch_csv.hpp"
+#include "ppsim/schedules/registry.hpp"
+
+namespace ppsim {
+
+/// Either level of the IR.
+using Ir = std::variant<Schedule, Program>;
+
+/// How a file is read.
+struct ReadOptions {
+  CsvDialect dialect = CsvDialect::torch;
+  CommunicatorPolicy communicators = CommunicatorPolicy::per_edge;  ///< of a compute_comms CSV
+};
+
+/// A native JSON file, or a PyTorch CSV of either flavour: told apart by their first character.
+/// Errors: bad_file with the place; ill_formed for a CSV whose rows are no schedule.
+[[nodiscard]] Expected<Ir> ir_from_text(std::string_view text, const std::string& file,
+                                        const ReadOptions& options);
+
+/// A file if there is one of that name (or `-`), else the schedule `name` or `name:key=value,...` with
+/// `parameters`. Errors: those of ir_from_text and of generate; bad_argument when it is neither, naming the
+/// schedules there are.
+[[nodiscard]] Expected<Ir> ir_from_argument(const std::string& argument, const ScheduleParameters& parameters,
+                                            const ReadOptions& options);
+
+[[nodiscard]] const Pipeline& pipeline_of(const Ir& ir);
+/// The schedule's name, or "program".
+[[nodiscard]] std::string name_of(const Ir& ir);
+
+/// The text of a file: PyTorch CSV for a path that ends in `.csv`, else native JSON.
+/// Errors: those of to_csv.
+[[nodiscard]] Expected<std::string> ir_text(const Ir& ir, const std::string& path, CsvDialect dialect);
+
+/// The Schedule that a Program computes: its rows without transfers between stages and without groups.
+/// Errors: ill_formed when the rest is no Schedule.
+[[nodiscard]] Expected<Schedule> compute_only(const Program& program);
+
+/// A Program as it is; a Schedule lowered, `timed` where costs are given and no order is asked for.
+/// Errors: those of lower.
+[[nodiscard]] Expected<Program> to_program(const Ir& ir, LoweringOptions options, const CostTable* costs);
+
+}  // namespace ppsim

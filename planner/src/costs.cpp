@@ -1,0 +1,123 @@
+#include "ppsim/planner/costs.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+namespace ppsim {
+namespace {
+
+/// A decimal number that uses up the whole text.
+std::optional<double> number(const std::string& text) {
+  if (text.empty() || text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+constexpr double kLargestUnit = 1e9;  // units; keeps sums of many actions within 64-bit nanoseconds
+
+struct UnitValues {
+  std::optional<double> F, B, I, W, R, FB, c, A;
+};
+
+std::optional<double>* unit_field(UnitValues& values, std::string_view key) {
+  struct Field {
+    std::string_view name;
+    std::optional<double> UnitValues::*member;
+  };
+  static constexpr std::array<Field, 8> kFields = {{{"F", &UnitValues::F},
+                                                    {"B", &UnitValues::B},
+                                                    {"I", &UnitValues::I},
+                                                    {"W", &UnitValues::W},
+                                                    {"R", &UnitValues::R},
+                                                    {"FB", &UnitValues::FB},
+                                                    {"c", &UnitValues::c},
+                                                    {"A", &UnitValues::A}}};
+  for (const Field& field : kFields) {
+    if (field.name == key) return &(values.*field.member);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Expected<UnitSource> parse_unit_costs(std::string_view text) {
+  UnitValues values;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    const std::size_t equals = item.find('=');
+    std::optional<double>* field = unit_field(values, item.substr(0, equals));
+    if (field == nullptr || equals == std::string_view::npos) {
+      return make_error(
+          ErrorCode::bad_argument, "unknown unit cost",
+          {.found = std::string(item), .expected = "key=value with one of F, B, I, W, R, FB, c, A"});
+    }
+    *field = number(std::string(item.substr(equals + 1)));
+    const double largest = item.front() == 'A' ? 1e15 : kLargestUnit;
+    if (!*field || **field < 0 || **field > largest) {
+      return make_error(ErrorCode::bad_argument, "a unit cost is out of range",
+                        {.found = std::string(item), .expected = "a number from 0 to 1e9 (A: 1e15)"});
+    }
+  }
+  UnitSource source;
+  UnitCosts& costs = source.costs;
+  costs.F = values.F.value_or(1);
+  costs.I = values.I.value_or(1);
+  costs.W = values.W.value_or(1);
+  costs.R = values.R.value_or(1);
+  costs.B = values.B.value_or(costs.I + costs.W);
+  costs.FB = values.FB.value_or(costs.F + costs.B);
+  costs.c = values.c.value_or(0);
+  source.activation = static_cast<Bytes>(values.A.value_or(0));
+  return source;
+}
+
+Expected<Bytes> parse_size(std::string_view text) {
+  const std::size_t unit_at = text.find_first_not_of("0123456789.");
+  const std::string_view unit =
+      unit_at == std::string_view::npos ? std::string_view("B") : text.substr(unit_at);
+  const auto value = number(std::string(text.substr(0, unit_at)));
+  constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"B", 1},
+                                                                          {"kB", 1e3},
+                                                                          {"MB", 1e6},
+                                                                          {"GB", 1e9},
+                                                                          {"TB", 1e12},
+                                                                          {"KiB", 1024.0},
+                                                                          {"MiB", 1048576.0},
+                                                                          {"GiB", 1073741824.0},
+                                                                          {"TiB", 1099511627776.0}}};
+  for (const auto& [name, factor] : kUnits) {
+    if (name == unit && value && *value * factor < 9e18) return static_cast<Bytes>(*value * factor);
+  }
+  return make_error(
+      ErrorCode::bad_argument, "not a size",
+      {.found = std::string(text), .expected = "a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"});
+}
+
+Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline) {
+  CostBinding binding;
+  if (const auto* units = std::get_if<UnitSource>(&source)) {
+    binding.tables = {unit_cost_table(units->costs), activation_size_table(units->activation)};
+    binding.has_sizes = units->activation > 0;
+  } else if (const auto* tables = std::get_if<Tables>(&source)) {
+    binding.tables = *tables;
+    binding.has_sizes = !tables->sizes.entries().empty();
+  } else {
+    auto costs = analytic_costs(std::get<Workload>(source), pipeline);
+    if (!costs) return tl::unexpected(costs.error());
+    binding.tables = std::move(costs->tables);
+    binding.has_sizes = true;
+    binding.memory_limit = costs->memory_limit;
+    binding.tokens_per_step = costs->tokens_per_step;
+    binding.model_flops_per_step = costs->model_flops_per_step;
+    binding.peak_flops = costs->peak_flops;
+  }
+  return binding;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,98 @@
+#include "ppsim/planner/evaluate.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+#include <random>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/simulator/stuck.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Time of the engine on a compiled Program.
+double time_engine(const CompiledProgram& compiled, const BoundCosts& bound) {
+  SimulationScratch scratch;
+  const auto begin = std::chrono::steady_clock::now();
+  static_cast<void>(simulate(compiled, bound, scratch));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Uniform in (0, 1], the same everywhere.
+double uniform(std::mt19937_64& engine) { return (static_cast<double>(engine() >> 11) + 1) * 0x1.0p-53; }
+
+double normal(std::mt19937_64& engine) {
+  const double radius = std::sqrt(-2 * std::log(uniform(engine)));
+  return radius * std::cos(2 * std::numbers::pi * uniform(engine));
+}
+
+}  // namespace
+
+StepWork Evaluation::work() const {
+  return {costs.tokens_per_step.value_or(0), costs.model_flops_per_step.value_or(0),
+          costs.peak_flops.value_or(0)};
+}
+
+Bytes Evaluation::peak_bytes() const {
+  Bytes most = 0;
+  for (const RankMetrics& rank : metrics.ranks) most = std::max(most, rank.peak_bytes);
+  return most;
+}
+
+Bytes Evaluation::sent_bytes() const {
+  Bytes sum = 0;
+  for (const RankMetrics& rank : metrics.ranks) sum = checked_add(sum, rank.sent_bytes);
+  return sum;
+}
+
+bool Evaluation::fits() const { return !costs.memory_limit || peak_bytes() <= *costs.memory_limit; }
+
+Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
+                              const TransportCapabilities& capabilities) {
+  auto run = simulate_program(program, capabilities, costs.tables.costs);
+  if (!run) return tl::unexpected(run.error());
+  if (!*run) return tl::unexpected(to_error(program, run->error()));
+  ExecutionGraph graph = build_execution_graph(program, capabilities);
+  Evaluation result{std::move(name),
+                    std::move(program),
+                    std::move(graph),
+                    capabilities,
+                    std::move(costs),
+                    **std::move(run),
+                    {},
+                    0};
+  result.metrics = measure(result.view());
+  if (capabilities.residency) return result;
+  const CompiledProgram compiled = compile(result.program, result.graph).value();
+  result.simulate_seconds = time_engine(compiled, bind_costs(compiled, result.costs.tables.costs).value());
+  return result;
+}
+
+Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const JitterOptions& options) {
+  const auto compiled = compile(evaluation.program, evaluation.graph);
+  PPSIM_CHECK(compiled.has_value(), "a Program that was evaluated compiles");
+  std::mt19937_64 engine(options.seed);
+  SimulationScratch scratch;
+  std::vector<Nanoseconds> makespans;
+  double sum = 0;
+  for (int run = 0; run < options.runs; ++run) {
+    auto bound = bind_costs(*compiled, evaluation.costs.tables.costs);
+    if (!bound) return tl::unexpected(bound.error());
+    for (Nanoseconds& duration : bound->durations) {
+      const double scale = std::max(0.0, 1 + options.deviation * normal(engine));
+      duration = static_cast<Nanoseconds>(std::llround(static_cast<double>(duration) * scale));
+    }
+    makespans.push_back(simulate(*compiled, *bound, scratch).makespan);
+    sum += static_cast<double>(makespans.back());
+  }
+  std::sort(makespans.begin(), makespans.end());
+  const auto quantile = [&](double q) {
+    return makespans[static_cast<std::size_t>(q * static_cast<double>(makespans.size() - 1))];
+  };
+  return JitterResult{sum / static_cast<double>(makespans.size()), quantile(0.05), quantile(0.5),
+                      quantile(0.95)};
+}
+
+}  // namespace ppsim

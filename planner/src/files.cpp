@@ -1,0 +1,81 @@
+#include "ppsim/planner/files.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace ppsim {
+namespace {
+
+tl::unexpected<Error> cannot(const char* what, const std::string& path, int error) {
+  const ErrorCode code = std::strcmp(what, "read") == 0 ? ErrorCode::bad_file : ErrorCode::io;
+  return make_error(code, std::string("cannot ") + what + ": " + std::strerror(error), {.file = path});
+}
+
+Expected<void> write_stdout(std::string_view text) {
+  std::cout << text << std::flush;
+  if (std::cout) return {};
+  return cannot("write", "-", EIO);
+}
+
+/// Devices and pipes are written in place: only a regular file can be replaced.
+bool writes_in_place(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+Expected<void> write_stream(const std::string& path, std::string_view text, const std::string& target) {
+  errno = 0;
+  std::ofstream out(target, std::ios::binary | std::ios::trunc);
+  out << text << std::flush;
+  out.close();
+  if (out) return {};
+  return cannot("write", path, errno != 0 ? errno : EIO);
+}
+
+}  // namespace
+
+Expected<std::string> read_text_file(const std::string& path) {
+  std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return cannot("read", path, EISDIR);
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return cannot("read", path, errno != 0 ? errno : EIO);
+  text << in.rdbuf();
+  if (in.bad()) return cannot("read", path, EIO);
+  return text.str();
+}
+
+Expected<void> write_text_file(const std::string& path, std::string_view text) {
+  if (path == "-") return write_stdout(text);
+  if (writes_in_place(path)) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) return cannot("write", path, EISDIR);
+    return write_stream(path, text, path);
+  }
+  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  if (auto written = write_stream(path, text, temporary); !written) {
+    std::remove(temporary.c_str());
+    return written;
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    std::remove(temporary.c_str());
+    return cannot("write", path, error);
+  }
+  return {};
+}
+
+}  // namespace ppsim

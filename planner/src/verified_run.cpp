@@ -1,0 +1,81 @@
+#include "ppsim/planner/verified_run.hpp"
+
+#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim {
+namespace {
+
+Error refutation(const Program& program, const PropertyResult& result) {
+  const std::string name(property_name(result.property));
+  if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) {
+    return {ErrorCode::refused, name + " is not proved: " + unknown->reason};
+  }
+  std::string text = name + " is refuted";
+  for (const std::string& line : explain(program, std::get<Refuted>(result.verdict).counterexample))
+    text += "\n" + line;
+  return {result.property == Property::deadlock_free ? ErrorCode::deadlock : ErrorCode::ill_formed, text};
+}
+
+Expected<Certificate> prove(const Program& program, const StageModel& model,
+                            const VerifiedRunOptions& options) {
+  VerifyOptions asked;
+  asked.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::memory};
+  asked.capabilities = options.run.capabilities;
+  asked.sizes = model.sizes(program.pipeline());
+  asked.timeout_s = options.verify_timeout_s;
+  const VerifyReport report = verify(program, asked);
+  for (const PropertyResult& result : report.results) {
+    if (!std::holds_alternative<Proved>(result.verdict)) return tl::unexpected(refutation(program, result));
+  }
+  return make_certificate(program, asked, report);
+}
+
+/// Calibrates on every step but the last, which is the one to predict.
+Expected<void> predict(const Program& program, const RunOptions& options, VerifiedRun& result) {
+  const std::span<const TimedTrace> traces = result.run.traces;
+  result.measured = measured_costs(program, traces.size() > 1 ? traces.first(traces.size() - 1) : traces);
+  result.measured_step_ns = result.run.step_ns.back();
+  const auto simulated = simulate_program(program, options.capabilities, result.measured);
+  if (!simulated) return tl::unexpected(simulated.error());
+  if (!*simulated) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
+  for (const Span& span : (*simulated)->spans)
+    result.simulated_step_ns = std::max(result.simulated_step_ns, span.end.time);
+  return {};
+}
+
+}  // namespace
+
+Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
+                                      const VerifiedRunOptions& options) {
+  VerifiedRun result;
+  RunOptions run = options.run;
+  if (auto good = model.check(program.pipeline()); !good) return tl::unexpected(good.error());
+  if (run.certificate == nullptr && !run.unverified) {
+    auto certificate = prove(program, model, options);
+    if (!certificate) return tl::unexpected(certificate.error());
+    result.certificate = *std::move(certificate);
+    run.certificate = &*result.certificate;
+  } else if (run.certificate != nullptr) {
+    result.certificate = *run.certificate;
+  }
+  auto executed = execute(program, model, run);
+  if (!executed) return tl::unexpected(executed.error());
+  result.run = *std::move(executed);
+  if (result.certificate) {
+    for (const MemoryWitness& witness : result.certificate->memory)
+      result.proved_bytes.push_back(witness.bytes);
+  }
+  if (result.run.outcome == RunOutcome::deadlock) return result;
+  if (auto predicted = predict(program, run, result); !predicted) return tl::unexpected(predicted.error());
+  if (options.compare) {
+    const auto reference = reference_gradients(program.pipeline(), model, reference_options(program, run));
+    if (!reference) return tl::unexpected(reference.error());
+    result.max_abs_difference = max_gradient_difference(model, result.run.gradients, *reference);
+  }
+  return result;
+}
+
+}  // namespace ppsim
