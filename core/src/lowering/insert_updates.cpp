@@ -17,52 +17,82 @@ std::optional<CollectiveId> norm_of(const Pipeline& pipeline) {
   return std::nullopt;
 }
 
-/// The end of a block's gradients for one update on a rank.
+/// Dense numbers of (block, update).
+std::size_t number_of(const Pipeline& pipeline, BlockId block, int update) {
+  return block.index() * static_cast<std::size_t>(pipeline.updates()) + static_cast<std::size_t>(update);
+}
+
+/// Calls visit(block, update) for every gradient to which a step adds.
+template <class Visit>
+void for_each_gradient(const Pipeline& pipeline, const Step& step, Visit&& visit) {
+  for (const Action& a : step.actions()) {
+    if (!gives_weight_gradient(a.kind)) continue;
+    for (const BlockId block : pipeline.blocks_of(a.stage())) visit(block, pipeline.spec().update[a.mb()]);
+  }
+}
+
+/// By (block, update): whether any rank has a gradient for it.
+std::vector<char> updated_blocks(const Pipeline& pipeline, const StepRows& rows) {
+  std::vector<char> updated(static_cast<std::size_t>(pipeline.blocks() * pipeline.updates()), 0);
+  for (int r = 0; r < rows.ranks(); ++r) {
+    for (const Step& step : rows[RankId(r)]) {
+      for_each_gradient(pipeline, step,
+                        [&](BlockId block, int update) { updated[number_of(pipeline, block, update)] = 1; });
+    }
+  }
+  return updated;
+}
+
+/// Where a rank is done with a block's gradient for one update.
 struct GradientEnd {
-  std::size_t position;
+  std::size_t position;  ///< steps before it
   int update;
   BlockId block;
   friend auto operator<=>(const GradientEnd&, const GradientEnd&) = default;
 };
 
-/// Ascending by position, update, block.
-std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, std::span<const Step> row) {
-  const auto updates = static_cast<std::size_t>(pipeline.updates());
-  std::vector<std::size_t> last(static_cast<std::size_t>(pipeline.blocks()) * updates, row.size());
+/// Ascending by position, update, block; the updates of a block end in their order. A rank that shares a
+/// block but has no gradient for an update takes part in it all the same.
+std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, RankId rank, std::span<const Step> row,
+                                       const std::vector<char>& updated) {
+  std::vector<std::size_t> last(updated.size(), 0);
   for (std::size_t i = 0; i < row.size(); ++i) {
-    for (const Action& a : row[i].actions()) {
-      if (!gives_weight_gradient(a.kind)) continue;
-      const auto update = static_cast<std::size_t>(pipeline.spec().update[a.mb()]);
-      for (const BlockId block : pipeline.blocks_of(a.stage())) last[block.index() * updates + update] = i;
-    }
+    for_each_gradient(pipeline, row[i],
+                      [&](BlockId block, int update) { last[number_of(pipeline, block, update)] = i + 1; });
   }
   std::vector<GradientEnd> ends;
-  for (std::size_t i = 0; i < last.size(); ++i) {
-    if (last[i] == row.size()) continue;
-    ends.push_back({last[i], static_cast<int>(i % updates), BlockId(static_cast<std::int32_t>(i / updates))});
+  for (const StageId stage : pipeline.stages_of(rank)) {
+    for (const BlockId block : pipeline.blocks_of(stage)) {
+      std::size_t reached = 0;
+      for (int update = 0; update < pipeline.updates(); ++update) {
+        const std::size_t number = number_of(pipeline, block, update);
+        reached = std::max(reached, last[number]);
+        if (updated[number] != 0) ends.push_back({reached, update, block});
+      }
+    }
   }
   std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   return ends;
 }
 
 class RowUpdater {
  public:
-  RowUpdater(const Pipeline& pipeline, const LoweringOptions& options, std::span<const Step> row)
+  RowUpdater(const Pipeline& pipeline, const LoweringOptions& options, std::vector<GradientEnd> ends)
       : pipeline_(pipeline),
         options_(options),
-        row_(row),
-        ends_(gradient_ends(pipeline, row)),
+        ends_(std::move(ends)),
         open_blocks_(static_cast<std::size_t>(pipeline.updates()), 0) {
     for (const GradientEnd& end : ends_) ++open_blocks_[static_cast<std::size_t>(end.update)];
   }
 
-  std::vector<Step> run() {
+  std::vector<Step> run(std::span<const Step> row) {
     std::size_t next = 0;
-    for (std::size_t i = 0; i < row_.size(); ++i) {
-      steps_.push_back(row_[i]);
+    for (std::size_t i = 0; i <= row.size(); ++i) {
       for (; next < ends_.size() && ends_[next].position == i; ++next) finish(ends_[next]);
+      if (i < row.size()) steps_.push_back(row[i]);
     }
-    if (options_.clip) join_other_norms();
+    if (options_.clip) join_norms_before(pipeline_.updates());
     return std::move(steps_);
   }
 
@@ -74,7 +104,7 @@ class RowUpdater {
   }
 
   void clip(int update) {
-    add_norm(update);
+    join_norms_before(update + 1);
     std::vector<BlockId> blocks;
     for (const GradientEnd& end : ends_) {
       if (end.update == update) blocks.push_back(end.block);
@@ -83,38 +113,36 @@ class RowUpdater {
     for (const BlockId block : blocks) add(OpKind::optimizer, block, update);
   }
 
-  /// Every rank takes part in every norm, also one without gradients of its own.
-  void join_other_norms() {
-    for (int update = 0; update < pipeline_.updates(); ++update) {
-      const bool own = std::any_of(ends_.begin(), ends_.end(),
-                                   [&](const GradientEnd& end) { return end.update == update; });
-      if (!own) add_norm(update);
+  /// Every rank takes part in the norm of every update, in their order, also where it has no gradients.
+  void join_norms_before(int update) {
+    for (; next_norm_ < update; ++next_norm_) {
+      const std::optional<CollectiveId> norm = norm_of(pipeline_);
+      PPSIM_CHECK(norm.has_value(), "clipping needs a norm");
+      const int number = pipeline_.updates() == 1 ? -1 : next_norm_;
+      steps_.emplace_back(make_action(OpKind::collective, norm->value(), number));
     }
   }
 
-  void add_norm(int update) {
-    const std::optional<CollectiveId> norm = norm_of(pipeline_);
-    PPSIM_CHECK(norm.has_value(), "clipping needs a norm");
-    steps_.emplace_back(
-        make_action(OpKind::collective, norm->value(), pipeline_.updates() == 1 ? -1 : update));
-  }
   void add(OpKind kind, BlockId block, int update) {
     steps_.emplace_back(make_action(kind, block.value(), update));
   }
 
   const Pipeline& pipeline_;
   const LoweringOptions& options_;
-  std::span<const Step> row_;
   std::vector<GradientEnd> ends_;
-  std::vector<int> open_blocks_;
+  std::vector<int> open_blocks_;  // by update: blocks whose gradient is still growing
+  int next_norm_ = 0;
   std::vector<Step> steps_;
 };
 
 }  // namespace
 
 void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
+  const std::vector<char> updated = updated_blocks(pipeline, rows);
   for (int r = 0; r < rows.ranks(); ++r) {
-    rows.replace(RankId(r), RowUpdater(pipeline, options, rows[RankId(r)]).run());
+    const RankId rank(r);
+    RowUpdater updater(pipeline, options, gradient_ends(pipeline, rank, rows[rank], updated));
+    rows.replace(rank, updater.run(rows[rank]));
   }
 }
 

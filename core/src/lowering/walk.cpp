@@ -35,17 +35,23 @@ std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, 
   return ranks;
 }
 
-/// The step that a rank comes to next.
-struct Head {
+/// Whether the steps behind an action may pass it: what runs beside compute together with other ranks, and
+/// the updates that wait for it.
+bool lets_others_pass(const Action& action) {
+  return is_transfer(action.kind) || is_collective(action.kind) || action.kind == OpKind::optimizer;
+}
+
+/// A step that its rank has come to, and what it waits for.
+struct Pending {
   std::size_t position = 0;
   std::vector<FactTimes::Place> needs;
   std::size_t met = 0;    ///< of needs
   Nanoseconds start = 0;  ///< no earlier than this
-  std::vector<RankId> partners;
 };
 
 struct RankState {
-  Head head;
+  Pending head;
+  std::vector<Pending> passed;    ///< steps that others have passed, in the order of the row
   Nanoseconds free = 0;           ///< end of the last compute step
   Nanoseconds compute_start = 0;  ///< start of the last compute step
   std::int64_t moved_in_sweep = -1;
@@ -87,145 +93,187 @@ class Walker {
   void provide(const Step& step, RankId rank, Nanoseconds end) {
     const bool announcing = end == FactTimes::kNotYet;
     for (const Action& action : step.actions()) {
-      scratch_.clear();
-      provided_facts(pipeline_, action, rank, scratch_);
-      for (const Fact& fact : scratch_) facts_.set(facts_.place_of(fact, rank), end);
+      provide(action, rank, end);
       for_each_transfer(pipeline_, action, [&](const Action& send, const Action& receive) {
-        const RankId to = pipeline_.rank_of(receive.stage());
         const Nanoseconds arrival = announcing ? end : checked_add(end, costs_.of_transfer(send));
-        scratch_.clear();
-        provided_facts(pipeline_, receive, to, scratch_);
-        for (const Fact& fact : scratch_) facts_.set(facts_.place_of(fact, to), arrival);
+        provide(receive, pipeline_.rank_of(receive.stage()), arrival);
       });
     }
+  }
+
+  void provide(const Action& action, RankId rank, Nanoseconds end) {
+    provided_.clear();
+    provided_facts(pipeline_, action, rank, provided_);
+    for (const Fact& fact : provided_) facts_.set(facts_.place_of(fact, rank), end);
   }
 
   void load_head(RankId rank, std::size_t position) {
     const std::span<const Step> row = rows_[rank];
     while (position < row.size() && row[position].idle()) ++position;
-    Head& head = states_[rank.index()].head;
+    Pending& head = states_[rank.index()].head;
     head.position = position;
     head.needs.clear();
-    head.partners.clear();
     head.met = 0;
     head.start = 0;
     if (position == row.size()) return;
-    for (const Action& action : row[position].actions()) {
-      requirements_.clear();
-      required_facts(pipeline_, action, rank, requirements_);
-      for (const Requirement& requirement : requirements_) {
-        const FactTimes::Place place = facts_.place_of(requirement.fact, rank);
-        if (requirement.optional && facts_.at(place) == FactTimes::kNever) continue;
-        head.needs.push_back(place);
+    for_each_need(row[position], rank,
+                  [&](const Fact&, FactTimes::Place place) { head.needs.push_back(place); });
+  }
+
+  /// Calls visit(fact, place) for the facts that a step waits for.
+  template <class Visit>
+  void for_each_need(const Step& step, RankId rank, Visit&& visit) {
+    for (const Action& action : step.actions()) {
+      required_.clear();
+      required_facts(pipeline_, action, rank, required_);
+      for (const Requirement& need : required_) {
+        const FactTimes::Place place = facts_.place_of(need.fact, rank);
+        if (!need.optional || facts_.at(place) != FactTimes::kNever) visit(need.fact, place);
       }
     }
-    head.partners = partners_of(pipeline_, row[position].actions().front(), rank);
   }
 
   bool sweep() {
     bool moved = false;
-    for (int r = 0; r < rows_.ranks(); ++r) moved = try_retire(RankId(r)) || moved;
+    for (int r = 0; r < rows_.ranks(); ++r) {
+      if (states_[static_cast<std::size_t>(r)].moved_in_sweep != sweep_) moved = visit(RankId(r)) || moved;
+    }
     ++sweep_;
     return moved;
   }
 
-  [[nodiscard]] bool finished(RankId rank) const {
+  /// Retires one step of a rank if it can, those that others have passed first.
+  bool visit(RankId rank) {
+    RankState& state = states_[rank.index()];
+    for (std::size_t i = 0; i < state.passed.size(); ++i) {
+      if (try_retire(rank, state.passed[i])) return true;
+    }
+    bool passed = false;
+    while (!at_end(rank)) {
+      if (try_retire(rank, state.head)) return true;
+      if (!lets_others_pass(step_of(rank, state.head).actions().front())) break;
+      state.passed.push_back(state.head);
+      load_head(rank, state.head.position + 1);
+      passed = true;
+    }
+    return passed;
+  }
+
+  [[nodiscard]] bool at_end(RankId rank) const {
     return states_[rank.index()].head.position == rows_[rank].size();
   }
-  [[nodiscard]] const Step& head_step(RankId rank) const {
-    return rows_[rank][states_[rank.index()].head.position];
+  [[nodiscard]] bool finished(RankId rank) const {
+    return at_end(rank) && states_[rank.index()].passed.empty();
+  }
+  [[nodiscard]] const Step& step_of(RankId rank, const Pending& pending) const {
+    return rows_[rank][pending.position];
   }
 
-  bool ready(RankId rank) {
-    if (finished(rank)) return false;
-    Head& head = states_[rank.index()].head;
-    for (; head.met < head.needs.size(); ++head.met) {
-      const Nanoseconds time = facts_.at(head.needs[head.met]);
+  bool ready(Pending& pending) {
+    for (; pending.met < pending.needs.size(); ++pending.met) {
+      const Nanoseconds time = facts_.at(pending.needs[pending.met]);
       if (time < 0) return false;
-      head.start = std::max(head.start, time);
+      pending.start = std::max(pending.start, time);
     }
     return true;
   }
 
-  /// Whether the heads of two ranks are the ends of one meeting.
-  [[nodiscard]] bool meets(RankId rank, RankId partner) const {
-    if (finished(partner)) return false;
-    const Action& own = head_step(rank).actions().front();
-    const Action& other = head_step(partner).actions().front();
-    return is_transfer(own.kind) ? is_transfer(other.kind) && counterpart(own, rank) == other : own == other;
+  /// The step of `partner` that is the other end of a step of `rank`, when it has come to it and is ready.
+  Pending* other_end(RankId rank, const Pending& pending, RankId partner) {
+    const Action& own = step_of(rank, pending).actions().front();
+    const Action wanted = is_transfer(own.kind) ? counterpart(own, rank) : own;
+    RankState& state = states_[partner.index()];
+    const auto is_it = [&](Pending& p) { return step_of(partner, p) == Step(wanted) && ready(p); };
+    for (Pending& p : state.passed) {
+      if (is_it(p)) return &p;
+    }
+    return !at_end(partner) && is_it(state.head) ? &state.head : nullptr;
   }
 
-  bool try_retire(RankId rank) {
-    if (states_[rank.index()].moved_in_sweep == sweep_ || !ready(rank)) return false;
-    const std::vector<RankId> partners = states_[rank.index()].head.partners;
-    Nanoseconds start = earliest_start(rank);
+  bool try_retire(RankId rank, Pending& pending) {
+    if (!ready(pending)) return false;
+    const Step step = step_of(rank, pending);
+    Nanoseconds start = earliest_start(rank, pending);
+    const std::vector<RankId> partners = partners_of(pipeline_, step.actions().front(), rank);
+    std::vector<Pending*> ends;
     for (const RankId partner : partners) {
-      if (!meets(rank, partner) || !ready(partner)) return false;
-      start = std::max(start, earliest_start(partner));
+      ends.push_back(other_end(rank, pending, partner));
+      if (ends.back() == nullptr) return false;
+      start = std::max(start, earliest_start(partner, *ends.back()));
     }
-    const Nanoseconds end = checked_add(start, duration(rank));
-    retire(rank, start, end);
-    for (const RankId partner : partners) retire(partner, start, end);
+    const Nanoseconds end = checked_add(start, duration(step, rank));
+    retire(rank, pending, start, end);
+    for (std::size_t i = 0; i < partners.size(); ++i) retire(partners[i], *ends[i], start, end);
     return true;
   }
 
-  [[nodiscard]] Nanoseconds earliest_start(RankId rank) const {
+  [[nodiscard]] Nanoseconds earliest_start(RankId rank, const Pending& pending) const {
     const RankState& state = states_[rank.index()];
-    Nanoseconds start = state.head.start;
-    for (const Action& action : head_step(rank).actions()) {
+    Nanoseconds start = pending.start;
+    for (const Action& action : step_of(rank, pending).actions()) {
       const bool computes = info(action.kind).resource == Resource::compute;
       start = std::max(start, computes ? state.free : state.compute_start);
-      if (info(action.kind).subject == Subject::stage)
+      if (info(action.kind).subject == Subject::stage) {
         start = std::max(start, gathered_at_[action.stage().index()]);
+      }
     }
     return start;
   }
 
-  /// Of the head step; a transfer is looked up by its SEND.
-  Nanoseconds duration(RankId rank) {
-    const Action& action = head_step(rank).actions().front();
-    return costs_.of_step(is_receive(action.kind) ? Step(counterpart(action, rank)) : head_step(rank));
+  /// A transfer is looked up by its SEND.
+  Nanoseconds duration(const Step& step, RankId rank) {
+    const Action& action = step.actions().front();
+    return costs_.of_step(is_receive(action.kind) ? Step(counterpart(action, rank)) : step);
   }
 
-  void retire(RankId rank, Nanoseconds start, Nanoseconds end) {
+  void retire(RankId rank, Pending& pending, Nanoseconds start, Nanoseconds end) {
     RankState& state = states_[rank.index()];
-    const Step& step = head_step(rank);
+    const Step& step = step_of(rank, pending);
     const Action& first = step.actions().front();
     if (info(first.kind).resource == Resource::compute) {
       state.compute_start = start;
       state.free = end;
     }
     if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
-    times_.walk.push_back({rank, static_cast<std::int32_t>(state.head.position), start, end});
+    times_.walk.push_back({rank, static_cast<std::int32_t>(pending.position), start, end});
     times_.makespan = std::max(times_.makespan, end);
     provide(step, rank, end);
     state.moved_in_sweep = sweep_;
-    load_head(rank, state.head.position + 1);
+    leave(rank, pending);
     if (finished(rank)) --open_ranks_;
+  }
+
+  void leave(RankId rank, Pending& pending) {
+    RankState& state = states_[rank.index()];
+    if (&pending == &state.head) {
+      load_head(rank, pending.position + 1);
+    } else {
+      state.passed.erase(state.passed.begin() + (&pending - state.passed.data()));
+    }
+  }
+
+  /// What a stuck rank waits for first.
+  [[nodiscard]] const Pending& stuck_at(RankId rank) const {
+    const RankState& state = states_[rank.index()];
+    return at_end(rank) ? state.passed.front() : state.head;
   }
 
   /// The rank for which a stuck rank waits.
   [[nodiscard]] RankId blocker_of(RankId rank) {
-    if (ready(rank)) {
-      const Head& head = states_[rank.index()].head;
-      for (const RankId partner : head.partners) {
-        if (!meets(rank, partner) || !ready(partner)) return partner;
-      }
-      return rank;
+    const Pending& pending = stuck_at(rank);
+    const Step& step = step_of(rank, pending);
+    RankId blocker;
+    for_each_need(step, rank, [&](const Fact& fact, FactTimes::Place place) {
+      if (blocker.valid() || facts_.at(place) >= 0) return;
+      const bool received =
+          fact.kind == FactKind::received_forward || fact.kind == FactKind::received_backward;
+      blocker = received ? pipeline_.rank_of(StageId(fact.peer)) : rank;
+    });
+    if (blocker.valid()) return blocker;
+    for (const RankId partner : partners_of(pipeline_, step.actions().front(), rank)) {
+      if (other_end(rank, pending, partner) == nullptr) return partner;
     }
-    const Action& action = head_step(rank).actions().front();
-    for (const Action& waiting : head_step(rank).actions()) {
-      requirements_.clear();
-      required_facts(pipeline_, waiting, rank, requirements_);
-      for (const Requirement& need : requirements_) {
-        const Nanoseconds time = facts_.at(facts_.place_of(need.fact, rank));
-        if (time >= 0 || (need.optional && time == FactTimes::kNever)) continue;
-        const bool received =
-            need.fact.kind == FactKind::received_forward || need.fact.kind == FactKind::received_backward;
-        return received ? pipeline_.rank_of(StageId(need.fact.peer)) : rank;
-      }
-    }
-    return is_transfer(action.kind) ? action.peer_rank() : rank;
+    return rank;
   }
 
   std::string describe_deadlock() {
@@ -241,8 +289,15 @@ class Walker {
     const auto first = std::find(chain.begin(), chain.end(), rank);
     for (auto at = first == chain.end() ? chain.begin() : first; at != chain.end(); ++at) {
       const RankId next = at + 1 == chain.end() ? rank : *(at + 1);
-      text << "\nrank " << *at << ": " << step_text(pipeline_, head_step(*at)) << " waits for rank " << next;
-      text << (finished(next) ? ", which is done" : next == *at ? ", its own row further on" : "");
+      text << "\nrank " << *at << ": " << step_text(pipeline_, step_of(*at, stuck_at(*at)))
+           << " waits for rank " << next;
+      if (finished(next)) {
+        text << ", which is done";
+      } else if (next == *at) {
+        text << ", its own row further on";
+      } else {
+        text << ", which is at " << step_text(pipeline_, step_of(next, stuck_at(next)));
+      }
     }
     return text.str();
   }
@@ -255,8 +310,8 @@ class Walker {
   std::vector<Nanoseconds> gathered_at_;  // by stage: end of the last UNSHARD
   std::size_t open_ranks_ = 0;
   std::int64_t sweep_ = 0;
-  std::vector<Fact> scratch_;
-  std::vector<Requirement> requirements_;
+  std::vector<Fact> provided_;
+  std::vector<Requirement> required_;
   EarliestTimes times_;
 };
 

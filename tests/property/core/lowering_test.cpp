@@ -1,0 +1,86 @@
+#include "ppsim/core/lowering.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+#include <algorithm>
+
+#include "support/lowered.hpp"
+#include "support/random_schedule.hpp"
+
+namespace ppsim {
+namespace {
+
+using test::draw_lowering_options;
+using test::finishes;
+using test::first_violation;
+
+/// Durations with many ties, some of them zero.
+CostTable draw_costs() {
+  CostTable table;
+  for (const OpKind kind :
+       {OpKind::forward, OpKind::backward, OpKind::backward_input, OpKind::backward_weight, OpKind::recompute,
+        OpKind::overlap, OpKind::send_forward, OpKind::send_backward, OpKind::load, OpKind::reload,
+        OpKind::unshard, OpKind::reduce_grad}) {
+    table.set({kind}, *rc::gen::inRange(0, 4));
+  }
+  return table;
+}
+
+/// OPT between an F and the version that it reads needs an order made for it.
+bool reads_later_versions(const Pipeline& pipeline) {
+  const auto& versions = pipeline.spec().version;
+  return std::any_of(versions.begin(), versions.end(), [](int version) { return version > 0; });
+}
+
+bool one_linear_order(const LoweringOptions& options) { return options.order != IssueOrder::early; }
+
+RC_GTEST_PROP(Lowering, GivesWellFormedMatchedPrograms, ()) {
+  const Schedule schedule = *test::schedules(test::general_shapes());
+  const LoweringOptions options = draw_lowering_options(!reads_later_versions(schedule.pipeline()));
+  RC_LOG() << options << '\n';
+  const CostTable costs = draw_costs();
+  const auto program = lower(schedule, options, &costs);
+  if (!program) RC_FAIL(to_string(program.error()));
+  RC_ASSERT(first_violation(*program) == "");
+  if (one_linear_order(options)) RC_ASSERT(finishes(*program));
+}
+
+RC_GTEST_PROP(Lowering, ReceiveLimitsKeepProgramsWellFormed, ()) {
+  const Schedule schedule = *test::schedules(test::plain_shapes());
+  LoweringOptions options = draw_lowering_options(true);
+  options.grouping = Grouping::none;
+  options.receive_buffers = *rc::gen::inRange(1, 5);
+  RC_LOG() << options << '\n';
+  const CostTable costs = draw_costs();
+  const auto program = lower(schedule, options, &costs);
+  if (!program) {
+    RC_ASSERT(program.error().code == ErrorCode::bad_argument);
+    RC_ASSERT(program.error().message.find("too few") != std::string::npos);
+    RC_SUCCEED("refused");
+  }
+  RC_ASSERT(first_violation(*program) == "");
+}
+
+RC_GTEST_PROP(Lowering, AnotherPolicyChangesCommunicatorsOnly, ()) {
+  const Schedule schedule = *test::schedules(test::plain_shapes());
+  LoweringOptions options = draw_lowering_options(true);
+  options.order = IssueOrder::global;
+  const auto policy = *rc::gen::element(CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
+                                        CommunicatorPolicy::per_edge, CommunicatorPolicy::per_stage_edge);
+  const Program program = test::lowered(schedule, options);
+  const auto other = with_communicators(program, policy);
+  RC_ASSERT(other.has_value());
+  options.communicators = policy;
+  RC_ASSERT(*other == test::lowered(schedule, options));
+}
+
+RC_GTEST_PROP(Lowering, SameInputGivesTheSameProgram, ()) {
+  const Schedule schedule = *test::schedules(test::general_shapes());
+  const LoweringOptions options = draw_lowering_options(false);
+  const CostTable costs = draw_costs();
+  RC_ASSERT(test::lowered(schedule, options, &costs) == test::lowered(schedule, options, &costs));
+}
+
+}  // namespace
+}  // namespace ppsim

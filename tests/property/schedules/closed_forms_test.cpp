@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "support/closed_forms.hpp"
+
+// The closed forms of the registry against the earliest times of the generated orders, under the conditions
+// and the definition of time for which they are claimed. Each property first asserts that the form holds
+// where it should.
+
+namespace ppsim {
+namespace {
+
+using test::generated;
+using test::peak_live_activations;
+using test::step_time;
+
+const ScheduleInfo& info_of(std::string_view name) { return **find_schedule(name); }
+
+int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+
+StageCosts draw_costs() {
+  StageCosts costs;
+  costs.forward = between(1, 30);
+  costs.backward = between(1, 60);
+  costs.backward_input = between(1, 30);
+  costs.backward_weight = between(1, 30);
+  return costs;
+}
+
+/// A transfer shorter than the shortest action.
+Nanoseconds draw_short_transfer(const StageCosts& costs) {
+  return between(0, static_cast<int>(std::min(costs.forward, costs.backward)) - 1);
+}
+
+void expect_makespan(std::string_view name, const ScheduleParameters& parameters, const StageCosts& costs) {
+  const auto form = info_of(name).forms.makespan(parameters, costs);
+  RC_ASSERT(form.has_value());
+  RC_ASSERT(step_time(generated(name, parameters), test::cost_table(costs)).makespan == *form);
+}
+
+void expect_span(std::string_view name, const ScheduleParameters& parameters, const StageCosts& costs) {
+  const auto form = info_of(name).forms.span(parameters, costs);
+  RC_ASSERT(form.has_value());
+  RC_ASSERT(step_time(generated(name, parameters), test::cost_table(costs)).span == *form);
+}
+
+RC_GTEST_PROP(ClosedForms, GpipeMakespanWithTransfers, ()) {
+  StageCosts costs = draw_costs();
+  costs.transfer = between(0, 40);
+  ScheduleParameters parameters{.ranks = between(1, 8), .microbatches = between(1, 20)};
+  if (*rc::gen::arbitrary<bool>()) parameters.settings["backward"] = "reversed";
+  expect_makespan("gpipe", parameters, costs);
+}
+
+RC_GTEST_PROP(ClosedForms, OneFOneBMakespanWithoutTransfers, ()) {
+  expect_makespan("1f1b", {.ranks = between(1, 8), .microbatches = between(1, 24)}, draw_costs());
+}
+
+RC_GTEST_PROP(ClosedForms, OneFOneBMakespanWithTransfers, ()) {
+  StageCosts costs = draw_costs();
+  costs.transfer = draw_short_transfer(costs);
+  const int p = between(1, 8);
+  expect_makespan("1f1b", {.ranks = p, .microbatches = between(p, 4 * p + 3)}, costs);
+}
+
+RC_GTEST_PROP(ClosedForms, InterleavedMakespan, ()) {
+  StageCosts costs = draw_costs();
+  const int v = between(1, 4);
+  if (v > 1) costs.transfer = draw_short_transfer(costs);
+  const int p = between(1, 6);
+  expect_makespan("interleaved-1f1b", {.ranks = p, .microbatches = p * between(1, 4), .chunks = v}, costs);
+}
+
+RC_GTEST_PROP(ClosedForms, ZbH1MakespanAndSpan, ()) {
+  StageCosts costs = draw_costs();
+  costs.backward_weight = between(1, static_cast<int>(costs.forward));
+  const int p = between(1, 8);
+  const ScheduleParameters parameters{.ranks = p, .microbatches = between(p, 4 * p)};
+  expect_span("zb-h1", parameters, costs);
+  if (costs.backward_input >= costs.backward_weight) expect_makespan("zb-h1", parameters, costs);
+}
+
+RC_GTEST_PROP(ClosedForms, ZbH2Span, ()) {
+  StageCosts costs = draw_costs();
+  costs.backward_weight = between(1, static_cast<int>(std::min(costs.forward, costs.backward_input)));
+  const int p = between(1, 8);
+  expect_span("zb-h2", {.ranks = p, .microbatches = between(2 * p - 1, 5 * p)}, costs);
+}
+
+RC_GTEST_PROP(ClosedForms, PeakLiveActivations, ()) {
+  const ScheduleInfo& info = *rc::gen::elementOf(std::vector(schedules().begin(), schedules().end()));
+  ScheduleParameters parameters{.ranks = between(1, 6), .microbatches = between(1, 20)};
+  if (info.most_chunks > 1) parameters.chunks = between(1, 4);
+  const Schedule schedule = generated(info.name, parameters);
+  for (int r = 0; r < parameters.ranks; ++r) {
+    const auto form = info.forms.peak_live_activations(parameters, RankId(r));
+    RC_ASSERT(form.has_value());
+    RC_ASSERT(peak_live_activations(schedule, RankId(r)) == *form);
+  }
+}
+
+}  // namespace
+}  // namespace ppsim

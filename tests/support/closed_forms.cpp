@@ -1,0 +1,53 @@
+#include "support/closed_forms.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace ppsim::test {
+
+CostTable cost_table(const StageCosts& costs) {
+  CostTable table;
+  table.set({OpKind::forward}, costs.forward);
+  table.set({OpKind::backward}, costs.backward);
+  table.set({OpKind::backward_input}, costs.backward_input);
+  table.set({OpKind::backward_weight}, costs.backward_weight);
+  table.set({OpKind::send_forward}, costs.transfer);
+  table.set({OpKind::send_backward}, costs.transfer);
+  return table;
+}
+
+StepTime step_time(const Schedule& schedule, const CostTable& costs) {
+  const auto times = earliest_times(schedule, costs);
+  if (!times) throw std::runtime_error(to_string(times.error()));
+  struct Range {
+    Nanoseconds start = -1, end = 0;
+  };
+  std::vector<Range> ranks(static_cast<std::size_t>(schedule.pipeline().ranks()));
+  for (const EarliestTimes::Item& item : times->walk) {
+    Range& range = ranks[item.rank.index()];
+    if (range.start < 0) range.start = item.start;
+    range.end = std::max(range.end, item.end);
+  }
+  StepTime result{times->makespan, 0};
+  for (const Range& range : ranks) result.span = std::max(result.span, range.end - range.start);
+  return result;
+}
+
+int peak_live_activations(const Schedule& schedule, RankId rank) {
+  int live = 0;
+  int peak = 0;
+  for (const Step& step : schedule.row(rank)) {
+    for (const Action& action : step.actions()) live += action.kind == OpKind::forward ? 1 : 0;
+    peak = std::max(peak, live);
+    for (const Action& action : step.actions()) live -= gives_weight_gradient(action.kind) ? 1 : 0;
+  }
+  return peak;
+}
+
+Schedule generated(std::string_view name, const ScheduleParameters& parameters) {
+  auto schedule = generate(name, parameters);
+  if (!schedule) throw std::runtime_error(to_string(schedule.error()));
+  return *std::move(schedule);
+}
+
+}  // namespace ppsim::test

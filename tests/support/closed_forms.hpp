@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/tables.hpp"
+#include "ppsim/schedules/registry.hpp"
+
+namespace ppsim::test {
+
+/// The same durations on every stage.
+CostTable cost_table(const StageCosts& costs);
+
+/// Both definitions of a step's time.
+struct StepTime {
+  Nanoseconds makespan = 0;  ///< first start to last end over all ranks
+  Nanoseconds span = 0;      ///< the longest rank's own first start to last end
+};
+/// Of the earliest times of a schedule.
+StepTime step_time(const Schedule& schedule, const CostTable& costs);
+
+/// The most (stage, microbatch, slice) between F and B or W on a rank, which the order of its row decides.
+int peak_live_activations(const Schedule& schedule, RankId rank);
+
+/// Generates a schedule of the registry or throws with the reason.
+Schedule generated(std::string_view name, const ScheduleParameters& parameters);
+
+}  // namespace ppsim::test

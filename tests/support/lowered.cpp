@@ -1,0 +1,46 @@
+#include "support/lowered.hpp"
+
+#include <stdexcept>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/well_formed.hpp"
+
+namespace ppsim::test {
+
+LoweringOptions draw_lowering_options(bool updates) {
+  LoweringOptions options;
+  options.order =
+      *rc::gen::element(IssueOrder::timed, IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered);
+  if (options.order == IssueOrder::early) options.early = *rc::gen::inRange(0, 4);
+  options.communicators = *rc::gen::element(CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
+                                            CommunicatorPolicy::per_edge, CommunicatorPolicy::per_stage_edge);
+  options.grouping = *rc::gen::element(Grouping::none, Grouping::paired);
+  options.recompute = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
+  options.offload = options.recompute != Recompute::full && *rc::gen::arbitrary<bool>();
+  options.load = *rc::gen::arbitrary<bool>();
+  options.unshard = *rc::gen::arbitrary<bool>();
+  if (updates) {
+    options.reduce_grad = *rc::gen::arbitrary<bool>();
+    options.optimizer = *rc::gen::arbitrary<bool>();
+    options.clip = options.optimizer && *rc::gen::arbitrary<bool>();
+  }
+  return options;
+}
+
+std::string first_violation(const Program& program) {
+  if (const auto broken = well_formed_violations(program); !broken.empty()) return broken.front().message;
+  if (const auto broken = match_violations(program); !broken.empty()) return broken.front().message;
+  return "";
+}
+
+bool finishes(const Program& program) {
+  return run_order(build_execution_graph(program, rendezvous())).complete;
+}
+
+Program lowered(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs) {
+  auto program = lower(schedule, options, costs);
+  if (!program) throw std::runtime_error(to_string(program.error()));
+  return *std::move(program);
+}
+
+}  // namespace ppsim::test
