@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tables.hpp"
+#include "ppsim/core/units.hpp"
+#include "ppsim/core/well_formed.hpp"
+#include "ppsim/verifier/deadlock.hpp"
+#include "ppsim/verifier/memory.hpp"
+#include "ppsim/verifier/property.hpp"
+
+namespace ppsim {
+
+/// What to verify, and under which assumptions.
+struct VerifyOptions {
+  std::vector<Property> properties;    ///< empty: those by default, and memory where `sizes` are given
+  TransportCapabilities capabilities;  ///< default: rendezvous, no residency limit
+  std::optional<SizeTable> sizes;
+  std::optional<Bytes> memory_limit;  ///< per rank
+  double timeout_s = 60;              ///< seconds for everything; what is not decided by then is unknown
+  bool cross_check = false;           ///< deadlock by Z3 as well, where the Program is small enough
+  std::size_t state_limit = 200'000;  ///< states that exploring a residency limit may visit
+};
+
+/// A rank that can need more memory than the limit, with a run that gets there.
+struct MemoryOverrun {
+  RankId rank;
+  Bytes bytes = 0;
+  Bytes limit = 0;
+  std::vector<std::uint32_t> live;  ///< into tensor_table(program).tensors
+  FiringOrder firing_order;
+  friend bool operator==(const MemoryOverrun&, const MemoryOverrun&) = default;
+};
+
+/// Broken rules, a state in which nothing moves, or a moment of too much memory.
+using Counterexample = std::variant<std::vector<Violation>, Deadlock, MemoryOverrun>;
+
+struct Proved {
+  friend bool operator==(const Proved&, const Proved&) = default;
+};
+struct Refuted {
+  Counterexample counterexample;
+  friend bool operator==(const Refuted&, const Refuted&) = default;
+};
+struct Unknown {
+  std::string reason;
+  friend bool operator==(const Unknown&, const Unknown&) = default;
+};
+using Verdict = std::variant<Proved, Refuted, Unknown>;
+
+/// "proved", "refuted" or "unknown".
+[[nodiscard]] std::string_view verdict_name(const Verdict& verdict);
+
+/// The answer to one property.
+struct PropertyResult {
+  Property property = Property::well_formed;
+  Verdict verdict;
+  std::string method;  ///< static, graph, flow or exploration
+  double seconds = 0;
+  std::vector<std::string> notes;  ///< "safe only by buffering: ...", "also by Z3"
+};
+
+/// All answers, in the order of the registry.
+struct VerifyReport {
+  std::vector<PropertyResult> results;
+  std::vector<WorstCase> memory;  ///< per rank, as far as it is known
+
+  [[nodiscard]] const PropertyResult* find(Property property) const;
+  [[nodiscard]] bool proved(Property property) const;
+  [[nodiscard]] bool all_proved() const;
+};
+
+/// Decides each property. A mismatch is static and ends the meaning of the Program: what depends on how it
+/// runs is unknown then, with that reason; so is memory where deadlock freedom is not proved.
+[[nodiscard]] VerifyReport verify(const Program& program, const VerifyOptions& options = {});
+
+/// A counterexample in lines of text.
+[[nodiscard]] std::vector<std::string> explain(const Program& program, const Counterexample& counterexample);
+
+/// A tensor in words: "saved_for_weight of stage 0, microbatch 3".
+[[nodiscard]] std::string tensor_text(const Tensor& tensor);
+
+/// Packs what `report` proved of `program` under `options` so that check_certificate can follow it.
+/// Errors: refused when well_formed, matched or deadlock_free is not proved, when a memory property asked for
+/// is not, or when deadlock freedom rests on exploration.
+[[nodiscard]] Expected<Certificate> make_certificate(const Program& program, const VerifyOptions& options,
+                                                     const VerifyReport& report);
+
+}  // namespace ppsim

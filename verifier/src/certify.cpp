@@ -1,0 +1,45 @@
+#include "ppsim/core/hash.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim {
+namespace {
+
+Expected<void> has_grounds(const VerifyOptions& options, const VerifyReport& report) {
+  for (const Property needed : {Property::well_formed, Property::matched, Property::deadlock_free}) {
+    if (!report.proved(needed)) {
+      return make_error(ErrorCode::refused, std::string(property_name(needed)) + " is not proved");
+    }
+  }
+  if (report.find(Property::deadlock_free)->method != "graph") {
+    return make_error(ErrorCode::refused,
+                      "deadlock freedom rests on exploring a residency limit, for which there is no witness");
+  }
+  if (report.find(Property::memory) != nullptr && !report.proved(Property::memory)) {
+    return make_error(ErrorCode::refused, "memory is not proved");
+  }
+  for (const WorstCase& worst : report.memory) {
+    if (options.memory_limit && worst.witness.bytes > *options.memory_limit) {
+      return make_error(ErrorCode::refused, "the bound that can be witnessed is over the limit");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<Certificate> make_certificate(const Program& program, const VerifyOptions& options,
+                                       const VerifyReport& report) {
+  if (auto grounds = has_grounds(options, report); !grounds) return tl::unexpected(grounds.error());
+  Certificate certificate;
+  certificate.program_hash = program_hash(program);
+  certificate.capabilities = options.capabilities;
+  certificate.capabilities_hash = capabilities_hash(options.capabilities);
+  certificate.order = run_order(build_execution_graph(program, options.capabilities)).items;
+  if (report.proved(Property::memory)) {
+    certificate.sizes_hash = sizes_hash(*options.sizes);
+    for (const WorstCase& worst : report.memory) certificate.memory.push_back(worst.witness);
+  }
+  return certificate;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,73 @@
+#include <sstream>
+
+#include "ppsim/core/text.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines lines_of(const Program&, const std::vector<Violation>& violations) {
+  Lines lines;
+  for (const Violation& violation : violations) lines.push_back(violation.message);
+  return lines;
+}
+
+Lines lines_of(const Program&, const Deadlock& deadlock) {
+  Lines lines;
+  for (const Wait& wait : deadlock.cycle) lines.push_back(to_string(wait));
+  for (const Culprit& culprit : deadlock.culprits) lines.push_back(to_string(culprit));
+  return lines;
+}
+
+Lines lines_of(const Program& program, const MemoryOverrun& overrun) {
+  std::ostringstream head;
+  head << "rank " << overrun.rank << ": " << overrun.bytes << " bytes live at once, limit " << overrun.limit;
+  Lines lines{head.str()};
+  const TensorTable table = tensor_table(program);
+  for (const std::uint32_t t : overrun.live) lines.push_back("  live: " + tensor_text(table.tensors[t]));
+  return lines;
+}
+
+/// What the subject of a tensor's size class numbers.
+std::string_view subject_name(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::parameters:
+    case TensorKind::optimizer_state:
+    case TensorKind::gradients:
+      return " of block ";
+    case TensorKind::gathered_parameters:
+    case TensorKind::boundary_input:
+    case TensorKind::boundary_output:
+    case TensorKind::saved_for_input:
+    case TensorKind::saved_for_weight:
+    case TensorKind::lent_activations:
+    case TensorKind::incoming_gradient:
+    case TensorKind::outgoing_gradient:
+    case TensorKind::inner_gradients:
+    case TensorKind::kv_gradient:
+    case TensorKind::workspace:
+      return " of stage ";
+  }
+  return " of ";
+}
+
+}  // namespace
+
+std::string tensor_text(const Tensor& tensor) {
+  std::ostringstream out;
+  const SizeClass& c = tensor.size_class;
+  out << tensor_kind_name(c.kind) << subject_name(c.kind) << c.subject;
+  if (c.peer >= 0) out << ", from " << c.peer;
+  if (c.kind == TensorKind::workspace) out << ", " << info(c.op).text;
+  if (tensor.microbatch >= 0) out << ", microbatch " << tensor.microbatch;
+  if (c.slice > 0) out << ", slice " << c.slice;
+  return out.str();
+}
+
+std::vector<std::string> explain(const Program& program, const Counterexample& counterexample) {
+  return std::visit([&](const auto& value) { return lines_of(program, value); }, counterexample);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,79 @@
+#include "lifetimes.hpp"
+
+#include <algorithm>
+
+namespace ppsim {
+namespace {
+
+Clock owned(ClockView clock) { return {clock.begin(), clock.end()}; }
+
+/// The possible first writers: those that no other one precedes or equals.
+std::vector<Birth> births_of(const MemoryQuestion& question, const RankClocks& clocks, const Tensor& tensor) {
+  if (tensor.from_start) return {{Clock(clocks.lanes(), 0), InstructionId()}};
+  std::vector<Birth> births;
+  for (const InstructionId writer : question.table.writers_of(tensor)) {
+    const ClockView after = clocks.before_start(writer);
+    if (std::ranges::any_of(births, [&](const Birth& b) { return is_within(b.after, after); })) continue;
+    std::erase_if(births, [&](const Birth& b) { return is_within(after, b.after); });
+    births.push_back({owned(after), writer});
+  }
+  return births;
+}
+
+/// The last point of each lane among the completions of all users: the others of the lane precede it.
+std::vector<Point> last_points(const MemoryQuestion& question, const RankClocks& clocks,
+                               const Tensor& tensor) {
+  std::vector<Point> last(clocks.lanes());
+  for (const InstructionId user : question.table.users_of(tensor)) {
+    for (const Point point : clocks.points_of(user)) {
+      Point& known = last[static_cast<std::size_t>(point.lane)];
+      if (known.lane < 0 || known.index < point.index) known = point;
+    }
+  }
+  std::erase_if(last, [](const Point& p) { return p.lane < 0; });
+  return last;
+}
+
+/// Only the points that none of the others implies. Two that imply each other are one event; the first
+/// counts.
+std::vector<Clock> deaths_of(const MemoryQuestion& question, const RankClocks& clocks, const Tensor& tensor) {
+  if (tensor.to_end) return {};
+  std::vector<Point> maximal;
+  for (const Point point : last_points(question, clocks, tensor)) {
+    const auto implies = [&](Point a, Point b) {
+      return clocks.before(a)[static_cast<std::size_t>(b.lane)] > b.index;
+    };
+    if (std::ranges::any_of(maximal, [&](Point p) { return implies(p, point); })) continue;
+    std::erase_if(maximal, [&](Point p) { return implies(point, p); });
+    maximal.push_back(point);
+  }
+  std::vector<Clock> deaths;
+  for (const Point point : maximal) {
+    deaths.emplace_back(clocks.lanes(), 0);
+    deaths.back()[static_cast<std::size_t>(point.lane)] = point.index + 1;
+  }
+  return deaths;
+}
+
+}  // namespace
+
+bool Lifetime::is_live(ClockView moment) const {
+  return std::ranges::any_of(births, [&](const Birth& b) { return is_within(b.after, moment); }) &&
+         (deaths.empty() ||
+          !std::ranges::all_of(deaths, [&](const Clock& d) { return is_within(d, moment); }));
+}
+
+std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks, RankId rank) {
+  std::vector<Lifetime> lifetimes;
+  const std::vector<Tensor>& tensors = question.table.tensors;
+  const auto first = std::ranges::lower_bound(tensors, rank, {}, &Tensor::rank);
+  for (auto t = static_cast<std::size_t>(first - tensors.begin());
+       t < tensors.size() && tensors[t].rank == rank; ++t) {
+    if (question.sizes[t] == 0) continue;
+    lifetimes.push_back({static_cast<std::uint32_t>(t), question.sizes[t],
+                         births_of(question, clocks, tensors[t]), deaths_of(question, clocks, tensors[t])});
+  }
+  return lifetimes;
+}
+
+}  // namespace ppsim

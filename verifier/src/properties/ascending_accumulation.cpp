@@ -1,0 +1,42 @@
+#include <map>
+#include <sstream>
+
+#include "ppsim/core/text.hpp"
+#include "properties.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The last microbatch that a stage added to the gradients of an update.
+using LastAdded = std::map<std::pair<StageId, int>, Action>;
+
+void visit(const Program& program, InstructionId id, LastAdded& last, std::vector<Violation>& found) {
+  const Pipeline& pipeline = program.pipeline();
+  for (const Action& action : program.actions(id)) {
+    if (!gives_weight_gradient(action.kind)) continue;
+    const auto [entry, first] =
+        last.try_emplace({action.stage(), pipeline.spec().update[action.mb()]}, action);
+    if (!first && action.microbatch < entry->second.microbatch) {
+      std::ostringstream message;
+      message << "rank " << program.rank_of(id) << ": " << action_text(pipeline, action) << " stands after "
+              << action_text(pipeline, entry->second);
+      found.push_back({id, message.str()});
+    }
+    entry->second = action;
+  }
+}
+
+}  // namespace
+
+// Compute runs in issue order on one queue of the rank, so the lists alone decide.
+Answer check_ascending_accumulation(const Question& question) {
+  const Program& program = question.program;
+  LastAdded last;
+  std::vector<Violation> found;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    visit(program, InstructionId(static_cast<std::int32_t>(i)), last, found);
+  }
+  return {proved_unless(std::move(found))};
+}
+
+}  // namespace ppsim

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <sstream>
+
+#include "ppsim/core/text.hpp"
+#include "properties.hpp"
+
+namespace ppsim {
+namespace {
+
+using Index = std::size_t;
+
+/// Which meetings directly follow which on some rank, in issue order across all communicators.
+struct MeetingOrder {
+  std::vector<std::vector<Index>> after;  ///< successors of each meeting
+  std::vector<Index> before_count;
+};
+
+MeetingOrder order_of(const Program& program, const ExecutionGraph& graph) {
+  MeetingOrder order{std::vector<std::vector<Index>>(graph.meetings.size()),
+                     std::vector<Index>(graph.meetings.size(), 0)};
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::int32_t previous = -1;
+    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
+      const std::int32_t meeting = graph.meeting_of[static_cast<Index>(i)];
+      if (meeting < 0) continue;
+      if (previous >= 0) {
+        order.after[static_cast<Index>(previous)].push_back(static_cast<Index>(meeting));
+        ++order.before_count[static_cast<Index>(meeting)];
+      }
+      previous = meeting;
+    }
+  }
+  return order;
+}
+
+/// The meetings that no linear order can place: those left when all that can be placed are.
+std::vector<Index> unplaced(MeetingOrder order) {
+  std::vector<Index> ready;
+  for (Index m = 0; m < order.before_count.size(); ++m) {
+    if (order.before_count[m] == 0) ready.push_back(m);
+  }
+  for (Index head = 0; head < ready.size(); ++head) {
+    for (const Index next : order.after[ready[head]]) {
+      if (--order.before_count[next] == 0) ready.push_back(next);
+    }
+  }
+  std::vector<Index> rest;
+  for (Index m = 0; m < order.before_count.size(); ++m) {
+    if (order.before_count[m] > 0) rest.push_back(m);
+  }
+  return rest;
+}
+
+Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMeeting& meeting) {
+  const InstructionId first = graph.members_of(meeting).front();
+  const Communicator& communicator = program.communicator(meeting.communicator);
+  std::ostringstream text;
+  text << "rank " << program.rank_of(first) << ": " << actions_text(program, first) << " meets "
+       << meeting.member_count - 1 << " of " << communicator.members.size() - 1 << " other members of "
+       << communicator.name;
+  return {first, text.str()};
+}
+
+Violation misplaced(const Program& program, const ExecutionGraph& graph, Index meeting) {
+  const InstructionId first = graph.members_of(graph.meetings[meeting]).front();
+  std::ostringstream text;
+  text << "rank " << program.rank_of(first) << ": " << actions_text(program, first)
+       << " has no place in a common order: the ranks issue it before and after the same others";
+  return {first, text.str()};
+}
+
+}  // namespace
+
+Answer check_collective_order(const Question& question) {
+  const ExecutionGraph& graph = question.graph;
+  std::vector<Violation> found;
+  for (const CollectiveMeeting& meeting : graph.meetings) {
+    if (!meeting.complete) found.push_back(incomplete(question.program, graph, meeting));
+  }
+  for (const Violation& violation : match_violations(question.program)) {
+    if (graph.meeting_of[violation.instruction.index()] >= 0) found.push_back(violation);
+  }
+  for (const Index meeting : unplaced(order_of(question.program, graph))) {
+    found.push_back(misplaced(question.program, graph, meeting));
+  }
+  return {proved_unless(std::move(found))};
+}
+
+}  // namespace ppsim

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <set>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/verifier/z3_check.hpp"
+#include "properties.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The most communication operations that queues alone let a rank have under way.
+int most_under_way(const Program& program) {
+  int most = 0;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::set<int> queues;
+    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
+      const InstructionId id(i);
+      if (!is_communication(program.actions(id).front().kind)) continue;
+      const std::vector<int> of_instruction = program.queues_of(id);
+      queues.insert(of_instruction.begin(), of_instruction.end());
+    }
+    most = std::max(most, static_cast<int>(queues.size()));
+  }
+  return most;
+}
+
+/// What a residency limit adds to a Program that finishes without it.
+Answer under_residency(const Question& question) {
+  const TransportCapabilities& capabilities = question.options.capabilities;
+  if (*capabilities.residency >= most_under_way(question.program)) {
+    return {Proved{}, "graph", {"the residency limit is never reached"}};
+  }
+  const auto hangs = can_deadlock(question.program, capabilities, question.options.state_limit);
+  if (!hangs) {
+    return {Unknown{"more than " + std::to_string(question.options.state_limit) +
+                    " states under the residency limit"},
+            "exploration"};
+  }
+  if (!*hangs) return {Proved{}, "exploration"};
+  std::vector<Violation> found{
+      {InstructionId(), "some choice of which ready operation takes a place of the residency limit of " +
+                            std::to_string(*capabilities.residency) + " hangs; without the limit none does"}};
+  return {Refuted{std::move(found)}, "exploration"};
+}
+
+/// With credits: whether rendezvous would hang, so that safety rests on the transport's buffers.
+void note_buffering(const Question& question, Answer& answer) {
+  TransportCapabilities strict = question.options.capabilities;
+  if (!strict.credits) return;
+  strict.credits.reset();
+  const ExecutionGraph graph = build_execution_graph(question.program, strict);
+  const RunOrder order = run_order(graph);
+  if (order.complete) return;
+  const Deadlock deadlock = explain_deadlock(question.program, graph, order);
+  std::string note = "safe only by buffering: under rendezvous ";
+  note += deadlock.cycle.empty() ? to_string(deadlock.culprits.front()) : to_string(deadlock.cycle.front());
+  answer.notes.push_back(std::move(note));
+}
+
+void cross_check(const Question& question, bool finishes, Answer& answer) {
+  const SolverAnswer solver =
+      deadlock_by_z3(question.program, question.options.capabilities, question.deadline.remaining_s());
+  switch (solver.outcome) {
+    case SolverAnswer::Outcome::unknown:
+      answer.notes.push_back("Z3: unknown, " + solver.reason);
+      return;
+    case SolverAnswer::Outcome::deadlock_free:
+    case SolverAnswer::Outcome::deadlock:
+      PPSIM_CHECK((solver.outcome == SolverAnswer::Outcome::deadlock_free) == finishes,
+                  "Z3 and the graph disagree about deadlock");
+      answer.notes.emplace_back("Z3 agrees");
+      return;
+  }
+}
+
+}  // namespace
+
+Answer check_deadlock_free(const Question& question) {
+  if (!question.matched) return {Unknown{"meaning stops at a mismatch, see matched"}, "graph"};
+  Answer answer{Proved{}, "graph"};
+  if (!question.order.complete) {
+    Deadlock deadlock = explain_deadlock(question.program, question.graph, question.order);
+    if (!deadlock.cycle.empty()) {
+      const auto genuine = recheck_cycle(question.program, question.graph, deadlock.cycle);
+      PPSIM_CHECK(genuine.has_value(), "a reported cycle is none: " + genuine.error().message);
+    }
+    answer.verdict = Refuted{std::move(deadlock)};
+  } else if (question.options.capabilities.residency) {
+    answer = under_residency(question);
+  }
+  if (question.options.cross_check) cross_check(question, question.order.complete, answer);
+  if (std::holds_alternative<Proved>(answer.verdict)) note_buffering(question, answer);
+  return answer;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,7 @@
+#include "properties.hpp"
+
+namespace ppsim {
+
+Answer check_matched(const Question& question) { return {proved_unless(match_violations(question.program))}; }
+
+}  // namespace ppsim

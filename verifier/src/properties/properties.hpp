@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim {
+
+/// Seconds since it was made, against a limit.
+class Deadline {
+ public:
+  explicit Deadline(double limit_s) : limit_s_(limit_s) {}
+  [[nodiscard]] double remaining_s() const {
+    return limit_s_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  [[nodiscard]] bool over() const { return remaining_s() <= 0; }
+
+ private:
+  double limit_s_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// What the properties of one Program have in common. Built once, in the order of the members.
+struct Question {
+  const Program& program;
+  const VerifyOptions& options;
+  const Deadline& deadline;
+  ExecutionGraph graph;
+  RunOrder order;
+  bool matched = true;    ///< no message or meeting of different things
+  bool finishes = false;  ///< deadlock_free is proved
+};
+
+/// An answer before name and time are put to it.
+struct Answer {
+  Verdict verdict;
+  std::string method = "static";
+  std::vector<std::string> notes = {};
+};
+
+inline Verdict proved_unless(std::vector<Violation> violations) {
+  if (violations.empty()) return Proved{};
+  return Refuted{std::move(violations)};
+}
+
+Answer check_well_formed(const Question& question);
+Answer check_matched(const Question& question);
+Answer check_deadlock_free(const Question& question);
+Answer check_collective_order(const Question& question);
+Answer check_ascending_accumulation(const Question& question);
+Answer check_memory(const Question& question, std::vector<WorstCase>& worst);
+
+}  // namespace ppsim

@@ -1,0 +1,43 @@
+#include <algorithm>
+#include <array>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/verifier/property.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr auto kRegistry = std::to_array<PropertyInfo>({
+    {Property::well_formed, "well_formed",
+     "every action is there once, on its rank, after what it depends on, and every transfer has two ends",
+     true},
+    {Property::matched, "matched",
+     "whatever meets on a channel or communicator is the same tensor or collective", true},
+    {Property::deadlock_free, "deadlock_free", "the Program finishes in every timing", true},
+    {Property::collective_order, "collective_order",
+     "one order of all collectives agrees with the order in which each rank issues its own", true},
+    {Property::ascending_accumulation, "ascending_accumulation",
+     "each stage adds up the gradients of an update in ascending order of the microbatches", false},
+    {Property::memory, "memory",
+     "worst-case memory over every timing is known and within the limit on every rank", true},
+});
+
+}  // namespace
+
+std::span<const PropertyInfo> property_registry() { return kRegistry; }
+
+std::string_view property_name(Property property) {
+  const auto row = std::ranges::find(kRegistry, property, &PropertyInfo::property);
+  PPSIM_CHECK(row != kRegistry.end(), "a property without a row in the registry");
+  return row->name;
+}
+
+std::optional<Property> property_from_name(std::string_view name) {
+  const auto row = std::ranges::find(kRegistry, name, &PropertyInfo::name);
+  if (row == kRegistry.end()) return std::nullopt;
+  return row->property;
+}
+
+std::ostream& operator<<(std::ostream& out, Property property) { return out << property_name(property); }
+
+}  // namespace ppsim

@@ -1,0 +1,9 @@
+#include "properties.hpp"
+
+namespace ppsim {
+
+Answer check_well_formed(const Question& question) {
+  return {proved_unless(well_formed_violations(question.program))};
+}
+
+}  // namespace ppsim
