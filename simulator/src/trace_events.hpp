@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ppsim/simulator/metrics.hpp"
+
+namespace ppsim {
+
+/// An instruction on one of its queues.
+struct TraceSlice {
+  RankId rank;
+  int queue = 0;
+  InstructionId instruction;
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+};
+
+/// A message, as an arrow from a moment within its SEND to a moment within its RECV, never backwards in time.
+struct TraceFlow {
+  std::size_t from = 0;  ///< slice of the SEND
+  std::size_t to = 0;    ///< slice of the RECV
+  Nanoseconds leaves = 0;
+  Nanoseconds arrives = 0;
+};
+
+/// A queue that a rank uses.
+struct TraceQueue {
+  RankId rank;
+  int queue = 0;
+};
+
+/// A run as viewers of traces show it.
+struct TraceEvents {
+  std::vector<TraceQueue> queues;  ///< rank by rank, ascending
+  std::vector<TraceSlice> slices;  ///< queue by queue, in issue order
+  std::vector<TraceFlow> flows;
+  IdVector<RankId, MemoryProfile> memory;
+};
+
+[[nodiscard]] TraceEvents trace_events(const RunView& run);
+
+/// "PP:" and the text of the instruction's actions.
+[[nodiscard]] std::string slice_name(const Program& program, InstructionId id);
+
+}  // namespace ppsim
