@@ -236,7 +236,8 @@ std::span<std::byte> ActionRunner::own_norm(ActionPlace place, const Action& act
   norm = 0;
   device(place.rank).run(Program::kComputeQueue, [&] {
     for (const auto& [rank, block] : shares_) {
-      if (rank != place.rank || ranks_of(pipeline_, block).front() != rank) continue;
+      if (rank != place.rank || find_gradients(rank, block, update) == nullptr) continue;
+      if (ranks_of(pipeline_, block).front() != rank) continue;
       norm += model_.squared_norm(tensors_.gradients(rank, block, update));
     }
   });

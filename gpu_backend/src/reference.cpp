@@ -136,6 +136,7 @@ class Reference {
         .dx = {},
         .inner_gradients = {},
         .workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace};
+    if (pipeline_.consumers(stage, mb).empty()) buffers.y = buffers.dy = {};
     if (const auto producers = pipeline_.producers(stage, mb); !producers.empty()) {
       buffers.x = stages_[producers.front()].y;
       buffers.dx = stages_[producers.front()].dy;

@@ -42,17 +42,25 @@ std::span<std::byte> TensorMap::memory(std::uint32_t tensor) const {
       static_cast<std::size_t>(plan_.slots.offset[tensor]), static_cast<std::size_t>(plan_.sizes[tensor]));
 }
 
-const TensorMap::Entry* TensorMap::last_before(const Entry& limit) const {
+const TensorMap::Entry* TensorMap::newest_until(const Entry& limit) const {
   const auto above = std::upper_bound(entries_.begin(), entries_.end(), limit);
   if (above == entries_.begin()) return nullptr;
   const Entry& entry = *std::prev(above);
   return entry.rank == limit.rank && entry.size_class == limit.size_class ? &entry : nullptr;
 }
 
+const TensorMap::Entry* TensorMap::oldest_after(const Entry& limit) const {
+  const auto above = std::upper_bound(entries_.begin(), entries_.end(), limit);
+  if (above == entries_.end()) return nullptr;
+  return above->rank == limit.rank && above->size_class == limit.size_class ? &*above : nullptr;
+}
+
 std::optional<std::uint32_t> TensorMap::find(ActionPlace place, const SizeClass& key, std::int32_t mb) const {
-  const Entry* entry = last_before({place.rank, key, mb, place.instruction.value(), ~std::uint32_t{0}});
-  if (entry == nullptr || entry->microbatch != mb) return std::nullopt;
-  return entry->tensor;
+  const Entry limit{place.rank, key, mb, place.instruction.value(), ~std::uint32_t{0}};
+  for (const Entry* entry : {newest_until(limit), oldest_after(limit)}) {
+    if (entry != nullptr && entry->microbatch == mb) return entry->tensor;
+  }
+  return std::nullopt;
 }
 
 std::span<std::byte> TensorMap::any(ActionPlace place, const SizeClass& key, std::int32_t mb) const {
@@ -101,11 +109,22 @@ void TensorMap::activation_buffers(ActionPlace place, const Action& action, Acti
   if (action.kind == OpKind::forward && !pipeline_.consumers(action.stage(), action.mb()).empty()) {
     out.y = need(place, action, of_stage(TensorKind::boundary_output, action));
   }
-  // An F whose activations an R makes again keeps none.
+  if (action.kind == OpKind::forward && made_again(place, action)) return;
   if (action.kind != OpKind::backward_weight) {
     out.saved_for_input = any(place, of_stage(TensorKind::saved_for_input, action), action.microbatch);
   }
   out.saved_for_weight = any(place, of_stage(TensorKind::saved_for_weight, action), action.microbatch);
+}
+
+/// Whether it is an R behind the action that makes the saved activations, so that there are none before.
+bool TensorMap::made_again(ActionPlace place, const Action& action) const {
+  const auto tensor = find(place, of_stage(TensorKind::saved_for_weight, action), action.microbatch);
+  if (!tensor) return false;
+  const InstructionId writer = plan_.table.writers_of(plan_.table.tensors[*tensor]).front();
+  const auto made_by = program_.actions(writer);
+  return place.instruction < writer && std::any_of(made_by.begin(), made_by.end(), [](const Action& a) {
+           return a.kind == OpKind::recompute;
+         });
 }
 
 void TensorMap::gradient_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
@@ -163,6 +182,11 @@ Payload TensorMap::payload(ActionPlace place, const Action& t) const {
 }
 
 Payload TensorMap::saved(ActionPlace place, const Action& action) const {
+  if (made_again(place, action)) {
+    throw BackendError(ErrorCode::ill_formed, "rank " + std::to_string(place.rank.value()) + ": " +
+                                                  action_text(pipeline_, action) +
+                                                  " moves activations that an R is yet to make");
+  }
   return {need(place, action, of_stage(TensorKind::saved_for_input, action)),
           need(place, action, of_stage(TensorKind::saved_for_weight, action))};
 }
@@ -189,7 +213,7 @@ std::span<std::byte> TensorMap::optimizer_state(RankId rank, BlockId block) cons
 
 std::span<std::byte> TensorMap::parameters(RankId rank, BlockId block, int version) const {
   const Entry* entry =
-      last_before({rank, of_block(TensorKind::parameters, block), version, kEnd, ~std::uint32_t{0}});
+      newest_until({rank, of_block(TensorKind::parameters, block), version, kEnd, ~std::uint32_t{0}});
   return entry == nullptr ? std::span<std::byte>{} : memory(entry->tensor);
 }
 

@@ -18,8 +18,8 @@ struct ActionPlace {
 
 /// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
 /// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in
-/// the list. Errors: throws BackendError for a tensor that an action needs and none makes, and for pieces
-/// that do not fit.
+/// the list; in a list out of order, where there is none, the oldest of those behind it. Errors: throws
+/// BackendError for a tensor that an action needs and none makes, and for pieces that do not fit.
 class TensorMap {
  public:
   /// Requires: references that outlive the map; one pool per rank.
@@ -63,7 +63,9 @@ class TensorMap {
   [[nodiscard]] std::span<std::byte> any(ActionPlace place, const SizeClass& key, std::int32_t mb) const;
   [[nodiscard]] std::span<std::byte> need(ActionPlace place, const Action& action,
                                           const SizeClass& key) const;
-  [[nodiscard]] const Entry* last_before(const Entry& limit) const;
+  [[nodiscard]] const Entry* newest_until(const Entry& limit) const;
+  [[nodiscard]] const Entry* oldest_after(const Entry& limit) const;
+  [[nodiscard]] bool made_again(ActionPlace place, const Action& action) const;
 
   void block_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
   void activation_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;

@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/reference.hpp"
+#include "support/hand_program.hpp"
+#include "support/linear_model.hpp"
+#include "support/programs.hpp"
+
+namespace ppsim::test {
+namespace {
+
+TEST(ExecutorSteps, EveryStepHasATraceAndADuration) {
+  const Program program = deferred_receives(true);
+  RunOptions options = unverified();
+  options.steps = 5;
+  const RunResult result = run(program, LinearModel(), options);
+  ASSERT_EQ(result.traces.size(), 5U);
+  ASSERT_EQ(result.step_ns.size(), 5U);
+  for (const Nanoseconds step : result.step_ns) EXPECT_GT(step, 0);
+  EXPECT_EQ(result.trace(), result.traces[4]);
+}
+
+TEST(ExecutorSteps, WithoutUpdatesEveryStepIsTheSame) {
+  const Program program = deferred_receives(true);
+  RunOptions options = unverified();
+  const RunResult one = run(program, LinearModel(), options);
+  options.steps = 6;
+  const RunResult six = run(program, LinearModel(), options);
+  EXPECT_EQ(one.gradients, six.gradients);
+  EXPECT_EQ(one.pool_bytes, six.pool_bytes);
+}
+
+TEST(ExecutorSteps, ACreditSurvivesNoStep) {
+  // The message that nobody receives must not be taken for the first of the next step.
+  const Program program = HandProgram{.pipeline = chain_spec(2, 2, 1),
+                                      .communicators = communicators({{0, 1}, {0, 1}}),
+                                      .rows = {{"0F0", "0SEND_F0@0", "0SEND_F0@0", "0RECV_B0@1", "0B0"},
+                                               {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1"}}}
+                              .build();
+  RunOptions options = unverified(2);
+  options.steps = 3;
+  EXPECT_EQ(against_reference(program, options), "equal");
+}
+
+TEST(ExecutorSteps, TheReferenceUpdatesBetweenItsSteps) {
+  const Pipeline pipeline = chain(1, 2, 2);
+  const LinearModel model;
+  const auto once = reference_gradients(pipeline, model);
+  const auto again = reference_gradients(pipeline, model, {.steps = 3});
+  const auto updated = reference_gradients(pipeline, model, {.steps = 3, .update = true});
+  ASSERT_TRUE(once && again && updated);
+  EXPECT_EQ(*once, *again);
+  EXPECT_GT(max_gradient_difference(model, *updated, *once), 0);
+}
+
+TEST(ExecutorSteps, ThereIsNoReferenceOfWhatItCannotRun) {
+  PipelineSpec sliced = chain_spec(1, 1, 1);
+  sliced.slices = 2;
+  PipelineSpec skipping = chain_spec(1, 3, 1);
+  skipping.edges = {{StageId(0), StageId(1)}, {StageId(1), StageId(2)}, {StageId(0), StageId(2)}};
+  PipelineSpec asynchronous = chain_spec(1, 1, 2);
+  asynchronous.update = {0, 1};
+  PipelineSpec shared = chain_spec(1, 2, 1);
+  shared.blocks = {{{StageId(0), StageId(1)}}, {{StageId(1)}}};
+  for (const PipelineSpec& spec : {sliced, skipping, asynchronous, shared}) {
+    const auto reference = reference_gradients(Pipeline::make(spec).value(), NullModel());
+    ASSERT_FALSE(reference);
+    EXPECT_EQ(reference.error().code, ErrorCode::bad_argument);
+  }
+}
+
+/// Takes a moment for every B.
+class Slow final : public StageModel {
+ public:
+  Expected<void> check(const Pipeline&) const override { return {}; }
+  SizeTable sizes(const Pipeline& pipeline) const override { return NullModel().sizes(pipeline); }
+  void initialize(const Pipeline&, BlockId, std::span<std::byte>, std::span<std::byte>) const override {}
+  void load(const Pipeline&, MicrobatchId, std::span<std::byte>) const override {}
+  void compute(const Pipeline&, const Action& action, const ActionBuffers&) const override {
+    if (action.kind == OpKind::backward) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  void update(std::span<std::byte>, std::span<std::byte>, std::span<std::byte>, double) const override {}
+  void accumulate(std::span<std::byte>, std::span<const std::byte>) const override {}
+  double squared_norm(std::span<const std::byte>) const override { return 0; }
+  double max_abs_difference(std::span<const std::byte>, std::span<const std::byte>) const override {
+    return 0;
+  }
+};
+
+TEST(ExecutorSteps, ADeadlineEndsAStepThatTakesTooLong) {
+  RunOptions options = unverified();
+  options.deadline_s = 0.001;
+  const auto result = execute(two_rank_step(), Slow(), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::io);
+  options.deadline_s = 1e300;
+  EXPECT_TRUE(execute(two_rank_step(), Slow(), options));
+}
+
+TEST(MeasuredCosts, AreMediansThatCountTransfersFromTheLaterStart) {
+  const Program program = two_rank_step();
+  const InstructionId f0 = at(program, 0, {0})[0];
+  const auto trace = [&](Nanoseconds forward) {
+    TimedTrace result{IdVector<InstructionId, Span>(program.size(), Span{{0, 0}, {5, 0}})};
+    result.spans[f0] = {{10, 0}, {10 + forward, 0}};
+    result.spans[at(program, 0, {1})[0]] = {{20, 0}, {107, 0}};   // 0SEND_F0
+    result.spans[at(program, 1, {0})[0]] = {{100, 0}, {107, 0}};  // 1RECV_F0
+    return result;
+  };
+  const std::vector<TimedTrace> traces = {trace(900), trace(30), trace(20)};
+  const CostTable costs = measured_costs(program, traces);
+  EXPECT_EQ(costs({OpKind::forward, 0, -1, 0}), 30);
+  EXPECT_EQ(costs({OpKind::forward, 1, -1, 0}), 5);
+  EXPECT_EQ(costs({OpKind::send_forward, 0, 1, 0}), 7);
+}
+
+TEST(MeasuredCosts, LeaveOutWhatDidNotHappen) {
+  const Program program = deferred_receives(false);
+  const RunResult result = run(program, NullModel(), unverified());
+  const CostTable costs = measured_costs(program, result.traces);
+  for (const auto& [key, duration] : costs.entries()) EXPECT_NE(key.kind, OpKind::send_backward);
+  EXPECT_GT(costs({OpKind::forward, 0, -1, 0}), 0);
+}
+
+}  // namespace
+}  // namespace ppsim::test
