@@ -123,11 +123,10 @@ std::optional<std::int32_t> take_number(std::string_view& text) {
   return value;
 }
 
-std::string printable(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
+std::string printable(std::string_view text, std::size_t longest) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
-  for (const char c : text.substr(0, kLongest)) {
+  for (const char c : text.substr(0, longest)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f) {
       out += c;
@@ -135,7 +134,7 @@ std::string printable(std::string_view text) {
       out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
-  if (text.size() > kLongest) out += "...";
+  if (text.size() > longest) out += "...";
   return out;
 }
 

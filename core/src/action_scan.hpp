@@ -65,7 +65,7 @@ inline constexpr Alphabet kNativeAlphabet = {op_kind_from_text,
 [[nodiscard]] std::optional<std::int32_t> take_number(std::string_view& text);
 
 /// Text of a file, fit for a message: short, on one line, in ASCII.
-[[nodiscard]] std::string printable(std::string_view text);
+[[nodiscard]] std::string printable(std::string_view text, std::size_t longest = 60);
 
 /// A bad_file error about a piece of text whose place the caller knows.
 [[nodiscard]] tl::unexpected<Error> text_error(std::string message, std::string_view found,

@@ -37,17 +37,11 @@ ordered_json witness_json(const MemoryWitness& witness) {
   return {{"rank", witness.rank.value()}, {"bytes", witness.bytes}, {"reuse", std::move(reuse)}};
 }
 
-Expected<MemoryWitness> read_witness(const JsonFile& file, const json& object, const JsonPath& path) {
-  MemoryWitness witness;
-  witness.rank = RankId(object.at("rank").get<int>());
-  const auto bytes = file.amount(object.at("bytes"), path);
-  if (!bytes) return tl::unexpected(bytes.error());
-  witness.bytes = *bytes;
+MemoryWitness read_witness(const json& object) {
+  MemoryWitness witness{RankId(object.at("rank").get<int>()), object.at("bytes").get<Bytes>(), {}};
   for (const json& item : object.value("reuse", json::array())) {
-    const auto shared = file.amount(item.at("bytes"), path);
-    if (!shared) return tl::unexpected(shared.error());
-    witness.reuse.push_back(
-        {item.at("earlier").get<std::uint32_t>(), item.at("later").get<std::uint32_t>(), *shared});
+    witness.reuse.push_back({item.at("earlier").get<std::uint32_t>(), item.at("later").get<std::uint32_t>(),
+                             item.at("bytes").get<Bytes>()});
   }
   return witness;
 }
@@ -78,11 +72,8 @@ Expected<Certificate> certificate_from_json(std::string_view text, const std::st
   certificate.capabilities_hash = root.at("capabilities_hash").get<std::string>();
   certificate.capabilities = read_capabilities(root.at("capabilities"));
   certificate.order = root.at("order").get<std::vector<std::uint32_t>>();
-  const json witnesses = root.value("memory", json::array());
-  for (std::size_t i = 0; i < witnesses.size(); ++i) {
-    const auto witness = read_witness(*parsed, witnesses[i], {"memory", std::to_string(i)});
-    if (!witness) return tl::unexpected(witness.error());
-    certificate.memory.push_back(*witness);
+  for (const json& witness : root.value("memory", json::array())) {
+    certificate.memory.push_back(read_witness(witness));
   }
   return certificate;
 }

@@ -1,7 +1,6 @@
 #include "json_file.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "action_scan.hpp"
 #include "json_schema.hpp"
@@ -10,6 +9,9 @@ namespace ppsim {
 namespace {
 
 using nlohmann::json;
+
+/// Far more than any file needs; what reads and prints values recurses.
+constexpr std::size_t kMaxDepth = 64;
 
 /// What nlohmann/json says is wrong, without its prefix up to the position, and what it expected.
 std::pair<std::string, std::string> message_and_expected(const std::string& what) {
@@ -54,8 +56,13 @@ Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& fil
     const auto [message, expected] = message_and_expected(failure.what());
     const bool at_end = offset >= text.size();
     const std::string_view found = at_end ? "the end of the file" : text.substr(offset, 1);
-    return error_at_offset(offset,
-                           text_error("not JSON: " + printable(message), found, printable(expected)).value());
+    return error_at_offset(
+        offset, text_error("not JSON: " + printable(message, 200), found, printable(expected)).value());
+  }
+  if (const auto deep = find_nested_deeper(text, kMaxDepth)) {
+    return error_at_offset(*deep, text_error("values nested too deeply", text.substr(*deep, 1),
+                                             "at most " + std::to_string(kMaxDepth) + " levels")
+                                      .value());
   }
   if (const auto duplicate = find_duplicate_key(text)) {
     return error_at_offset(duplicate->offset,
@@ -85,13 +92,6 @@ Expected<void> JsonFile::validate(std::string_view schema_name) const {
   const std::optional<SchemaViolation> violation = find_violation(root_, schema_name);
   if (!violation) return {};
   return error_at(violation->path, violation->message, violation->found, violation->expected);
-}
-
-Expected<std::int64_t> JsonFile::amount(const json& value, const JsonPath& path) const {
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
-    return error_at(path, "a number beyond 64 bits", dump(value), "at most 9223372036854775807");
-  }
-  return value.get<std::int64_t>();
 }
 
 tl::unexpected<Error> JsonFile::error_at(const JsonPath& path, std::string message, std::string found,

@@ -27,10 +27,6 @@ class JsonFile {
   /// A bad_file error at a value; `path` may lead to what is missing.
   [[nodiscard]] tl::unexpected<Error> error_at(const JsonPath& path, std::string message, std::string found,
                                                std::string expected) const;
-  /// A time or a size.
-  /// Errors: bad_file when it does not fit in 64 bits.
-  [[nodiscard]] Expected<std::int64_t> amount(const nlohmann::json& value, const JsonPath& path) const;
-
   /// The same error, about the value at `path`; a bad argument becomes a bad file.
   [[nodiscard]] tl::unexpected<Error> error_at(const JsonPath& path, Error error) const;
 

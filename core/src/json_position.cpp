@@ -140,6 +140,22 @@ std::optional<DuplicateKey> find_duplicate_key(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<std::size_t> find_nested_deeper(std::string_view text, std::size_t limit) {
+  std::size_t depth = 0;
+  for (Walker walker(text); !walker.at_end();) {
+    const char here = walker.here();
+    if (here == '"') {
+      walker.string();
+      continue;
+    }
+    if (here == '{' || here == '[') ++depth;
+    if (here == '}' || here == ']') --depth;
+    if (depth > limit) return walker.at();
+    walker.step();
+  }
+  return std::nullopt;
+}
+
 TextPosition position_of(std::string_view text, std::size_t offset) {
   TextPosition position;
   for (const char c : text.substr(0, offset)) {

@@ -26,6 +26,10 @@ struct DuplicateKey {
 /// Requires: `text` is valid JSON.
 [[nodiscard]] std::optional<DuplicateKey> find_duplicate_key(std::string_view text);
 
+/// Offset of the first value inside more than `limit` objects and arrays.
+/// Requires: `text` is valid JSON.
+[[nodiscard]] std::optional<std::size_t> find_nested_deeper(std::string_view text, std::size_t limit);
+
 /// Line and character of an offset, 1-based.
 struct TextPosition {
   int row = 1;

@@ -105,9 +105,8 @@ Expected<std::pair<CostClass, Nanoseconds>> read_cost(const JsonFile& file, cons
   const OpKind kind = op_kind_from_text(entry.at("kind").get_ref<const std::string&>()).value();
   const auto subject = read_subject(file, entry, info(kind).subject, path);
   if (!subject) return tl::unexpected(subject.error());
-  return file.amount(entry.at("ns"), path).map([&](Nanoseconds duration) {
-    return std::pair(CostClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1)}, duration);
-  });
+  return std::pair(CostClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1)},
+                   entry.at("ns").get<Nanoseconds>());
 }
 
 Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json& entry,
@@ -116,9 +115,8 @@ Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json
   const OpKind op = op_kind_from_text(entry.value("op", "F")).value();
   const auto subject = read_subject(file, entry, subject_of(kind), path);
   if (!subject) return tl::unexpected(subject.error());
-  return file.amount(entry.at("bytes"), path).map([&](Bytes size) {
-    return std::pair(SizeClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1), op}, size);
-  });
+  return std::pair(SizeClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1), op},
+                   entry.at("bytes").get<Bytes>());
 }
 
 }  // namespace
