@@ -34,7 +34,7 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
     least = distance;
     best = candidate;
   }
-  return best.empty() ? "" : ", did you mean \"" + std::string(best) + "\"?";
+  return best.empty() ? "" : " (did you mean \"" + std::string(best) + "\"?)";
 }
 
 std::string joined(std::span<const std::string_view> names) {

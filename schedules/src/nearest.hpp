@@ -6,7 +6,7 @@
 
 namespace ppsim {
 
-/// ", did you mean "x"?" for the most similar name, or nothing when none is similar.
+/// ` (did you mean "x"?)` for the most similar name, or nothing when none is similar.
 [[nodiscard]] std::string suggestion(std::string_view name, std::span<const std::string_view> known);
 
 /// "a, b, c".

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/simulate.hpp"
+#include "support/lowered.hpp"
+
 namespace ppsim::test {
 
 CostTable cost_table(const StageCosts& costs) {
@@ -31,6 +35,16 @@ StepTime step_time(const Schedule& schedule, const CostTable& costs) {
   StepTime result{times->makespan, 0};
   for (const Range& range : ranks) result.span = std::max(result.span, range.end - range.start);
   return result;
+}
+
+StepTime simulated_step_time(const Schedule& schedule, const LoweringOptions& options,
+                             const CostTable& costs) {
+  const Program program = lowered(schedule, options, &costs);
+  const auto run = simulate_program(program, rendezvous(), costs);
+  if (!run) throw std::runtime_error(to_string(run.error()));
+  if (!run->has_value()) throw std::runtime_error("the simulated run is stuck");
+  const StepTimes times = step_times(program, **run);
+  return {times.makespan, rank_span(times)};
 }
 
 int peak_live_activations(const Schedule& schedule, RankId rank) {

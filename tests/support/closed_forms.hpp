@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/lowering.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/schedules/registry.hpp"
 
@@ -18,6 +19,9 @@ struct StepTime {
 };
 /// Of the earliest times of a schedule.
 StepTime step_time(const Schedule& schedule, const CostTable& costs);
+/// Of a simulated run of the lowered schedule under rendezvous.
+StepTime simulated_step_time(const Schedule& schedule, const LoweringOptions& options,
+                             const CostTable& costs);
 
 /// The most (stage, microbatch, slice) between F and B or W on a rank, which the order of its row decides.
 int peak_live_activations(const Schedule& schedule, RankId rank);

@@ -60,6 +60,41 @@ RC_GTEST_PROP(Registry, EveryScheduleRunsUnderDefaultLowering, ()) {
   RC_ASSERT(test::finishes(program));
 }
 
+/// Row of a rank by the index formulas of PyTorch's ScheduleInterleaved1F1B, where it accepts the parameters.
+std::vector<Action> pytorch_interleaved_row(int p, int n, int v, int rank) {
+  const int group = n / std::max(1, n / p);
+  const int warmup = std::min((v - 1) * group + 2 * (p - 1 - rank), n * v);
+  std::vector<int> forwards(static_cast<std::size_t>(p * v), 0);
+  std::vector<int> backwards = forwards;
+  std::vector<Action> row;
+  const auto forward = [&](int step) {
+    const int stage = (step / group) % v * p + rank;
+    row.push_back(make_action(OpKind::forward, stage, forwards[static_cast<std::size_t>(stage)]++));
+  };
+  const auto backward = [&](int step) {
+    const int stage = (v - 1 - (step - warmup) / group % v) * p + rank;
+    row.push_back(make_action(OpKind::backward, stage, backwards[static_cast<std::size_t>(stage)]++));
+  };
+  for (int step = 0; step < n * v + warmup; ++step) {
+    if (step < n * v) forward(step);
+    if (step >= warmup) backward(step);
+  }
+  return row;
+}
+
+RC_GTEST_PROP(Registry, InterleavedIsPyTorchsWherePyTorchHasOne, ()) {
+  const int p = between(1, 6);
+  const int n = between(1, 24);
+  const int v = between(1, 4);
+  RC_PRE(n % std::max(1, n / p) == 0);
+  const Schedule schedule = test::generated("interleaved-1f1b", {.ranks = p, .microbatches = n, .chunks = v});
+  for (int r = 0; r < p; ++r) {
+    std::vector<Action> row;
+    for (const Step& step : schedule.row(RankId(r))) row.push_back(step.actions().front());
+    RC_ASSERT(row == pytorch_interleaved_row(p, n, v, r));
+  }
+}
+
 RC_GTEST_PROP(Registry, WeightGradientsAccumulateInAscendingOrder, ()) {
   const ScheduleInfo& info = draw_schedule();
   ScheduleParameters parameters = draw_parameters(info);
