@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/op_kind.hpp"
+
+namespace ppsim {
+
+struct Rgb {
+  std::uint8_t red = 0;
+  std::uint8_t green = 0;
+  std::uint8_t blue = 0;
+  friend bool operator==(const Rgb&, const Rgb&) = default;
+};
+/// "#rrggbb".
+[[nodiscard]] std::string hex_text(Rgb colour);
+/// Towards white by `share` of the way, 0 to 1.
+[[nodiscard]] Rgb lighter(Rgb colour, double share);
+/// Black or white, whichever reads better on it.
+[[nodiscard]] Rgb text_colour_on(Rgb background);
+
+/// Colours of the kinds of actions in a timeline.
+enum class Palette : std::uint8_t {
+  colour_blind,  ///< Okabe and Ito: safe for all common kinds of colour blindness
+  pytorch,       ///< as PyTorch draws its schedules: F blue, I teal, W green, B orange
+};
+[[nodiscard]] std::string_view palette_name(Palette palette);
+[[nodiscard]] std::optional<Palette> palette_from_name(std::string_view name);
+[[nodiscard]] Rgb colour_of(Palette palette, OpKind kind);
+/// Of a later chunk of a rank: lighter, the first one as it is.
+[[nodiscard]] Rgb colour_of_chunk(Palette palette, OpKind kind, int chunk, int chunks);
+
+}  // namespace ppsim

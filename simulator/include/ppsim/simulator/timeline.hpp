@@ -1,0 +1,36 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/simulator/palette.hpp"
+
+namespace ppsim {
+
+struct SvgOptions {
+  std::string title;
+  Palette palette = Palette::colour_blind;
+  int width = 1200;     ///< pixels of the whole picture
+  int row_height = 26;  ///< pixels of one rank
+};
+
+/// Draws the compute queues of a run: a row per rank, rank 0 on top; the microbatch in the cell where it
+/// fits, later chunks lighter, a dark border on the second and later routes, idle time white, a time axis and
+/// a legend. An overlapped pair is F above B.
+void write_svg(std::ostream& out, const Program& program, const TimedTrace& trace,
+               const SvgOptions& options = {});
+
+struct TextTimelineOptions {
+  int width = 100;      ///< characters of a line; at least ten are left for the time
+  bool colour = false;  ///< 24-bit ANSI colours instead of shades
+  Palette palette = Palette::colour_blind;
+};
+
+/// Draws the compute queues of a run with Unicode blocks: a line per rank, each character the action that
+/// takes most of its time. An action of several characters begins with its kind and microbatch. Forwards are
+/// light, backwards full, weight gradients medium.
+void write_text_timeline(std::ostream& out, const Program& program, const TimedTrace& trace,
+                         const TextTimelineOptions& options = {});
+
+}  // namespace ppsim

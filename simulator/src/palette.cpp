@@ -1,0 +1,102 @@
+#include "ppsim/simulator/palette.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+namespace ppsim {
+namespace {
+
+/// Colours by what an action does; everything that is not F, B, I, W or R shares one.
+struct Colours {
+  Rgb forward;
+  Rgb backward;
+  Rgb backward_input;
+  Rgb backward_weight;
+  Rgb recompute;
+  Rgb other;
+};
+
+constexpr Colours kColourBlind{{0x56, 0xB4, 0xE9}, {0xE6, 0x9F, 0x00}, {0xD5, 0x5E, 0x00},
+                               {0x00, 0x9E, 0x73}, {0xCC, 0x79, 0xA7}, {0x8C, 0x8C, 0x8C}};
+constexpr Colours kPyTorch{{0x5B, 0x8F, 0xF9}, {0xF6, 0x9A, 0x3C}, {0x2A, 0xB5, 0xB0},
+                           {0x5A, 0xC8, 0x5A}, {0xB0, 0x7A, 0xD8}, {0x8C, 0x8C, 0x8C}};
+
+std::uint8_t towards_white(std::uint8_t value, double share) {
+  return static_cast<std::uint8_t>(std::lround(value + (255 - value) * share));
+}
+
+}  // namespace
+
+std::string hex_text(Rgb colour) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "#%02x%02x%02x", unsigned{colour.red}, unsigned{colour.green},
+                unsigned{colour.blue});
+  return text.data();
+}
+
+Rgb lighter(Rgb colour, double share) {
+  return {towards_white(colour.red, share), towards_white(colour.green, share),
+          towards_white(colour.blue, share)};
+}
+
+Rgb text_colour_on(Rgb background) {
+  const double luminance = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
+  return luminance > 140 ? Rgb{0, 0, 0} : Rgb{255, 255, 255};
+}
+
+std::string_view palette_name(Palette palette) {
+  switch (palette) {
+    case Palette::colour_blind:
+      return "colour-blind";
+    case Palette::pytorch:
+      return "pytorch";
+  }
+  return "";
+}
+
+std::optional<Palette> palette_from_name(std::string_view name) {
+  for (const Palette palette : {Palette::colour_blind, Palette::pytorch}) {
+    if (palette_name(palette) == name) return palette;
+  }
+  return std::nullopt;
+}
+
+Rgb colour_of(Palette palette, OpKind kind) {
+  const Colours& colours = palette == Palette::pytorch ? kPyTorch : kColourBlind;
+  switch (kind) {
+    case OpKind::forward:
+      return colours.forward;
+    case OpKind::backward:
+      return colours.backward;
+    case OpKind::backward_input:
+      return colours.backward_input;
+    case OpKind::backward_weight:
+      return colours.backward_weight;
+    case OpKind::recompute:
+      return colours.recompute;
+    case OpKind::overlap:
+    case OpKind::send_forward:
+    case OpKind::recv_forward:
+    case OpKind::send_backward:
+    case OpKind::recv_backward:
+    case OpKind::send_activation:
+    case OpKind::recv_activation:
+    case OpKind::unshard:
+    case OpKind::reshard:
+    case OpKind::reduce_grad:
+    case OpKind::collective:
+    case OpKind::optimizer:
+    case OpKind::offload:
+    case OpKind::reload:
+    case OpKind::load:
+      return colours.other;
+  }
+  return colours.other;
+}
+
+Rgb colour_of_chunk(Palette palette, OpKind kind, int chunk, int chunks) {
+  const double share = chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0;
+  return lighter(colour_of(palette, kind), share);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <ostream>
+#include <sstream>
+
+#include "ppsim/simulator/timeline.hpp"
+#include "timeline_rows.hpp"
+
+namespace ppsim {
+namespace {
+
+const char* block_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::forward:
+      return "░";
+    case OpKind::backward:
+    case OpKind::backward_input:
+      return "█";
+    case OpKind::backward_weight:
+      return "▒";
+    case OpKind::recompute:
+      return "▚";
+    case OpKind::overlap:
+    case OpKind::send_forward:
+    case OpKind::recv_forward:
+    case OpKind::send_backward:
+    case OpKind::recv_backward:
+    case OpKind::send_activation:
+    case OpKind::recv_activation:
+    case OpKind::unshard:
+    case OpKind::reshard:
+    case OpKind::reduce_grad:
+    case OpKind::collective:
+    case OpKind::optimizer:
+    case OpKind::offload:
+    case OpKind::reload:
+    case OpKind::load:
+      return "▪";
+  }
+  return "▪";
+}
+
+constexpr int kIdle = -1;
+
+class TextWriter {
+ public:
+  TextWriter(std::ostream& out, const Program& program, const TimedTrace& trace,
+             const TextTimelineOptions& options)
+      : out_(out), program_(program), trace_(trace), options_(options), end_(timeline_end(trace)) {
+    margin_ = std::to_string(program.pipeline().ranks() - 1).size() + 6;  // "rank 0 "
+    columns_ = std::max(10, options.width - static_cast<int>(margin_));
+  }
+
+  void write() {
+    for (int r = 0; r < program_.pipeline().ranks(); ++r) write_row(RankId(r));
+    const std::string last = time_text(end_);
+    const std::size_t gap =
+        static_cast<std::size_t>(columns_) - std::min(last.size() + 1, static_cast<std::size_t>(columns_));
+    out_ << std::string(margin_, ' ') << '0' << std::string(gap, ' ') << last << '\n';
+  }
+
+ private:
+  void write_row(RankId rank) {
+    const std::vector<TimelineCell> row = timeline_row(program_, trace_, rank);
+    std::string name = "rank " + std::to_string(rank.value());
+    name.resize(margin_, ' ');
+    out_ << name;
+    const std::vector<int> shown = cells_of_columns(row);
+    for (std::size_t column = 0; column < shown.size();) {
+      std::size_t last = column;
+      while (last < shown.size() && shown[last] == shown[column]) ++last;
+      if (shown[column] == kIdle) {
+        out_ << std::string(last - column, ' ');
+      } else {
+        write_run(rank, row[static_cast<std::size_t>(shown[column])].instruction, last - column);
+      }
+      column = last;
+    }
+    out_ << '\n';
+  }
+
+  /// Index into the row of the cell that takes most of each column, or kIdle.
+  [[nodiscard]] std::vector<int> cells_of_columns(const std::vector<TimelineCell>& row) const {
+    std::vector<int> shown(static_cast<std::size_t>(columns_), kIdle);
+    if (end_ == 0) return shown;
+    std::vector<double> most(shown.size(), 0);
+    std::vector<double> busy(shown.size(), 0);
+    const double column_time = static_cast<double>(end_) / columns_;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const double begin = static_cast<double>(row[i].start) / column_time;
+      const double end = static_cast<double>(row[i].end) / column_time;
+      for (auto column = static_cast<std::size_t>(begin);
+           column < shown.size() && static_cast<double>(column) < end; ++column) {
+        const auto left = static_cast<double>(column);
+        const double share = std::min(end, left + 1) - std::max(begin, left);
+        busy[column] += share;
+        if (share > most[column]) {
+          most[column] = share;
+          shown[column] = static_cast<int>(i);
+        }
+      }
+    }
+    for (std::size_t column = 0; column < shown.size(); ++column) {
+      if (busy[column] < 0.5) shown[column] = kIdle;
+    }
+    return shown;
+  }
+
+  void write_run(RankId rank, InstructionId id, std::size_t count) {
+    const Action& action = program_.actions(id)[0];
+    std::string label(program_.instruction(id).form == InstructionForm::overlap ? "FB"
+                                                                                : info(action.kind).text);
+    if (info(action.kind).microbatch == MicrobatchUse::required) label += std::to_string(action.microbatch);
+    if (label.size() > count) label.clear();
+    if (options_.colour) {
+      write_coloured(rank, action, label, count);
+      return;
+    }
+    out_ << label;
+    for (std::size_t i = label.size(); i < count; ++i) out_ << block_of(action.kind);
+  }
+
+  void write_coloured(RankId rank, const Action& action, std::string label, std::size_t count) {
+    const int chunks = static_cast<int>(program_.pipeline().stages_of(rank).size());
+    const Rgb back = colour_of_chunk(options_.palette, action.kind, chunk_of(program_, rank, action), chunks);
+    label.resize(count, ' ');
+    write_escape(48, back);
+    write_escape(38, text_colour_on(back));
+    out_ << label << "\033[0m";
+  }
+
+  void write_escape(int layer, Rgb colour) {
+    out_ << "\033[" << layer << ";2;" << int{colour.red} << ';' << int{colour.green} << ';'
+         << int{colour.blue} << 'm';
+  }
+
+  std::ostream& out_;
+  const Program& program_;
+  const TimedTrace& trace_;
+  const TextTimelineOptions& options_;
+  Nanoseconds end_;
+  std::size_t margin_ = 0;
+  int columns_ = 0;
+};
+
+}  // namespace
+
+void write_text_timeline(std::ostream& out, const Program& program, const TimedTrace& trace,
+                         const TextTimelineOptions& options) {
+  std::ostringstream picture;
+  TextWriter(picture, program, trace, options).write();
+  out << picture.str();
+}
+
+}  // namespace ppsim

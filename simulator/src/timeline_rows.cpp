@@ -1,0 +1,55 @@
+#include "timeline_rows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+namespace ppsim {
+
+std::vector<TimelineCell> timeline_row(const Program& program, const TimedTrace& trace, RankId rank) {
+  std::vector<TimelineCell> row;
+  for (InstructionId id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
+    if (info(program.actions(id)[0].kind).resource != Resource::compute) continue;
+    row.push_back({id, trace.spans[id].start.time, trace.spans[id].end.time});
+  }
+  return row;
+}
+
+Nanoseconds timeline_end(const TimedTrace& trace) {
+  Nanoseconds end = 0;
+  for (const Span& span : trace.spans) end = std::max(end, span.end.time);
+  return end;
+}
+
+int chunk_of(const Program& program, RankId rank, const Action& action) {
+  if (info(action.kind).subject != Subject::stage) return 0;
+  const auto stages = program.pipeline().stages_of(rank);
+  const auto at = std::find(stages.begin(), stages.end(), action.stage());
+  return at == stages.end() ? 0 : static_cast<int>(at - stages.begin());
+}
+
+std::string time_text(Nanoseconds time) {
+  struct Unit {
+    Nanoseconds nanoseconds;
+    const char* name;
+  };
+  constexpr std::array<Unit, 3> kUnits{{{1'000'000'000, " s"}, {1'000'000, " ms"}, {1'000, " us"}}};
+  std::ostringstream text;
+  for (const Unit& unit : kUnits) {
+    if (time < unit.nanoseconds) continue;
+    text << static_cast<double>(time) / static_cast<double>(unit.nanoseconds) << unit.name;
+    return text.str();
+  }
+  text << time << (time == 0 ? "" : " ns");
+  return text.str();
+}
+
+Nanoseconds axis_step(Nanoseconds end, int most) {
+  for (Nanoseconds power = 1;; power *= 10) {
+    for (const Nanoseconds factor : {1, 2, 5}) {
+      if (end / (power * factor) <= most) return power * factor;
+    }
+  }
+}
+
+}  // namespace ppsim

@@ -1,0 +1,120 @@
+#include "ppsim/simulator/timeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support/finished_run.hpp"
+#include "support/hand_program.hpp"
+#include "support/programs.hpp"
+#include "support/timing.hpp"
+
+namespace ppsim {
+namespace {
+
+using test::cost_table;
+using test::FinishedRun;
+using test::HandProgram;
+using enum OpKind;
+
+FinishedRun two_ranks() {
+  return {test::two_rank_step(), cost_table({{forward, -1, 10}, {backward, -1, 20}})};
+}
+
+std::string svg(const FinishedRun& run, const SvgOptions& options = {}) {
+  std::ostringstream out;
+  write_svg(out, run.program(), run.trace(), options);
+  return out.str();
+}
+
+std::string text(const FinishedRun& run, const TextTimelineOptions& options) {
+  std::ostringstream out;
+  write_text_timeline(out, run.program(), run.trace(), options);
+  return out.str();
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(TextTimeline, OneLinePerRankWithinItsWidth) {
+  // Rank 0: F 0-10, B 40-60; rank 1: F 10-20, B 20-40. 12 columns of 5 ns.
+  EXPECT_EQ(text(two_ranks(), {.width = 19}),
+            "rank 0 F0      B0██\n"
+            "rank 1   F0B0██    \n"
+            "       0      60 ns\n");
+}
+
+TEST(TextTimeline, LabelsThatDoNotFitAreLeftOut) {
+  // Never fewer than ten columns, here of 6 ns; F of rank 1 has most of one of them and a minority of two.
+  EXPECT_EQ(text(two_ranks(), {.width = 5}),
+            "rank 0 F0     B0█\n"
+            "rank 1   ░B0██   \n"
+            "       0    60 ns\n");
+}
+
+TEST(TextTimeline, ColoursAreEscapesThatEnd) {
+  const std::string coloured = text(two_ranks(), {.width = 40, .colour = true});
+  EXPECT_EQ(count(coloured, "\033[48;2;"), 4U);
+  EXPECT_EQ(count(coloured, "\033[0m"), 4U);
+}
+
+TEST(TextTimeline, StepWithoutTimeIsEmpty) {
+  const FinishedRun run(test::two_rank_step(), CostTable());
+  EXPECT_EQ(text(run, {.width = 17}), "rank 0           \nrank 1           \n       0        0\n");
+}
+
+TEST(SvgTimeline, HasACellPerComputeActionAndNoneForTransfers) {
+  const std::string picture = svg(two_ranks());
+  EXPECT_EQ(count(picture, "<g><title>"), 4U);
+  EXPECT_EQ(count(picture, "SEND"), 0U);
+  EXPECT_EQ(count(picture, ">rank 0<"), 1U);
+  EXPECT_EQ(count(picture, ">rank 1<"), 1U);
+  EXPECT_LT(picture.find(">rank 0<"), picture.find(">rank 1<"));
+}
+
+TEST(SvgTimeline, PlacesCellsByTime) {
+  // 1080 pixels for 60 ns: B of rank 1 lasts from 20 to 40.
+  const std::string picture = svg(two_ranks(), {.width = 1160});
+  EXPECT_NE(picture.find("<rect x=\"420\" y=\"37\" width=\"360\""), std::string::npos) << picture;
+}
+
+TEST(SvgTimeline, TitleIsEscaped) {
+  EXPECT_NE(svg(two_ranks(), {.title = "a<b & c"}).find("a&lt;b &amp; c"), std::string::npos);
+}
+
+TEST(SvgTimeline, PalettesDiffer) {
+  EXPECT_NE(svg(two_ranks(), {.palette = Palette::pytorch}),
+            svg(two_ranks(), {.palette = Palette::colour_blind}));
+  for (const Palette palette : {Palette::colour_blind, Palette::pytorch}) {
+    EXPECT_EQ(palette_from_name(palette_name(palette)), palette);
+    EXPECT_NE(svg(two_ranks(), {.palette = palette}).find(hex_text(colour_of(palette, backward))),
+              std::string::npos);
+  }
+  EXPECT_EQ(palette_from_name("grey"), std::nullopt);
+}
+
+TEST(SvgTimeline, LaterChunksAreLighter) {
+  EXPECT_EQ(colour_of_chunk(Palette::colour_blind, forward, 0, 2), colour_of(Palette::colour_blind, forward));
+  EXPECT_EQ(lighter({0, 100, 255}, 1), (Rgb{255, 255, 255}));
+  const Program program =
+      HandProgram{{.ranks = 1, .stages = 2, .microbatches = 1}, {}, {{"0F0", "1F0", "1B0", "0B0"}}}.build();
+  const std::string picture = svg({program, cost_table({{forward, -1, 1}, {backward, -1, 2}})});
+  EXPECT_NE(picture.find(hex_text(colour_of_chunk(Palette::colour_blind, forward, 1, 2))), std::string::npos);
+  EXPECT_NE(picture.find("later chunk"), std::string::npos);
+}
+
+TEST(SvgTimeline, OverlappedPairIsDrawnAsHalves) {
+  const Program program =
+      HandProgram{{.ranks = 1, .stages = 1, .microbatches = 2}, {}, {{"0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"}}}
+          .build();
+  const std::string picture =
+      svg({program, cost_table({{forward, -1, 1}, {backward, -1, 2}, {overlap, -1, 3}})}, {.row_height = 26});
+  EXPECT_EQ(count(picture, "height=\"12\""), 2U);
+  EXPECT_EQ(count(picture, "height=\"24\""), 2U);
+}
+
+}  // namespace
+}  // namespace ppsim
