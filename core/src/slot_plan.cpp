@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/tensor_order.hpp"
@@ -85,27 +86,53 @@ class ConflictGraph {
   std::vector<std::uint32_t> items_;
 };
 
-struct Block {
-  Bytes begin = 0;
-  Bytes end = 0;
-};
+/// The distinct blocks that tensors have been put into, by address: few, however many tensors share them.
+class Blocks {
+ public:
+  /// Starts looking for room afresh: nothing is in the way.
+  void clear() { ++round_; }
+  void obstruct(std::uint32_t block) { obstructed_[block] = round_; }
 
-/// The lowest of the tightest gaps between blocks that holds `size` bytes; above all of them if none does.
-Bytes best_fit(std::vector<Block>& taken, Bytes size) {
-  std::sort(taken.begin(), taken.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
-  Bytes best = -1;
-  Bytes best_gap = 0;
-  Bytes top = 0;
-  for (const Block& block : taken) {
-    const Bytes gap = block.begin - top;
-    if (gap >= size && (best < 0 || gap < best_gap)) {
-      best = top;
-      best_gap = gap;
+  /// The lowest of the tightest gaps between obstructing blocks that holds `size` bytes; above them all if
+  /// none does.
+  [[nodiscard]] Bytes best_fit(Bytes size) const {
+    Bytes best = -1;
+    Bytes best_gap = 0;
+    Bytes top = 0;
+    for (const Block& block : by_address_) {
+      if (obstructed_[block.number] != round_) continue;
+      const Bytes gap = block.begin - top;
+      if (gap >= size && (best < 0 || gap < best_gap)) {
+        best = top;
+        best_gap = gap;
+      }
+      top = std::max(top, block.end);
     }
-    top = std::max(top, block.end);
+    return best < 0 ? top : best;
   }
-  return best < 0 ? top : best;
-}
+
+  /// The number of the block [begin, end).
+  std::uint32_t number_of(Bytes begin, Bytes end) {
+    const Block wanted{begin, end, static_cast<std::uint32_t>(by_address_.size())};
+    const auto at = std::lower_bound(
+        by_address_.begin(), by_address_.end(), wanted,
+        [](const Block& a, const Block& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+    if (at != by_address_.end() && at->begin == begin && at->end == end) return at->number;
+    by_address_.insert(at, wanted);
+    obstructed_.push_back(0);
+    return wanted.number;
+  }
+
+ private:
+  struct Block {
+    Bytes begin;
+    Bytes end;
+    std::uint32_t number;
+  };
+  std::vector<Block> by_address_;
+  std::vector<std::uint64_t> obstructed_;  ///< per number: the round in which it was in the way
+  std::uint64_t round_ = 0;
+};
 
 struct Placement {
   std::vector<Bytes> offset;  ///< per node
@@ -115,16 +142,20 @@ struct Placement {
 /// Places nodes one after another in the given order; `sizes` per node.
 Placement place(const ConflictGraph& graph, const std::vector<Bytes>& sizes,
                 const std::vector<std::uint32_t>& order) {
-  Placement result{.offset = std::vector<Bytes>(graph.size(), -1)};
-  std::vector<Block> taken;
+  constexpr std::uint32_t kNotPlaced = ~std::uint32_t{0};
+  Placement result{.offset = std::vector<Bytes>(graph.size(), 0)};
+  std::vector<std::uint32_t> block(graph.size(), kNotPlaced);
+  Blocks blocks;
   for (const std::uint32_t node : order) {
-    taken.clear();
+    blocks.clear();
     for (const std::uint32_t other : graph.neighbours(node)) {
-      const Bytes begin = result.offset[other];
-      if (begin >= 0) taken.push_back({begin, begin + sizes[other]});
+      if (block[other] != kNotPlaced) blocks.obstruct(block[other]);
     }
-    result.offset[node] = best_fit(taken, sizes[node]);
-    result.pool = std::max(result.pool, checked_add(result.offset[node], sizes[node]));
+    const Bytes begin = blocks.best_fit(sizes[node]);
+    const Bytes end = checked_add(begin, sizes[node]);
+    result.offset[node] = begin;
+    result.pool = std::max(result.pool, end);
+    block[node] = blocks.number_of(begin, end);
   }
   return result;
 }
