@@ -51,9 +51,9 @@ class Executor {
         tensors_(program, memory_, sizes_,
                  make_pools(devices_, memory_.slots, options.poison ? kPoison : std::byte{0})),
         lanes_(make_lanes(program)),
-        meter_(program, memory_),
+        meter_(program, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
         runner_(program, model, options, devices_, tensors_),
-        monitor_(program, graph_, lanes_, meter_, [this](std::uint32_t tensor) { freed(tensor); }),
+        monitor_(program, graph_, lanes_, meter_),
         transport_(backend.make_transport(program, model, options.capabilities, monitor_)) {}
 
   RunResult run() {

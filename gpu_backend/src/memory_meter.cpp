@@ -1,6 +1,7 @@
 #include "memory_meter.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ppsim {
 
@@ -21,8 +22,10 @@ MemoryMeter::Touched MemoryMeter::index(std::size_t instructions, const TensorTa
   return result;
 }
 
-MemoryMeter::MemoryMeter(const Program& program, const MemoryPlan& plan)
+MemoryMeter::MemoryMeter(const Program& program, const MemoryPlan& plan,
+                         std::function<void(std::uint32_t)> on_free)
     : plan_(plan),
+      on_free_(std::move(on_free)),
       written_(index(program.size(), plan.table, &TensorTable::writers_of)),
       used_(index(program.size(), plan.table, &TensorTable::users_of)),
       high_water_(static_cast<std::size_t>(program.pipeline().ranks()), 0) {}
@@ -50,17 +53,15 @@ void MemoryMeter::start(InstructionId id) {
   for (const std::uint32_t tensor : written_.of(id)) allocate(tensor);
 }
 
-std::span<const std::uint32_t> MemoryMeter::complete(InstructionId id) {
-  freed_.clear();
+void MemoryMeter::complete(InstructionId id) {
   for (const std::uint32_t t : used_.of(id)) {
     if (--open_users_[t] > 0 || plan_.table.tensors[t].to_end) continue;
     if (life_[t] == Life::alive) {
       alive_[plan_.table.tensors[t].rank] -= plan_.sizes[t];
-      freed_.push_back(t);
+      on_free_(t);
     }
     life_[t] = Life::over;
   }
-  return freed_;
 }
 
 }  // namespace ppsim

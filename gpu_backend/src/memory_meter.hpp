@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -11,13 +12,13 @@ namespace ppsim {
 /// Sums the sizes of the tensors alive on each rank as instructions start and complete. Not thread-safe.
 class MemoryMeter {
  public:
-  MemoryMeter(const Program& program, const MemoryPlan& plan);
+  /// `on_free` is told of each tensor that is freed.
+  MemoryMeter(const Program& program, const MemoryPlan& plan, std::function<void(std::uint32_t)> on_free);
 
   /// Back to the step's start; the high-water marks stay.
   void begin_step();
   void start(InstructionId id);
-  /// Returns: the tensors that are freed, valid until the next call.
-  std::span<const std::uint32_t> complete(InstructionId id);
+  void complete(InstructionId id);
 
   [[nodiscard]] const IdVector<RankId, Bytes>& high_water() const { return high_water_; }
 
@@ -36,11 +37,11 @@ class MemoryMeter {
   void allocate(std::uint32_t tensor);
 
   const MemoryPlan& plan_;
+  std::function<void(std::uint32_t)> on_free_;
   Touched written_;
   Touched used_;
   std::vector<Life> life_;                 ///< per tensor
   std::vector<std::uint32_t> open_users_;  ///< per tensor
-  std::vector<std::uint32_t> freed_;
   IdVector<RankId, Bytes> alive_;
   IdVector<RankId, Bytes> high_water_;
 };

@@ -6,8 +6,8 @@
 namespace ppsim {
 
 Monitor::Monitor(const Program& program, const ExecutionGraph& graph, const std::vector<Lane>& lanes,
-                 MemoryMeter& memory, std::function<void(std::uint32_t)> on_free)
-    : program_(program), graph_(graph), memory_(memory), on_free_(std::move(on_free)), lanes_(lanes.size()) {
+                 MemoryMeter& memory)
+    : program_(program), graph_(graph), memory_(memory), lanes_(lanes.size()) {
   std::size_t lane = 0;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     lane_begin_.push_back(lane);
@@ -107,7 +107,7 @@ void Monitor::complete(std::span<const InstructionId> ends) {
 void Monitor::finish(InstructionId id, Instant at) {
   states_[id.index()] = InstructionState::complete;
   trace_.spans[id].end = at;
-  for (const std::uint32_t tensor : memory_.complete(id)) on_free_(tensor);
+  memory_.complete(id);  // before anything starts that may reuse the memory
 }
 
 void Monitor::wake_rank(RankId rank) {

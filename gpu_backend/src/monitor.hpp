@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -32,9 +31,8 @@ enum class StepEnd : std::uint8_t { finished, deadlock, failed, late };
 class Monitor final : public CompletionSink {
  public:
   /// Requires: references that outlive the monitor.
-  /// `on_free` is told of each tensor that is freed, before anything that may reuse its memory can start.
   Monitor(const Program& program, const ExecutionGraph& graph, const std::vector<Lane>& lanes,
-          MemoryMeter& memory, std::function<void(std::uint32_t)> on_free);
+          MemoryMeter& memory);
 
   void begin_step();
 
@@ -76,7 +74,6 @@ class Monitor final : public CompletionSink {
   const Program& program_;
   const ExecutionGraph& graph_;
   MemoryMeter& memory_;
-  std::function<void(std::uint32_t)> on_free_;
   std::vector<std::size_t> lane_begin_;  ///< first lane of each rank, and the end
 
   std::mutex mutex_;
