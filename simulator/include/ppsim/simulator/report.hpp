@@ -1,0 +1,42 @@
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/palette.hpp"
+
+namespace ppsim {
+
+/// A line of a report's header, e.g. an assumption, a hash or a verdict.
+struct ReportFact {
+  enum class Tone : std::uint8_t { plain, good, bad };
+  std::string label;
+  std::string value;
+  Tone tone = Tone::plain;
+  friend bool operator==(const ReportFact&, const ReportFact&) = default;
+};
+
+/// One run of a report. Only refers to the run and its metrics.
+struct ReportEntry {
+  std::string name;
+  RunView run;
+  const RunMetrics& metrics;
+  std::optional<Bytes> memory_limit = {};  ///< of one rank
+  std::vector<ReportFact> facts = {};
+};
+
+struct ReportOptions {
+  std::string title;
+  Palette palette = Palette::colour_blind;
+};
+
+/// Writes one HTML file that needs nothing else and no network: figures, a timeline to zoom, pan and point at
+/// with transfers and the critical path, memory over time by rank and by kind of tensor, the bubble by rank,
+/// and a table when there are several runs. Requires: at least one entry.
+void write_report(std::ostream& out, std::span<const ReportEntry> entries, const ReportOptions& options);
+
+}  // namespace ppsim
