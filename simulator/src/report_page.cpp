@@ -87,7 +87,8 @@ td.best { color: var(--good); font-weight: 600; }
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 const BUBBLE = [["warm-up", "#9ecae1"], ["steady", "#fdae6b"], ["cool-down", "#bcbddc"], ["exposed communication", "#d6616b"], ["imbalance", "#c7c7c7"]];
-const LINES = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c6d31", "#5b5b5b"];
+const LINES = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c6d31", "#5b5b5b",
+  "#6a51a3", "#41ab5d", "#fb6a4a", "#9e9ac8", "#238b8d", "#bdb76b"];
 const LEFT = 62, ROW = 24, AXIS = 26;
 let run = data.runs[0], view = null, marked = null, drag = null;
 
@@ -237,12 +238,16 @@ function stacked(rank) {
   }
   return layers;
 }
+function niceAbove(value) {
+  const power = Math.pow(10, Math.floor(Math.log10(value)));
+  return [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10].map(f => f * power).find(v => v >= value);
+}
 function drawMemory() {
   const height = 230, [g, width] = sized($("memory"), height), bottom = height - AXIS;
   const legend = $("memoryLegend"), choice = $("rank").value;
   legend.replaceChildren();
   const chosen = choice === "all" ? run.ranks : [run.ranks[+choice]];
-  const top = 1.08 * Math.max(most(chosen.map(r => r.peak)), run.limit || 0, 1);
+  const top = niceAbove(1.02 * Math.max(most(chosen.map(r => r.peak)), run.limit || 0, 4));
   const yOf = bytes => bottom - bytes / top * (bottom - 6);
   axis(g, width, height);
   g.textAlign = "right"; g.fillStyle = "#5c6670";
@@ -298,6 +303,8 @@ function fillRanks() {
     cell.append(bar); row.append(cell); return row;
   });
   table.replaceChildren(head, ...rows);
+  $("bubbleLegend").replaceChildren();
+  [["busy", "#4a5560"], ...BUBBLE].forEach(([name, colour]) => addLegend($("bubbleLegend"), colour, name));
 }
 function fillComparison() {
   if (data.runs.length < 2) return;
