@@ -15,12 +15,12 @@ std::tuple<BlockId, int, RankId> key_of(const BlockGradients& g) { return {g.blo
 
 }  // namespace
 
-ActionRunner::ActionRunner(const Program& program, const StageModel& model, const RunOptions& options,
-                           const std::vector<std::unique_ptr<Device>>& devices, const TensorMap& tensors)
-    : program_(program),
-      pipeline_(program.pipeline()),
-      model_(model),
-      options_(options),
+ActionRunner::ActionRunner(const RunInput& input, const std::vector<std::unique_ptr<Device>>& devices,
+                           const TensorMap& tensors)
+    : program_(input.program),
+      pipeline_(input.program.pipeline()),
+      model_(input.model),
+      options_(input.options),
       devices_(devices),
       tensors_(tensors),
       norms_(devices.size() * static_cast<std::size_t>(pipeline_.updates()), kNoNorm) {

@@ -11,13 +11,20 @@
 
 namespace ppsim {
 
+/// What is to run, with what arithmetic, and how.
+struct RunInput {
+  const Program& program;
+  const StageModel& model;
+  const RunOptions& options;
+};
+
 /// What each action does to the tensors, on the devices: its meaning apart from when it happens.
 /// Different lanes call it at the same time; the Program's dependencies keep them off each other's tensors.
 class ActionRunner {
  public:
   /// Requires: references that outlive the runner.
-  ActionRunner(const Program& program, const StageModel& model, const RunOptions& options,
-               const std::vector<std::unique_ptr<Device>>& devices, const TensorMap& tensors);
+  ActionRunner(const RunInput& input, const std::vector<std::unique_ptr<Device>>& devices,
+               const TensorMap& tensors);
 
   /// Fills what exists from the step's start: parameters, and batches that no LOAD fetches.
   void begin_step(int step, const TensorTable& table);

@@ -41,20 +41,20 @@ std::vector<std::span<std::byte>> make_pools(const std::vector<std::unique_ptr<D
 /// Runs the steps of one Program on one backend.
 class Executor {
  public:
-  Executor(const Backend& backend, const Program& program, const StageModel& model, const RunOptions& options)
-      : program_(program),
-        options_(options),
-        sizes_(model.sizes(program.pipeline())),
-        graph_(build_execution_graph(program, options.capabilities)),
-        memory_(plan_memory(program, graph_, sizes_)),
-        devices_(make_devices(backend, program)),
-        tensors_(program, memory_, sizes_,
-                 make_pools(devices_, memory_.slots, options.poison ? kPoison : std::byte{0})),
-        lanes_(make_lanes(program)),
-        meter_(program, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
-        runner_(program, model, options, devices_, tensors_),
-        monitor_(program, graph_, lanes_, meter_),
-        transport_(backend.make_transport(program, model, options.capabilities, monitor_)) {}
+  Executor(const Backend& backend, const RunInput& input)
+      : program_(input.program),
+        options_(input.options),
+        sizes_(input.model.sizes(program_.pipeline())),
+        graph_(build_execution_graph(program_, options_.capabilities)),
+        memory_(plan_memory(program_, graph_, sizes_)),
+        devices_(make_devices(backend, program_)),
+        tensors_(program_, memory_, sizes_,
+                 make_pools(devices_, memory_.slots, options_.poison ? kPoison : std::byte{0})),
+        lanes_(make_lanes(program_)),
+        meter_(program_, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
+        runner_(input, devices_, tensors_),
+        monitor_(program_, graph_, lanes_, meter_),
+        transport_(backend.make_transport(program_, input.model, options_.capabilities, monitor_)) {}
 
   RunResult run() {
     RunResult result;
@@ -193,7 +193,7 @@ Expected<RunResult> execute(const Program& program, const StageModel& model, con
   if (auto ok = admit(program, model.sizes(program.pipeline()), options); !ok)
     return tl::unexpected(ok.error());
   try {
-    return Executor(backend, program, model, options).run();
+    return Executor(backend, {program, model, options}).run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   } catch (const std::bad_alloc&) {
