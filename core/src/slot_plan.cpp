@@ -162,21 +162,24 @@ Placement place(const ConflictGraph& graph, const std::vector<Bytes>& sizes,
 
 class Planner {
  public:
-  Planner(const Program& program, const RunOrder& order, const TensorTable& table,
-          const std::vector<Bytes>& sizes)
-      : table_(table), sizes_(sizes), started_(program.size(), 0) {
-    for (std::size_t i = 0; i < order.items.size(); ++i) {
-      if (order.items[i] % 2 == 0) started_[order.items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
+  explicit Planner(const SlotRequest& request)
+      : table_(request.table),
+        sizes_(request.sizes),
+        alignment_(request.alignment),
+        started_(request.program.size(), 0) {
+    const std::vector<std::uint32_t>& items = request.order.items;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (items[i] % 2 == 0) started_[items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
     }
   }
 
   /// Offsets of the rank's tensors into `plan`.
-  void plan_rank(const TensorOrder& order, RankId rank, Bytes alignment, SlotPlan& plan) const {
+  void plan_rank(const TensorOrder& order, RankId rank, SlotPlan& plan) const {
     const ConflictGraph graph(order, nodes(order));
     std::vector<Bytes> rounded(graph.size());
     for (std::uint32_t n = 0; n < graph.size(); ++n) {
       rounded[n] =
-          checked_multiply(checked_add(sizes_[graph.tensor(n)], alignment - 1) / alignment, alignment);
+          checked_multiply(checked_add(sizes_[graph.tensor(n)], alignment_ - 1) / alignment_, alignment_);
     }
     // Neither order is always the better one: large tensors first pack tightly, births in order leave no
     // holes where all is alike.
@@ -213,22 +216,22 @@ class Planner {
 
   const TensorTable& table_;
   const std::vector<Bytes>& sizes_;
+  Bytes alignment_;
   std::vector<std::uint32_t> started_;  ///< per instruction: 1 + where it starts in the run
 };
 
 }  // namespace
 
-SlotPlan plan_slots(const Program& program, const ExecutionGraph& graph, const RunOrder& order,
-                    const TensorTable& table, const std::vector<Bytes>& sizes, Bytes alignment) {
-  PPSIM_CHECK(alignment > 0, "an alignment is at least one byte");
-  const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());
-  SlotPlan plan{.offset = std::vector<Bytes>(table.tensors.size(), 0),
+SlotPlan plan_slots(const SlotRequest& request) {
+  PPSIM_CHECK(request.alignment > 0, "an alignment is at least one byte");
+  const auto ranks = static_cast<std::size_t>(request.program.pipeline().ranks());
+  SlotPlan plan{.offset = std::vector<Bytes>(request.table.tensors.size(), 0),
                 .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
-  const Planner planner(program, order, table, sizes);
+  const Planner planner(request);
   for (std::size_t r = 0; r < ranks; ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
-    const HappensBefore clocks = HappensBefore::of_rank(program, graph, order, rank);
-    planner.plan_rank(TensorOrder(table, clocks, rank), rank, alignment, plan);
+    const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, request.order, rank);
+    planner.plan_rank(TensorOrder(request.table, clocks, rank), rank, plan);
   }
   return plan;
 }

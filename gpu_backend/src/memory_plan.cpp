@@ -25,7 +25,7 @@ MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph, cons
   plan.table = tensor_table(program);
   plan.sizes = tensor_sizes(plan.table, sizes);
   const RunOrder order = run_order(graph);
-  plan.slots = order.complete ? plan_slots(program, graph, order, plan.table, plan.sizes, kAlignment)
+  plan.slots = order.complete ? plan_slots({program, graph, order, plan.table, plan.sizes, kAlignment})
                               : separate_slots(program, plan.table, plan.sizes);
   return plan;
 }

@@ -68,7 +68,7 @@ bool overlap(const Planned& p, const SlotPlan& plan, std::size_t a, std::size_t 
 RC_GTEST_PROP(SlotPlan, SharesOnlyWhatNoTimingNeedsAtOnce, ()) {
   const Planned p = random_planned();
   RC_PRE(p.program.size() < 60);
-  const SlotPlan plan = plan_slots(p.program, p.graph, p.order, p.table, p.sizes, 16);
+  const SlotPlan plan = plan_slots({p.program, p.graph, p.order, p.table, p.sizes, 16});
   for (std::size_t a = 0; a < p.table.tensors.size(); ++a) {
     const Tensor& tensor = p.table.tensors[a];
     RC_ASSERT(plan.offset[a] % 16 == 0);
@@ -83,7 +83,7 @@ RC_GTEST_PROP(SlotPlan, SharesOnlyWhatNoTimingNeedsAtOnce, ()) {
 
 RC_GTEST_PROP(SlotPlan, HoldsTheRunsOfAnyCosts, ()) {
   const Planned p = random_planned();
-  const SlotPlan plan = plan_slots(p.program, p.graph, p.order, p.table, p.sizes, 1);
+  const SlotPlan plan = plan_slots({p.program, p.graph, p.order, p.table, p.sizes, 1});
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const NaiveRun run =
       run_naively(p.program, p.graph.capabilities, random_costs(p.program.pipeline().stages(), seed));
@@ -95,8 +95,8 @@ RC_GTEST_PROP(SlotPlan, HoldsTheRunsOfAnyCosts, ()) {
 
 RC_GTEST_PROP(SlotPlan, IsTheSameEveryTime, ()) {
   const Planned p = random_planned();
-  const SlotPlan one = plan_slots(p.program, p.graph, p.order, p.table, p.sizes);
-  const SlotPlan two = plan_slots(p.program, p.graph, p.order, p.table, p.sizes);
+  const SlotPlan one = plan_slots({p.program, p.graph, p.order, p.table, p.sizes});
+  const SlotPlan two = plan_slots({p.program, p.graph, p.order, p.table, p.sizes});
   RC_ASSERT(one.offset == two.offset);
   RC_ASSERT(one.pool_bytes == two.pool_bytes);
 }

@@ -14,9 +14,18 @@ struct SlotPlan {
   IdVector<RankId, Bytes> pool_bytes;  ///< per rank
 };
 
-/// Requires: a complete run order. Every offset is a multiple of `alignment`.
-[[nodiscard]] SlotPlan plan_slots(const Program& program, const ExecutionGraph& graph, const RunOrder& order,
-                                  const TensorTable& table, const std::vector<Bytes>& sizes,
-                                  Bytes alignment = 64);
+/// What a slot plan is made of.
+struct SlotRequest {
+  const Program& program;
+  const ExecutionGraph& graph;
+  const RunOrder& order;  ///< complete
+  const TensorTable& table;
+  const std::vector<Bytes>& sizes;  ///< per tensor of the table
+  Bytes alignment = 64;             ///< every offset is a multiple of it
+};
+
+/// A plan by best fit: never below the worst case of memory over all timings, and usually a few percent above
+/// it at most.
+[[nodiscard]] SlotPlan plan_slots(const SlotRequest& request);
 
 }  // namespace ppsim
