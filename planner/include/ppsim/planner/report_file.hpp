@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "ppsim/planner/evaluate.hpp"
+
+namespace ppsim {
+
+/// A self-contained HTML page of one or several simulated steps with their assumptions and hashes.
+/// Requires: at least one.
+/// Errors: io.
+[[nodiscard]] Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps);
+
+}  // namespace ppsim

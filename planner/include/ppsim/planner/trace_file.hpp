@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/simulator/metrics.hpp"
+
+namespace ppsim {
+
+/// Writes a simulated or measured run in the format of the path's suffix: `.csv`, `.json` (Chrome and
+/// Perfetto) or
+/// `.pftrace` (Perfetto protobuf).
+/// Errors: bad_argument for another suffix; io.
+[[nodiscard]] Expected<void> write_trace_file(const std::string& path, const RunView& run);
+
+}  // namespace ppsim

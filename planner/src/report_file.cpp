@@ -1,0 +1,40 @@
+#include "ppsim/planner/report_file.hpp"
+
+#include <sstream>
+
+#include "ppsim/core/hash.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/simulator/report.hpp"
+
+namespace ppsim {
+namespace {
+
+ReportEntry entry_of(const Evaluation& step) {
+  std::ostringstream shape;
+  shape << step.program.pipeline();
+  std::ostringstream transport;
+  transport << step.capabilities;
+  ReportEntry entry{step.name, step.view(), step.metrics, step.costs.memory_limit, {}};
+  entry.facts = {{"pipeline", shape.str()},
+                 {"transport", transport.str()},
+                 {"program", program_hash(step.program)},
+                 {"costs", costs_hash(step.costs.tables.costs)},
+                 {"sizes", sizes_hash(step.costs.tables.sizes)}};
+  if (step.costs.memory_limit) {
+    entry.facts.push_back({"memory of this run", step.fits() ? "fits" : "does not fit",
+                           step.fits() ? ReportFact::Tone::good : ReportFact::Tone::bad});
+  }
+  return entry;
+}
+
+}  // namespace
+
+Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps) {
+  std::vector<ReportEntry> entries;
+  for (const Evaluation& step : steps) entries.push_back(entry_of(step));
+  std::ostringstream page;
+  write_report(page, entries, {.title = steps.size() == 1 ? steps.front().name : "Schedules compared"});
+  return write_text_file(path, page.view());
+}
+
+}  // namespace ppsim
