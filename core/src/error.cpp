@@ -15,12 +15,18 @@ void fail_check(const char* expression, const char* file, int line, const std::s
 
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::bad_argument: return "bad_argument";
-    case ErrorCode::bad_file: return "bad_file";
-    case ErrorCode::ill_formed: return "ill_formed";
-    case ErrorCode::deadlock: return "deadlock";
-    case ErrorCode::refused: return "refused";
-    case ErrorCode::io: return "io";
+    case ErrorCode::bad_argument:
+      return "bad_argument";
+    case ErrorCode::bad_file:
+      return "bad_file";
+    case ErrorCode::ill_formed:
+      return "ill_formed";
+    case ErrorCode::deadlock:
+      return "deadlock";
+    case ErrorCode::refused:
+      return "refused";
+    case ErrorCode::io:
+      return "io";
   }
   return "unknown";
 }

@@ -1,0 +1,70 @@
+#include <iostream>
+
+#include "command.hpp"
+#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/json.hpp"
+#include "ppsim/planner/files.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  std::string program, certificate;
+  CostOptions costs;
+};
+
+Expected<Certificate> read_certificate(const std::string& path) {
+  const auto text = read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return certificate_from_json(*text, path);
+}
+
+int run(const Options& options, const Output& output) {
+  InputOptions input;
+  input.input = options.program;
+  const auto subject = read_subject(input, options.costs);
+  if (!subject) return report(subject.error(), output);
+  const auto* program = std::get_if<Program>(&subject->ir);
+  if (program == nullptr) {
+    return report({ErrorCode::bad_argument,
+                   "a certificate is about a Program; this file holds a schedule",
+                   {.file = options.program}},
+                  output);
+  }
+  const auto certificate = read_certificate(options.certificate);
+  if (!certificate) return report(certificate.error(), output);
+  const bool has_sizes = subject->costs && subject->costs->has_sizes;
+  if (!certificate->memory.empty() && !has_sizes) {
+    return report(
+        {ErrorCode::bad_argument,
+         "the certificate bounds memory: give the costs it was made with (--unit, --costs or --model)"},
+        output);
+  }
+  const auto checked =
+      check_certificate(*certificate, *program, has_sizes ? &subject->costs->tables.sizes : nullptr);
+  if (!checked) return report(checked.error(), output);
+  Json properties = {"well_formed", "matched", "deadlock_free"};
+  if (!certificate->memory.empty()) properties.push_back("memory");
+  if (output.json) {
+    output.print({{"valid", true}, {"program_hash", certificate->program_hash}, {"properties", properties}});
+  } else {
+    std::cout << "The certificate holds: " << properties.size() << " properties of program "
+              << certificate->program_hash << " under " << certificate->capabilities
+              << ", checked without a solver.\n";
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_check_certificate(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("check-certificate", "re-validate a certificate without a solver");
+  command->add_option("FILE", options->program, "the program")->required();
+  command->add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote")->required();
+  add_cost_options(*command, options->costs);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

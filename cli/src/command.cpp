@@ -1,0 +1,312 @@
+#include "command.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "ppsim/planner/files.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+std::string fixed_text(double value, int digits, const char* unit) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value << ' ' << unit;
+  return out.str();
+}
+
+Expected<DataType> dtype_from_name(const std::string& name) {
+  if (name == "bf16") return DataType::bf16;
+  if (name == "fp8") return DataType::fp8;
+  return make_error(ErrorCode::bad_argument, "unknown --dtype", {.found = name, .expected = "bf16 or fp8"});
+}
+
+Expected<RankOrder> rank_order_from_name(const std::string& name) {
+  if (name == "tp-cp-dp-pp") return RankOrder::tp_cp_dp_pp;
+  if (name == "tp-cp-pp-dp") return RankOrder::tp_cp_pp_dp;
+  return make_error(ErrorCode::bad_argument, "unknown --rank-order",
+                    {.found = name, .expected = "tp-cp-dp-pp or tp-cp-pp-dp"});
+}
+
+bool is_file_name(const std::string& text) {
+  return text.ends_with(".json") || text.find('/') != std::string::npos;
+}
+
+Expected<ModelDescription> read_model(const std::string& argument) {
+  if (!is_file_name(argument)) return model_from_name(argument);
+  const auto text = read_text_file(argument);
+  if (!text) return tl::unexpected(text.error());
+  return model_from_config_json(*text, argument);
+}
+
+Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes) {
+  if (!is_file_name(argument)) return cluster_from_name(argument, nodes);
+  const auto text = read_text_file(argument);
+  if (!text) return tl::unexpected(text.error());
+  return cluster_from_json(*text, argument, nodes);
+}
+
+Expected<CostSource> workload(const CostOptions& options) {
+  if (options.cluster.empty()) {
+    return make_error(ErrorCode::bad_argument, "--model needs a --cluster",
+                      {.found = "", .expected = "--cluster NAME or FILE"});
+  }
+  Workload result;
+  result.parallelism = options.spread;
+  auto model = read_model(options.model);
+  auto cluster = read_cluster(options.cluster, options.nodes);
+  const auto dtype = dtype_from_name(options.dtype);
+  const auto order = rank_order_from_name(options.rank_order);
+  const auto recompute = recompute_from_name(options.recompute);
+  if (!model) return tl::unexpected(model.error());
+  if (!cluster) return tl::unexpected(cluster.error());
+  if (!dtype) return tl::unexpected(dtype.error());
+  if (!order) return tl::unexpected(order.error());
+  if (!recompute) return tl::unexpected(recompute.error());
+  result.model = *std::move(model);
+  result.cluster = *std::move(cluster);
+  result.parallelism.dtype = *dtype;
+  result.parallelism.rank_order = *order;
+  result.parallelism.recompute = *recompute;
+  if (auto good = check_parallelism(result.parallelism, result.model, result.cluster); !good)
+    return tl::unexpected(good.error());
+  return CostSource(std::move(result));
+}
+
+Expected<ScheduleParameters> parameters_of(const InputOptions& input,
+                                           const std::optional<CostSource>& source) {
+  ScheduleParameters parameters;
+  if (const auto* work = source ? std::get_if<Workload>(&*source) : nullptr) {
+    parameters.ranks = work->parallelism.pipeline;
+    parameters.microbatches = work->parallelism.microbatches();
+  }
+  parameters.ranks = input.ranks.value_or(parameters.ranks);
+  parameters.microbatches = input.microbatches.value_or(parameters.microbatches);
+  if (input.chunks) parameters.chunks = input.chunks;
+  parameters.slices = input.slices.value_or(parameters.slices);
+  for (const std::string& setting : input.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return make_error(ErrorCode::bad_argument, "--set needs key=value",
+                        {.found = setting, .expected = "key=value"});
+    }
+    parameters.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  return parameters;
+}
+
+}  // namespace
+
+void Output::print(const Json& object) const { std::cout << object.dump(2) << '\n'; }
+
+void Output::note(const std::string& text) const { std::cerr << text << '\n'; }
+
+bool Output::color() const {
+  const char* term = std::getenv("TERM");
+  const char* unwanted = std::getenv("NO_COLOR");
+  const bool dumb = term == nullptr || std::string(term) == "dumb";
+  return !no_color && !json && !dumb && (unwanted == nullptr || *unwanted == '\0') &&
+         ::isatty(STDOUT_FILENO) == 1;
+}
+
+int exit_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::bad_argument:
+    case ErrorCode::bad_file:
+      return kUsage;
+    case ErrorCode::ill_formed:
+    case ErrorCode::deadlock:
+    case ErrorCode::refused:
+      return kRefuted;
+    case ErrorCode::io:
+      return kFailed;
+  }
+  return kFailed;
+}
+
+int report(const Error& error, const Output& output) {
+  std::cerr << "ppsim: " << error << '\n';
+  if (output.json) {
+    const ErrorPlace& place = error.place;
+    output.print({{"error",
+                   {{"code", error_code_name(error.code)},
+                    {"file", place.file},
+                    {"row", place.row},
+                    {"column", place.column},
+                    {"found", place.found},
+                    {"expected", place.expected},
+                    {"message", error.message}}}});
+  }
+  return exit_code(error.code);
+}
+
+void add_parameter_options(CLI::App& app, InputOptions& options) {
+  app.add_option("--ranks", options.ranks, "pipeline ranks of NAME");
+  app.add_option("--microbatches", options.microbatches, "microbatches of NAME");
+  app.add_option("--chunks", options.chunks, "stages per rank of NAME");
+  app.add_option("--slices", options.slices, "pieces of a microbatch along the sequence of NAME");
+  app.add_option("--set", options.settings, "settings of NAME, key=value")->allow_extra_args(false);
+}
+
+void add_dialect_option(CLI::App& app, std::string& dialect) {
+  app.add_option("--dialect", dialect, "alphabet of a CSV file: torch, legacy or zero-bubble")
+      ->capture_default_str();
+}
+
+Expected<CsvDialect> dialect_from_name(const std::string& name) {
+  if (name == "torch") return CsvDialect::torch;
+  if (name == "legacy") return CsvDialect::legacy;
+  if (name == "zero-bubble") return CsvDialect::zero_bubble;
+  return make_error(ErrorCode::bad_argument, "unknown --dialect",
+                    {.found = name, .expected = "torch, legacy or zero-bubble"});
+}
+
+void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {
+  const std::string group = "Costs (one of --unit, --costs, --model)";
+  app.add_option("--unit", options.unit,
+                 "F=1,B=2[,I=1,W=1,R=1,FB=3,c=0,A=1]: 1 is one millisecond of a stage; A in bytes")
+      ->group(group);
+  app.add_option("--costs", options.costs, "table of costs and sizes (JSON)")->group(group);
+  app.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
+      ->group(group);
+  app.add_option("--cluster", options.cluster, "NAME or a JSON description")->group(group);
+  app.add_option("--nodes", options.nodes, "nodes of the cluster")->group(group)->capture_default_str();
+  app.add_option("--tp", options.spread.tensor, "tensor parallelism")->group(group)->capture_default_str();
+  app.add_option("--pp", options.spread.pipeline, "pipeline parallelism")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--dp", options.spread.data, "data parallelism")->group(group)->capture_default_str();
+  app.add_option("--cp", options.spread.context, "context parallelism")->group(group)->capture_default_str();
+  app.add_option("--ep", options.spread.expert, "expert parallelism, within dp")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--microbatch-size", options.spread.microbatch_size, "sequences")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--global-batch-size", options.spread.global_batch_size, "sequences")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--sequence-length", options.spread.sequence, "tokens; 0: the model's")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--dtype", options.dtype, "bf16 or fp8")->group(group)->capture_default_str();
+  app.add_option("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first")
+      ->group(group)
+      ->capture_default_str();
+  if (recompute) {
+    app.add_option("--recompute", options.recompute, "none, selective or full")
+        ->group(group)
+        ->capture_default_str();
+  }
+}
+
+Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
+  const int sources =
+      (options.unit.empty() ? 0 : 1) + (options.costs.empty() ? 0 : 1) + (options.model.empty() ? 0 : 1);
+  if (sources == 0) return std::optional<CostSource>();
+  if (sources > 1) return make_error(ErrorCode::bad_argument, "give one of --unit, --costs and --model");
+  if (!options.unit.empty()) {
+    return parse_unit_costs(options.unit).map([](UnitSource units) {
+      return std::optional<CostSource>(units);
+    });
+  }
+  if (!options.model.empty()) {
+    return workload(options).map(
+        [](CostSource source) { return std::optional<CostSource>(std::move(source)); });
+  }
+  const auto text = read_text_file(options.costs);
+  if (!text) return tl::unexpected(text.error());
+  return tables_from_json(*text, options.costs).map([](Tables tables) {
+    return std::optional<CostSource>(std::move(tables));
+  });
+}
+
+Expected<Recompute> recompute_from_name(const std::string& name) {
+  if (name == "none") return Recompute::none;
+  if (name == "selective") return Recompute::selective;
+  if (name == "full") return Recompute::full;
+  return make_error(ErrorCode::bad_argument, "unknown --recompute",
+                    {.found = name, .expected = "none, selective or full"});
+}
+
+Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
+                               CommunicatorPolicy policy) {
+  auto source = cost_source(options);
+  if (!source) return tl::unexpected(source.error());
+  const auto dialect = dialect_from_name(input.dialect);
+  if (!dialect) return tl::unexpected(dialect.error());
+  const auto parameters = parameters_of(input, *source);
+  if (!parameters) return tl::unexpected(parameters.error());
+  auto ir = ir_from_argument(input.input, *parameters, {*dialect, policy});
+  if (!ir) return tl::unexpected(ir.error());
+  std::optional<CostBinding> costs;
+  if (*source) {
+    auto bound = bind_cost_source(**source, pipeline_of(*ir));
+    if (!bound) return tl::unexpected(bound.error());
+    costs = *std::move(bound);
+  }
+  const bool from_file = std::holds_alternative<Program>(*ir);
+  std::string name = from_file ? input.input : name_of(*ir);
+  return Subject{std::move(name), *std::move(ir), std::move(costs)};
+}
+
+LoweringOptions default_lowering(const Subject& subject, Recompute recompute) {
+  LoweringOptions options;
+  options.order = subject.costs ? IssueOrder::timed : IssueOrder::global;
+  options.recompute = recompute;
+  return options;
+}
+
+Expected<Program> default_program(const Subject& subject, const CostOptions& costs) {
+  const auto recompute = recompute_from_name(costs.recompute);
+  if (!recompute) return tl::unexpected(recompute.error());
+  return to_program(subject.ir, default_lowering(subject, *recompute), subject.cost_table());
+}
+
+std::string time_text(Nanoseconds time) {
+  const auto ns = static_cast<double>(time);
+  if (time >= 1'000'000'000) return fixed_text(ns / 1e9, 3, "s");
+  if (time >= 1'000'000) return fixed_text(ns / 1e6, 2, "ms");
+  if (time >= 1'000) return fixed_text(ns / 1e3, 2, "us");
+  return std::to_string(time) + " ns";
+}
+
+std::string size_text(Bytes size) {
+  const auto bytes = static_cast<double>(size);
+  if (size >= 1'000'000'000) return fixed_text(bytes / 1e9, 2, "GB");
+  if (size >= 1'000'000) return fixed_text(bytes / 1e6, 2, "MB");
+  if (size >= 1'000) return fixed_text(bytes / 1e3, 2, "kB");
+  return std::to_string(size) + " B";
+}
+
+std::string percent_text(double fraction) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2) << 100 * fraction << " %";
+  return out.str();
+}
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows, Align align) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::ostringstream out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(widths[c] - row[c].size(), ' ');
+      if (c > 0) line += "  ";
+      line += c == 0 || align == Align::left ? row[c] + padding : padding + row[c];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+  return out.str();
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/ir_source.hpp"
+
+namespace ppsim::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// Exit codes of the command line contract.
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kDoesNotFit = 3;
+inline constexpr int kRefuted = 4;
+inline constexpr int kUnknown = 5;
+inline constexpr int kInterrupted = 130;
+
+/// How results are printed: data to stdout, everything else to stderr.
+struct Output {
+  bool json = false;
+  bool no_color = false;
+
+  void print(const Json& object) const;
+  /// A note to the person at the terminal.
+  void note(const std::string& text) const;
+  [[nodiscard]] bool color() const;
+};
+
+/// Exit code of an error.
+[[nodiscard]] int exit_code(ErrorCode code);
+/// Prints an error as the contract says and returns its exit code.
+int report(const Error& error, const Output& output);
+
+/// The command that the arguments chose; returns the exit code.
+using Selected = std::function<int(const Output&)>;
+
+/// FILE or NAME with the parameters of NAME.
+struct InputOptions {
+  std::string input;
+  ScheduleParameters parameters;
+  std::vector<std::string> settings;  ///< key=value
+  std::string dialect = "torch";
+  std::optional<int> ranks, microbatches, chunks, slices;
+};
+void add_parameter_options(CLI::App& app, InputOptions& options);
+void add_dialect_option(CLI::App& app, std::string& dialect);
+[[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
+
+/// --unit, --costs, --model and what belongs to a model.
+struct CostOptions {
+  std::string unit, costs, model, cluster;
+  int nodes = 1;
+  Parallelism spread;
+  std::string dtype = "bf16";
+  std::string recompute = "none";
+  std::string rank_order = "tp-cp-dp-pp";
+  [[nodiscard]] bool given() const { return !unit.empty() || !costs.empty() || !model.empty(); }
+};
+void add_cost_options(CLI::App& app, CostOptions& options, bool recompute = true);
+/// Nothing when no costs were given.
+/// Errors: bad_argument when two sources are given, or those of the source.
+[[nodiscard]] Expected<std::optional<CostSource>> cost_source(const CostOptions& options);
+[[nodiscard]] Expected<Recompute> recompute_from_name(const std::string& name);
+
+/// An input with its costs: what most commands start from.
+struct Subject {
+  std::string name;
+  Ir ir;
+  std::optional<CostBinding> costs;
+
+  [[nodiscard]] const CostTable* cost_table() const { return costs ? &costs->tables.costs : nullptr; }
+};
+/// Reads FILE or generates NAME; with a model the ranks and microbatches follow from its parallelism.
+[[nodiscard]] Expected<Subject> read_subject(const InputOptions& input, const CostOptions& costs,
+                                             CommunicatorPolicy policy = CommunicatorPolicy::per_edge);
+/// The Program of a subject under the default options: `timed` with costs, `global` without.
+[[nodiscard]] Expected<Program> default_program(const Subject& subject, const CostOptions& costs);
+[[nodiscard]] LoweringOptions default_lowering(const Subject& subject, Recompute recompute);
+
+/// "1.234 s", "56.7 ms"; "12.3 GB".
+[[nodiscard]] std::string time_text(Nanoseconds time);
+[[nodiscard]] std::string size_text(Bytes size);
+[[nodiscard]] std::string percent_text(double fraction);
+
+/// Rows of cells as an aligned table; the first row is the header, the first column always left.
+enum class Align { left, right };
+[[nodiscard]] std::string table_text(const std::vector<std::vector<std::string>>& rows,
+                                     Align align = Align::right);
+
+/// Each adds its subcommand, one file each.
+void add_list(CLI::App& app, Selected& selected);
+void add_generate(CLI::App& app, Selected& selected);
+void add_convert(CLI::App& app, Selected& selected);
+void add_lower(CLI::App& app, Selected& selected);
+void add_show(CLI::App& app, Selected& selected);
+void add_simulate(CLI::App& app, Selected& selected);
+void add_compare(CLI::App& app, Selected& selected);
+void add_verify(CLI::App& app, Selected& selected);
+void add_check_certificate(CLI::App& app, Selected& selected);
+void add_run(CLI::App& app, Selected& selected);
+void add_doctor(CLI::App& app, Selected& selected);
+
+}  // namespace ppsim::cli

@@ -1,0 +1,68 @@
+#include "command.hpp"
+#include "ppsim/planner/files.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  std::string output;
+  std::string flavor;
+};
+
+/// A Schedule becomes a Program where compute_comms is asked for; a Program cannot become a Schedule.
+Expected<Ir> in_flavor(Ir ir, const std::string& flavor) {
+  const bool is_schedule = std::holds_alternative<Schedule>(ir);
+  if (flavor.empty() || (flavor == "compute_only" && is_schedule) ||
+      (flavor == "compute_comms" && !is_schedule))
+    return ir;
+  if (flavor == "compute_comms") {
+    auto program = to_program(ir, {}, nullptr);
+    if (!program) return tl::unexpected(program.error());
+    return Ir(*std::move(program));
+  }
+  if (flavor == "compute_only") {
+    return compute_only(std::get<Program>(ir)).map([](Schedule schedule) { return Ir(std::move(schedule)); });
+  }
+  return make_error(ErrorCode::bad_argument, "unknown --flavor",
+                    {.found = flavor, .expected = "compute_only or compute_comms"});
+}
+
+int run(const Options& options, const Output& output) {
+  const auto dialect = dialect_from_name(options.input.dialect);
+  if (!dialect) return report(dialect.error(), output);
+  const auto text = read_text_file(options.input.input);
+  if (!text) return report(text.error(), output);
+  // A file's own alphabet is asked for on the way in; what is written is PyTorch's present one, unless the
+  // input is native.
+  auto ir = ir_from_text(*text, options.input.input, {*dialect, CommunicatorPolicy::per_edge});
+  if (!ir) return report(ir.error(), output);
+  const auto converted = in_flavor(*std::move(ir), options.flavor);
+  if (!converted) return report(converted.error(), output);
+  const bool native_input = text->find_first_not_of(" \t\r\n") != std::string::npos &&
+                            (*text)[text->find_first_not_of(" \t\r\n")] == '{';
+  const auto result = ir_text(*converted, options.output, native_input ? *dialect : CsvDialect::torch);
+  if (!result) return report(result.error(), output);
+  if (auto written = write_text_file(options.output, *result); !written)
+    return report(written.error(), output);
+  if (output.json && options.output != "-") {
+    output.print({{"file", options.output},
+                  {"level", std::holds_alternative<Schedule>(*converted) ? "schedule" : "program"}});
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("convert", "translate between native JSON and PyTorch CSV");
+  command->add_option("IN", options->input.input, "FILE.json, FILE.csv or -")->required();
+  command->add_option("OUT", options->output, "FILE.json, FILE.csv or - (JSON)")->required();
+  command->add_option("--flavor", options->flavor, "compute_only or compute_comms; default: the input's");
+  add_dialect_option(*command, options->input.dialect);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,56 @@
+#include <iostream>
+#include <thread>
+
+#include "command.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/planner/verified_run.hpp"
+#include "ppsim/verifier/z3_check.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Check {
+  std::string name;
+  bool good;
+  std::string detail;
+};
+
+/// Runs the whole chain once on a small schedule.
+std::vector<Check> self_test() {
+  const auto schedule = generate("1f1b", ScheduleParameters{.ranks = 2, .microbatches = 4});
+  if (!schedule) return {{"generate", false, to_string(schedule.error())}};
+  const auto program = lower(*schedule, {});
+  if (!program) return {{"lower", false, to_string(program.error())}};
+  const SolverAnswer answer = deadlock_by_z3(*program, rendezvous());
+  const auto run = verify_then_run(*program, NullModel(), {});
+  return {{"generate and lower", true, std::to_string(program->size()) + " instructions"},
+          {"Z3", answer.outcome == SolverAnswer::Outcome::deadlock_free, answer.reason},
+          {"verify and run on the CPU", run.has_value() && run->run.outcome == RunOutcome::finished,
+           run ? "" : to_string(run.error())}};
+}
+
+int run(const Output& output) {
+  std::vector<Check> checks = self_test();
+  checks.push_back({"CPU threads", true, std::to_string(std::thread::hardware_concurrency())});
+  checks.push_back({"CUDA backend", true, "not part of this version: `run` executes on the CPU"});
+  bool good = true;
+  Json items = Json::array();
+  for (const Check& check : checks) {
+    good = good && check.good;
+    items.push_back({{"check", check.name}, {"good", check.good}, {"detail", check.detail}});
+    if (!output.json)
+      std::cout << (check.good ? "ok      " : "FAILED  ") << check.name << (check.detail.empty() ? "" : ": ")
+                << check.detail << '\n';
+  }
+  if (output.json) output.print({{"version", PPSIM_VERSION}, {"good", good}, {"checks", items}});
+  return good ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Selected& selected) {
+  CLI::App* command = app.add_subcommand("doctor", "check that this installation works");
+  command->callback([&selected] { selected = [](const Output& output) { return run(output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,47 @@
+#include "command.hpp"
+#include "ppsim/core/json.hpp"
+#include "ppsim/planner/files.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  std::string output;
+};
+
+/// A Schedule or Program in the format of the file's suffix.
+int run(const Options& options, const Output& output) {
+  const auto subject = read_subject(options.input, {});
+  if (!subject) return report(subject.error(), output);
+  const auto text = ir_text(subject->ir, options.output, CsvDialect::torch);
+  if (!text) return report(text.error(), output);
+  if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
+  const Pipeline& pipeline = pipeline_of(subject->ir);
+  if (output.json && options.output != "-") {
+    output.print({{"schedule", subject->name},
+                  {"file", options.output},
+                  {"ranks", pipeline.ranks()},
+                  {"stages", pipeline.stages()},
+                  {"microbatches", pipeline.microbatches()},
+                  {"actions", std::get<Schedule>(subject->ir).action_count()}});
+  } else if (options.output != "-") {
+    output.note("wrote " + options.output + "; next: ppsim verify " + options.output);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("generate", "write a schedule of the registry to a file");
+  command->add_option("NAME", options->input.input, "schedule, or name:key=value,...")->required();
+  add_parameter_options(*command, options->input);
+  command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
+      ->required();
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,95 @@
+#include <iostream>
+
+#include "command.hpp"
+#include "ppsim/verifier/property.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Listing {
+  std::vector<std::string> header;
+  std::vector<std::vector<Json>> rows;
+};
+
+Listing schedule_listing() {
+  Listing listing{{"name", "paper", "placement", "summary", "constraints"}, {}};
+  for (const ScheduleInfo& info : schedules()) {
+    listing.rows.push_back({std::string(info.name), std::string(info.paper), std::string(info.placement),
+                            std::string(info.summary), std::string(info.constraints)});
+  }
+  return listing;
+}
+
+Listing model_listing() {
+  Listing listing{{"name", "architecture", "layers", "hidden", "heads", "sequence", "parameters"}, {}};
+  for (const ModelDescription& model : model_presets()) {
+    listing.rows.push_back({model.name, std::string(architecture_name(model.architecture)), model.layers,
+                            model.hidden, model.heads, model.sequence, parameter_count(model)});
+  }
+  return listing;
+}
+
+Listing cluster_listing() {
+  Listing listing{{"name", "gpu", "gpus_per_node", "nvlink_domain", "node_gbytes_per_s"}, {}};
+  for (const NodeDescription& node : node_presets()) {
+    const Json rate = node.node_gbytes ? Json(*node.node_gbytes) : Json("unknown");
+    listing.rows.push_back({node.name, node.gpu, node.gpus, node.nvlink_domain, rate});
+  }
+  return listing;
+}
+
+Listing property_listing() {
+  Listing listing{{"name", "summary"}, {}};
+  for (const PropertyInfo& info : property_registry())
+    listing.rows.push_back({std::string(info.name), std::string(info.summary)});
+  return listing;
+}
+
+Listing policy_listing() {
+  return {{"name", "summary"},
+          {{"per-rank", "one communicator for all ranks: every transfer of a rank in one order"},
+           {"per-pair", "one for each pair of ranks, both directions in one order"},
+           {"per-edge", "one for each directed pair of ranks (default)"},
+           {"per-stage-edge", "one for each producer and consumer stage"}}};
+}
+
+int run(const std::string& what, const Output& output) {
+  const Listing listing = what == "schedules"    ? schedule_listing()
+                          : what == "models"     ? model_listing()
+                          : what == "clusters"   ? cluster_listing()
+                          : what == "properties" ? property_listing()
+                                                 : policy_listing();
+  if (!output.json) {
+    std::vector<std::vector<std::string>> rows = {listing.header};
+    for (const std::vector<Json>& row : listing.rows) {
+      std::vector<std::string> cells;
+      for (const Json& cell : row) cells.push_back(cell.is_string() ? cell.get<std::string>() : cell.dump());
+      rows.push_back(std::move(cells));
+    }
+    std::cout << table_text(rows, Align::left);
+    return kDone;
+  }
+  Json items = Json::array();
+  for (const auto& row : listing.rows) {
+    Json item;
+    for (std::size_t c = 0; c < row.size(); ++c) item[listing.header[c]] = row[c];
+    items.push_back(std::move(item));
+  }
+  output.print({{what, std::move(items)}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Selected& selected) {
+  auto what = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("list", "what there is: schedules, models, clusters, properties, policies");
+  command->add_option("WHAT", *what, "schedules, models, clusters, properties or policies")
+      ->required()
+      ->check(CLI::IsMember({"schedules", "models", "clusters", "properties", "policies"}));
+  command->callback(
+      [&selected, what] { selected = [what](const Output& output) { return run(*what, output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,127 @@
+#include <sstream>
+
+#include "command.hpp"
+#include "ppsim/core/hash.hpp"
+#include "ppsim/planner/files.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  CostOptions costs;
+  std::string output, order, policy = "per-edge", grouping = "none", extras;
+  std::optional<int> receive_buffers;
+  bool offload = false;
+};
+
+Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
+  std::istringstream items(extras);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item == "load") {
+      lowering.load = true;
+    } else if (item == "unshard") {
+      lowering.unshard = true;
+    } else if (item == "reduce-grad") {
+      lowering.reduce_grad = true;
+    } else if (item == "opt") {
+      lowering.optimizer = true;
+    } else if (item == "clip") {
+      lowering.clip = true;
+    } else {
+      return make_error(ErrorCode::bad_argument, "unknown --with",
+                        {.found = item, .expected = "load, unshard, reduce-grad, opt, clip"});
+    }
+  }
+  return {};
+}
+
+Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
+  const auto recompute = recompute_from_name(options.costs.recompute);
+  if (!recompute) return tl::unexpected(recompute.error());
+  LoweringOptions lowering = default_lowering(subject, *recompute);
+  if (!options.order.empty()) {
+    if (auto set = set_order(lowering, options.order); !set) return tl::unexpected(set.error());
+  }
+  const auto policy = policy_from_name(options.policy);
+  if (!policy) {
+    return make_error(
+        ErrorCode::bad_argument, "unknown --communicators",
+        {.found = options.policy, .expected = "per-rank, per-pair, per-edge or per-stage-edge"});
+  }
+  lowering.communicators = *policy;
+  if (options.grouping == "paired") lowering.grouping = Grouping::paired;
+  if (options.grouping == "as-written") lowering.grouping = Grouping::as_written;
+  lowering.receive_buffers = options.receive_buffers;
+  lowering.offload = options.offload;
+  if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
+  return lowering;
+}
+
+/// A Schedule is lowered; of a Program only the communicators can be replaced.
+Expected<Program> lowered(const Options& options, const Subject& subject) {
+  const auto lowering = lowering_of(options, subject);
+  if (!lowering) return tl::unexpected(lowering.error());
+  const auto* program = std::get_if<Program>(&subject.ir);
+  if (program == nullptr) return lower(std::get<Schedule>(subject.ir), *lowering, subject.cost_table());
+  LoweringOptions only_communicators = default_lowering(subject, Recompute::none);
+  only_communicators.communicators = lowering->communicators;
+  only_communicators.order = IssueOrder::as_written;
+  LoweringOptions asked = *lowering;
+  if (options.order.empty()) asked.order = IssueOrder::as_written;
+  if (asked.grouping == Grouping::as_written) asked.grouping = Grouping::none;
+  if (asked != only_communicators) {
+    return make_error(
+        ErrorCode::bad_argument,
+        "the input is a Program already: only --communicators applies; lower its schedule for anything else");
+  }
+  return with_communicators(*program, lowering->communicators);
+}
+
+int run(const Options& options, const Output& output) {
+  const auto subject = read_subject(options.input, options.costs);
+  if (!subject) return report(subject.error(), output);
+  const auto program = lowered(options, *subject);
+  if (!program) return report(program.error(), output);
+  const auto text = ir_text(*program, options.output, CsvDialect::torch);
+  if (!text) return report(text.error(), output);
+  if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
+  if (output.json && options.output != "-") {
+    output.print({{"file", options.output},
+                  {"instructions", program->size()},
+                  {"communicators", program->communicators().size()},
+                  {"program_hash", program_hash(*program)}});
+  } else if (options.output != "-") {
+    output.note("wrote " + options.output + "; next: ppsim verify " + options.output);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_lower(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("lower", "insert communication: a schedule becomes a program");
+  command->add_option("IN", options->input.input, "FILE or NAME")->required();
+  add_parameter_options(*command, options->input);
+  add_dialect_option(*command, options->input.dialect);
+  command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
+      ->required();
+  command->add_option("--order", options->order,
+                      "timed (default with costs), global (default without), just-in-time, early:N, "
+                      "issue-ordered or as-written");
+  command->add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel");
+  command->add_option("--communicators", options->policy, "per-rank, per-pair, per-edge or per-stage-edge")
+      ->capture_default_str();
+  command->add_option("--grouping", options->grouping, "none, paired or as-written")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"none", "paired", "as-written"}));
+  command->add_flag("--offload", options->offload, "move activations to host memory until their backward");
+  command->add_option("--with", options->extras,
+                      "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
+  add_cost_options(*command, options->costs);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,73 @@
+#include "metrics_json.hpp"
+
+#include "ppsim/core/hash.hpp"
+#include "ppsim/core/text.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+Json bubble_json(const BubbleBreakdown& bubble) {
+  return {{"warmup", bubble.warmup},
+          {"steady", bubble.steady},
+          {"cooldown", bubble.cooldown},
+          {"exposed_communication", bubble.exposed_communication},
+          {"imbalance", bubble.imbalance}};
+}
+
+Json rank_json(const RankMetrics& rank) {
+  return {{"start_ns", rank.times.start}, {"end_ns", rank.times.end},
+          {"span_ns", rank.times.span()}, {"busy_ns", rank.times.busy},
+          {"idle_ns", rank.idle()},       {"peak_bytes", rank.peak_bytes},
+          {"peak_at_ns", rank.peak_at},   {"peak_live_activations", rank.peak_live_activations},
+          {"sent_bytes", rank.sent_bytes}};
+}
+
+}  // namespace
+
+Json evaluation_json(const Evaluation& step) {
+  const StepTimes& times = step.metrics.times;
+  const BubbleBreakdown bubble = step.metrics.bubble();
+  Json object = {{"schedule", step.name},
+                 {"makespan_ns", times.makespan},
+                 {"rank_span_ns", rank_span(times)},
+                 {"ideal_ns", ideal_time(times)},
+                 {"bubble_fraction", bubble_fraction(times)},
+                 {"bubble_fraction_span", bubble_fraction_span(times)},
+                 {"bubble_fraction_per_rank", Json::array()},
+                 {"bubble_ns", bubble_json(bubble)},
+                 {"exposed_communication_ns", bubble.exposed_communication},
+                 {"per_rank", Json::array()},
+                 {"critical_path", Json::array()}};
+  for (const RankMetrics& rank : step.metrics.ranks) {
+    const double busy = static_cast<double>(rank.times.busy);
+    object["bubble_fraction_per_rank"].push_back(
+        times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);
+    object["per_rank"].push_back(rank_json(rank));
+  }
+  for (const CriticalStep& item : step.metrics.critical_path) {
+    object["critical_path"].push_back({{"rank", step.program.rank_of(item.instruction).value()},
+                                       {"index", step.program.position(item.instruction)},
+                                       {"action", actions_text(step.program, item.instruction)},
+                                       {"start_ns", item.start},
+                                       {"end_ns", item.end},
+                                       {"reason", critical_reason_name(item.reason)}});
+  }
+  object["peak_bytes"] = step.peak_bytes();
+  object["p2p_bytes"] = step.sent_bytes();
+  if (step.costs.memory_limit) {
+    object["memory_limit_bytes"] = *step.costs.memory_limit;
+    object["fits"] = step.fits();
+  }
+  if (step.costs.tokens_per_step) {
+    object["tokens_per_second"] = tokens_per_second(step.work(), times.makespan);
+    object["model_flops_utilization"] = model_flops_utilization(step.work(), times.makespan);
+  }
+  object["simulate_seconds"] = step.simulate_seconds;
+  object["program_hash"] = program_hash(step.program);
+  object["sizes_hash"] = sizes_hash(step.costs.tables.sizes);
+  object["costs_hash"] = costs_hash(step.costs.tables.costs);
+  object["capabilities_hash"] = capabilities_hash(step.capabilities);
+  return object;
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,230 @@
+#include <iostream>
+#include <sstream>
+
+#include "command.hpp"
+#include "ppsim/core/hash.hpp"
+#include "ppsim/core/json.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/trace_file.hpp"
+#include "ppsim/planner/verified_run.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  CostOptions costs;
+  std::string backend = "cpu", transport = "inproc", certificate, trace, costs_out, transformer,
+              arithmetic = "float32", buffers = "rendezvous";
+  bool unverified = false, compare = false;
+  int steps = 3;
+  double deadline_s = 0;
+};
+
+Expected<TransformerConfig> transformer_of(const Options& options, int stages) {
+  TransformerConfig config;
+  config.layers = std::max(4, stages);
+  config.arithmetic = options.arithmetic == "integer" ? Arithmetic::integer_exact : Arithmetic::float32;
+  const std::pair<std::string_view, int TransformerConfig::*> fields[] = {
+      {"layers", &TransformerConfig::layers},        {"hidden", &TransformerConfig::hidden},
+      {"heads", &TransformerConfig::heads},          {"ffn", &TransformerConfig::ffn},
+      {"vocab", &TransformerConfig::vocab},          {"sequence", &TransformerConfig::sequence},
+      {"batch", &TransformerConfig::microbatch_size}};
+  std::istringstream items(options.transformer);
+  for (std::string item; std::getline(items, item, ',');) {
+    const std::size_t equals = item.find('=');
+    bool found = false;
+    for (const auto& [name, field] : fields) {
+      if (equals == std::string::npos || item.substr(0, equals) != name) continue;
+      found = CLI::detail::lexical_cast(item.substr(equals + 1), config.*field);
+    }
+    if (!found) {
+      return make_error(
+          ErrorCode::bad_argument, "--transformer cannot be read",
+          {.found = item, .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch"});
+    }
+  }
+  return config;
+}
+
+Expected<void> check_backend(const Options& options) {
+  if (options.backend != "cpu") {
+    return make_error(ErrorCode::bad_argument, "this version runs programs on the CPU only",
+                      {.found = options.backend, .expected = "--backend cpu"});
+  }
+  if (options.transport != "inproc") {
+    return make_error(ErrorCode::bad_argument, "the CPU backend moves data between threads of one process",
+                      {.found = options.transport, .expected = "--transport inproc"});
+  }
+  return {};
+}
+
+Expected<RunOptions> run_options(const Options& options) {
+  RunOptions run;
+  run.unverified = options.unverified;
+  run.steps = options.steps;
+  run.deadline_s = options.deadline_s;
+  if (options.buffers != "rendezvous") {
+    int credits = 0;
+    if (!CLI::detail::lexical_cast(options.buffers, credits) || credits < 1) {
+      return make_error(ErrorCode::bad_argument, "--buffers out of range",
+                        {.found = options.buffers, .expected = "rendezvous, or 1 or more"});
+    }
+    run.capabilities.credits = credits;
+  }
+  return run;
+}
+
+Expected<std::optional<Certificate>> certificate_of(const Options& options) {
+  if (options.certificate.empty()) return std::optional<Certificate>();
+  const auto text = read_text_file(options.certificate);
+  if (!text) return tl::unexpected(text.error());
+  return certificate_from_json(*text, options.certificate).map([](Certificate c) {
+    return std::optional<Certificate>(std::move(c));
+  });
+}
+
+Expected<void> write_outputs(const Options& options, const Program& program, const VerifiedRun& result,
+                             const SizeTable& sizes, const TransportCapabilities& capabilities) {
+  if (!options.trace.empty()) {
+    const ExecutionGraph graph = build_execution_graph(program, capabilities);
+    const RunView view{program, graph, result.run.trace(), result.measured, sizes};
+    if (auto written = write_trace_file(options.trace, view); !written) return written;
+  }
+  if (!options.costs_out.empty())
+    return write_text_file(options.costs_out, to_json(Tables{result.measured, sizes}));
+  return {};
+}
+
+Bytes largest(const auto& values) {
+  Bytes most = 0;
+  for (const Bytes value : values) most = std::max(most, value);
+  return most;
+}
+
+void print_json(const Output& output, const Options& options, const Program& program,
+                const VerifiedRun& result) {
+  Json object = {{"measured_step_ns", result.measured_step_ns},
+                 {"simulated_step_ns", result.simulated_step_ns},
+                 {"steps_ns", result.run.step_ns},
+                 {"pool_bytes", largest(result.run.pool_bytes)},
+                 {"high_water_bytes", largest(result.run.high_water_bytes)},
+                 {"proved_bytes", nullptr},
+                 {"backend", options.backend},
+                 {"verified", result.certificate.has_value()},
+                 {"program_hash", program_hash(program)}};
+  if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
+  if (result.max_abs_difference) {
+    object["gradients_equal"] = *result.max_abs_difference == 0;
+    object["max_abs_difference"] = *result.max_abs_difference;
+  }
+  for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
+    Json rank = {{"high_water_bytes", result.run.high_water_bytes.items()[r]},
+                 {"pool_bytes", result.run.pool_bytes.items()[r]}};
+    if (!result.proved_bytes.empty()) rank["proved_bytes"] = result.proved_bytes[r];
+    object["per_rank"].push_back(std::move(rank));
+  }
+  output.print(object);
+}
+
+void print_text(const Program& program, const VerifiedRun& result) {
+  std::vector<std::vector<std::string>> rows = {{"rank", "high water", "proved worst case", "pool"}};
+  for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
+    rows.push_back({std::to_string(r), size_text(result.run.high_water_bytes.items()[r]),
+                    result.proved_bytes.empty() ? "unverified" : size_text(result.proved_bytes[r]),
+                    size_text(result.run.pool_bytes.items()[r])});
+  }
+  std::cout << "program " << program_hash(program) << ", " << program.size() << " instructions on "
+            << program.pipeline().ranks() << " ranks\n"
+            << table_text(rows) << "measured step " << time_text(result.measured_step_ns)
+            << ", simulated with the costs measured in "
+            << (result.run.step_ns.size() > 1 ? "the steps before it " : "the same step ")
+            << time_text(result.simulated_step_ns) << '\n';
+  if (result.max_abs_difference) {
+    std::cout << "gradients "
+              << (*result.max_abs_difference == 0 ? "equal the unpipelined reference bit by bit"
+                                                  : "differ from the unpipelined reference by up to " +
+                                                        std::to_string(*result.max_abs_difference))
+              << '\n';
+  }
+}
+
+int print_hang(const Program& program, const VerifiedRun& result, const Output& output) {
+  std::string text = "the run hung";
+  Json waits = Json::array();
+  for (const HangWait& wait : result.run.hang) {
+    text += "\n" + hang_text(program, wait);
+    waits.push_back(hang_text(program, wait));
+  }
+  output.note("ppsim: " + text);
+  if (output.json) output.print({{"error", {{"code", "deadlock"}, {"message", text}, {"waits", waits}}}});
+  return kRefuted;
+}
+
+int run(const Options& options, const Output& output) {
+  if (auto good = check_backend(options); !good) return report(good.error(), output);
+  const auto subject = read_subject(options.input, options.costs);
+  if (!subject) return report(subject.error(), output);
+  const auto program = default_program(*subject, options.costs);
+  if (!program) return report(program.error(), output);
+  const auto config = transformer_of(options, program->pipeline().stages());
+  if (!config) return report(config.error(), output);
+  const auto model = make_transformer(*config);
+  if (!model) return report(model.error(), output);
+  const auto certificate = certificate_of(options);
+  if (!certificate) return report(certificate.error(), output);
+  auto run = run_options(options);
+  if (!run) return report(run.error(), output);
+  if (*certificate) run->certificate = &**certificate;
+
+  const auto result = verify_then_run(*program, **model, {*run, options.compare});
+  if (!result) return report(result.error(), output);
+  if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
+  if (auto written =
+          write_outputs(options, *program, *result, (*model)->sizes(program->pipeline()), run->capabilities);
+      !written)
+    return report(written.error(), output);
+  output.json ? print_json(output, options, *program, *result) : print_text(*program, *result);
+  return kDone;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "execute a verified program with a small transformer");
+  command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
+  add_parameter_options(*command, options->input);
+  add_dialect_option(*command, options->input.dialect);
+  command->add_option("--backend", options->backend, "cpu")->capture_default_str();
+  command->add_option("--transport", options->transport, "inproc")->capture_default_str();
+  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+      ->capture_default_str();
+  command->add_option("--transformer", options->transformer,
+                      "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
+  command->add_option("--arithmetic", options->arithmetic, "float32 or integer (exact, modulo 2^64)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "integer"}));
+  auto* certificate = command->add_option("--certificate", options->certificate,
+                                          "proof to rely on; without one the program is verified first");
+  command
+      ->add_flag("--unverified", options->unverified, "run without a proof; a hang is detected and reported")
+      ->excludes(certificate);
+  command
+      ->add_option("--steps", options->steps,
+                   "training steps; the costs of all but the last predict the last")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--deadline", options->deadline_s, "seconds that a step may take; 0: any")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--compare", options->compare, "compare gradients with the unpipelined reference");
+  command->add_option("--trace", options->trace,
+                      "timed trace of the last step: .csv, .json (Perfetto, Chrome) or .pftrace");
+  command->add_option("--costs-out", options->costs_out, "measured costs and sizes, as --costs reads them");
+  add_cost_options(*command, options->costs);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

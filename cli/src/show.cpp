@@ -1,0 +1,107 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <sstream>
+
+#include "command.hpp"
+#include "ppsim/core/text.hpp"
+#include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/simulator/timeline.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  CostOptions costs;
+  std::string format = "text", output = "-", palette = "colour-blind";
+  int width = 0;
+};
+
+/// Columns of the terminal; 100 where there is none.
+int terminal_width() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 100;
+  return size.ws_col;
+}
+
+Expected<Evaluation> evaluated(const Options& options) {
+  CostOptions costs = options.costs;
+  if (!costs.given()) costs.unit = "F=1,B=2";
+  auto subject = read_subject(options.input, costs);
+  if (!subject) return tl::unexpected(subject.error());
+  auto program = default_program(*subject, costs);
+  if (!program) return tl::unexpected(program.error());
+  return evaluate(subject->name, *std::move(program), *std::move(subject->costs));
+}
+
+Json rows_json(const Program& program) {
+  Json rows = Json::array();
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    Json row = Json::array();
+    const RankId rank(r);
+    for (auto id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
+      row.push_back(instruction_text(program, id));
+    }
+    rows.push_back(std::move(row));
+  }
+  return {{"rows", rows}};
+}
+
+std::string picture(const Evaluation& step, const Options& options, const Output& output, Palette palette) {
+  std::ostringstream text;
+  if (options.format == "svg") {
+    SvgOptions svg{.title = step.name, .palette = palette};
+    if (options.width > 0) svg.width = options.width;
+    write_svg(text, step.program, step.trace, svg);
+  } else {
+    const int width = options.width > 0 ? options.width : terminal_width();
+    const bool colour = output.color() && options.output == "-";
+    write_text_timeline(text, step.program, step.trace,
+                        {.width = width, .colour = colour, .palette = palette});
+  }
+  return text.str();
+}
+
+int run(const Options& options, const Output& output) {
+  const auto palette = palette_from_name(options.palette);
+  if (!palette) {
+    return report({ErrorCode::bad_argument,
+                   "unknown --palette",
+                   {.found = options.palette,
+                    .expected = std::string(palette_name(Palette::colour_blind)) + " or " +
+                                std::string(palette_name(Palette::pytorch))}},
+                  output);
+  }
+  const auto step = evaluated(options);
+  if (!step) return report(step.error(), output);
+  if (output.json) {
+    output.print(rows_json(step->program));
+    return kDone;
+  }
+  auto written = write_text_file(options.output, picture(*step, options, output, *palette));
+  return written ? kDone : report(written.error(), output);
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("show", "draw the timeline of a schedule or program");
+  command->add_option("INPUT", options->input.input, "FILE or NAME; without costs F=1, B=2")->required();
+  add_parameter_options(*command, options->input);
+  add_dialect_option(*command, options->input.dialect);
+  command->add_option("--format", options->format, "text or svg")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "svg"}));
+  command->add_option("-o,--output", options->output, "FILE or -")->capture_default_str();
+  command->add_option("--width", options->width, "characters or pixels")->check(CLI::Range(20, 20000));
+  command->add_option("--palette", options->palette, "colour-blind or pytorch")->capture_default_str();
+  add_cost_options(*command, options->costs);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,134 @@
+#include <iostream>
+
+#include "command.hpp"
+#include "metrics_json.hpp"
+#include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/report_file.hpp"
+#include "ppsim/planner/trace_file.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  CostOptions costs;
+  std::string trace, report;
+  std::optional<int> runs;
+  JitterOptions jitter;
+};
+
+Expected<Evaluation> evaluated(const Options& options) {
+  auto subject = read_subject(options.input, options.costs);
+  if (!subject) return tl::unexpected(subject.error());
+  if (!subject->costs)
+    return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
+  auto program = default_program(*subject, options.costs);
+  if (!program) return tl::unexpected(program.error());
+  return evaluate(subject->name, *std::move(program), *std::move(subject->costs));
+}
+
+std::string advice(const Evaluation& step) {
+  if (!step.fits()) {
+    return "It does not fit: " + size_text(step.peak_bytes()) + " of " + size_text(*step.costs.memory_limit) +
+           ". Try a schedule with fewer live microbatches, --recompute full, or more ranks.";
+  }
+  const BubbleBreakdown bubble = step.metrics.bubble();
+  const Nanoseconds ramp = bubble.warmup + bubble.cooldown;
+  if (bubble.total() == 0) return "No rank is ever idle.";
+  if (bubble.exposed_communication * 2 > bubble.total())
+    return "Most idle time waits for transfers: a faster network or fewer chunks would help.";
+  if (bubble.imbalance * 2 > bubble.total())
+    return "Most idle time is imbalance between ranks: move layers off the busiest stage.";
+  if (ramp * 2 > bubble.total())
+    return "Most idle time is warm-up and cool-down: more microbatches, interleaving or a zero-bubble "
+           "schedule would help.";
+  return "Idle time is spread over the steady state: compare schedules with `ppsim compare`.";
+}
+
+void print_text(const Evaluation& step) {
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "busy", "idle", "bubble", "peak memory", "live activations", "sent"}};
+  for (int r = 0; r < step.program.pipeline().ranks(); ++r) {
+    const RankMetrics& rank = step.metrics.ranks[RankId(r)];
+    const auto makespan = static_cast<double>(step.metrics.times.makespan);
+    const double bubble = makespan > 0 ? 1 - static_cast<double>(rank.times.busy) / makespan : 0;
+    rows.push_back({std::to_string(r), time_text(rank.times.busy), time_text(rank.idle()),
+                    percent_text(bubble), size_text(rank.peak_bytes),
+                    std::to_string(rank.peak_live_activations), size_text(rank.sent_bytes)});
+  }
+  const StepTimes& times = step.metrics.times;
+  std::cout << step.name << ": " << step.program.pipeline() << '\n'
+            << "step " << time_text(times.makespan) << ", longest rank " << time_text(rank_span(times))
+            << ", ideal " << time_text(ideal_time(times)) << '\n'
+            << "bubble " << percent_text(bubble_fraction(times)) << " of the step, "
+            << percent_text(bubble_fraction_span(times)) << " of the longest rank\n";
+  if (step.costs.tokens_per_step) {
+    std::cout << static_cast<long long>(tokens_per_second(step.work(), times.makespan)) << " tokens/s, "
+              << percent_text(model_flops_utilization(step.work(), times.makespan)) << " of peak FLOP/s\n";
+  }
+  std::cout << table_text(rows) << advice(step) << '\n';
+}
+
+int run(const Options& options, const Output& output) {
+  const auto step = evaluated(options);
+  if (!step) return report(step.error(), output);
+  Json object = evaluation_json(*step);
+  if (options.runs) {
+    JitterOptions jitter = options.jitter;
+    jitter.runs = *options.runs;
+    const auto spread = simulate_with_jitter(*step, jitter);
+    if (!spread) return report(spread.error(), output);
+    object["jitter"] = {{"runs", jitter.runs},
+                        {"deviation", jitter.deviation},
+                        {"mean_makespan_ns", spread->mean_ns},
+                        {"p5_makespan_ns", spread->p5_ns},
+                        {"median_makespan_ns", spread->median_ns},
+                        {"p95_makespan_ns", spread->p95_ns}};
+  }
+  if (!options.trace.empty()) {
+    if (auto written = write_trace_file(options.trace, step->view()); !written)
+      return report(written.error(), output);
+  }
+  if (!options.report.empty()) {
+    if (auto written = write_report_file(options.report, {&*step, 1}); !written)
+      return report(written.error(), output);
+  }
+  if (output.json) {
+    output.print(object);
+    return kDone;
+  }
+  print_text(*step);
+  if (options.runs) {
+    const Json& jitter = object["jitter"];
+    std::cout << "over " << *options.runs << " runs with costs off by "
+              << percent_text(options.jitter.deviation) << ": median "
+              << time_text(jitter["median_makespan_ns"].get<Nanoseconds>()) << ", 5 % to 95 % "
+              << time_text(jitter["p5_makespan_ns"].get<Nanoseconds>()) << " to "
+              << time_text(jitter["p95_makespan_ns"].get<Nanoseconds>()) << '\n';
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("simulate", "what one step costs: time, bubble, memory, communication");
+  command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
+  add_parameter_options(*command, options->input);
+  add_dialect_option(*command, options->input.dialect);
+  command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace");
+  command->add_option("--report", options->report, "self-contained HTML page");
+  command->add_option("--runs", options->runs, "repeat with random costs")->check(CLI::Range(1, 10000000));
+  command
+      ->add_option("--jitter", options->jitter.deviation, "relative deviation of every cost class in --runs")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 10.0));
+  command->add_option("--seed", options->jitter.seed, "of --runs")->capture_default_str();
+  add_cost_options(*command, options->costs);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,286 @@
+#include <iostream>
+
+#include "command.hpp"
+#include "ppsim/core/hash.hpp"
+#include "ppsim/core/json.hpp"
+#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/text.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  CostOptions costs;
+  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate;
+  std::optional<int> resident;
+  double timeout_s = 60;
+  bool cross_check = false;
+};
+
+Expected<std::vector<Property>> properties_of(const std::string& names) {
+  std::vector<Property> result;
+  std::istringstream items(names);
+  for (std::string item; std::getline(items, item, ',');) {
+    const auto property = property_from_name(item);
+    if (!property) {
+      std::string known;
+      for (const PropertyInfo& info : property_registry())
+        known += (known.empty() ? "" : ", ") + std::string(info.name);
+      return make_error(ErrorCode::bad_argument, "unknown property", {.found = item, .expected = known});
+    }
+    result.push_back(*property);
+  }
+  return result;
+}
+
+Expected<TransportCapabilities> capabilities_of(const Options& options) {
+  TransportCapabilities capabilities;
+  if (options.buffers != "rendezvous") {
+    int credits = 0;
+    if (!CLI::detail::lexical_cast(options.buffers, credits) || credits < 1) {
+      return make_error(ErrorCode::bad_argument, "--buffers out of range",
+                        {.found = options.buffers, .expected = "rendezvous, or 1 or more"});
+    }
+    capabilities.credits = credits;
+  }
+  if (options.resident && *options.resident < 1) {
+    return make_error(ErrorCode::bad_argument, "--resident out of range",
+                      {.found = std::to_string(*options.resident), .expected = "1 or more"});
+  }
+  capabilities.residency = options.resident;
+  return capabilities;
+}
+
+Expected<VerifyOptions> verify_options(const Options& options, const Subject& subject) {
+  VerifyOptions result;
+  const auto properties = properties_of(options.properties);
+  const auto capabilities = capabilities_of(options);
+  if (!properties) return tl::unexpected(properties.error());
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  result.properties = *properties;
+  result.capabilities = *capabilities;
+  result.timeout_s = options.timeout_s;
+  result.cross_check = options.cross_check;
+  if (subject.costs && subject.costs->has_sizes) {
+    result.sizes = subject.costs->tables.sizes;
+    result.memory_limit = subject.costs->memory_limit;
+  }
+  if (!options.memory_limit.empty()) {
+    const auto limit = parse_size(options.memory_limit);
+    if (!limit) return tl::unexpected(limit.error());
+    result.memory_limit = *limit;
+  }
+  const bool asks_memory = std::find(result.properties.begin(), result.properties.end(), Property::memory) !=
+                           result.properties.end();
+  if ((asks_memory || !options.memory_limit.empty()) && !result.sizes) {
+    return make_error(ErrorCode::bad_argument, "memory needs sizes: give --model, --costs or --unit with A");
+  }
+  return result;
+}
+
+/// The Program of the subject; --communicators re-lowers what is no native Program.
+Expected<Program> program_of(const Options& options, const Subject& subject,
+                             const std::optional<CommunicatorPolicy>& policy) {
+  const auto recompute = recompute_from_name(options.costs.recompute);
+  if (!recompute) return tl::unexpected(recompute.error());
+  if (const auto* program = std::get_if<Program>(&subject.ir)) {
+    if (policy && options.input.input.ends_with(".json")) {
+      return make_error(
+          ErrorCode::bad_argument,
+          "a Program has its communicators: --communicators applies to schedules and CSV files");
+    }
+    return *program;
+  }
+  LoweringOptions lowering = default_lowering(subject, *recompute);
+  lowering.communicators = policy.value_or(lowering.communicators);
+  return to_program(subject.ir, lowering, subject.cost_table());
+}
+
+Json place_json(const Place& place) {
+  return {{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}};
+}
+
+Json counterexample_json(const Program& program, const Counterexample& counterexample) {
+  Json result;
+  if (const auto* violations = std::get_if<std::vector<Violation>>(&counterexample)) {
+    for (const Violation& violation : *violations) result["violations"].push_back(violation.message);
+  } else if (const auto* deadlock = std::get_if<Deadlock>(&counterexample)) {
+    result["cycle"] = Json::array();
+    for (const Wait& wait : deadlock->cycle) {
+      Json item = place_json(wait.who);
+      item["waits_for"] = place_json(wait.waits_for);
+      item["why"] = wait.why;
+      result["cycle"].push_back(std::move(item));
+    }
+    for (const Culprit& culprit : deadlock->culprits) {
+      Json item = place_json(culprit.place);
+      item["why"] = culprit.why;
+      result["absent"].push_back(std::move(item));
+    }
+    result["blocked_instructions"] = deadlock->blocked;
+  } else {
+    const auto& overrun = std::get<MemoryOverrun>(counterexample);
+    result = {{"rank", overrun.rank.value()}, {"bytes", overrun.bytes}, {"limit", overrun.limit}};
+    const TensorTable table = tensor_table(program);
+    for (const std::uint32_t tensor : overrun.live)
+      result["live"].push_back(tensor_text(table.tensors[tensor]));
+    for (std::size_t i = 0; i < overrun.firing_order.moment; ++i) {
+      const std::uint32_t item = overrun.firing_order.items[i];
+      const InstructionId id(static_cast<std::int32_t>(item / 2));
+      result["firing_order"].push_back({{"rank", program.rank_of(id).value()},
+                                        {"index", program.position(id)},
+                                        {"event", item % 2 == 0 ? "start" : "end"},
+                                        {"action", actions_text(program, id)}});
+    }
+  }
+  return result;
+}
+
+Json report_json(const Program& program, const VerifyOptions& options, const VerifyReport& report) {
+  Json properties;
+  for (const PropertyResult& result : report.results) {
+    Json item = {
+        {"verdict", verdict_name(result.verdict)}, {"method", result.method}, {"seconds", result.seconds}};
+    if (const auto* refuted = std::get_if<Refuted>(&result.verdict))
+      item["counterexample"] = counterexample_json(program, refuted->counterexample);
+    if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
+    if (!result.notes.empty()) item["notes"] = result.notes;
+    properties[std::string(property_name(result.property))] = std::move(item);
+  }
+  Json object = {{"properties", properties},
+                 {"program_hash", program_hash(program)},
+                 {"capabilities_hash", capabilities_hash(options.capabilities)}};
+  if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
+  for (const WorstCase& worst : report.memory) {
+    object["worst_case_memory"].push_back({{"rank", worst.rank.value()}, {"bytes", worst.bytes}});
+  }
+  if (options.memory_limit) object["memory_limit_bytes"] = *options.memory_limit;
+  return object;
+}
+
+constexpr std::size_t kMostLines = 40;
+
+void print_text(const Program& program, const VerifyOptions& options, const VerifyReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
+  for (const PropertyResult& r : report.results)
+    rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
+  std::cout << table_text(rows, Align::left);
+  for (const PropertyResult& result : report.results) {
+    for (const std::string& note : result.notes)
+      std::cout << property_name(result.property) << ": " << note << '\n';
+    if (const auto* unknown = std::get_if<Unknown>(&result.verdict))
+      std::cout << property_name(result.property) << ": " << unknown->reason << '\n';
+    const auto* refuted = std::get_if<Refuted>(&result.verdict);
+    if (refuted == nullptr) continue;
+    std::cout << '\n' << property_name(result.property) << " is refuted:\n";
+    const std::vector<std::string> lines = explain(program, refuted->counterexample);
+    for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
+      std::cout << "  " << lines[i] << '\n';
+    if (lines.size() > kMostLines)
+      std::cout << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
+  }
+  if (report.memory.empty()) return;
+  std::cout << "\nWorst-case memory over all timings";
+  if (options.memory_limit) std::cout << ", limit " << size_text(*options.memory_limit);
+  std::cout << ":\n";
+  for (const WorstCase& worst : report.memory)
+    std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
+}
+
+int verdict_exit(const VerifyReport& report) {
+  bool does_not_fit = false;
+  bool unknown = false;
+  for (const PropertyResult& result : report.results) {
+    unknown = unknown || std::holds_alternative<Unknown>(result.verdict);
+    if (!std::holds_alternative<Refuted>(result.verdict)) continue;
+    if (result.property != Property::memory) return kRefuted;
+    does_not_fit = true;
+  }
+  if (does_not_fit) return kDoesNotFit;
+  return unknown ? kUnknown : kDone;
+}
+
+std::string advice(int exit, const std::string& certificate) {
+  if (exit == kRefuted)
+    return "Do not run this: the lines above say which instructions to reorder or which communicators to "
+           "split.";
+  if (exit == kDoesNotFit)
+    return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
+           "needs less.";
+  if (exit == kUnknown) return "Not decided: raise --timeout, or drop --resident.";
+  return certificate.empty() ? "Every property holds in every timing. Next: ppsim run, or --certificate FILE "
+                               "to keep the proof."
+                             : "Every property holds in every timing; the proof is in " + certificate + ".";
+}
+
+int run(const Options& options, const Output& output) {
+  std::optional<CommunicatorPolicy> policy;
+  if (!options.policy.empty()) {
+    policy = policy_from_name(options.policy);
+    if (!policy) {
+      return report({ErrorCode::bad_argument,
+                     "unknown --communicators",
+                     {.found = options.policy, .expected = "per-rank, per-pair, per-edge or per-stage-edge"}},
+                    output);
+    }
+  }
+  const auto subject =
+      read_subject(options.input, options.costs, policy.value_or(CommunicatorPolicy::per_edge));
+  if (!subject) return report(subject.error(), output);
+  const auto asked = verify_options(options, *subject);
+  if (!asked) return report(asked.error(), output);
+  const auto program = program_of(options, *subject, policy);
+  if (!program) return report(program.error(), output);
+
+  const VerifyReport answers = verify(*program, *asked);
+  const int exit = verdict_exit(answers);
+  if (!options.certificate.empty() && exit == kDone) {
+    const auto certificate = make_certificate(*program, *asked, answers);
+    if (!certificate) return report(certificate.error(), output);
+    if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)
+      return report(written.error(), output);
+  }
+  if (output.json) {
+    output.print(report_json(*program, *asked, answers));
+  } else {
+    print_text(*program, *asked, answers);
+    std::cout << '\n' << advice(exit, options.certificate) << '\n';
+  }
+  return exit;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "verify", "prove or refute: no deadlock, no mix-up, memory within the limit, in every timing");
+  command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
+  add_parameter_options(*command, options->input);
+  add_dialect_option(*command, options->input.dialect);
+  command->add_option("--properties", options->properties,
+                      "comma-separated; default: all that apply (ppsim list properties)");
+  command->add_option("--memory-limit", options->memory_limit,
+                      "of one rank, e.g. 80GB; default with --model: the GPU's");
+  command->add_option("--communicators", options->policy,
+                      "re-lower with per-rank, per-pair, per-edge or per-stage-edge");
+  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+      ->capture_default_str();
+  command->add_option("--resident", options->resident,
+                      "communication operations of a rank that may be in flight at once");
+  command->add_option("--timeout", options->timeout_s, "seconds")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--cross-check", options->cross_check,
+                    "decide deadlock by Z3 too, where the program is small enough");
+  command->add_option("--certificate", options->certificate,
+                      "write the proof to FILE when every property holds");
+  add_cost_options(*command, options->costs);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli
