@@ -75,8 +75,9 @@ class ActionGraph {
  public:
   ActionGraph(const Pipeline& pipeline, const RandomShape& shape, Dice& dice)
       : pipeline_(pipeline), shape_(shape), dice_(dice) {
-    const auto cells =
-        static_cast<std::size_t>(pipeline.stages() * pipeline.microbatches() * pipeline.slices());
+    const auto cells = static_cast<std::size_t>(pipeline.stages()) *
+                       static_cast<std::size_t>(pipeline.microbatches()) *
+                       static_cast<std::size_t>(pipeline.slices());
     forward_.assign(cells, -1);
     backward_.assign(cells, -1);
     for_each_cell([&](StageId s, MicrobatchId m) { add_actions(s, m); });
@@ -204,7 +205,7 @@ class ActionGraph {
   std::vector<int> backward_;
 };
 
-rc::Gen<RandomShape> shapes_with(rc::Gen<int> slices, rc::Gen<bool> extras) {
+rc::Gen<RandomShape> shapes_with(rc::Gen<int> slices, const rc::Gen<bool>& extras) {
   return rc::gen::map(
       rc::gen::tuple(rc::gen::inRange(1, 5), rc::gen::inRange(1, 4), rc::gen::inRange(1, 6),
                      std::move(slices),
