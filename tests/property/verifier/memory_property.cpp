@@ -1,0 +1,136 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/verifier/verify.hpp"
+#include "support/all_states.hpp"
+#include "support/random_program.hpp"
+#include "support/random_schedule.hpp"
+
+namespace ppsim::test {
+namespace {
+
+/// A size between 0 and 9 for every tensor, whatever its class.
+std::vector<Bytes> random_sizes(const TensorTable& table, std::uint64_t seed) {
+  std::vector<Bytes> sizes;
+  for (std::size_t t = 0; t < table.tensors.size(); ++t) {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    sizes.push_back(static_cast<Bytes>((seed >> 33) % 10));
+  }
+  return sizes;
+}
+
+/// A small Program that finishes, and everything around it.
+struct Case {
+  Program program;
+  ExecutionGraph graph;
+  RunOrder order;
+  TensorTable table;
+  std::vector<Bytes> sizes;
+
+  [[nodiscard]] MemoryQuestion question() const { return {program, graph, order, table, sizes}; }
+};
+
+Case draw_case(int mutations, bool credits) {
+  const Schedule schedule = *schedules(general_shapes());
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  Program program = random_program(schedule, mutations, seed);
+  ExecutionGraph graph =
+      build_execution_graph(program, credits ? random_capabilities(false, seed) : TransportCapabilities());
+  RunOrder order = run_order(graph);
+  TensorTable table = tensor_table(program);
+  std::vector<Bytes> sizes = random_sizes(table, seed);
+  RC_PRE(order.complete);
+  return {std::move(program), std::move(graph), std::move(order), std::move(table), std::move(sizes)};
+}
+
+void check_against_all_states(const Case& c) {
+  const auto expected = most_memory_of_all_states(c.program, c.graph, c.sizes, 5'000);
+  RC_PRE(expected.has_value());
+  for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
+    const auto worst = worst_case_memory(c.question(), RankId(r));
+    RC_ASSERT(worst.has_value());
+    RC_ASSERT(worst->bytes == (*expected)[static_cast<std::size_t>(r)]);
+  }
+}
+
+RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStates, ()) {
+  check_against_all_states(draw_case(0, true));
+}
+
+RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStatesOfMutants, ()) {
+  check_against_all_states(draw_case(*rc::gen::inRange(1, 6), false));
+}
+
+/// Items of a firing order as instants.
+TimedTrace trace_of(const FiringOrder& firing) {
+  TimedTrace trace{IdVector<InstructionId, Span>(firing.items.size() / 2)};
+  for (std::size_t i = 0; i < firing.items.size(); ++i) {
+    Span& span = trace.spans[InstructionId(static_cast<std::int32_t>(firing.items[i] / 2))];
+    (firing.items[i] % 2 == 0 ? span.start : span.end).time = static_cast<Nanoseconds>(i);
+  }
+  return trace;
+}
+
+RC_GTEST_PROP(Memory, TheFiringOrderReachesTheWorstCase, ()) {
+  const Case c = draw_case(*rc::gen::inRange(0, 3), true);
+  for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
+    const auto worst = worst_case_memory(c.question(), RankId(r));
+    const FiringOrder firing = firing_order(c.graph, c.order, *worst);
+    RC_ASSERT(memory_at(c.question(), RankId(r), firing) == worst->bytes);
+    RC_ASSERT(replay_memory(c.program, trace_of(firing), c.table, c.sizes)[RankId(r)].peak_bytes ==
+              worst->bytes);
+    Bytes live = 0;
+    for (const std::uint32_t t : worst->live) live += c.sizes[t];
+    RC_ASSERT(live == worst->bytes);
+  }
+}
+
+RC_GTEST_PROP(Memory, WitnessesShareNoMoreThanThereIs, ()) {
+  const Case c = draw_case(*rc::gen::inRange(0, 3), true);
+  for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
+    const auto worst = worst_case_memory(c.question(), RankId(r));
+    RC_ASSERT(worst->witness.bytes >= worst->bytes);
+    Bytes total = 0;
+    for (std::size_t t = 0; t < c.sizes.size(); ++t)
+      total += c.table.tensors[t].rank == RankId(r) ? c.sizes[t] : 0;
+    for (const Reuse& reuse : worst->witness.reuse) total -= reuse.bytes;
+    RC_ASSERT(total == worst->witness.bytes);
+  }
+}
+
+SizeTable random_size_table(std::uint64_t seed) {
+  SizeTable sizes;
+  for (int kind = 0; kind < kTensorKindCount; ++kind) {
+    seed = seed * 6364136223846793005U + 1442695040888963407U;
+    sizes.set({.kind = static_cast<TensorKind>(kind)}, static_cast<Bytes>((seed >> 33) % 10));
+  }
+  return sizes;
+}
+
+RC_GTEST_PROP(Certificate, OfAProvedProgramPassesTheChecker, ()) {
+  const Schedule schedule = *schedules(general_shapes());
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const Program program = random_program(schedule, *rc::gen::inRange(0, 2), seed);
+  VerifyOptions options;
+  options.capabilities = random_capabilities(false, seed);
+  options.sizes = random_size_table(seed);
+  const VerifyReport report = verify(program, options);
+  const auto certificate = make_certificate(program, options, report);
+  RC_ASSERT(certificate.has_value() ==
+            (report.proved(Property::well_formed) && report.proved(Property::matched) &&
+             report.proved(Property::deadlock_free)));
+  RC_PRE(certificate.has_value());
+  const auto checked = check_certificate(*certificate, program, &*options.sizes);
+  RC_ASSERT(checked.has_value());
+
+  // A firing order is a run like any other.
+  Certificate other = *certificate;
+  const ExecutionGraph graph = build_execution_graph(program, options.capabilities);
+  other.order = firing_order(graph, {certificate->order, true}, report.memory.back()).items;
+  RC_ASSERT(check_certificate(other, program, &*options.sizes).has_value());
+}
+
+}  // namespace
+}  // namespace ppsim::test

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tensors.hpp"
+
+namespace ppsim::test {
+
+/// The most memory of each rank over all states that some timing passes through, found by visiting them all:
+/// what is under way may end in any order, what can start or arrive does so at once. Returns: nothing when
+/// there are more than `limit` states.
+[[nodiscard]] std::optional<std::vector<Bytes>> most_memory_of_all_states(const Program& program,
+                                                                          const ExecutionGraph& graph,
+                                                                          const std::vector<Bytes>& sizes,
+                                                                          std::size_t limit);
+
+}  // namespace ppsim::test

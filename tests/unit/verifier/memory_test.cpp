@@ -1,0 +1,145 @@
+#include "ppsim/verifier/memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "ppsim/verifier/verify.hpp"
+#include "support/all_states.hpp"
+#include "support/hand_program.hpp"
+#include "support/programs.hpp"
+
+namespace ppsim::test {
+namespace {
+
+SizeTable sizes_of(std::initializer_list<std::pair<TensorKind, Bytes>> rows) {
+  SizeTable sizes;
+  for (const auto& [kind, bytes] : rows) sizes.set({.kind = kind}, bytes);
+  return sizes;
+}
+
+VerifyReport ask(const Program& program, const SizeTable& sizes, std::optional<Bytes> limit = std::nullopt) {
+  VerifyOptions options;
+  options.sizes = sizes;
+  options.memory_limit = limit;
+  return verify(program, options);
+}
+
+Program lowered_1f1b(int ranks, int microbatches) {
+  const auto schedule = generate("1f1b", {.ranks = ranks, .microbatches = microbatches});
+  return *lower(*schedule, LoweringOptions());
+}
+
+SizeTable activations_and_buffers() {
+  SizeTable sizes = sizes_of({{TensorKind::saved_for_weight, 10},
+                              {TensorKind::boundary_input, 1},
+                              {TensorKind::boundary_output, 1},
+                              {TensorKind::incoming_gradient, 1},
+                              {TensorKind::outgoing_gradient, 1}});
+  sizes.set({.kind = TensorKind::boundary_input, .subject = 0}, 0);
+  return sizes;
+}
+
+TEST(WorstCaseMemory, OfOneFOneBHasEverySendLaggingAndAReceivePosted) {
+  const VerifyReport report = ask(lowered_1f1b(8, 64), activations_and_buffers());
+  ASSERT_EQ(report.memory.size(), 8u);
+  // 8 activations, their 8 outputs still to be sent, and one gradient on its way in.
+  EXPECT_EQ(report.memory[0].bytes, 8 * 10 + 8 + 1);
+  EXPECT_EQ(report.memory[0].live.size(), 17u);
+  EXPECT_EQ(report.memory[0].witness.bytes, report.memory[0].bytes);
+  // 1 activation, its input, the next input received ahead, and gradients that lag behind.
+  EXPECT_GT(report.memory[7].bytes, 10 + 1);
+}
+
+TEST(WorstCaseMemory, DoesNotGrowWithTheNumberOfMicrobatches) {
+  const auto few = ask(lowered_1f1b(4, 8), activations_and_buffers());
+  const auto many = ask(lowered_1f1b(4, 80), activations_and_buffers());
+  for (std::size_t r = 0; r < 3; ++r) EXPECT_EQ(few.memory[r].bytes, many.memory[r].bytes) << "rank " << r;
+}
+
+TEST(MemoryProperty, IsRefutedWithARunThatReplays) {
+  const Program program = lowered_1f1b(4, 6);
+  const SizeTable sizes = activations_and_buffers();
+  const Bytes worst = ask(program, sizes).memory[0].bytes;
+  EXPECT_TRUE(ask(program, sizes, worst).proved(Property::memory));
+
+  const VerifyReport report = ask(program, sizes, worst - 1);
+  const auto& refuted = std::get<Refuted>(report.find(Property::memory)->verdict);
+  const auto& overrun = std::get<MemoryOverrun>(refuted.counterexample);
+  EXPECT_EQ(overrun.rank, RankId(0));
+  EXPECT_EQ(overrun.bytes, worst);
+  EXPECT_EQ(overrun.limit, worst - 1);
+  EXPECT_EQ(overrun.firing_order.items.size(), 2 * program.size());
+  const std::vector<std::string> lines = explain(program, refuted.counterexample);
+  EXPECT_EQ(lines[0], "rank 0: 45 bytes live at once, limit 44");
+  EXPECT_EQ(lines.size(), overrun.live.size() + 1);
+  EXPECT_NE(std::find(lines.begin(), lines.end(), "  live: saved_for_weight of stage 0, microbatch 3"),
+            lines.end());
+}
+
+/// One output sent to two ranks; from each a gradient is received only once the output is with it.
+Program fan_out() {
+  PipelineSpec spec = chain_spec(3, 3, 1);
+  spec.edges = {{StageId(0), StageId(1)}, {StageId(0), StageId(2)}};
+  HandProgram p{spec, communicators({{0, 1}, {0, 2}, {0, 1}, {0, 2}})};
+  p.rows = {{"0F0", "0SEND_F0>1@0", "0SEND_F0>2@1", "0RECV_B0<1@2 after 1", "0RECV_B0<2@3 after 2", "0B0"},
+            {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@2"},
+            {"2RECV_F0@1", "2F0", "2B0", "2SEND_B0@3"}};
+  return p.build();
+}
+
+TEST(WorstCaseMemory, IsExactWhereTheLastUserIsOneOfSeveral) {
+  const Program program = fan_out();
+  const SizeTable sizes = sizes_of({{TensorKind::boundary_output, 1}, {TensorKind::incoming_gradient, 1}});
+  const VerifyReport report = ask(program, sizes, 2);
+  // Any two of the output and the two gradients, never all three; pairs alone cannot tell.
+  EXPECT_EQ(report.memory[0].bytes, 2);
+  EXPECT_EQ(report.memory[0].witness.bytes, 3);
+  EXPECT_TRUE(report.proved(Property::memory));
+  const std::vector<Bytes> bytes = tensor_sizes(tensor_table(program), sizes);
+  EXPECT_EQ(most_memory_of_all_states(program, build_execution_graph(program, {}), bytes, 10'000)->at(0), 2);
+
+  VerifyOptions options;
+  options.sizes = sizes;
+  options.memory_limit = 2;
+  EXPECT_EQ(make_certificate(program, options, report).error().message,
+            "the bound that can be witnessed is over the limit");
+}
+
+TEST(WorstCaseMemory, GivesUpWhereBranchingIsLimited) {
+  const Program program = fan_out();
+  const ExecutionGraph graph = build_execution_graph(program, {});
+  const RunOrder order = run_order(graph);
+  const TensorTable table = tensor_table(program);
+  const std::vector<Bytes> bytes =
+      tensor_sizes(table, sizes_of({{TensorKind::boundary_output, 1}, {TensorKind::incoming_gradient, 1}}));
+  const MemoryQuestion question{program, graph, order, table, bytes};
+  EXPECT_FALSE(worst_case_memory(question, RankId(0), 0).has_value());
+  EXPECT_TRUE(worst_case_memory(question, RankId(0)).has_value());
+}
+
+TEST(MemoryProperty, IsUnknownWithoutSizesOrAProofOfDeadlockFreedom) {
+  VerifyOptions options;
+  options.properties = {Property::memory};
+  EXPECT_EQ(std::get<Unknown>(verify(two_rank_step(), options).results[0].verdict).reason,
+            "no sizes are given");
+  options.sizes = activations_and_buffers();
+  EXPECT_TRUE(verify(two_rank_step(), options).all_proved());
+  EXPECT_EQ(std::get<Unknown>(verify(deferred_receives(false), options).results[0].verdict).reason,
+            "deadlock freedom is not proved");
+}
+
+TEST(MemoryProperty, UnderAResidencyLimitIsAnUpperBound) {
+  VerifyOptions options;
+  options.sizes = activations_and_buffers();
+  options.capabilities.residency = 2;
+  const VerifyReport proved = verify(two_rank_step(), options);
+  EXPECT_EQ(proved.find(Property::memory)->notes,
+            std::vector<std::string>{"upper bound: the residency limit is left out"});
+  options.memory_limit = 1;
+  EXPECT_TRUE(
+      std::holds_alternative<Unknown>(verify(two_rank_step(), options).find(Property::memory)->verdict));
+}
+
+}  // namespace
+}  // namespace ppsim::test
