@@ -1,23 +1,12 @@
 #include "ppsim/core/communicators.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
+#include "communicator_assignment.hpp"
 #include "ppsim/core/check.hpp"
 
 namespace ppsim {
 namespace {
-
-/// What operations of one communicator have in common; its order is the order of the communicators.
-struct Key {
-  enum class Kind { world, pair, edge, stage_edge, lent_edge, collective, block, shard };
-  Kind kind = Kind::world;
-  int a = -1;
-  int b = -1;
-  int stage = -1;
-  friend auto operator<=>(const Key&, const Key&) = default;
-};
 
 /// The two ends of a transfer, in the direction in which it goes.
 struct Ends {
@@ -35,9 +24,31 @@ Ends stage_ends(const Action& transfer) {
                                 : Ends{transfer.peer, transfer.subject};
 }
 
-Key transfer_key(const Pipeline& pipeline, const Action& transfer, RankId own, CommunicatorPolicy policy) {
-  const Ends ranks = rank_ends(pipeline, transfer, own);
-  switch (policy) {
+template <class Visit>
+void for_each_communication(ProgramDraft& draft, Visit visit) {
+  for (std::size_t r = 0; r < draft.rows.size(); ++r) {
+    const RankId own(static_cast<std::int32_t>(r));
+    for (InstructionDraft& item : draft.rows[own]) {
+      item.communicators.resize(item.actions.size());
+      for (std::size_t i = 0; i < item.actions.size(); ++i) {
+        if (is_communication(item.actions[i].kind)) visit(item.actions[i], own, item.communicators[i]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+CommunicatorAssignment::CommunicatorAssignment(const Pipeline& pipeline, CommunicatorPolicy policy)
+    : pipeline_(pipeline),
+      policy_(policy),
+      subjects_(std::max({static_cast<std::size_t>(pipeline.stages()),
+                          static_cast<std::size_t>(pipeline.blocks()), pipeline.spec().collectives.size()})),
+      recent_(kOpKindCount * subjects_) {}
+
+CommunicatorAssignment::Key CommunicatorAssignment::transfer_key(const Action& transfer, RankId own) const {
+  const Ends ranks = rank_ends(pipeline_, transfer, own);
+  switch (policy_) {
     case CommunicatorPolicy::per_rank:
       return {Key::Kind::world};
     case CommunicatorPolicy::per_pair:
@@ -55,15 +66,15 @@ Key transfer_key(const Pipeline& pipeline, const Action& transfer, RankId own, C
   return {};
 }
 
-Key key_of(const Pipeline& pipeline, const Action& action, RankId own, CommunicatorPolicy policy) {
-  if (is_transfer(action.kind)) return transfer_key(pipeline, action, own, policy);
+CommunicatorAssignment::Key CommunicatorAssignment::key_of(const Action& action, RankId own) const {
+  if (is_transfer(action.kind)) return transfer_key(action, own);
   if (action.kind == OpKind::collective) return {Key::Kind::collective, action.subject};
   if (action.kind == OpKind::reduce_grad) return {Key::Kind::block, action.subject};
   PPSIM_CHECK(action.kind == OpKind::unshard, "a communication that no communicator is for");
   return {Key::Kind::shard, own.value()};
 }
 
-std::string name_of(const Pipeline& pipeline, const Key& key) {
+std::string CommunicatorAssignment::name_of(const Key& key) const {
   const std::string a = std::to_string(key.a);
   const std::string b = std::to_string(key.b);
   switch (key.kind) {
@@ -78,7 +89,7 @@ std::string name_of(const Pipeline& pipeline, const Key& key) {
     case Key::Kind::lent_edge:
       return "s" + std::to_string(key.stage) + " " + a + ">" + b;
     case Key::Kind::collective:
-      return pipeline.spec().collectives[CollectiveId(key.a)].name;
+      return pipeline_.spec().collectives[CollectiveId(key.a)].name;
     case Key::Kind::block:
       return "reduce b" + a;
     case Key::Kind::shard:
@@ -88,18 +99,19 @@ std::string name_of(const Pipeline& pipeline, const Key& key) {
 }
 
 /// The ranks that a communicator has whatever its operations are.
-std::set<RankId> fixed_members(const Pipeline& pipeline, const Key& key) {
+std::set<RankId> CommunicatorAssignment::fixed_members(const Key& key) const {
   std::set<RankId> members;
   switch (key.kind) {
     case Key::Kind::world:
-      for (int r = 0; r < pipeline.ranks(); ++r) members.insert(RankId(r));
+      for (int r = 0; r < pipeline_.ranks(); ++r) members.insert(RankId(r));
       break;
     case Key::Kind::collective:
-      for (const RankId rank : pipeline.spec().collectives[CollectiveId(key.a)].members) members.insert(rank);
+      for (const RankId rank : pipeline_.spec().collectives[CollectiveId(key.a)].members)
+        members.insert(rank);
       break;
     case Key::Kind::block:
-      for (const StageId stage : pipeline.spec().blocks[BlockId(key.a)].stages) {
-        members.insert(pipeline.rank_of(stage));
+      for (const StageId stage : pipeline_.spec().blocks[BlockId(key.a)].stages) {
+        members.insert(pipeline_.rank_of(stage));
       }
       break;
     case Key::Kind::pair:
@@ -112,58 +124,49 @@ std::set<RankId> fixed_members(const Pipeline& pipeline, const Key& key) {
   return members;
 }
 
-class Assignment {
- public:
-  Assignment(const Pipeline& pipeline, CommunicatorPolicy policy) : pipeline_(pipeline), policy_(policy) {}
+CommunicatorAssignment::Recent& CommunicatorAssignment::recent_of(const Action& action) {
+  return recent_[static_cast<std::size_t>(action.kind) * subjects_ +
+                 static_cast<std::size_t>(action.subject)];
+}
 
-  void run(ProgramDraft& draft) {
-    for_each_communication(draft,
-                           [this](const Action& action, RankId own, CommunicatorId&) { use(action, own); });
-    draft.communicators.clear();
-    std::map<Key, CommunicatorId> numbers;
-    for (const auto& [key, members] : members_) {
-      numbers[key] = CommunicatorId(static_cast<std::int32_t>(draft.communicators.size()));
-      draft.communicators.push_back({name_of(pipeline_, key), {members.begin(), members.end()}, queue()});
-    }
-    for_each_communication(draft, [&](const Action& action, RankId own, CommunicatorId& communicator) {
-      communicator = numbers.at(key_of(pipeline_, action, own, policy_));
-    });
+void CommunicatorAssignment::use(const Action& action, RankId own) {
+  Recent& recent = recent_of(action);
+  if (recent.entry != nullptr && recent.own == own && recent.peer == action.peer) return;
+  const Key key = key_of(action, own);
+  const auto [found, fresh] = entries_.try_emplace(key);
+  Entry& entry = found->second;
+  if (fresh) entry.members = fixed_members(key);
+  entry.members.insert(own);
+  if (is_transfer(action.kind)) entry.members.insert(peer_rank(pipeline_, action));
+  recent = {own, action.peer, &entry};
+}
+
+std::vector<Communicator> CommunicatorAssignment::number() {
+  const int queue = policy_ == CommunicatorPolicy::per_rank ? 0 : -1;
+  std::vector<Communicator> communicators;
+  for (auto& [key, entry] : entries_) {
+    entry.number = CommunicatorId(static_cast<std::int32_t>(communicators.size()));
+    communicators.push_back({name_of(key), {entry.members.begin(), entry.members.end()}, queue});
   }
+  return communicators;
+}
 
- private:
-  template <class Visit>
-  static void for_each_communication(ProgramDraft& draft, Visit visit) {
-    for (std::size_t r = 0; r < draft.rows.size(); ++r) {
-      const RankId own(static_cast<std::int32_t>(r));
-      for (InstructionDraft& item : draft.rows[own]) {
-        item.communicators.resize(item.actions.size());
-        for (std::size_t i = 0; i < item.actions.size(); ++i) {
-          if (is_communication(item.actions[i].kind)) visit(item.actions[i], own, item.communicators[i]);
-        }
-      }
-    }
+CommunicatorId CommunicatorAssignment::of(const Action& action, RankId own) {
+  Recent& recent = recent_of(action);
+  if (recent.entry == nullptr || recent.own != own || recent.peer != action.peer) {
+    recent = {own, action.peer, &entries_.at(key_of(action, own))};
   }
-
-  /// A misplaced action makes its rank a member too, so that the draft is a Program, if a wrong one.
-  void use(const Action& action, RankId own) {
-    const Key key = key_of(pipeline_, action, own, policy_);
-    const auto [entry, fresh] = members_.try_emplace(key);
-    if (fresh) entry->second = fixed_members(pipeline_, key);
-    entry->second.insert(own);
-    if (is_transfer(action.kind)) entry->second.insert(peer_rank(pipeline_, action));
-  }
-
-  [[nodiscard]] int queue() const { return policy_ == CommunicatorPolicy::per_rank ? 0 : -1; }
-
-  const Pipeline& pipeline_;
-  CommunicatorPolicy policy_;
-  std::map<Key, std::set<RankId>> members_;
-};
-
-}  // namespace
+  return recent.entry->number;
+}
 
 void assign_communicators(const Pipeline& pipeline, ProgramDraft& draft, CommunicatorPolicy policy) {
-  Assignment(pipeline, policy).run(draft);
+  CommunicatorAssignment assignment(pipeline, policy);
+  for_each_communication(
+      draft, [&](const Action& action, RankId own, CommunicatorId&) { assignment.use(action, own); });
+  draft.communicators = assignment.number();
+  for_each_communication(draft, [&](const Action& action, RankId own, CommunicatorId& communicator) {
+    communicator = assignment.of(action, own);
+  });
 }
 
 }  // namespace ppsim

@@ -96,7 +96,7 @@ class Program {
   friend bool operator==(const Program&, const Program&) = default;
 
  private:
-  friend class ProgramBuilder;
+  friend class ProgramWriter;
   explicit Program(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
   void number_queues();
 
