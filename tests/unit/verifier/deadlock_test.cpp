@@ -107,6 +107,23 @@ TEST(DeadlockFree, CreditsRunOut) {
   EXPECT_TRUE(is_deadlock_free(program, credits(1)));
 }
 
+TEST(DeadlockFree, ReportsAShortestOfSeveralCycles) {
+  PipelineSpec spec = chain_spec(4, 4, 5);
+  spec.routes = {{StageId(0), StageId(1)}, {StageId(2), StageId(3)}};
+  const RouteId a(0);
+  const RouteId b(1);
+  spec.route = {a, a, a, b, b};
+  HandProgram p{spec, communicators({{0, 1}, {0, 1}, {2, 3}})};
+  // Ranks 0 and 1 wait for each other in five steps, ranks 2 and 3 in four.
+  p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0F2", "0SEND_F2@0", "0RECV_B0@1 after 5", "0B0"},
+            {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1", "1RECV_F1@0 after 3", "1F1", "1RECV_F2@0", "1F2"},
+            {"2F3", "2SEND_F3@2", "2F4", "2SEND_F4@2", "2RECV_B3@2", "2B3"},
+            {"3RECV_F3@2", "3F3", "3B3", "3SEND_B3@2", "3RECV_F4@2", "3F4"}};
+  const std::vector<Wait> cycle = deadlock_of(p.build()).cycle;
+  ASSERT_EQ(cycle.size(), 4u);
+  EXPECT_EQ(cycle[0].who.rank, RankId(2));
+}
+
 TEST(DeadlockFree, NamesAnAbsentCounterpart) {
   HandProgram p{chain_spec(2, 2, 1), communicators({{0, 1}, {0, 1}})};
   p.rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0"}, {"1F0", "1B0", "1SEND_B0@1"}};

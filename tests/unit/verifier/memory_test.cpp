@@ -90,18 +90,18 @@ Program fan_out() {
 
 TEST(WorstCaseMemory, IsExactWhereTheLastUserIsOneOfSeveral) {
   const Program program = fan_out();
-  const SizeTable sizes = sizes_of({{TensorKind::boundary_output, 1}, {TensorKind::incoming_gradient, 1}});
-  const VerifyReport report = ask(program, sizes, 2);
-  // Any two of the output and the two gradients, never all three; pairs alone cannot tell.
-  EXPECT_EQ(report.memory[0].bytes, 2);
-  EXPECT_EQ(report.memory[0].witness.bytes, 3);
+  const SizeTable sizes = sizes_of({{TensorKind::boundary_output, 3}, {TensorKind::incoming_gradient, 2}});
+  const VerifyReport report = ask(program, sizes, 5);
+  // The output with either gradient, or both gradients, never all three; pairs alone cannot tell.
+  EXPECT_EQ(report.memory[0].bytes, 5);
+  EXPECT_EQ(report.memory[0].witness.bytes, 7);
   EXPECT_TRUE(report.proved(Property::memory));
   const std::vector<Bytes> bytes = tensor_sizes(tensor_table(program), sizes);
-  EXPECT_EQ(most_memory_of_all_states(program, build_execution_graph(program, {}), bytes, 10'000)->at(0), 2);
+  EXPECT_EQ(most_memory_of_all_states(program, build_execution_graph(program, {}), bytes, 10'000)->at(0), 5);
 
   VerifyOptions options;
   options.sizes = sizes;
-  options.memory_limit = 2;
+  options.memory_limit = 5;
   EXPECT_EQ(make_certificate(program, options, report).error().message,
             "the bound that can be witnessed is over the limit");
 }
