@@ -18,8 +18,9 @@ struct ActionPlace {
 
 /// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
 /// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in
-/// the list; in a list out of order, where there is none, the oldest of those behind it. Errors: throws
-/// BackendError for a tensor that an action needs and none makes, and for pieces that do not fit.
+/// the list; in a list out of order, where there is none, the oldest of those behind it.
+/// Errors: throws BackendError for a tensor that an action needs and none makes, and for pieces that do not
+/// fit.
 class TensorMap {
  public:
   /// Requires: references that outlive the map; one pool per rank.

@@ -73,6 +73,19 @@ TEST(ExecutorSteps, ThereIsNoReferenceOfWhatItCannotRun) {
   }
 }
 
+TEST(ExecutorSteps, BlocksWithoutMicrobatchesHaveNoGradients) {
+  PipelineSpec spec = chain_spec(1, 2, 1);
+  spec.edges = {};
+  spec.routes = {{StageId(0)}, {StageId(1)}};
+  spec.route = {RouteId(0)};
+  const Program program = HandProgram{.pipeline = spec, .rows = {{"0F0", "0B0"}}}.build();
+  EXPECT_EQ(run(program, LinearModel(), unverified()).gradients.size(), 1U);
+  EXPECT_EQ(against_reference(program, unverified()), "equal");
+  const auto reference = reference_gradients(program.pipeline(), LinearModel());
+  ASSERT_TRUE(reference);
+  EXPECT_GT(max_gradient_difference(LinearModel(), {}, *reference), 0) << "stage 0 has gradients";
+}
+
 /// Takes a moment for every B.
 class Slow final : public StageModel {
  public:

@@ -72,10 +72,11 @@ struct RunResult {
 /// recognised when every thread waits and nothing is in flight, not by a time limit.
 ///
 /// A compute action gets the first block of its stage, the first producer's x and the first consumer's dy; a
-/// model that needs more refuses the pipeline in check(). Errors: refused without a certificate of this
-/// Program, its sizes and this transport, unless `unverified`; bad_argument for what the model or the
-/// transport cannot do; ill_formed when two ends that meet name different tensors, and for a tensor that no
-/// action makes; io when memory or threads run out, or the deadline passes.
+/// model that needs more refuses the pipeline in check().
+/// Errors: refused without a certificate of this Program, its sizes and this transport, unless `unverified`;
+/// bad_argument for what the model or the transport cannot do; ill_formed when two ends that meet name
+/// different tensors, and for a tensor that no action makes; io when memory or threads run out, or the
+/// deadline passes.
 [[nodiscard]] Expected<RunResult> execute(const Program& program, const StageModel& model,
                                           const RunOptions& options);
 

@@ -18,16 +18,17 @@ struct ReferenceOptions {
 [[nodiscard]] ReferenceOptions reference_options(const Program& program, const RunOptions& options);
 
 /// Gradients of the last step without any pipelining: on one thread, every microbatch in ascending order runs
-/// F through all stages of its route, then B. Order: one entry per block, ascending; `rank` is the lowest
-/// that owns the block. Errors: bad_argument when the model refuses the pipeline, a stage has several
-/// producers, consumers or blocks, or the pipeline is asynchronous.
+/// F through all stages of its route, then B.
+/// Order: one entry per block, ascending; `rank` is the lowest that owns the block.
+/// Errors: bad_argument when the model refuses the pipeline, a stage has several producers, consumers or
+/// blocks, or the pipeline is asynchronous.
 [[nodiscard]] Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline,
                                                                         const StageModel& model,
                                                                         const ReferenceOptions& options = {});
 
 /// Largest absolute difference between the gradients of a run and of the reference; 0 only if all are equal
-/// bit by bit. The shares of several ranks are summed first where the run did not reduce them. Requires: both
-/// of one pipeline and model, each with every block.
+/// bit by bit. The shares of several ranks are summed first where the run did not reduce them; a block that
+/// the run has no gradients of counts as zero. Requires: both of one pipeline and model.
 [[nodiscard]] double max_gradient_difference(const StageModel& model, const std::vector<BlockGradients>& run,
                                              const std::vector<BlockGradients>& reference);
 
