@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include "support/closed_forms.hpp"
 #include "support/golden.hpp"
@@ -59,11 +60,13 @@ TEST_P(Grids, LooksAsDrawn) {
             "");
 }
 
-INSTANTIATE_TEST_SUITE_P(UnitCosts, Grids, testing::ValuesIn(cases()), [](const auto& info) {
-  std::string name = info.param.file;
-  for (char& c : name) c = c == '-' ? '_' : c;
+std::string name_of(const testing::TestParamInfo<Case>& drawn) {
+  std::string name = drawn.param.file;
+  std::replace(name.begin(), name.end(), '-', '_');
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(UnitCosts, Grids, testing::ValuesIn(cases()), name_of);
 
 }  // namespace
 }  // namespace ppsim

@@ -5,6 +5,9 @@
 #include <rapidcheck/gtest.h>
 #include <algorithm>
 
+#include "ppsim/core/earliest_times.hpp"
+#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/simulate.hpp"
 #include "support/lowered.hpp"
 #include "support/random_schedule.hpp"
 
@@ -73,6 +76,36 @@ RC_GTEST_PROP(Lowering, AnotherPolicyChangesCommunicatorsOnly, ()) {
   RC_ASSERT(other.has_value());
   options.communicators = policy;
   RC_ASSERT(*other == test::lowered(schedule, options));
+}
+
+/// The plainest run of a Program.
+Nanoseconds simulated_makespan(const Program& program, const CostTable& costs) {
+  const auto run = simulate_program(program, rendezvous(), costs);
+  RC_ASSERT(run.has_value());
+  RC_ASSERT(run->has_value());
+  return step_times(program, **run).makespan;
+}
+
+RC_GTEST_PROP(Lowering, NoOrderBeatsTheEarliestTimes, ()) {
+  const Schedule schedule = *test::schedules(test::plain_shapes());
+  const CostTable costs = draw_costs();
+  const auto order = *rc::gen::element(IssueOrder::timed, IssueOrder::global, IssueOrder::issue_ordered);
+  const Program program = test::lowered(schedule, {.order = order}, &costs);
+  const auto earliest = earliest_times(schedule, costs);
+  RC_ASSERT(earliest.has_value());
+  RC_ASSERT(simulated_makespan(program, costs) >= earliest->makespan);
+}
+
+RC_GTEST_PROP(Lowering, TimedLosesNothingWhereTransfersTakeNoTime, ()) {
+  const Schedule schedule = *test::schedules(test::general_shapes());
+  CostTable costs = draw_costs();
+  costs.set({OpKind::send_forward}, 0);
+  costs.set({OpKind::send_backward}, 0);
+  LoweringOptions options{.order = IssueOrder::timed};
+  options.communicators = *rc::gen::element(CommunicatorPolicy::per_rank, CommunicatorPolicy::per_edge);
+  const auto earliest = earliest_times(schedule, costs);
+  RC_ASSERT(earliest.has_value());
+  RC_ASSERT(simulated_makespan(test::lowered(schedule, options, &costs), costs) == earliest->makespan);
 }
 
 RC_GTEST_PROP(Lowering, SameInputGivesTheSameProgram, ()) {
