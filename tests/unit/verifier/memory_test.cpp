@@ -106,6 +106,27 @@ TEST(WorstCaseMemory, IsExactWhereTheLastUserIsOneOfSeveral) {
             "the bound that can be witnessed is over the limit");
 }
 
+TEST(WorstCaseMemory, KnowsWhatAFreedCreditTells) {
+  PipelineSpec spec = chain_spec(2, 4, 3);
+  spec.routes = {{StageId(0), StageId(1)}, {StageId(2), StageId(3)}};
+  spec.route = {RouteId(0), RouteId(0), RouteId(1)};
+  HandProgram p{spec, communicators({{0, 1}, {0, 1}, {0, 1}})};
+  // Rank 1 receives 1F0 only after 3F2: with one credit 0SEND_F1 completes only after 2SEND_F2.
+  p.rows = {{"2F2", "2SEND_F2@1", "0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B1@2 after 5", "0B1"},
+            {"3RECV_F2@1", "3F2", "1RECV_F0@0 after 0", "1F0", "1RECV_F1@0", "1F1", "1B1", "1SEND_B1@2"}};
+  const Program program = p.build();
+  VerifyOptions options;
+  options.properties = {Property::memory};
+  options.sizes = sizes_of({{TensorKind::incoming_gradient, 4}});
+  options.sizes->set({.kind = TensorKind::boundary_output, .subject = 2}, 5);
+  const auto worst = [&](int credits) {
+    options.capabilities.credits = credits;
+    return verify(program, options).memory.at(0).bytes;
+  };
+  EXPECT_EQ(worst(1), 5);
+  EXPECT_EQ(worst(2), 5 + 4);
+}
+
 TEST(WorstCaseMemory, GivesUpWhereBranchingIsLimited) {
   const Program program = fan_out();
   const ExecutionGraph graph = build_execution_graph(program, {});
