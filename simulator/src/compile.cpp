@@ -31,6 +31,7 @@ class Compiler {
     compiled_.items.emplace_back();  // the step's start
     compiled_.item_counts.assign(CompiledProgram::kFirstBound, 0);
     compiled_.end_item.assign(program.size(), 0);
+    find_lanes();
   }
 
   CompiledProgram run(const RunOrder& order) {
@@ -48,8 +49,12 @@ class Compiler {
   using Item = std::uint32_t;
 
   [[nodiscard]] bool rendezvous() const { return !graph_.capabilities.credits.has_value(); }
-  [[nodiscard]] int lane_of(InstructionId id) const {
-    return program_.queue_of(program_.actions(id)[0], program_.communicators_of(id)[0]);
+  void find_lanes() {
+    lane_of_.reserve(program_.size());
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      const InstructionId id(static_cast<std::int32_t>(i));
+      lane_of_.push_back(program_.queue_of(program_.actions(id)[0], program_.communicators_of(id)[0]));
+    }
   }
 
   void complete(InstructionId id) {
@@ -71,7 +76,7 @@ class Compiler {
   void push_start(InstructionId id) {
     lanes_.clear();
     for (const InstructionId before : graph_.predecessors_of(id)) {
-      const int lane = lane_of(before);
+      const int lane = lane_of_[before.index()];
       const auto known =
           std::find_if(lanes_.begin(), lanes_.end(), [lane](const Lane& l) { return l.lane == lane; });
       if (known == lanes_.end()) {
@@ -241,7 +246,7 @@ class Compiler {
     std::vector<std::uint32_t> durations;
     for (InstructionId id = program_.first(rank); id < program_.last(rank);
          id = InstructionId(id.value() + 1)) {
-      if (lane_of(id) != Program::kComputeQueue) continue;
+      if (lane_of_[id.index()] != Program::kComputeQueue) continue;
       row.last_item = compiled_.end_item[id.index()];
       if (row.first_item == 0) row.first_item = row.last_item;
       const std::uint32_t duration = compiled_.items[row.last_item].duration;
@@ -262,10 +267,11 @@ class Compiler {
   const Program& program_;
   const ExecutionGraph& graph_;
   CompiledProgram compiled_;
-  std::vector<Item> out_;                                                  ///< per message; 0: not emitted
-  std::vector<Item> received_;                                             ///< per message, with credits only
-  std::vector<Item> met_;                                                  ///< per meeting
-  std::unordered_map<std::int32_t, Item> group_start_;                     // looked up, never iterated
+  std::vector<int> lane_of_;                            ///< per instruction: its first queue
+  std::vector<Item> out_;                               ///< per message; 0: not emitted
+  std::vector<Item> received_;                          ///< per message, with credits only
+  std::vector<Item> met_;                               ///< per meeting
+  std::unordered_map<std::int32_t, Item> group_start_;  // looked up, never iterated
   std::unordered_map<CostClass, std::uint32_t, CostClassHash> durations_;  // looked up, never iterated
   std::vector<Item> operands_;
   std::vector<Lane> lanes_;

@@ -1,9 +1,9 @@
 #include "report_page.hpp"
 
 namespace ppsim {
+namespace {
 
-std::string_view report_page() {
-  return R"page(<!DOCTYPE html>
+constexpr std::string_view kPage = R"page(<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -409,6 +409,9 @@ choose(0);
 </body>
 </html>
 )page";
-}
+
+}  // namespace
+
+std::string_view report_page() { return kPage; }
 
 }  // namespace ppsim

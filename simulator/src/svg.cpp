@@ -150,7 +150,7 @@ class SvgWriter {
   }
 
   static std::string meaning_of(OpKind kind) {
-    const std::string text(info(kind).text);
+    std::string text(info(kind).text);
     if (kind == OpKind::forward) return text + " forward";
     if (kind == OpKind::backward) return text + " backward";
     if (kind == OpKind::backward_input) return text + " backward, input";
