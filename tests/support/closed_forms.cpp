@@ -37,14 +37,27 @@ StepTime step_time(const Schedule& schedule, const CostTable& costs) {
   return result;
 }
 
+namespace {
+
+TimedTrace simulated(const Program& program, const CostTable& costs) {
+  auto run = simulate_program(program, rendezvous(), costs);
+  if (!run) throw std::runtime_error(to_string(run.error()));
+  if (!run->has_value()) throw std::runtime_error("the simulated run is stuck");
+  return **std::move(run);
+}
+
+}  // namespace
+
 StepTime simulated_step_time(const Schedule& schedule, const LoweringOptions& options,
                              const CostTable& costs) {
   const Program program = lowered(schedule, options, &costs);
-  const auto run = simulate_program(program, rendezvous(), costs);
-  if (!run) throw std::runtime_error(to_string(run.error()));
-  if (!run->has_value()) throw std::runtime_error("the simulated run is stuck");
-  const StepTimes times = step_times(program, **run);
+  const StepTimes times = step_times(program, simulated(program, costs));
   return {times.makespan, rank_span(times)};
+}
+
+IdVector<RankId, int> simulated_peaks(const Schedule& schedule, const CostTable& costs) {
+  const Program program = lowered(schedule, {.order = IssueOrder::timed}, &costs);
+  return ppsim::peak_live_activations(program, simulated(program, costs));
 }
 
 int peak_live_activations(const Schedule& schedule, RankId rank) {

@@ -26,6 +26,9 @@ StepTime simulated_step_time(const Schedule& schedule, const LoweringOptions& op
 /// The most (stage, microbatch, slice) between F and B or W on a rank, which the order of its row decides.
 int peak_live_activations(const Schedule& schedule, RankId rank);
 
+/// The same of every rank, counted in a simulated run of the lowered schedule.
+IdVector<RankId, int> simulated_peaks(const Schedule& schedule, const CostTable& costs);
+
 /// Generates a schedule of the registry or throws with the reason.
 Schedule generated(std::string_view name, const ScheduleParameters& parameters);
 

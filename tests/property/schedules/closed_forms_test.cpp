@@ -121,10 +121,12 @@ RC_GTEST_PROP(ClosedForms, PeakLiveActivations, ()) {
   ScheduleParameters parameters{.ranks = between(1, 6), .microbatches = between(1, 20)};
   if (info.most_chunks > 1) parameters.chunks = between(1, 4);
   const Schedule schedule = generated(info.name, parameters);
+  const auto simulated = test::simulated_peaks(schedule, test::cost_table(draw_costs()));
   for (int r = 0; r < parameters.ranks; ++r) {
     const auto form = info.forms.peak_live_activations(parameters, RankId(r));
     RC_ASSERT(form.has_value());
     RC_ASSERT(peak_live_activations(schedule, RankId(r)) == *form);
+    RC_ASSERT(simulated[RankId(r)] == *form);
   }
 }
 
