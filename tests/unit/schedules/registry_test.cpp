@@ -24,9 +24,9 @@ TEST(Registry, ListsSchedulesOnce) {
 }
 
 TEST(Registry, UnknownNameNamesTheKnownOnesAndTheNearest) {
-  EXPECT_EQ(
-      refusal("zbh1", {}),
-      "no schedule \"zbh1\" (did you mean \"zb-h1\"?): there are gpipe, 1f1b, interleaved-1f1b, zb-h1, zb-h2");
+  EXPECT_EQ(refusal("zbh1", {}),
+            "no schedule \"zbh1\" (did you mean \"zb-h1\"?): there are gpipe, 1f1b, interleaved-1f1b, zb-h1, "
+            "zb-h2");
   EXPECT_EQ(refusal("nothing-alike", {}),
             "no schedule \"nothing-alike\": there are gpipe, 1f1b, interleaved-1f1b, zb-h1, zb-h2");
 }
