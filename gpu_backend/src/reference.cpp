@@ -1,6 +1,7 @@
 #include "ppsim/gpu_backend/reference.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "aligned_bytes.hpp"
 #include "gradient_norm.hpp"
@@ -199,10 +200,11 @@ double max_gradient_difference(const StageModel& model, const std::vector<BlockG
     std::vector<Buffer> shares;
     for (const BlockGradients& own : run) {
       if (own.block != expected.block) continue;
+      Buffer values(own.values.begin(), own.values.end());
       if (own.reduced || shares.empty()) {
-        shares.emplace_back(own.values.begin(), own.values.end());
+        shares.push_back(std::move(values));
       } else {
-        model.accumulate(shares.front(), own.values);
+        model.accumulate(shares.front(), values);
       }
     }
     if (shares.empty()) shares.emplace_back(expected.values.size());  // no microbatch adds to them
