@@ -1,12 +1,16 @@
 #include "ppsim/core/cluster.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "ppsim/core/check.hpp"
+#include "ppsim/core/nearest.hpp"
 #include "ppsim/core/parallelism.hpp"
 
 namespace ppsim {
 namespace {
+
+constexpr int kMostNodes = 1 << 20;
 
 Expected<void> divides(const char* what, std::int64_t whole, const char* by, std::int64_t part) {
   if (part >= 1 && whole % part == 0) return {};
@@ -15,31 +19,37 @@ Expected<void> divides(const char* what, std::int64_t whole, const char* by, std
 }
 
 Expected<void> check_positive(const Parallelism& p) {
-  constexpr int kLargest = 1 << 20;
-  for (const auto& [name, value] : {std::pair{"tp", p.tensor},
-                                    {"pp", p.pipeline},
-                                    {"dp", p.data},
-                                    {"cp", p.context},
-                                    {"ep", p.expert},
-                                    {"microbatch size", p.microbatch_size},
-                                    {"global batch size", p.global_batch_size}}) {
-    if (value >= 1 && value <= kLargest) continue;
+  // The product of the first four stays within 64 bits.
+  constexpr int kMostRanks = 1 << 15;
+  constexpr int kLargestBatch = 1 << 20;
+  for (const auto& [name, value, largest] : {std::tuple{"tp", p.tensor, kMostRanks},
+                                             {"pp", p.pipeline, kMostRanks},
+                                             {"dp", p.data, kMostRanks},
+                                             {"cp", p.context, kMostRanks},
+                                             {"ep", p.expert, kMostRanks},
+                                             {"microbatch size", p.microbatch_size, kLargestBatch},
+                                             {"global batch size", p.global_batch_size, kLargestBatch}}) {
+    if (value >= 1 && value <= largest) continue;
     return make_error(ErrorCode::bad_argument, std::string(name) + " is out of range",
-                      {.found = std::to_string(value), .expected = "1 to " + std::to_string(kLargest)});
+                      {.found = std::to_string(value), .expected = "1 to " + std::to_string(largest)});
   }
-  return {};
+  constexpr std::int64_t kLongest = std::int64_t{1} << 30;
+  if (p.sequence >= 0 && p.sequence <= kLongest) return {};
+  return make_error(
+      ErrorCode::bad_argument, "the sequence length is out of range",
+      {.found = std::to_string(p.sequence), .expected = "0 (the model's) to " + std::to_string(kLongest)});
 }
 
 }  // namespace
 
 Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const NodeDescription& node : node_presets()) {
-    known += (known.empty() ? "" : ", ") + node.name;
+    known.push_back(node.name);
     if (node.name != name) continue;
-    if (nodes < 1 || nodes > (1 << 20)) {
-      return make_error(ErrorCode::bad_argument, "a cluster needs at least one node",
-                        {.found = std::to_string(nodes), .expected = "--nodes of 1 or more"});
+    if (nodes < 1 || nodes > kMostNodes) {
+      return make_error(ErrorCode::bad_argument, "the number of nodes is out of range",
+                        {.found = std::to_string(nodes), .expected = "1 to " + std::to_string(kMostNodes)});
     }
     if (!node.node_gbytes) {
       return make_error(ErrorCode::bad_argument,
@@ -51,8 +61,8 @@ Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes)
     PPSIM_CHECK(gpu != gpus.end(), "a node preset names an unknown GPU");
     return ClusterDescription{node, *gpu, nodes};
   }
-  return make_error(ErrorCode::bad_argument, "unknown cluster",
-                    {.found = std::string(name), .expected = "one of " + known});
+  return make_error(ErrorCode::bad_argument, "unknown cluster" + suggestion(name, known),
+                    {.found = std::string(name), .expected = "one of " + joined(known)});
 }
 
 std::ostream& operator<<(std::ostream& out, const Parallelism& p) {

@@ -103,10 +103,26 @@ class Checker {
     return false;
   }
 
+  /// Fields that the kind does not have must be empty, or two Programs would read the same and differ.
+  bool check_unused(const Action& action) {
+    const MicrobatchUse use = info(action.kind).microbatch;
+    const bool peer = action.peer != -1 && !is_transfer(action.kind);
+    const bool microbatch = action.microbatch != -1 && use == MicrobatchUse::none;
+    const bool slice = action.slice != 0 && use != MicrobatchUse::required;
+    if (!peer && !microbatch && !slice) return true;
+    rules_.broken(place_, ": ", action, " has a ",
+                  peer         ? "peer"
+                  : microbatch ? "microbatch"
+                               : "slice",
+                  ", which its kind does not have");
+    return false;
+  }
+
   bool check_ids(const Action& action) {
     bool good = check_subject(action);
     good = check_microbatch(action) && good;
     good = check_range(action, "slice", action.slice, pipeline_.slices()) && good;
+    good = check_unused(action) && good;
     if (!is_transfer(action.kind)) return good;
     const bool to_rank = action.kind == OpKind::send_activation || action.kind == OpKind::recv_activation;
     return check_range(action, to_rank ? "peer rank" : "peer stage", action.peer,

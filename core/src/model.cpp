@@ -5,6 +5,7 @@
 #include <optional>
 #include <sstream>
 
+#include "ppsim/core/nearest.hpp"
 #include "ppsim/core/units.hpp"
 
 namespace ppsim {
@@ -146,9 +147,10 @@ Expected<ModelDescription> model_from_name(std::string_view text) {
     if (auto good = check_model(model); !good) return tl::unexpected(good.error());
     return model;
   }
-  return make_error(ErrorCode::bad_argument, "unknown model",
-                    {.found = std::string(name),
-                     .expected = "one of " + listed(model_presets(), [](const auto& m) { return m.name; })});
+  std::vector<std::string_view> names;
+  for (const ModelDescription& preset : model_presets()) names.push_back(preset.name);
+  return make_error(ErrorCode::bad_argument, "unknown model" + suggestion(name, names),
+                    {.found = std::string(name), .expected = "one of " + joined(names)});
 }
 
 std::int64_t attention_parameters(const ModelDescription& m) {

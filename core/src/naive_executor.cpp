@@ -223,10 +223,11 @@ class TimedRun {
 class Arbitrations {
  public:
   Arbitrations(const NaiveMeaning& meaning, const TransportCapabilities& capabilities,
-               std::size_t state_limit)
+               std::size_t state_limit, const std::function<bool()>& stop)
       : meaning_(meaning),
         limited_(capabilities.residency.has_value()),
         state_limit_(state_limit),
+        stop_(stop),
         first_(meaning, capabilities) {}
 
   std::optional<bool> can_deadlock() {
@@ -235,7 +236,7 @@ class Arbitrations {
     while (!open.empty()) {
       NaiveState state = std::move(open.back());
       open.pop_back();
-      settle(state);
+      if (!settle(state)) return std::nullopt;
       if (!seen.insert(state.started()).second) continue;
       if (seen.size() > state_limit_) return std::nullopt;
       const std::vector<std::size_t> choices = startable(state);
@@ -257,9 +258,12 @@ class Arbitrations {
     return result;
   }
 
-  void settle(NaiveState& state) const {
-    while (step(state)) {
+  /// False when it was stopped.
+  [[nodiscard]] bool settle(NaiveState& state) const {
+    while (!stop_()) {
+      if (!step(state)) return true;
     }
+    return false;
   }
 
   /// Everything that can be taken at once; false when nothing could.
@@ -301,6 +305,7 @@ class Arbitrations {
   const NaiveMeaning& meaning_;
   bool limited_;
   std::size_t state_limit_;
+  const std::function<bool()>& stop_;
   NaiveState first_;
 };
 
@@ -319,10 +324,10 @@ NaiveRun run_naively(const Program& program, const TransportCapabilities& capabi
 }
 
 std::optional<bool> can_deadlock(const Program& program, const TransportCapabilities& capabilities,
-                                 std::size_t state_limit) {
+                                 std::size_t state_limit, const std::function<bool()>& stop) {
   const NaiveMeaning meaning = naive_meaning(program, capabilities, CostTable());
   if (meaning.mismatch) return false;
-  return Arbitrations(meaning, capabilities, state_limit).can_deadlock();
+  return Arbitrations(meaning, capabilities, state_limit, stop).can_deadlock();
 }
 
 }  // namespace ppsim

@@ -13,8 +13,7 @@ constexpr int kMaxRanks = 1 << 16;
 constexpr int kMaxStages = 1 << 20;
 constexpr int kMaxMicrobatches = 1 << 24;
 constexpr int kMaxSlices = 1 << 15;
-constexpr std::int64_t kMaxCells = std::int64_t{1}
-                                   << 29;  // stages x microbatches x slices, for dense indexes
+constexpr std::int64_t kMaxCells = 1 << 25;  // stages x microbatches x slices: a few GB of dense indexes
 
 void check_count(Rules& rules, const char* what, int found, int limit) {
   if (found < 1 || found > limit) rules.broken(what, " must be in [1, ", limit, "], found ", found);

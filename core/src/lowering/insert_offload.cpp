@@ -1,6 +1,7 @@
 #include "lowering/insert_offload.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "lowering/cells.hpp"
 
@@ -31,7 +32,10 @@ class RowOffloader {
   RowOffloader(const Pipeline& pipeline, std::span<const Step> row, std::vector<char>& offloaded)
       : pipeline_(pipeline), row_(row), offloaded_(offloaded) {
     for (const Step& step : row) {
-      for (const Action& a : step.actions()) runs_backward_ = runs_backward_ || gives_input_gradient(a.kind);
+      for (const Action& a : step.actions()) {
+        runs_backward_ = runs_backward_ || gives_input_gradient(a.kind);
+        if (a.kind == OpKind::recompute) recomputed_.insert(with_kind(a, OpKind::forward));
+      }
     }
   }
 
@@ -55,6 +59,7 @@ class RowOffloader {
   void offload_after(const Step& step, const Step& next) {
     for (const Action& a : step.actions()) {
       if (a.kind != OpKind::forward || holds_backward_of(next, a)) continue;
+      if (recomputed_.contains(a)) continue;  // its F saves nothing that could move
       offloaded_[cell_of(pipeline_, a)] = 1;
       steps_.emplace_back(with_kind(a, OpKind::offload));
     }
@@ -64,6 +69,7 @@ class RowOffloader {
   std::span<const Step> row_;
   std::vector<char>& offloaded_;
   bool runs_backward_ = false;
+  std::set<Action> recomputed_;  ///< forwards whose activations an R makes
   std::vector<Step> steps_;
 };
 

@@ -17,9 +17,8 @@ void for_each_transfer(const Pipeline& pipeline, const Action& action, Visit&& v
       forward ? pipeline.consumers(stage, action.mb()) : pipeline.producers(stage, action.mb());
   for (const StageId other : neighbours) {
     if (pipeline.rank_of(other) == pipeline.rank_of(stage)) continue;
-    visit(
-        make_transfer(send, stage.value(), action.microbatch, other.value(), action.slice),
-        make_transfer(info(send).counterpart, other.value(), action.microbatch, stage.value(), action.slice));
+    const Action out = make_transfer(send, stage.value(), action.microbatch, other.value());
+    visit(at_slice(out, action.slice), at_slice(counterpart(out, RankId()), action.slice));
   }
 }
 

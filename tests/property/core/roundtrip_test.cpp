@@ -142,7 +142,8 @@ ProgramDraft with_transfers(const Schedule& schedule) {
       for (const StageId peer : peers) {
         if (pipeline.rank_of(peer) == RankId(r)) continue;
         InstructionDraft item;
-        item.actions = {make_transfer(kind, action.subject, action.microbatch, peer.value(), action.slice)};
+        item.actions = {
+            at_slice(make_transfer(kind, action.subject, action.microbatch, peer.value()), action.slice)};
         row.push_back(std::move(item));
       }
     };

@@ -255,6 +255,15 @@ TEST(Lowering, OffloadsWhatIsNotNeededNext) {
   EXPECT_EQ(row_text(lowered(forwards(), {.offload = true}), 0), row_text(lowered(forwards()), 0));
 }
 
+TEST(Lowering, OffloadsNothingThatIsRecomputed) {
+  ScheduleBuilder builder("recomputed", test::chain(1, 1, 2));
+  for (const int m : {0, 1}) builder.add(OpKind::forward, StageId(0), MicrobatchId(m));
+  builder.add(OpKind::recompute, StageId(0), MicrobatchId(0));
+  for (const int m : {0, 1}) builder.add(OpKind::backward, StageId(0), MicrobatchId(m));
+  EXPECT_EQ(row_text(lowered(builder.build().value(), {.offload = true}), 0),
+            "0F0 0F1 0OFFLOAD1 0R0 0B0 0RELOAD1 0B1");
+}
+
 TEST(Lowering, JustInTimeReloadsStayBehindTheirOffloads) {
   const Program program = lowered(two_ranks(), {.order = IssueOrder::early, .early = 9, .offload = true});
   EXPECT_EQ(row_text(program, 0),

@@ -79,7 +79,7 @@ TEST(ActionText, LentActivationsNameARank) {
 
 TEST(ActionText, NamesTheSliceWhereThereAreSeveral) {
   EXPECT_EQ(action_text(sliced(), make_action(OpKind::forward, 1, 0, 0)), "1F0.0");
-  EXPECT_EQ(action_text(sliced(), make_transfer(OpKind::send_forward, 0, 1, 1, 2)), "0SEND_F1.2");
+  EXPECT_EQ(action_text(sliced(), at_slice(make_transfer(OpKind::send_forward, 0, 1, 1), 2)), "0SEND_F1.2");
   EXPECT_EQ(refusal(parse_action(sliced(), "1F0")).message, "an action without slice");
   EXPECT_EQ(refusal(parse_action(chain4(), "1F0.0")).message, "an action with a slice too many");
 }

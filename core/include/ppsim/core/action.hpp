@@ -40,9 +40,13 @@ static_assert(sizeof(Action) == 16);
   return Action{stage, microbatch, -1, static_cast<std::uint16_t>(slice), kind};
 }
 /// A transfer: `peer` as in Action.
-[[nodiscard]] constexpr Action make_transfer(OpKind kind, int stage, int microbatch, int peer,
-                                             int slice = 0) {
-  return Action{stage, microbatch, peer, static_cast<std::uint16_t>(slice), kind};
+[[nodiscard]] constexpr Action make_transfer(OpKind kind, int stage, int microbatch, int peer) {
+  return Action{stage, microbatch, peer, 0, kind};
+}
+/// The same action of another slice.
+[[nodiscard]] constexpr Action at_slice(Action action, int slice) {
+  action.slice = static_cast<std::uint16_t>(slice);
+  return action;
 }
 
 /// The action that must meet a SEND or RECV at the other end of its channel. For SEND_A and RECV_A

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,9 +29,9 @@ struct NaiveRun {
 
 /// Whether some arbitration under a residency limit leads to a deadlock, by exploring all of them, whatever
 /// the durations. A mismatch is no deadlock. Returns: nothing when more than `state_limit` states would be
-/// visited.
-[[nodiscard]] std::optional<bool> can_deadlock(const Program& program,
-                                               const TransportCapabilities& capabilities,
-                                               std::size_t state_limit);
+/// visited, or as soon as `stop` returns true.
+[[nodiscard]] std::optional<bool> can_deadlock(
+    const Program& program, const TransportCapabilities& capabilities, std::size_t state_limit,
+    const std::function<bool()>& stop = [] { return false; });
 
 }  // namespace ppsim
