@@ -42,7 +42,11 @@ int run(const Options& options, const Output& output) {
   }
   const auto checked =
       check_certificate(*certificate, *program, has_sizes ? &subject->costs->tables.sizes : nullptr);
-  if (!checked) return report(checked.error(), output);
+  if (!checked) {
+    Error error = checked.error();
+    error.place.file = options.certificate;
+    return report(error, output);
+  }
   Json properties = {"well_formed", "matched", "deadlock_free"};
   if (!certificate->memory.empty()) properties.push_back("memory");
   if (output.json) {

@@ -80,6 +80,7 @@ Expected<CostSource> workload(const CostOptions& options) {
 Expected<ScheduleParameters> parameters_of(const InputOptions& input,
                                            const std::optional<CostSource>& source) {
   ScheduleParameters parameters;
+  parameters.ranks = parameters.microbatches = 0;  // none given
   if (const auto* work = source ? std::get_if<Workload>(&*source) : nullptr) {
     parameters.ranks = work->parallelism.pipeline;
     parameters.microbatches = work->parallelism.microbatches();
@@ -97,6 +98,24 @@ Expected<ScheduleParameters> parameters_of(const InputOptions& input,
     parameters.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
   }
   return parameters;
+}
+
+Expected<void> check_is_name(const InputOptions& input) {
+  if (!names_file(input.input) || !input.has_parameters()) return {};
+  return make_error(ErrorCode::bad_argument,
+                    "--ranks, --microbatches, --chunks, --slices and --set are for a NAME, this is a file",
+                    {.found = input.input, .expected = "the name of a schedule"});
+}
+
+/// FILE or NAME; `native_program` is set for a Program from JSON.
+Expected<Ir> read_ir(const InputOptions& input, const ScheduleParameters& parameters,
+                     const ReadOptions& options, bool& native_program) {
+  if (!names_file(input.input)) return ir_from_name(input.input, parameters);
+  const auto text = read_text_file(input.input);
+  if (!text) return tl::unexpected(text.error());
+  auto ir = ir_from_text(*text, input.input, options);
+  native_program = ir && std::holds_alternative<Program>(*ir) && is_native_json(*text, input.input);
+  return ir;
 }
 
 }  // namespace
@@ -130,18 +149,19 @@ int exit_code(ErrorCode code) {
 
 int report(const Error& error, const Output& output) {
   std::cerr << "ppsim: " << error << '\n';
-  if (output.json) {
-    const ErrorPlace& place = error.place;
-    output.print({{"error",
-                   {{"code", error_code_name(error.code)},
-                    {"file", place.file},
-                    {"row", place.row},
-                    {"column", place.column},
-                    {"found", place.found},
-                    {"expected", place.expected},
-                    {"message", error.message}}}});
-  }
+  if (output.json) output.print({{"error", error_json(error)}});
   return exit_code(error.code);
+}
+
+Json error_json(const Error& error) {
+  const ErrorPlace& place = error.place;
+  return {{"code", error_code_name(error.code)},
+          {"file", place.file},
+          {"row", place.row},
+          {"column", place.column},
+          {"found", place.found},
+          {"expected", place.expected},
+          {"message", error.message}};
 }
 
 void add_parameter_options(CLI::App& app, InputOptions& options) {
@@ -171,36 +191,25 @@ void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {
                  "F=1,B=2[,I=1,W=1,R=1,FB=3,c=0,A=1]: 1 is one millisecond of a stage; A in bytes")
       ->group(group);
   app.add_option("--costs", options.costs, "table of costs and sizes (JSON)")->group(group);
-  app.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
-      ->group(group);
-  app.add_option("--cluster", options.cluster, "NAME or a JSON description")->group(group);
-  app.add_option("--nodes", options.nodes, "nodes of the cluster")->group(group)->capture_default_str();
-  app.add_option("--tp", options.spread.tensor, "tensor parallelism")->group(group)->capture_default_str();
-  app.add_option("--pp", options.spread.pipeline, "pipeline parallelism")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--dp", options.spread.data, "data parallelism")->group(group)->capture_default_str();
-  app.add_option("--cp", options.spread.context, "context parallelism")->group(group)->capture_default_str();
-  app.add_option("--ep", options.spread.expert, "expert parallelism, within dp")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--microbatch-size", options.spread.microbatch_size, "sequences")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--global-batch-size", options.spread.global_batch_size, "sequences")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--sequence-length", options.spread.sequence, "tokens; 0: the model's")
-      ->group(group)
-      ->capture_default_str();
-  app.add_option("--dtype", options.dtype, "bf16 or fp8")->group(group)->capture_default_str();
-  app.add_option("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first")
-      ->group(group)
-      ->capture_default_str();
+  auto* model = app.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
+                    ->group(group);
+  const auto of_model = [&](const char* name, auto& value, const char* summary) {
+    app.add_option(name, value, summary)->group(group)->needs(model);
+  };
+  of_model("--cluster", options.cluster, "NAME or a JSON description");
+  of_model("--nodes", options.nodes, "nodes of the cluster (1)");
+  of_model("--tp", options.spread.tensor, "tensor parallelism (1)");
+  of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)");
+  of_model("--dp", options.spread.data, "data parallelism (1)");
+  of_model("--cp", options.spread.context, "context parallelism (1)");
+  of_model("--ep", options.spread.expert, "expert parallelism, within dp (1)");
+  of_model("--microbatch-size", options.spread.microbatch_size, "sequences (1)");
+  of_model("--global-batch-size", options.spread.global_batch_size, "sequences (1)");
+  of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)");
+  of_model("--dtype", options.dtype, "bf16 or fp8 (bf16)");
+  of_model("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first (tp-cp-dp-pp)");
   if (recompute) {
-    app.add_option("--recompute", options.recompute, "none, selective or full")
-        ->group(group)
-        ->capture_default_str();
+    app.add_option("--recompute", options.recompute, "none, selective or full (none)")->group(group);
   }
 }
 
@@ -241,7 +250,9 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   if (!dialect) return tl::unexpected(dialect.error());
   const auto parameters = parameters_of(input, *source);
   if (!parameters) return tl::unexpected(parameters.error());
-  auto ir = ir_from_argument(input.input, *parameters, {*dialect, policy});
+  if (auto good = check_is_name(input); !good) return tl::unexpected(good.error());
+  bool native_program = false;
+  auto ir = read_ir(input, *parameters, {*dialect, policy}, native_program);
   if (!ir) return tl::unexpected(ir.error());
   std::optional<CostBinding> costs;
   if (*source) {
@@ -251,7 +262,7 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   }
   const bool from_file = std::holds_alternative<Program>(*ir);
   std::string name = from_file ? input.input : name_of(*ir);
-  return Subject{std::move(name), *std::move(ir), std::move(costs)};
+  return Subject{std::move(name), *std::move(ir), std::move(costs), native_program};
 }
 
 LoweringOptions default_lowering(const Subject& subject, Recompute recompute) {
@@ -265,6 +276,35 @@ Expected<Program> default_program(const Subject& subject, const CostOptions& cos
   const auto recompute = recompute_from_name(costs.recompute);
   if (!recompute) return tl::unexpected(recompute.error());
   return to_program(subject.ir, default_lowering(subject, *recompute), subject.cost_table());
+}
+
+Expected<TransportCapabilities> buffers_from_text(const std::string& text) {
+  TransportCapabilities capabilities;
+  if (text == "rendezvous") return capabilities;
+  int credits = 0;
+  if (!CLI::detail::lexical_cast(text, credits) || credits < 1) {
+    return make_error(ErrorCode::bad_argument, "--buffers out of range",
+                      {.found = text, .expected = "rendezvous, or 1 or more"});
+  }
+  capabilities.credits = credits;
+  return capabilities;
+}
+
+CLI::Validator not_stdout() {
+  return {[](const std::string& path) {
+            return path == "-" ? std::string("stdout has the result; name a file") : std::string();
+          },
+          "FILE"};
+}
+
+CLI::Validator trace_path() {
+  return {[](const std::string& path) {
+            for (const char* suffix : {".csv", ".json", ".pftrace"}) {
+              if (path.ends_with(suffix)) return std::string();
+            }
+            return "found " + path + ", expected a file that ends in .csv, .json or .pftrace";
+          },
+          "FILE"};
 }
 
 std::string time_text(Nanoseconds time) {

@@ -40,6 +40,7 @@ struct Output {
 [[nodiscard]] int exit_code(ErrorCode code);
 /// Prints an error as the contract says and returns its exit code.
 int report(const Error& error, const Output& output);
+[[nodiscard]] Json error_json(const Error& error);
 
 /// The command that the arguments chose; returns the exit code.
 using Selected = std::function<int(const Output&)>;
@@ -51,6 +52,9 @@ struct InputOptions {
   std::vector<std::string> settings;  ///< key=value
   std::string dialect = "torch";
   std::optional<int> ranks, microbatches, chunks, slices;
+  [[nodiscard]] bool has_parameters() const {
+    return ranks || microbatches || chunks || slices || !settings.empty();
+  }
 };
 void add_parameter_options(CLI::App& app, InputOptions& options);
 void add_dialect_option(CLI::App& app, std::string& dialect);
@@ -77,6 +81,7 @@ struct Subject {
   std::string name;
   Ir ir;
   std::optional<CostBinding> costs;
+  bool native_program = false;  ///< a Program from a JSON file: its communicators are given
 
   [[nodiscard]] const CostTable* cost_table() const { return costs ? &costs->tables.costs : nullptr; }
 };
@@ -86,6 +91,13 @@ struct Subject {
 /// The Program of a subject under the default options: `timed` with costs, `global` without.
 [[nodiscard]] Expected<Program> default_program(const Subject& subject, const CostOptions& costs);
 [[nodiscard]] LoweringOptions default_lowering(const Subject& subject, Recompute recompute);
+
+/// The capabilities of --buffers: `rendezvous` or the messages that a channel buffers.
+[[nodiscard]] Expected<TransportCapabilities> buffers_from_text(const std::string& text);
+/// For files beside the result, which has stdout to itself.
+[[nodiscard]] CLI::Validator not_stdout();
+/// For --trace, so that a wrong suffix is found before the work is done.
+[[nodiscard]] CLI::Validator trace_path();
 
 /// "1.234 s", "56.7 ms"; "12.3 GB".
 [[nodiscard]] std::string time_text(Nanoseconds time);

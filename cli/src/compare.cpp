@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 
 #include "command.hpp"
@@ -19,6 +20,9 @@ struct Options {
 Expected<Evaluation> evaluated(const Options& options, const std::string& input) {
   InputOptions one = options.input;
   one.input = input;
+  // The parameters are for the names among the inputs.
+  if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
+    one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
   auto subject = read_subject(one, options.costs);
   if (!subject) return tl::unexpected(subject.error());
   auto program = default_program(*subject, options.costs);
@@ -145,7 +149,7 @@ void add_compare(CLI::App& app, Selected& selected) {
   command->add_option("INPUTS", options->inputs, "FILEs or NAMEs")->required();
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--report", options->report, "self-contained HTML page");
+  command->add_option("--report", options->report, "self-contained HTML page")->check(not_stdout());
   add_cost_options(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

@@ -39,8 +39,7 @@ int run(const Options& options, const Output& output) {
   if (!ir) return report(ir.error(), output);
   const auto converted = in_flavor(*std::move(ir), options.flavor);
   if (!converted) return report(converted.error(), output);
-  const bool native_input = text->find_first_not_of(" \t\r\n") != std::string::npos &&
-                            (*text)[text->find_first_not_of(" \t\r\n")] == '{';
+  const bool native_input = is_native_json(*text, options.input.input);
   const auto result = ir_text(*converted, options.output, native_input ? *dialect : CsvDialect::torch);
   if (!result) return report(result.error(), output);
   if (auto written = write_text_file(options.output, *result); !written)

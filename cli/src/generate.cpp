@@ -12,6 +12,12 @@ struct Options {
 
 /// A Schedule or Program in the format of the file's suffix.
 int run(const Options& options, const Output& output) {
+  if (names_file(options.input.input)) {
+    return report({ErrorCode::bad_argument,
+                   "generate makes a schedule of the registry; convert reads files",
+                   {.found = options.input.input, .expected = "the name of a schedule"}},
+                  output);
+  }
   const auto subject = read_subject(options.input, {});
   if (!subject) return report(subject.error(), output);
   const auto text = ir_text(subject->ir, options.output, CsvDialect::torch);

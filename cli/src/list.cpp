@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <array>
 #include <iostream>
 
 #include "command.hpp"
+#include "ppsim/core/nearest.hpp"
 #include "ppsim/verifier/property.hpp"
 
 namespace ppsim::cli {
@@ -9,13 +12,14 @@ namespace {
 struct Listing {
   std::vector<std::string> header;
   std::vector<std::vector<Json>> rows;
+  std::size_t columns = 7;  ///< that the table shows; --json has all
 };
 
 Listing schedule_listing() {
-  Listing listing{{"name", "paper", "placement", "summary", "constraints"}, {}};
+  Listing listing{{"name", "summary", "constraints", "placement", "paper"}, {}, 3};
   for (const ScheduleInfo& info : schedules()) {
-    listing.rows.push_back({std::string(info.name), std::string(info.paper), std::string(info.placement),
-                            std::string(info.summary), std::string(info.constraints)});
+    listing.rows.push_back({std::string(info.name), std::string(info.summary), std::string(info.constraints),
+                            std::string(info.placement), std::string(info.paper)});
   }
   return listing;
 }
@@ -53,12 +57,26 @@ Listing policy_listing() {
            {"per-stage-edge", "one for each producer and consumer stage"}}};
 }
 
+constexpr std::array<std::pair<std::string_view, Listing (*)()>, 5> kListings = {
+    {{"schedules", schedule_listing},
+     {"models", model_listing},
+     {"clusters", cluster_listing},
+     {"properties", property_listing},
+     {"policies", policy_listing}}};
+
+int unknown_listing(const std::string& what, const Output& output) {
+  std::vector<std::string_view> known;
+  for (const auto& [name, make] : kListings) known.push_back(name);
+  return report({ErrorCode::bad_argument,
+                 "unknown list" + suggestion(what, known),
+                 {.found = what, .expected = "one of " + joined(known)}},
+                output);
+}
+
 int run(const std::string& what, const Output& output) {
-  const Listing listing = what == "schedules"    ? schedule_listing()
-                          : what == "models"     ? model_listing()
-                          : what == "clusters"   ? cluster_listing()
-                          : what == "properties" ? property_listing()
-                                                 : policy_listing();
+  const auto chosen = std::ranges::find(kListings, what, [](const auto& entry) { return entry.first; });
+  if (chosen == kListings.end()) return unknown_listing(what, output);
+  const Listing listing = chosen->second();
   if (!output.json) {
     std::vector<std::vector<std::string>> rows = {listing.header};
     for (const std::vector<Json>& row : listing.rows) {
@@ -66,6 +84,7 @@ int run(const std::string& what, const Output& output) {
       for (const Json& cell : row) cells.push_back(cell.is_string() ? cell.get<std::string>() : cell.dump());
       rows.push_back(std::move(cells));
     }
+    for (auto& row : rows) row.resize(std::min(row.size(), listing.columns));
     std::cout << table_text(rows, Align::left);
     return kDone;
   }
@@ -85,9 +104,7 @@ void add_list(CLI::App& app, Selected& selected) {
   auto what = std::make_shared<std::string>();
   CLI::App* command =
       app.add_subcommand("list", "what there is: schedules, models, clusters, properties, policies");
-  command->add_option("WHAT", *what, "schedules, models, clusters, properties or policies")
-      ->required()
-      ->check(CLI::IsMember({"schedules", "models", "clusters", "properties", "policies"}));
+  command->add_option("WHAT", *what, "schedules, models, clusters, properties or policies")->required();
   command->callback(
       [&selected, what] { selected = [what](const Output& output) { return run(*what, output); }; });
 }

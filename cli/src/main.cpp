@@ -1,11 +1,15 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <span>
 
 #include "command.hpp"
+#include "ppsim/core/nearest.hpp"
 
 namespace {
 
@@ -23,10 +27,41 @@ bool asks_for_json(int argc, char** argv) {
   return false;
 }
 
-int parse_error(const CLI::ParseError& error, const CLI::App& app, const ppsim::cli::Output& output) {
+/// A word where a subcommand belongs, such as `simulat`.
+ppsim::Error no_subcommand(const CLI::App& app, const char* word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  if (word == nullptr) {
+    return {ppsim::ErrorCode::bad_argument,
+            "no subcommand; see --help",
+            {.found = "", .expected = "one of " + ppsim::joined(known)}};
+  }
+  return {ppsim::ErrorCode::bad_argument,
+          "unknown subcommand" + ppsim::suggestion(word, known),
+          {.found = word, .expected = "one of " + ppsim::joined(known)}};
+}
+
+int parse_error(const CLI::ParseError& error, const CLI::App& app, std::span<char*> arguments,
+                const ppsim::cli::Output& output) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+  if (app.get_subcommands().empty()) {
+    const auto word = std::ranges::find_if(arguments, [](const char* text) { return text[0] != '-'; });
+    return ppsim::cli::report(no_subcommand(app, word == arguments.end() ? nullptr : *word), output);
+  }
   return ppsim::cli::report({ppsim::ErrorCode::bad_argument, std::string(error.what()) + "; see --help"},
                             output);
+}
+
+/// Data that did not reach its reader is an error like any other.
+int flushed(int exit, const ppsim::cli::Output& output) {
+  errno = 0;
+  if (std::cout << std::flush) return exit;
+  const std::string why = errno != 0 ? std::strerror(errno) : "the output is closed";
+  std::cout.clear();
+  return ppsim::cli::report({ppsim::ErrorCode::io, "cannot write: " + why, {.file = "-"}},
+                            {.json = false, .no_color = output.no_color});
 }
 
 int run(int argc, char** argv) {
@@ -52,22 +87,22 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return parse_error(error, app, output);
+    return parse_error(error, app, {argv + 1, argv + argc}, output);
   }
-  return selected(output);
+  return flushed(selected(output), output);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGINT, on_interrupt);
-  std::signal(SIGPIPE, SIG_IGN);
+  const ppsim::cli::Output output{.json = asks_for_json(argc, argv)};
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
-    return ppsim::cli::report({ppsim::ErrorCode::io, "out of memory"}, {});
+    return ppsim::cli::report({ppsim::ErrorCode::io, "out of memory"}, output);
   } catch (const std::exception& bug) {
-    std::cerr << "ppsim: internal error, please report: " << bug.what() << '\n';
-    return ppsim::cli::kFailed;
+    return ppsim::cli::report(
+        {ppsim::ErrorCode::io, std::string("internal error, please report: ") + bug.what()}, output);
   }
 }

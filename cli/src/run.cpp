@@ -65,14 +65,9 @@ Expected<RunOptions> run_options(const Options& options) {
   run.unverified = options.unverified;
   run.steps = options.steps;
   run.deadline_s = options.deadline_s;
-  if (options.buffers != "rendezvous") {
-    int credits = 0;
-    if (!CLI::detail::lexical_cast(options.buffers, credits) || credits < 1) {
-      return make_error(ErrorCode::bad_argument, "--buffers out of range",
-                        {.found = options.buffers, .expected = "rendezvous, or 1 or more"});
-    }
-    run.capabilities.credits = credits;
-  }
+  const auto capabilities = buffers_from_text(options.buffers);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  run.capabilities = *capabilities;
   return run;
 }
 
@@ -158,7 +153,11 @@ int print_hang(const Program& program, const VerifiedRun& result, const Output& 
     waits.push_back(hang_text(program, wait));
   }
   output.note("ppsim: " + text);
-  if (output.json) output.print({{"error", {{"code", "deadlock"}, {"message", text}, {"waits", waits}}}});
+  if (output.json) {
+    Json error = error_json({ErrorCode::deadlock, text});
+    error["waits"] = std::move(waits);
+    output.print({{"error", std::move(error)}});
+  }
   return kRefuted;
 }
 
@@ -219,9 +218,12 @@ void add_run(CLI::App& app, Selected& selected) {
   command->add_option("--deadline", options->deadline_s, "seconds that a step may take; 0: any")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--compare", options->compare, "compare gradients with the unpipelined reference");
-  command->add_option("--trace", options->trace,
-                      "timed trace of the last step: .csv, .json (Perfetto, Chrome) or .pftrace");
-  command->add_option("--costs-out", options->costs_out, "measured costs and sizes, as --costs reads them");
+  command
+      ->add_option("--trace", options->trace,
+                   "timed trace of the last step: .csv, .json (Perfetto, Chrome) or .pftrace")
+      ->check(trace_path());
+  command->add_option("--costs-out", options->costs_out, "measured costs and sizes, as --costs reads them")
+      ->check(not_stdout());
   add_cost_options(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

@@ -47,7 +47,7 @@ std::string advice(const Evaluation& step) {
 
 void print_text(const Evaluation& step) {
   std::vector<std::vector<std::string>> rows = {
-      {"rank", "busy", "idle", "bubble", "peak memory", "live activations", "sent"}};
+      {"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
   for (int r = 0; r < step.program.pipeline().ranks(); ++r) {
     const RankMetrics& rank = step.metrics.ranks[RankId(r)];
     const auto makespan = static_cast<double>(step.metrics.times.makespan);
@@ -118,14 +118,17 @@ void add_simulate(CLI::App& app, Selected& selected) {
   command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace");
-  command->add_option("--report", options->report, "self-contained HTML page");
-  command->add_option("--runs", options->runs, "repeat with random costs")->check(CLI::Range(1, 10000000));
+  command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
+      ->check(trace_path());
+  command->add_option("--report", options->report, "self-contained HTML page")->check(not_stdout());
+  auto* runs = command->add_option("--runs", options->runs, "repeat with random costs")
+                   ->check(CLI::Range(1, 10000000));
   command
       ->add_option("--jitter", options->jitter.deviation, "relative deviation of every cost class in --runs")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 10.0));
-  command->add_option("--seed", options->jitter.seed, "of --runs")->capture_default_str();
+      ->check(CLI::Range(0.0, 10.0))
+      ->needs(runs);
+  command->add_option("--seed", options->jitter.seed, "of --runs")->capture_default_str()->needs(runs);
   add_cost_options(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

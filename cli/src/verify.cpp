@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <iostream>
 
 #include "command.hpp"
 #include "ppsim/core/hash.hpp"
 #include "ppsim/core/json.hpp"
+#include "ppsim/core/nearest.hpp"
 #include "ppsim/core/tensors.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/planner/files.hpp"
@@ -26,10 +28,10 @@ Expected<std::vector<Property>> properties_of(const std::string& names) {
   for (std::string item; std::getline(items, item, ',');) {
     const auto property = property_from_name(item);
     if (!property) {
-      std::string known;
-      for (const PropertyInfo& info : property_registry())
-        known += (known.empty() ? "" : ", ") + std::string(info.name);
-      return make_error(ErrorCode::bad_argument, "unknown property", {.found = item, .expected = known});
+      std::vector<std::string_view> known;
+      for (const PropertyInfo& info : property_registry()) known.push_back(info.name);
+      return make_error(ErrorCode::bad_argument, "unknown property" + suggestion(item, known),
+                        {.found = item, .expected = joined(known)});
     }
     result.push_back(*property);
   }
@@ -37,21 +39,25 @@ Expected<std::vector<Property>> properties_of(const std::string& names) {
 }
 
 Expected<TransportCapabilities> capabilities_of(const Options& options) {
-  TransportCapabilities capabilities;
-  if (options.buffers != "rendezvous") {
-    int credits = 0;
-    if (!CLI::detail::lexical_cast(options.buffers, credits) || credits < 1) {
-      return make_error(ErrorCode::bad_argument, "--buffers out of range",
-                        {.found = options.buffers, .expected = "rendezvous, or 1 or more"});
-    }
-    capabilities.credits = credits;
-  }
+  auto capabilities = buffers_from_text(options.buffers);
+  if (!capabilities) return capabilities;
   if (options.resident && *options.resident < 1) {
     return make_error(ErrorCode::bad_argument, "--resident out of range",
                       {.found = std::to_string(*options.resident), .expected = "1 or more"});
   }
-  capabilities.residency = options.resident;
+  capabilities->residency = options.resident;
   return capabilities;
+}
+
+/// A certificate is of a Program that runs: it rests on these.
+Expected<void> check_certifiable(const Options& options, const std::vector<Property>& asked) {
+  if (options.certificate.empty() || asked.empty()) return {};
+  for (const Property property : {Property::well_formed, Property::matched, Property::deadlock_free}) {
+    if (std::ranges::find(asked, property) != asked.end()) continue;
+    return make_error(ErrorCode::bad_argument, "a certificate rests on more than these --properties",
+                      {.found = options.properties, .expected = "well_formed,matched,deadlock_free too"});
+  }
+  return {};
 }
 
 Expected<VerifyOptions> verify_options(const Options& options, const Subject& subject) {
@@ -59,6 +65,7 @@ Expected<VerifyOptions> verify_options(const Options& options, const Subject& su
   const auto properties = properties_of(options.properties);
   const auto capabilities = capabilities_of(options);
   if (!properties) return tl::unexpected(properties.error());
+  if (auto good = check_certifiable(options, *properties); !good) return tl::unexpected(good.error());
   if (!capabilities) return tl::unexpected(capabilities.error());
   result.properties = *properties;
   result.capabilities = *capabilities;
@@ -87,7 +94,7 @@ Expected<Program> program_of(const Options& options, const Subject& subject,
   const auto recompute = recompute_from_name(options.costs.recompute);
   if (!recompute) return tl::unexpected(recompute.error());
   if (const auto* program = std::get_if<Program>(&subject.ir)) {
-    if (policy && options.input.input.ends_with(".json")) {
+    if (policy && subject.native_program) {
       return make_error(
           ErrorCode::bad_argument,
           "a Program has its communicators: --communicators applies to schedules and CSV files");
@@ -210,7 +217,7 @@ std::string advice(int exit, const std::string& certificate) {
   if (exit == kDoesNotFit)
     return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
            "needs less.";
-  if (exit == kUnknown) return "Not decided: raise --timeout, or drop --resident.";
+  if (exit == kUnknown) return "Not decided: raise --timeout, or choose a --resident that is not reached.";
   return certificate.empty() ? "Every property holds in every timing. Next: ppsim run, or --certificate FILE "
                                "to keep the proof."
                              : "Every property holds in every timing; the proof is in " + certificate + ".";
@@ -273,11 +280,12 @@ void add_verify(CLI::App& app, Selected& selected) {
                       "communication operations of a rank that may be in flight at once");
   command->add_option("--timeout", options->timeout_s, "seconds")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(0.001, 1e6));
   command->add_flag("--cross-check", options->cross_check,
                     "decide deadlock by Z3 too, where the program is small enough");
-  command->add_option("--certificate", options->certificate,
-                      "write the proof to FILE when every property holds");
+  command
+      ->add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
+      ->check(not_stdout());
   add_cost_options(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <sstream>
 
 namespace ppsim {
 namespace {
@@ -41,21 +42,33 @@ std::optional<double>* unit_field(UnitValues& values, std::string_view key) {
   return nullptr;
 }
 
+/// Tokens and throughput are those of the batch: a schedule for another one would make them nonsense.
+Expected<void> check_batch(const Parallelism& spread, const Pipeline& pipeline) {
+  if (pipeline.microbatches() == spread.microbatches()) return {};
+  std::ostringstream expected;
+  expected << spread.microbatches() << ", global batch " << spread.global_batch_size << " / (dp "
+           << spread.data << " x microbatch size " << spread.microbatch_size << ')';
+  return make_error(ErrorCode::bad_argument, "the schedule's microbatches must be those of the batch",
+                    {.found = std::to_string(pipeline.microbatches()), .expected = expected.str()});
+}
+
 }  // namespace
 
 Expected<UnitSource> parse_unit_costs(std::string_view text) {
   UnitValues values;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view item = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::string_view item = text.substr(begin, text.find(',', begin) - begin);
+    begin += item.size() + 1;
     const std::size_t equals = item.find('=');
     std::optional<double>* field = unit_field(values, item.substr(0, equals));
     if (field == nullptr || equals == std::string_view::npos) {
       return make_error(
           ErrorCode::bad_argument, "unknown unit cost",
           {.found = std::string(item), .expected = "key=value with one of F, B, I, W, R, FB, c, A"});
+    }
+    if (field->has_value()) {
+      return make_error(ErrorCode::bad_argument, "a unit cost is given twice",
+                        {.found = std::string(item), .expected = "each key once"});
     }
     *field = number(std::string(item.substr(equals + 1)));
     const double largest = item.front() == 'A' ? 1e15 : kLargestUnit;
@@ -108,7 +121,9 @@ Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline&
     binding.tables = *tables;
     binding.has_sizes = !tables->sizes.entries().empty();
   } else {
-    auto costs = analytic_costs(std::get<Workload>(source), pipeline);
+    const auto& work = std::get<Workload>(source);
+    if (auto good = check_batch(work.parallelism, pipeline); !good) return tl::unexpected(good.error());
+    auto costs = analytic_costs(work, pipeline);
     if (!costs) return tl::unexpected(costs.error());
     binding.tables = std::move(costs->tables);
     binding.has_sizes = true;

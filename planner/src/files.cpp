@@ -19,15 +19,16 @@ tl::unexpected<Error> cannot(const char* what, const std::string& path, int erro
 }
 
 Expected<void> write_stdout(std::string_view text) {
+  errno = 0;
   std::cout << text << std::flush;
   if (std::cout) return {};
-  return cannot("write", "-", EIO);
+  return cannot("write", "-", errno != 0 ? errno : EIO);
 }
 
-/// Devices and pipes are written in place: only a regular file can be replaced.
+/// Devices, pipes and what a link leads to are written in place: only a regular file can be replaced.
 bool writes_in_place(const std::string& path) {
   std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
+  const auto status = std::filesystem::symlink_status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
@@ -65,6 +66,9 @@ Expected<void> write_text_file(const std::string& path, std::string_view text) {
     if (std::filesystem::is_directory(path, ignored)) return cannot("write", path, EISDIR);
     return write_stream(path, text, path);
   }
+  // A rename would replace a file that may not be written.
+  if (::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0)
+    return cannot("write", path, errno);
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());
   if (auto written = write_stream(path, text, temporary); !written) {
     std::remove(temporary.c_str());

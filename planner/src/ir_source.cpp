@@ -1,5 +1,6 @@
 #include "ppsim/planner/ir_source.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ppsim/core/json.hpp"
@@ -14,40 +15,41 @@ Expected<Ir> as_ir(Expected<T> value) {
   return Ir(*std::move(value));
 }
 
-bool looks_like_json(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{';
-}
-
-bool is_file(const std::string& argument) {
-  std::error_code ignored;
-  return argument == "-" || std::filesystem::exists(argument, ignored);
-}
-
-/// A word with a path separator or a file suffix was meant as a file.
-bool meant_as_file(const std::string& argument) {
-  return argument.find('/') != std::string::npos || argument.ends_with(".json") || argument.ends_with(".csv");
-}
-
 }  // namespace
 
+bool is_native_json(std::string_view text, const std::string& file) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool bracket = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  return bracket || file.ends_with(".json");
+}
+
+bool names_file(const std::string& argument) {
+  std::error_code ignored;
+  return argument == "-" || argument.find('/') != std::string::npos || argument.ends_with(".json") ||
+         argument.ends_with(".csv") ||
+         (std::filesystem::exists(argument, ignored) && !std::filesystem::is_directory(argument, ignored));
+}
+
 Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const ReadOptions& options) {
-  if (looks_like_json(text)) return ir_from_json(text, file);
+  if (is_native_json(text, file)) return ir_from_json(text, file);
   if (csv_has_communication(text))
     return as_ir(program_from_csv(text, file, options.dialect, options.communicators));
   return as_ir(schedule_from_csv(text, file, options.dialect));
 }
 
-Expected<Ir> ir_from_argument(const std::string& argument, const ScheduleParameters& parameters,
-                              const ReadOptions& options) {
-  if (is_file(argument) || meant_as_file(argument)) {
-    const auto text = read_text_file(argument);
-    if (!text) return tl::unexpected(text.error());
-    return ir_from_text(*text, argument, options);
-  }
-  const auto named = parse_named_schedule(argument, parameters);
+Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters) {
+  const auto named = parse_named_schedule(name, parameters);
   if (!named) return tl::unexpected(named.error());
-  return as_ir(generate(named->name, named->parameters));
+  const ScheduleParameters& asked = named->parameters;
+  const bool complete = asked.ranks != 0 && asked.microbatches != 0;
+  const bool known = std::ranges::find(schedules(), named->name, &ScheduleInfo::name) != schedules().end();
+  if (known && !complete) {
+    return make_error(ErrorCode::bad_argument, named->name + " needs ranks and microbatches of 1 or more",
+                      {.found = std::to_string(asked.ranks) + " ranks, " +
+                                std::to_string(asked.microbatches) + " microbatches",
+                       .expected = "--ranks P --microbatches M, or a --model with its parallelism"});
+  }
+  return as_ir(generate(named->name, asked));
 }
 
 Expected<std::string> ir_text(const Ir& ir, const std::string& path, CsvDialect dialect) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "catalogue.hpp"
-#include "nearest.hpp"
+#include "ppsim/core/nearest.hpp"
 
 namespace ppsim {
 namespace {

@@ -31,8 +31,10 @@ Answer under_residency(const Question& question) {
   if (*capabilities.residency >= most_under_way(question.program)) {
     return {Proved{}, "graph", {"the residency limit is never reached"}};
   }
-  const auto hangs = can_deadlock(question.program, capabilities, question.options.state_limit);
+  const auto hangs = can_deadlock(question.program, capabilities, question.options.state_limit,
+                                  [&] { return question.deadline.over(); });
   if (!hangs) {
+    if (question.deadline.over()) return {Unknown{"time limit reached"}, "exploration"};
     return {Unknown{"more than " + std::to_string(question.options.state_limit) +
                     " states under the residency limit"},
             "exploration"};

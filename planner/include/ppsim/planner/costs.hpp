@@ -20,8 +20,8 @@ struct UnitSource {
 /// Where costs and sizes come from: units, a table, or a model on a cluster.
 using CostSource = std::variant<UnitSource, Tables, Workload>;
 
-/// Errors: bad_argument for an unknown key, a value that is no number >= 0 or too large. B defaults to I + W,
-/// FB to F + B.
+/// Errors: bad_argument for an unknown or repeated key, a value that is no number >= 0 or too large. B
+/// defaults to I + W, FB to F + B.
 [[nodiscard]] Expected<UnitSource> parse_unit_costs(std::string_view text);
 
 /// "80GB" is 80e9, "80GiB" 80 * 2^30, a bare number bytes; decimals are rounded down.
@@ -38,7 +38,7 @@ struct CostBinding {
   std::optional<double> peak_flops;
 };
 
-/// Errors: those of analytic_costs.
+/// Errors: bad_argument when the pipeline is not for the workload's batch; those of analytic_costs.
 [[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
 
 }  // namespace ppsim

@@ -22,16 +22,20 @@ struct ReadOptions {
   CommunicatorPolicy communicators = CommunicatorPolicy::per_edge;  ///< of a compute_comms CSV
 };
 
-/// A native JSON file, or a PyTorch CSV of either flavour: told apart by their first character.
+/// Whether a text is meant as native JSON: by its first character, or by the name of its file.
+[[nodiscard]] bool is_native_json(std::string_view text, const std::string& file);
+
+/// A native JSON file, or a PyTorch CSV of either flavour, told apart by is_native_json.
 /// Errors: bad_file with the place; ill_formed for a CSV whose rows are no schedule.
 [[nodiscard]] Expected<Ir> ir_from_text(std::string_view text, const std::string& file,
                                         const ReadOptions& options);
 
-/// A file if there is one of that name (or `-`), else the schedule `name` or `name:key=value,...` with
-/// `parameters`. Errors: those of ir_from_text and of generate; bad_argument when it is neither, naming the
-/// schedules there are.
-[[nodiscard]] Expected<Ir> ir_from_argument(const std::string& argument, const ScheduleParameters& parameters,
-                                            const ReadOptions& options);
+/// Whether an argument names a file and not a schedule: `-`, an existing file, and what looks like a path.
+[[nodiscard]] bool names_file(const std::string& argument);
+
+/// The schedule `name` or `name:key=value,...` with `parameters`, of which 0 ranks or microbatches stand for
+/// none given. Errors: bad_argument naming the schedules there are, or what is missing; those of generate.
+[[nodiscard]] Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters);
 
 [[nodiscard]] const Pipeline& pipeline_of(const Ir& ir);
 /// The schedule's name, or "program".
