@@ -386,6 +386,7 @@ TEST(CanDeadlock, ExploresTheArbitrations) {
   EXPECT_EQ(can_deadlock(program, {.residency = 2}, 1000), false);
   EXPECT_EQ(can_deadlock(program, {.residency = 1}, 1000), true);
   EXPECT_EQ(can_deadlock(program, {.residency = 1}, 1), std::nullopt);
+  EXPECT_EQ(can_deadlock(program, {.residency = 1}, 1000, [] { return true; }), std::nullopt);
 }
 
 TEST(CanDeadlock, SeesWhatTheNaiveChoiceMisses) {
