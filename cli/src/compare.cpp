@@ -95,7 +95,7 @@ void print_text(const std::vector<Evaluation>& steps, int best) {
       row.push_back(std::to_string(static_cast<long long>(tokens_per_second(step.work(), times.makespan))));
       row.push_back(percent_text(model_flops_utilization(step.work(), times.makespan)));
     }
-    if (limited) row.push_back(step.fits() ? "fits" : "does not fit");
+    if (limited) row.emplace_back(step.fits() ? "fits" : "does not fit");
     rows.push_back(std::move(row));
   }
   std::cout << table_text(rows);

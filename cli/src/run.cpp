@@ -80,15 +80,12 @@ Expected<std::optional<Certificate>> certificate_of(const Options& options) {
   });
 }
 
-Expected<void> write_outputs(const Options& options, const Program& program, const VerifiedRun& result,
-                             const SizeTable& sizes, const TransportCapabilities& capabilities) {
+Expected<void> write_outputs(const Options& options, const RunView& view) {
   if (!options.trace.empty()) {
-    const ExecutionGraph graph = build_execution_graph(program, capabilities);
-    const RunView view{program, graph, result.run.trace(), result.measured, sizes};
     if (auto written = write_trace_file(options.trace, view); !written) return written;
   }
   if (!options.costs_out.empty())
-    return write_text_file(options.costs_out, to_json(Tables{result.measured, sizes}));
+    return write_text_file(options.costs_out, to_json(Tables{view.costs, view.sizes}));
   return {};
 }
 
@@ -180,10 +177,10 @@ int run(const Options& options, const Output& output) {
   const auto result = verify_then_run(*program, **model, {*run, options.compare});
   if (!result) return report(result.error(), output);
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
-  if (auto written =
-          write_outputs(options, *program, *result, (*model)->sizes(program->pipeline()), run->capabilities);
-      !written)
-    return report(written.error(), output);
+  const ExecutionGraph graph = build_execution_graph(*program, run->capabilities);
+  const SizeTable sizes = (*model)->sizes(program->pipeline());
+  const RunView view{*program, graph, result->run.trace(), result->measured, sizes};
+  if (auto written = write_outputs(options, view); !written) return report(written.error(), output);
   output.json ? print_json(output, options, *program, *result) : print_text(*program, *result);
   return kDone;
 }

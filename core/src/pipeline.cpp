@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <string>
 
 #include "rules.hpp"
 
@@ -98,15 +99,15 @@ void check_tables(Rules& rules, const PipelineSpec& spec) {
   }
 }
 
-void check_stage_list(Rules& rules, const PipelineSpec& spec, const char* what, std::size_t which,
+void check_stage_list(Rules& rules, const PipelineSpec& spec, const std::string& name,
                       const std::vector<StageId>& stages) {
   std::set<StageId> seen;
-  if (stages.empty()) rules.broken(what, ' ', which, " has no stage");
+  if (stages.empty()) rules.broken(name, " has no stage");
   for (const StageId stage : stages) {
     if (!in_range(stage, static_cast<std::size_t>(spec.stages))) {
-      rules.broken(what, ' ', which, " names stage ", stage, ", expected [0, ", spec.stages, ")");
+      rules.broken(name, " names stage ", stage, ", expected [0, ", spec.stages, ")");
     } else if (!seen.insert(stage).second) {
-      rules.broken(what, ' ', which, " names stage ", stage, " twice");
+      rules.broken(name, " names stage ", stage, " twice");
     }
   }
 }
@@ -162,10 +163,10 @@ void check_graph(Rules& rules, const PipelineSpec& spec) {
     }
   }
   for (std::size_t r = 0; r < spec.routes.size(); ++r) {
-    check_stage_list(rules, spec, "route", r, spec.routes.items()[r]);
+    check_stage_list(rules, spec, "route " + std::to_string(r), spec.routes.items()[r]);
   }
   for (std::size_t b = 0; b < spec.blocks.size(); ++b) {
-    check_stage_list(rules, spec, "block", b, spec.blocks.items()[b].stages);
+    check_stage_list(rules, spec, "block " + std::to_string(b), spec.blocks.items()[b].stages);
   }
   if (rules.hold() && !is_acyclic(spec)) rules.broken("the stage graph has a cycle");
 }

@@ -59,7 +59,7 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
 
 }  // namespace
 
-Expected<Program> build_program(Pipeline pipeline, CommunicatorPolicy policy, LineRows rows) {
+Expected<Program> build_program(const Pipeline& pipeline, CommunicatorPolicy policy, LineRows rows) {
   CommunicatorAssignment assignment(pipeline, policy);
   std::size_t lines = 0;
   std::size_t actions = 0;

@@ -6,6 +6,7 @@
 namespace ppsim::lowering {
 
 /// Puts every communication on a communicator and makes a Program of the rows, which are used up.
-[[nodiscard]] Expected<Program> build_program(Pipeline pipeline, CommunicatorPolicy policy, LineRows rows);
+[[nodiscard]] Expected<Program> build_program(const Pipeline& pipeline, CommunicatorPolicy policy,
+                                              LineRows rows);
 
 }  // namespace ppsim::lowering

@@ -95,7 +95,7 @@ Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options
     if (auto good = limit_receives(*pipeline, options, lines); !good) return tl::unexpected(good.error());
   }
   if (options.grouping == Grouping::paired) pair_transfers(*pipeline, lines);
-  return build_program(*std::move(pipeline), options.communicators, std::move(lines));
+  return build_program(*pipeline, options.communicators, std::move(lines));
 }
 
 Expected<Program> with_communicators(const Program& program, CommunicatorPolicy policy) {
