@@ -1,22 +1,14 @@
 # ppsim_add_library(<name> [SOURCES <file>...] [PUBLIC <target>...] [PRIVATE <target>...] [HEADERS_OF <target>...])
 #
 # Defines ppsim_<name> (alias ppsim::<name>) from src/**.cpp, and SOURCES (generated files), with the public headers
-# in include/. HEADERS_OF names header-only dependences: they are needed to compile the library and never to link against an installed one.
+# in include/. HEADERS_OF names header-only dependences: they are needed to compile the library, and never to link
+# against an installed one.
 function(ppsim_add_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE;HEADERS_OF")
   set(target ppsim_${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/*.cpp)
-  list(APPEND sources ${arg_SOURCES})
-  if(NOT sources)
-    add_library(${target} INTERFACE)
-    target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
-    set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-    target_link_libraries(${target} INTERFACE ${arg_PUBLIC})
-    add_library(ppsim::${name} ALIAS ${target})
-    return()
-  endif()
 
-  add_library(${target} ${sources})
+  add_library(${target} ${sources} ${arg_SOURCES})
   add_library(ppsim::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(${target} PUBLIC cxx_std_20)
