@@ -45,8 +45,8 @@ endif()
 function(ppsim_compile_options target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-    # g++ 12 at -O3 reports overlaps inside std::string that cannot happen (GCC bug 105651).
-    -Wno-restrict
+    # g++ 12 optimizing reports overlaps and sizes inside std::string that cannot happen (GCC bug 105651).
+    -Wno-restrict -Wno-stringop-overflow
     # Designated initializers leave out members on purpose: these keep their default.
     -Wno-missing-field-initializers
     $<$<BOOL:${PPSIM_WERROR}>:-Werror>
