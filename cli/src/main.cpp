@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -56,12 +55,9 @@ int parse_error(const CLI::ParseError& error, const CLI::App& app, std::span<cha
 
 /// Data that did not reach its reader is an error like any other.
 int flushed(int exit, const ppsim::cli::Output& output) {
-  errno = 0;
   if (std::cout << std::flush) return exit;
-  const std::string why = errno != 0 ? std::strerror(errno) : "the output is closed";
-  std::cout.clear();
-  return ppsim::cli::report({ppsim::ErrorCode::io, "cannot write: " + why, {.file = "-"}},
-                            {.json = false, .no_color = output.no_color});
+  const ppsim::Error error{ppsim::ErrorCode::io, "cannot write all of the result", {.file = "-"}};
+  return ppsim::cli::report(error, {.json = false, .no_color = output.no_color});
 }
 
 int run(int argc, char** argv) {

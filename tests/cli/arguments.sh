@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# A bad command line: exit 2 at once, with what was found, what was expected and the nearest name.
+source "$(dirname "$0")/support/lib.sh"
+limit_s=60  # what is impossible is refused before it is tried
+bad() { expect_error 2 "$@"; }
+sched=(--ranks 4 --microbatches 8)
+
+bad "no subcommand" "one of list, generate"
+bad 'did you mean "simulate"' "found simulat" simulat 1f1b
+bad "unknown subcommand" "frobnicate" frobnicate
+bad 'did you mean "models"' "found model," list model
+bad "1f2b" 'did you mean "1f1b"' generate 1f2b "${sched[@]}" -o x.json
+bad "unknown model" 'did you mean "llama3-70b"' simulate 1f1b --model llama3-70c --cluster dgx-h100
+bad "unknown cluster" 'did you mean "dgx-h100"' simulate 1f1b --model llama3-70b --cluster dgx-h101
+bad "unknown property" 'did you mean "deadlock_free"' verify 1f1b "${sched[@]}" --properties deadlock_fre
+bad "--nodez" "" simulate 1f1b --nodez 3
+bad "--ranks" "99999999999999999999" generate 1f1b --ranks 99999999999999999999 --microbatches 4 -o x.json
+bad "--ranks" "four" generate 1f1b --ranks four --microbatches 4 -o x.json
+
+# Parameters that no schedule has.
+for ranks in 0 -1 1000000000; do bad "ranks" "$ranks" generate 1f1b --ranks $ranks --microbatches 4 -o x.json; done
+for count in 0 -1 1000000000; do bad "microbatches" "$count" generate 1f1b --ranks 4 --microbatches $count -o x.json; done
+bad "must be at most" "" generate 1f1b --ranks 65536 --microbatches 16777216 -o x.json
+bad "must be at most" "" generate 1f1b --ranks 32 --microbatches 16777216 -o x.json
+bad "stages must be" "" generate interleaved-1f1b --ranks 4096 --microbatches 4096 --chunks 1024 -o x.json
+bad "chunks must be" "found 0" generate interleaved-1f1b "${sched[@]}" --chunks 0 -o x.json
+bad "chunks must be 1" "found 2" generate 1f1b "${sched[@]}" --chunks 2 -o x.json
+bad "slices must be 1" "found 2" generate 1f1b "${sched[@]}" --slices 2 -o x.json
+for group in 3 9 0 -1 x ''; do
+  bad "group must be" "found \"$group\"" generate interleaved-1f1b "${sched[@]}" --chunks 2 --set group=$group -o x.json
+done
+bad 'did you mean "group"' "groop" generate interleaved-1f1b "${sched[@]}" --set groop=4 -o x.json
+bad "--set" "found group" generate interleaved-1f1b "${sched[@]}" --set group -o x.json
+bad "1f1b:ranks=4,,microbatches=8" "key=value" generate 1f1b:ranks=4,,microbatches=8 -o x.json
+bad "given twice" "ranks" generate 1f1b:ranks=4,ranks=5,microbatches=8 -o x.json
+bad "whole number" "x" generate 1f1b:ranks=x,microbatches=8 -o x.json
+bad "1f1b needs ranks and microbatches" "0 microbatches" verify 1f1b --ranks 4
+bad "1f1b needs ranks and microbatches" "--model" simulate 1f1b --unit F=1
+expect_exit 0 generate 1f1b --ranks 4 --microbatches 2 -o few.json  # fewer microbatches than ranks are fine
+
+# Costs.
+for unit in F=x F=-1 F=1e10 F=nan F= F =1 G=1 F=1, ,F=1 F=1,,B=2 F=1,F=2 'F=1;B=2'; do
+  bad "unit cost" "found" simulate 1f1b "${sched[@]}" --unit "$unit"
+done
+bad "simulate needs costs" "" simulate 1f1b "${sched[@]}"
+bad "compare needs costs" "" compare gpipe 1f1b "${sched[@]}"
+bad "one of --unit, --costs and --model" "" simulate 1f1b "${sched[@]}" --unit F=1 --costs c.json
+bad "one of --unit, --costs and --model" "" simulate 1f1b --unit F=1 --model llama3-70b --cluster dgx-h100
+for option in --cluster=dgx-h100 --nodes=8 --tp=8 --global-batch-size=4 --dtype=fp8; do
+  bad "${option%=*}" "--model" simulate 1f1b "${sched[@]}" --unit F=1 $option
+done
+llama=(--model llama3-70b --cluster dgx-h100 --nodes 8 --tp 8 --pp 4 --dp 2 --global-batch-size 128)
+expect_exit 0 simulate 1f1b "${llama[@]}"
+bad "--model needs a --cluster" "" simulate 1f1b --model llama3-70b
+for change in "--nodes 0" "--nodes -1" "--nodes 1000000000" "--tp 7" "--tp 0" "--pp -4" "--dp 1048576" "--cp 2" \
+  "--ep 3" "--global-batch-size 127" "--global-batch-size 0" "--microbatch-size 3" "--sequence-length -5" \
+  "--sequence-length 99999999999" "--dtype int4" "--rank-order x" "--recompute some" "--ranks 8" "--microbatches 8" \
+  "--model llama3-70b:layers=x" "--model llama3-70b:lay=4" "--model llama3-70b:layers=0" "--nodes x"; do
+  words=("${llama[@]}" $change)
+  # An option that is there already is replaced, not given twice.
+  option=${change%% *}
+  for i in "${!llama[@]}"; do
+    if [ "${llama[$i]}" = "$option" ]; then
+      words=("${llama[@]}")
+      words[$((i + 1))]=${change#* }
+    fi
+  done
+  bad "" "" simulate 1f1b "${words[@]}"
+done
+bad "microbatches must be those of the batch" "expected 64" simulate few.json "${llama[@]}"
+
+# Verify, lower, run, convert.
+for limit in -1 40XB GB 1e999 99999999999GB ''; do
+  [ -n "$limit" ] || continue
+  bad "not a size" "" verify 1f1b "${sched[@]}" --unit A=1 --memory-limit=$limit
+done
+bad "memory needs sizes" "" verify 1f1b "${sched[@]}" --memory-limit 1GB
+bad "memory needs sizes" "" verify 1f1b "${sched[@]}" --properties memory
+bad "--communicators" "per-stage-edge" verify 1f1b "${sched[@]}" --communicators per-planet
+for buffers in 0 -1 some 1.5; do bad "--buffers" "rendezvous" verify 1f1b "${sched[@]}" --buffers=$buffers; done
+bad "--resident" "found 0" verify 1f1b "${sched[@]}" --resident 0
+for timeout in 0 -1 soon; do bad "--timeout" "" verify 1f1b "${sched[@]}" --timeout=$timeout; done
+for order in sorted early early: early:-1 early:x; do
+  bad "order" "" lower 1f1b "${sched[@]}" --order $order -o x.json
+done
+bad "--with" "found sugar" lower 1f1b "${sched[@]}" --with load,sugar -o x.json
+bad "--grouping" "" lower 1f1b "${sched[@]}" --grouping all -o x.json
+bad "" "" lower 1f1b "${sched[@]}" --receive-buffers 0 -o x.json
+bad "timed" "cost" lower 1f1b "${sched[@]}" --order timed -o x.json
+expect_exit 0 lower 1f1b "${sched[@]}" -o p.json
+bad "a Program already" "" lower p.json --order global -o x.json
+bad "for a NAME" "p.json" verify p.json --ranks 8
+bad "for a NAME" "p.json" run p.json --set group=4
+bad "generate makes a schedule" "p.json" generate p.json -o x.json
+bad "--flavor" "found both" convert p.json x.csv --flavor both
+bad "--dialect" "found latin" convert p.json x.csv --dialect latin
+bad "--backend" "found cuda" run p.json --backend cuda
+bad "--transport" "found mpi" run p.json --transport mpi
+bad "--transformer" "found hidden=x" run p.json --transformer hidden=x
+bad "" "" run p.json --transformer hidden=0
+bad "--steps" "" run p.json --steps 0
+bad "--deadline" "" run p.json --deadline=-1
+bad "--palette" "found grey" show p.json --palette grey
+bad "--format" "png" show p.json --format png
+bad "--runs" "" simulate p.json --unit F=1 --jitter 0.1
+bad "same ranks and microbatches" "" compare p.json few.json --unit F=1
+[ ! -e x.json ] && [ ! -e x.csv ] || fail "a bad command line wrote a file"

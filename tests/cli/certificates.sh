@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# A certificate holds for its Program, its sizes and its transport, and for nothing else.
+source "$(dirname "$0")/support/lib.sh"
+sizes=(--unit F=1,B=2,A=1000)
+
+expect_exit 0 lower 1f1b --ranks 3 --microbatches 4 -o program.json
+expect_exit 0 lower gpipe --ranks 3 --microbatches 4 -o other.json
+expect_exit 0 verify program.json --certificate plain.cert
+expect_exit 0 verify program.json "${sizes[@]}" --certificate sized.cert --json
+expect_json '[w["bytes"] for w in d["worst_case_memory"]] == [3000, 2000, 1000]'
+
+expect_exit 0 check-certificate program.json plain.cert --json
+expect_json 'd["valid"] and d["properties"] == ["well_formed", "matched", "deadlock_free"]'
+expect_exit 0 check-certificate program.json sized.cert "${sizes[@]}"
+expect_out "The certificate holds: 4 properties"
+
+# Of another Program, other sizes, no sizes, no certificate at all.
+expect_error 4 "plain.cert" "it is about program" check-certificate other.json plain.cert
+expect_error 4 "sized.cert" "it is about sizes" check-certificate program.json sized.cert --unit A=999
+expect_error 2 "give the costs it was made with" "" check-certificate program.json sized.cert
+expect_error 2 "program.json:2:13" '"ppsim-certificate"' check-certificate program.json program.json
+expect_error 2 "gone.cert" "No such file" check-certificate program.json gone.cert
+expect_exit 0 generate 1f1b --ranks 3 --microbatches 4 -o schedule.json
+expect_error 2 "schedule.json" "this file holds a schedule" check-certificate schedule.json plain.cert
+
+# tampered PYTHON: a change of the sized certificate.
+tampered() {
+  python3 -c '
+import json, sys
+c = json.load(open("sized.cert"))
+exec(sys.argv[1])
+json.dump(c, open("tampered.cert", "w"))' "$1"
+}
+refuted() { tampered "$1" && expect_error 4 "tampered.cert" "$2" check-certificate program.json tampered.cert "${sizes[@]}"; }
+broken() { tampered "$1" && expect_error 2 "tampered.cert:1:" "$2" check-certificate program.json tampered.cert "${sizes[@]}"; }
+
+refuted 'c["order"][0], c["order"][1] = c["order"][1], c["order"][0]' "completes before it starts"
+refuted 'c["order"][1] = c["order"][0]' "starts twice"
+refuted 'c["order"][1] = 10**6' "which is not there"
+refuted 'c["order"].pop()' "the order has"
+refuted 'c["order"].reverse()' "rank"
+refuted 'c["program_hash"] = "0" * 32' "it is about program"
+refuted 'c["capabilities"] = {"credits": 2}' "it is about capabilities"
+refuted 'c["memory"][0]["bytes"] -= 1' "a bound of 2999 bytes"
+refuted 'c["memory"].pop()' "no memory of rank 2"
+refuted 'c["memory"] = []' "bounds no memory"
+refuted 'c["memory"][1]["rank"] = 0' "memory of rank 0 twice"
+refuted 'c["memory"][1]["rank"] = 9' "memory of rank 9"
+refuted 'c["memory"][0]["reuse"][0]["bytes"] += 1' "are reused"
+refuted 'c["memory"][0]["reuse"][0]["earlier"] = 10**6' "is not on the rank"
+broken 'del c["order"]' 'a missing key'
+broken 'c["order"][0] = -1' "/order/0"
+broken 'c["order"][0] = "x"' "/order/0"
+broken 'c["version"] = 2' "/version"
+broken 'c["extra"] = 1' "/extra"
+broken 'c["capabilities"] = 7' "/capabilities"
+head -c 200 sized.cert >tampered.cert
+expect_error 2 "tampered.cert:" "not JSON" check-certificate program.json tampered.cert "${sizes[@]}"
+
+# A run asks for the certificate of its own Program; without one it verifies.
+expect_exit 0 run program.json --certificate plain.cert --steps 1 --json
+expect_json 'd["verified"]'
+expect_error 4 "certificate" "" run other.json --certificate plain.cert --steps 1
+expect_exit 2 run program.json --certificate plain.cert --unverified
+expect_exit 0 run program.json --unverified --steps 1 --json
+expect_json 'not d["verified"] and d["proved_bytes"] is None'
+expect_exit 0 verify program.json --buffers 4 --certificate buffered.cert
+expect_error 4 "certificate" "" run program.json --certificate buffered.cert --steps 1
+
+# No certificate of what is refuted, or of less than a run needs.
+expect_exit 4 verify "$data/deferred_receives.csv" --communicators per-rank --certificate none.cert
+expect_exit 3 verify program.json "${sizes[@]}" --memory-limit 2999 --certificate none.cert
+expect_error 2 "--properties" "well_formed,matched,deadlock_free" verify program.json --properties matched --certificate none.cert
+[ ! -e none.cert ] || fail "a certificate of a refuted Program"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Ctrl-C: exit 130, at once, and the old file or none.
+source "$(dirname "$0")/support/lib.sh"
+
+# interrupted ARGUMENTS...: a command that would run for minutes, interrupted once it is under way.
+interrupted() {
+  local found=0 waited=0
+  # A background job of a script ignores SIGINT; the program is to have the default.
+  python3 -c '
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.execv(sys.argv[1], sys.argv[1:])' "$ppsim" "$@" >stdout 2>stderr &
+  local pid=$!
+  # Some time of its own on the processor: the handler is in place.
+  until [ "$(awk '{print $14 + $15}' "/proc/$pid/stat" 2>/dev/null || echo 999)" -ge 30 ]; do
+    sleep 0.05
+    waited=$((waited + 1))
+    [ $waited -lt 2000 ] || fail "not under way: ppsim $*"
+  done
+  kill -INT $pid
+  wait $pid || found=$?
+  [ $found -eq 130 ] || fail "interrupted: exit $found of ppsim $*"
+  expect_err "interrupted"
+}
+
+echo old >kept.json
+expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 -o p.json
+interrupted run p.json --steps 1000000 --costs-out kept.json
+interrupted run p.json --steps 1000000 --unverified --trace t.json
+interrupted simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --runs 10000000 --report r.html
+[ "$(cat kept.json)" = old ] || fail "a file changed"
+[ ! -e t.json ] && [ ! -e r.html ] || fail "a file of an interrupted command"
+[ -z "$(find . -name '*.tmp*')" ] || fail "a temporary file is left"

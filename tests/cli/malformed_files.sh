@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Every kind of damage in a file: exit 2 (4 where the file is good and what it says is not), place, found, expected.
+source "$(dirname "$0")/support/lib.sh"
+
+# csv TEXT CODE WHERE FOUND; json likewise.
+csv() { printf '%b' "$1" >bad.csv && expect_error "$2" "bad.csv$3" "$4" verify bad.csv; }
+json() { printf '%s' "$1" >bad.json && expect_error "$2" "bad.json$3" "$4" verify bad.json; }
+pipeline='"pipeline":{"ranks":1,"stages":1,"microbatches":1}'
+schedule() { json '{"format":"ppsim-schedule","version":1,"name":"x",'"$1"'}' "$2" "$3" "$4"; }
+program() { json '{"format":"ppsim-program","version":1,"pipeline":{"ranks":2,"stages":2,"microbatches":1},'"$1"'}' "$2" "$3" "$4"; }
+
+csv '' 2 ': ' 'found nothing, expected stage 0'
+csv '\n,\n' 2 ': ' 'found nothing'
+csv '0F0,0FOO' 2 ':1:2' 'found 0FOO'
+csv '0F0\n1F0,1F' 2 ':2:2' 'found 1F'
+csv '0F0;0B0' 2 ':1:1' 'found 0F0;0B0'
+csv 'F0' 2 ':1:1' 'found F0'
+csv '0F-1' 2 ':1:1' 'found 0F-1'
+csv '0F99999999999' 2 ':1:1' 'found 0F99999999999'
+csv '99999999999F0' 2 ':1:1' 'found 99999999999F0'
+csv '0F16777215' 2 ': ' 'found microbatch 16777215'
+csv '100000F0' 2 ': ' 'found stage 100000'
+csv '0F0,0B0\n0F0,0B0' 2 ':2:1' 'stage 0 stands in row 1 too'
+csv '0F0,0SEND_F0,,0B0\n1RECV_F0,1F0,1B0' 2 ':1:3' 'an empty cell'
+csv '0F0,0SEND_F0,0B0' 2 ':1:2' 'without its other end'
+csv '0F0,(0F1;0B0OVERLAP_F_B,0B1' 2 ':1:2' 'not an overlapped pair'
+csv '0F0,0\0B0' 2 ':1:2' 'not an action'
+csv '\0\001\002' 2 ':1:1' 'not an action'
+csv '"0F0' 2 ':1:1' 'closing quote'
+csv '\xff\xfe0F0' 2 ':1:1' 'not an action'
+csv '0F0,0B0,0F0' 4 ': rank 0' '2 times'
+csv '0B0,0F0' 4 ': rank 0' '0B0 at position 0 needs 0F0'
+
+json '' 2 ':1:1' 'not JSON'
+json '{' 2 ':1:2' 'not JSON'
+json '[]' 2 ':1:1' 'expected'
+json 'null' 2 ':1:1' 'expected'
+json '{}' 2 ':1:1' 'without "format"'
+json '{"format":"nope","version":1}' 2 ':1:11' 'found "nope"'
+json '{"format":"ppsim-schedule","version":2}' 2 ':1:38' 'found 2, expected 1'
+schedule "$pipeline"',"rows":[["0F0","0B0"]],"extra":1' 2 ':1:' '/extra: an unknown key'
+schedule "$pipeline"',"rows":[["0F0","0FOO"]]' 2 ':1:' '/rows/0/1: not an action (found 0FOO'
+schedule "$pipeline"',"rows":[["0F0",7]]' 2 ':1:' '/rows/0/1'
+schedule "$pipeline"',"rows":[["1F0"]]' 2 ':1:' 'stage 1 is out of range'
+schedule "$pipeline"',"rows":[["0F9"]]' 2 ':1:' 'microbatch 9 is out of range'
+schedule "$pipeline"',"rows":[["0B0","0F0"]]' 4 ':1:' '0B0 at position 0 needs 0F0'
+schedule "$pipeline"',"rows":[["0F0"],["0B0"]]' 2 ':1:' 'found 2 rows, expected 1'
+schedule "$pipeline" 2 ':1:' 'expected "rows"'
+for bad in -1 0 1.5 1e3 '"1"' null 99999999999999999999999; do
+  schedule '"pipeline":{"ranks":1,"stages":1,"microbatches":'$bad'},"rows":[[]]' 2 ':1:' 'microbatches'
+done
+schedule '"pipeline":{"ranks":1,"stages":1,"microbatches":1,"microbatches":2},"rows":[[]]' 2 ':1:' 'given twice'
+# A small file cannot make the program ask for all memory there is.
+schedule '"pipeline":{"ranks":1000000000,"stages":1,"microbatches":1},"rows":[[]]' 2 ':1:' 'ranks must be in'
+schedule '"pipeline":{"ranks":1,"stages":16,"microbatches":16777216},"rows":[[]]' 2 ':1:' 'must be at most'
+program '"communicators":[],"ranks":[["0F0","0SEND_F0@7"],[]]' 2 ':1:' 'communicator'
+program '"communicators":[{"name":"a","members":[0,5]}],"ranks":[["0F0","0SEND_F0@0"],[]]' 2 ':1:' 'communicator a'
+program '"communicators":[],"ranks":[["0F0"]]' 2 ':1:' 'found 1'
+program '"communicators":[{"name":"a","members":[0,1]}],"ranks":[["0F0","0SEND_F0@"],[]]' 2 ':1:' '/ranks/0/1'
+
+# Well-formed as a file, wrong as a Program: that is for verify to say, with the culprit.
+cat >wrong.json <<'JSON'
+{"format":"ppsim-program","version":1,"pipeline":{"ranks":2,"stages":2,"microbatches":1},
+ "communicators":[{"name":"a","members":[0,1]}],"ranks":[["0F0","0SEND_F0@0"],[]]}
+JSON
+expect_exit 4 verify wrong.json
+expect_out "rank 1: 1F0 is missing"
+expect_out "0SEND_F0 never completes"
+expect_exit 4 verify wrong.json --json
+expect_json 'd["properties"]["well_formed"]["counterexample"]["violations"]'
+expect_json 'd["properties"]["deadlock_free"]["counterexample"]["absent"][0]["action"] == "0SEND_F0"'
+expect_exit 4 simulate wrong.json --unit F=1
+expect_exit 4 run wrong.json --unverified
+
+# Other files than schedules.
+mkdir folder
+for command in verify 'convert IN out.json' 'lower IN -o out.json' 'simulate IN --unit F=1' show run; do
+  words=(${command/IN/./folder})
+  [ ${#words[@]} -gt 1 ] || words+=(./folder)
+  expect_error 2 "./folder" "Is a directory" "${words[@]}"
+done
+expect_error 2 "gone.json" "No such file" verify gone.json
+expect_error 2 "gone/x" "No such file" simulate gone/x --unit F=1
+printf '{"format":"ppsim-tables"' >bad.costs
+expect_error 2 "bad.costs:1:" "not JSON" simulate 1f1b --ranks 2 --microbatches 2 --costs bad.costs
+expect_error 2 "folder" "Is a directory" simulate 1f1b --ranks 2 --microbatches 2 --costs folder
+expect_error 2 "gone/c.json" "No such file" simulate 1f1b --model gone/c.json --cluster dgx-h100
+printf '{"hidden_size": "wide"}' >config.json
+expect_error 2 "config.json" "num_hidden_layers" simulate 1f1b --model ./config.json --cluster dgx-h100

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Where results go: files that cannot be written, closed pipes, colours, formats by suffix.
+source "$(dirname "$0")/support/lib.sh"
+small=(1f1b --ranks 2 --microbatches 3)
+
+expect_exit 0 generate "${small[@]}" -o s.json
+expect_exit 0 lower "${small[@]}" -o p.json
+for target in gone/file.json .; do
+  expect_error 1 "$target" "cannot write" generate "${small[@]}" -o $target
+  expect_error 1 "$target" "cannot write" convert s.json $target
+  expect_error 1 "$target" "cannot write" lower "${small[@]}" -o $target
+  expect_error 1 "$target" "cannot write" verify p.json --certificate $target
+  expect_error 1 "$target" "cannot write" simulate "${small[@]}" --unit F=1 --report $target
+done
+expect_error 1 "gone/t.json" "cannot write" simulate "${small[@]}" --unit F=1 --trace gone/t.json
+expect_error 1 "gone/t.csv" "cannot write" run p.json --steps 1 --trace gone/t.csv
+expect_error 1 "gone/c.json" "cannot write" run p.json --steps 1 --costs-out gone/c.json
+expect_exit 1 show "${small[@]}" --format svg -o gone/t.svg
+expect_exit 1 generate "${small[@]}" -o /dev/full
+expect_err "No space left on device"
+for words in "generate ${small[*]} -o -" "list models" "show ${small[*]}" "verify p.json" "list models --json"; do
+  found=0
+  timeout $limit_s "$ppsim" $words >/dev/full 2>stderr || found=$?
+  [ $found -eq 1 ] || fail "a full stdout: exit $found of $words"
+  expect_err "-: cannot write"
+done
+
+# A reader that leaves early ends the program quietly.
+: >stdout
+for words in "generate gpipe --ranks 64 --microbatches 1024 -o -" "list models"; do
+  found=0
+  (timeout $limit_s "$ppsim" $words 2>stderr || echo $? >code) | head -n 1 >stdout
+  [ -s stdout ] || fail "no first line"
+  [ ! -s stderr ] || fail "a closed pipe is no news"
+done
+
+# A file that may not be written stays, and nothing is left beside it.
+echo keep >locked.json
+chmod 444 locked.json
+if [ ! -w locked.json ]; then
+  expect_error 1 "locked.json" "Permission denied" generate "${small[@]}" -o locked.json
+fi
+[ -z "$(find . -name '*.tmp*')" ] || fail "a temporary file is left"
+
+# A link is written through, not replaced.
+echo old >target.json
+ln -s target.json link.json
+expect_exit 0 generate "${small[@]}" -o link.json
+[ -L link.json ] || fail "the link was replaced"
+cmp s.json target.json || fail "the link's target was not written"
+
+# stdout belongs to the result.
+expect_error 2 "--certificate" "stdout" verify p.json --certificate -
+expect_error 2 "--report" "stdout" simulate p.json --unit F=1 --report -
+expect_error 2 "--costs-out" "stdout" run p.json --costs-out -
+# A wrong suffix is found before the work is done.
+expect_error 2 "--trace" ".pftrace" run p.json --trace trace.txt
+expect_error 2 "--trace" ".pftrace" simulate p.json --unit F=1 --trace -
+
+# What is written is what it should be.
+expect_exit 0 simulate p.json --unit F=1,B=2,c=0.5 --trace t.csv --report r.html
+head -n 1 t.csv >stdout && expect_out "rank,queue,index,instruction,start_ns,end_ns"
+[ "$(wc -l <t.csv)" -eq 25 ] || fail "a line for each instruction: $(wc -l <t.csv)"
+grep -q "</html>" r.html || fail "no HTML"
+! grep -qE 'src="http|href="http' r.html || fail "the page is not self-contained"
+expect_exit 0 simulate p.json --unit F=1 --trace t.json --json
+python3 -m json.tool t.json >/dev/null || fail "the trace is no JSON"
+expect_exit 0 simulate p.json --unit F=1 --trace t.pftrace
+[ -s t.pftrace ] || fail "an empty trace"
+expect_exit 0 show p.json --format svg -o t.svg
+python3 -c 'import xml.dom.minidom as x; assert x.parse("t.svg").documentElement.tagName == "svg"' || fail "no SVG"
+
+# Colours only where somebody sees them.
+for setting in NO_COLOR=1 TERM=dumb TERM=xterm; do
+  env "$setting" timeout $limit_s "$ppsim" show p.json >stdout 2>stderr
+  ! grep -q $'\033' stdout || fail "colours in a file ($setting)"
+done
+if script -qec true /dev/null >/dev/null 2>&1; then
+  colours() { script -qec "env $1 '$ppsim' show p.json $2" /dev/null </dev/null | grep -c $'\033\[' || true; }
+  [ "$(colours TERM=xterm '')" -gt 0 ] || fail "no colours on a terminal"
+  [ "$(colours 'TERM=xterm NO_COLOR=1' '')" -eq 0 ] || fail "colours in spite of NO_COLOR"
+  [ "$(colours TERM=dumb '')" -eq 0 ] || fail "colours in spite of TERM=dumb"
+  [ "$(colours TERM=xterm --no-color)" -eq 0 ] || fail "colours in spite of --no-color"
+fi

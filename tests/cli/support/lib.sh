@@ -1,0 +1,55 @@
+# Helpers of tests/cli/*.sh. Each script gets the path of ppsim as its first argument, works in an empty folder of its
+# own and stops at the first surprise.
+set -euo pipefail
+
+ppsim=$1
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export TERM=dumb
+limit_s=300  # a hang is a failure, also on a busy machine
+
+fail() {
+  echo "FAILED: $*" >&2
+  echo "--- stdout" >&2
+  head -c 2000 stdout >&2 || true
+  echo "--- stderr" >&2
+  head -c 2000 stderr >&2 || true
+  exit 1
+}
+
+# expect_exit CODE ARGUMENTS...: runs ppsim, leaves its output in the files stdout and stderr.
+expect_exit() {
+  local expected=$1 found=0
+  shift
+  timeout "$limit_s" "$ppsim" "$@" >stdout 2>stderr || found=$?
+  [ "$found" -eq "$expected" ] || fail "exit $found, expected $expected: ppsim $*"
+}
+
+# expect_out TEXT, expect_err TEXT: the last output has the text.
+expect_out() { grep -qF -- "$1" stdout || fail "stdout lacks: $1"; }
+expect_err() { grep -qF -- "$1" stderr || fail "stderr lacks: $1"; }
+
+# expect_json EXPRESSION: stdout is one JSON object d of which the Python expression holds.
+expect_json() {
+  python3 -c '
+import json, sys
+d = json.load(open("stdout"))
+assert isinstance(d, dict), type(d)
+assert eval(sys.argv[1]), sys.argv[1]
+' "$1" || fail "JSON: $1"
+}
+
+# expect_error CODE WHERE FOUND ARGUMENTS...: exit CODE; WHERE and FOUND in the message; the same as JSON.
+expect_error() {
+  local code=$1 where=$2 found=$3
+  shift 3
+  expect_exit "$code" "$@"
+  expect_err "$where"
+  expect_err "$found"
+  [ ! -s stdout ] || fail "an error is no data: ppsim $*"
+  expect_exit "$code" "$@" --json
+  expect_json 'list(d) == ["error"] and set(d["error"]) >= {"code", "file", "row", "column", "found", "expected", "message"}'
+  expect_json 'd["error"]["message"] != "" and "internal" not in d["error"]["message"]'
+}
