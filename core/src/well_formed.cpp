@@ -67,6 +67,7 @@ class Checker {
     for (const Unsatisfiable& u : graph_.unsatisfiable) report(u.instruction, u.why);
     check_list_order();
     check_counterparts();
+    check_participants();
     check_counts();
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Violation& a, const Violation& b) { return a.instruction < b.instruction; });
@@ -101,6 +102,31 @@ class Checker {
       const InstructionId id = graph_.members_of(meeting).front();
       report(id, text_of(program_.actions(id).front(), " is missing on other members of communicator ",
                          program_.communicator(meeting.communicator).name));
+    }
+  }
+
+  /// Who must take part for the collective to mean what it says.
+  [[nodiscard]] std::vector<RankId> participants(const Action& action, RankId rank) const {
+    if (action.kind == OpKind::collective) return pipeline_.spec().collectives[action.collective()].members;
+    std::vector<RankId> ranks = {rank};
+    if (action.kind != OpKind::reduce_grad) return ranks;
+    for (const StageId stage : pipeline_.spec().blocks[action.block()].stages) {
+      ranks.push_back(pipeline_.rank_of(stage));
+    }
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+  }
+
+  void check_participants() {
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      const InstructionId id(static_cast<std::int32_t>(i));
+      const Action& action = program_.actions(id).front();
+      if (!is_collective(action.kind)) continue;
+      const Communicator& communicator = program_.communicator(program_.communicators_of(id).front());
+      if (communicator.members == participants(action, program_.rank_of(id))) continue;
+      report(id, text_of(action, " is on communicator ", communicator.name,
+                         ", whose members are not the ranks that take part in it"));
     }
   }
 

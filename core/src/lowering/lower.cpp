@@ -52,6 +52,31 @@ Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& op
   return {};
 }
 
+/// The option that adds actions of this kind, where it is on.
+const char* option_that_adds(OpKind kind, const LoweringOptions& options) {
+  if (kind == OpKind::load && options.load) return "load";
+  if ((kind == OpKind::unshard || kind == OpKind::reshard) && options.unshard) return "unshard";
+  if (kind == OpKind::reduce_grad && options.reduce_grad) return "reduce-grad";
+  if (kind == OpKind::optimizer && options.optimizer) return "opt";
+  if ((kind == OpKind::offload || kind == OpKind::reload) && options.offload) return "offload";
+  return nullptr;
+}
+
+/// What a schedule brings along is not added again.
+Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& options) {
+  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r))) {
+      for (const Action& action : step.actions()) {
+        const char* option = option_that_adds(action.kind, options);
+        if (option == nullptr) continue;
+        return refuse(std::string("the schedule has ") + std::string(info(action.kind).text) +
+                      " already, and " + option + " would add it again");
+      }
+    }
+  }
+  return {};
+}
+
 /// Everything that a rank does beside its steps, transfers aside.
 void insert_local_work(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
   if (options.recompute == Recompute::full) insert_recompute(pipeline, rows);
@@ -80,6 +105,7 @@ void put_in_order(const Pipeline& pipeline, const LoweringOptions& options, Line
 Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs) {
   if (auto good = check_options(schedule.pipeline(), options, costs); !good)
     return tl::unexpected(good.error());
+  if (auto good = check_additions(schedule, options); !good) return tl::unexpected(good.error());
   Expected<Pipeline> pipeline = options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline();
   if (!pipeline) return tl::unexpected(pipeline.error());
 

@@ -35,13 +35,15 @@ class RowPlacer {
   }
 
  private:
+  /// What arrives for nobody (an UNSHARD or RELOAD that a file ends with) stays where it is.
+  [[nodiscard]] bool moves(std::size_t i) const { return is_arrival(row_.lines[i]) && users_[i] >= 0; }
+
   void find_slots() {
     std::map<Action, std::int32_t> floors;
     for (std::size_t i = 0; i < row_.lines.size(); ++i) {
       const Line& line = row_.lines[i];
       note_floor(i, floors);
-      if (!is_arrival(line)) continue;
-      PPSIM_CHECK(users_[i] >= 0, "an arrival without user");
+      if (!moves(i)) continue;
       const std::int32_t wanted = compute_before_[static_cast<std::size_t>(users_[i])] - options_.early;
       const auto floor = floors.find(line.action);
       arrivals_.push_back({std::max(wanted, floor == floors.end() ? 0 : floor->second), i});
@@ -84,7 +86,7 @@ class RowPlacer {
     };
     for (std::size_t i = 0; i < row_.lines.size(); ++i) {
       const Line& line = row_.lines[i];
-      if (is_arrival(line)) continue;
+      if (moves(i)) continue;
       if (computes(line)) place_until(compute_before_[i]);
       lines.push_back(line);
       if (computes(line)) last_compute = line.id;

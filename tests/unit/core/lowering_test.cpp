@@ -264,6 +264,26 @@ TEST(Lowering, OffloadsNothingThatIsRecomputed) {
             "0F0 0F1 0OFFLOAD1 0R0 0B0 0RELOAD1 0B1");
 }
 
+TEST(Lowering, RefusesToAddWhatTheScheduleHas) {
+  ScheduleBuilder builder("with OPT", test::chain(1, 1, 1));
+  builder.add(OpKind::forward, StageId(0), MicrobatchId(0))
+      .add(OpKind::backward, StageId(0), MicrobatchId(0));
+  builder.add(RankId(0), Step(Action{0, 0, -1, 0, OpKind::optimizer}));
+  const Schedule schedule = builder.build().value();
+  EXPECT_EQ(refusal(schedule, {}), "");
+  EXPECT_EQ(refusal(schedule, {.optimizer = true}),
+            "the schedule has OPT already, and opt would add it again");
+}
+
+TEST(Lowering, WhatArrivesForNobodyStaysWhereItIs) {
+  ScheduleBuilder builder("a last UNSHARD", test::chain(1, 1, 1));
+  const auto shard = [](OpKind kind) { return Step(Action{0, -1, -1, 0, kind}); };
+  builder.add(RankId(0), shard(OpKind::unshard)).add(OpKind::forward, StageId(0), MicrobatchId(0));
+  builder.add(RankId(0), shard(OpKind::reshard)).add(RankId(0), shard(OpKind::unshard));
+  const Program program = lowered(builder.build().value(), {.order = IssueOrder::early});
+  EXPECT_EQ(row_text(program, 0), "0UNSHARD 0F0 0RESHARD 0UNSHARD");
+}
+
 TEST(Lowering, JustInTimeReloadsStayBehindTheirOffloads) {
   const Program program = lowered(two_ranks(), {.order = IssueOrder::early, .early = 9, .offload = true});
   EXPECT_EQ(row_text(program, 0),

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace ppsim {
 namespace {
 
@@ -20,15 +22,16 @@ TEST(Registry, ListsSchedulesOnce) {
     EXPECT_NE(info.forms.peak_live_activations, nullptr) << info.name;
     EXPECT_TRUE(info.forms.makespan != nullptr || info.forms.span != nullptr) << info.name;
   }
-  EXPECT_EQ(names, (std::vector<std::string_view>{"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2"}));
+  for (const char* name : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2"}) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
+  }
 }
 
 TEST(Registry, UnknownNameNamesTheKnownOnesAndTheNearest) {
-  EXPECT_EQ(refusal("zbh1", {}),
-            "no schedule \"zbh1\" (did you mean \"zb-h1\"?): there are gpipe, 1f1b, interleaved-1f1b, zb-h1, "
-            "zb-h2");
-  EXPECT_EQ(refusal("nothing-alike", {}),
-            "no schedule \"nothing-alike\": there are gpipe, 1f1b, interleaved-1f1b, zb-h1, zb-h2");
+  const std::string near = refusal("zbh1", {});
+  EXPECT_EQ(near.find("no schedule \"zbh1\" (did you mean \"zb-h1\"?): there are gpipe, 1f1b"), 0U) << near;
+  const std::string far = refusal("nothing-alike", {});
+  EXPECT_EQ(far.find("no schedule \"nothing-alike\": there are gpipe, 1f1b"), 0U) << far;
 }
 
 TEST(Registry, ImpossibleParametersSayWhatIsPossible) {
