@@ -1,5 +1,6 @@
 #include <iostream>
 #include <sstream>
+#include <thread>
 
 #include "command.hpp"
 #include "ppsim/core/hash.hpp"
@@ -133,12 +134,18 @@ void print_text(const Program& program, const VerifiedRun& result) {
             << ", simulated with the costs measured in "
             << (result.run.step_ns.size() > 1 ? "the steps before it " : "the same step ")
             << time_text(result.simulated_step_ns) << '\n';
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (cores < program.pipeline().ranks()) {
+    std::cout << "(the simulation gives every rank a core of its own; here " << program.pipeline().ranks()
+              << " ranks share " << cores << ")\n";
+  }
   if (result.max_abs_difference) {
-    std::cout << "gradients "
-              << (*result.max_abs_difference == 0 ? "equal the unpipelined reference bit by bit"
-                                                  : "differ from the unpipelined reference by up to " +
-                                                        std::to_string(*result.max_abs_difference))
-              << '\n';
+    std::cout << "gradients ";
+    if (*result.max_abs_difference == 0) {
+      std::cout << "equal the unpipelined reference bit by bit\n";
+    } else {
+      std::cout << "differ from the unpipelined reference by up to " << *result.max_abs_difference << '\n';
+    }
   }
 }
 

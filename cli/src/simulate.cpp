@@ -12,7 +12,7 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string trace, report;
+  std::string trace, report, buffers = "rendezvous";
   std::optional<int> runs;
   JitterOptions jitter;
 };
@@ -24,7 +24,9 @@ Expected<Evaluation> evaluated(const Options& options) {
     return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
   auto program = default_program(*subject, options.costs);
   if (!program) return tl::unexpected(program.error());
-  return evaluate(subject->name, *std::move(program), *std::move(subject->costs));
+  const auto capabilities = buffers_from_text(options.buffers);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  return evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
 }
 
 std::string advice(const Evaluation& step) {
@@ -118,6 +120,8 @@ void add_simulate(CLI::App& app, Selected& selected) {
   command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
+  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+      ->capture_default_str();
   command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       ->check(trace_path());
   command->add_option("--report", options->report, "self-contained HTML page")->check(not_stdout());

@@ -31,7 +31,8 @@ bool fits(const Certificate& certificate, const TransportCapabilities& transport
 }
 
 Expected<void> refuse(const std::string& why) {
-  return make_error(ErrorCode::refused, why + "; verify it for this transport, or run it unverified");
+  return make_error(ErrorCode::refused,
+                    why + "; verify it with these sizes and this transport, or run it unverified");
 }
 
 Expected<void> check_proof(const Program& program, const SizeTable& sizes, const RunOptions& options) {

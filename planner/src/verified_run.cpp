@@ -65,8 +65,10 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   if (!executed) return tl::unexpected(executed.error());
   result.run = *std::move(executed);
   if (result.certificate) {
-    for (const MemoryWitness& witness : result.certificate->memory)
-      result.proved_bytes.push_back(witness.bytes);
+    for (const MemoryWitness& witness : result.certificate->memory) {
+      result.proved_bytes.resize(static_cast<std::size_t>(program.pipeline().ranks()));
+      result.proved_bytes[witness.rank.index()] = witness.bytes;
+    }
   }
   if (result.run.outcome == RunOutcome::deadlock) return result;
   if (auto predicted = predict(program, run, result); !predicted) return tl::unexpected(predicted.error());

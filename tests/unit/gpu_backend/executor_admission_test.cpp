@@ -35,7 +35,8 @@ std::string attempt(const Program& program, const Certificate* certificate,
 
 TEST(ExecutorAdmission, AProgramWithoutCertificateIsRefused) {
   EXPECT_EQ(attempt(two_rank_step(), nullptr),
-            "refused: the program has no certificate; verify it for this transport, or run it unverified");
+            "refused: the program has no certificate; verify it with these sizes and this transport, or run "
+            "it unverified");
 }
 
 TEST(ExecutorAdmission, ACertifiedProgramRuns) {
