@@ -50,8 +50,8 @@ function(ppsim_compile_options target)
     # Designated initializers leave out members on purpose: these keep their default.
     -Wno-missing-field-initializers
     $<$<BOOL:${PPSIM_WERROR}>:-Werror>
-    # Keeps the build folder out of the objects, so that two builds agree byte for byte.
-    -ffile-prefix-map=${CMAKE_BINARY_DIR}=.)
+    # Keeps folders out of the objects, so that two builds agree byte for byte.
+    -ffile-prefix-map=${CMAKE_BINARY_DIR}=. -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
   if(PPSIM_SANITIZE)
     target_compile_options(${target} PRIVATE
       -fsanitize=${PPSIM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
