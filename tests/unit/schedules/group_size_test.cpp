@@ -1,0 +1,36 @@
+#include <gtest/gtest.h>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/simulator/metrics.hpp"
+#include "support/closed_forms.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Makespan in tenths of a unit of the lowered interleaved 1F1B at p=4, m=16, v=2, where a stage takes F=0.5
+/// and B=1 units and a transfer 0.1.
+Nanoseconds tenths(int group) {
+  const Schedule schedule = test::generated(
+      "interleaved-1f1b",
+      {.ranks = 4, .microbatches = 16, .chunks = 2, .settings = {{"group", std::to_string(group)}}});
+  CostTable costs;
+  costs.set({.kind = OpKind::forward}, 5);
+  costs.set({.kind = OpKind::backward}, 10);
+  costs.set({.kind = OpKind::send_forward}, 1);
+  costs.set({.kind = OpKind::send_backward}, 1);
+  const Program program = lower(schedule, {.order = IssueOrder::timed}, &costs).value();
+  const SimulatedRun run = simulate_program(program, rendezvous(), costs).value();
+  return step_times(program, *run).makespan;
+}
+
+// The time without latency is m (F + B) + (p - 1)(F + B) / v = 52.5 for every group size (2104.04473,
+// section 2.2); what latency adds shrinks with the group: 2 (pv - 1) c for a group of p, down to 2 (p - 1) c.
+TEST(GroupSize, LargerGroupsPayLessLatency) {
+  EXPECT_EQ(tenths(4), 525 + 14);
+  EXPECT_EQ(tenths(6), 525 + 10);
+  EXPECT_EQ(tenths(8), 525 + 6);
+  EXPECT_EQ(tenths(16), 525 + 6);
+}
+
+}  // namespace
+}  // namespace ppsim
