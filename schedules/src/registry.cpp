@@ -76,9 +76,10 @@ Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParamete
   complaints.check_count("microbatches", parameters.microbatches, kMaxMicrobatches);
   complaints.check_count("chunks", info.chunks(parameters), info.most_chunks);
   complaints.check_count("slices", parameters.slices, info.has_slices ? kMaxSlices : 1);
-  for (const auto& [name, value] : parameters.settings) {
+  for (const auto& setting : parameters.settings) {
+    const std::string& name = setting.first;
     const bool known = std::any_of(info.settings.begin(), info.settings.end(),
-                                   [&](const SettingInfo& setting) { return setting.name == name; });
+                                   [&](const SettingInfo& has) { return has.name == name; });
     if (!known) complaints.add(unknown_setting(info, name));
   }
   return complaints.result();
