@@ -68,7 +68,7 @@ class Executor {
       runner_.end_step();
       result.gradients = runner_.gradients();
     } else {
-      result.hang = hang_report(program_, graph_, lanes_, monitor_.states());
+      result.hang = hang_report(graph_, lanes_, monitor_.states());
     }
     result.pool_bytes = memory_.slots.pool_bytes;
     result.high_water_bytes = meter_.high_water();

@@ -10,12 +10,8 @@ namespace {
 /// Reads the waits off the states of a run that stands still.
 class Reporter {
  public:
-  Reporter(const Program& program, const ExecutionGraph& graph, const std::vector<InstructionState>& states)
-      : program_(program),
-        graph_(graph),
-        states_(states),
-        sent_(graph.messages.size()),
-        received_(graph.messages.size()) {
+  Reporter(const ExecutionGraph& graph, const std::vector<InstructionState>& states)
+      : graph_(graph), states_(states), sent_(graph.messages.size()), received_(graph.messages.size()) {
     // Nothing moves any more, so what could move has moved. Channels stand in order.
     for (std::size_t m = 0; m < graph_.messages.size(); ++m) settle(m);
   }
@@ -121,7 +117,6 @@ class Reporter {
     if (!meeting.complete) add(id, InstructionId(), "a member of the communicator takes no part");
   }
 
-  const Program& program_;
   const ExecutionGraph& graph_;
   const std::vector<InstructionState>& states_;
   std::vector<bool> sent_;
@@ -135,10 +130,9 @@ std::string place_text(const Program& program, InstructionId id) {
 
 }  // namespace
 
-std::vector<HangWait> hang_report(const Program& program, const ExecutionGraph& graph,
-                                  const std::vector<Lane>& lanes,
+std::vector<HangWait> hang_report(const ExecutionGraph& graph, const std::vector<Lane>& lanes,
                                   const std::vector<InstructionState>& states) {
-  return Reporter(program, graph, states).report(lanes);
+  return Reporter(graph, states).report(lanes);
 }
 
 std::string hang_text(const Program& program, const HangWait& wait) {

@@ -10,8 +10,7 @@ namespace ppsim {
 
 /// Everything that the head of each lane waits for.
 /// Requires: the states of a run in which nothing can start or complete any more.
-[[nodiscard]] std::vector<HangWait> hang_report(const Program& program, const ExecutionGraph& graph,
-                                                const std::vector<Lane>& lanes,
+[[nodiscard]] std::vector<HangWait> hang_report(const ExecutionGraph& graph, const std::vector<Lane>& lanes,
                                                 const std::vector<InstructionState>& states);
 
 }  // namespace ppsim
