@@ -12,20 +12,18 @@ namespace {
 
 constexpr std::string_view kName = "gpipe";
 
+constexpr std::array<std::string_view, 2> kBackwardOrders = {"same", "reversed"};
 constexpr std::array kSettings = {
-    SettingInfo{"backward", "order of the B: same (default) or reversed"},
+    SettingInfo{"backward", "order of the microbatches in the backward: same or reversed", "same",
+                kBackwardOrders},
 };
 
-Expected<bool> backward_reversed(const ScheduleParameters& parameters) {
-  const std::string value = setting(parameters, "backward").value_or("same");
-  if (value != "same" && value != "reversed")
-    return bad_setting(kName, "backward", "same or reversed", value);
-  return value == "reversed";
+std::string refusal(const ScheduleParameters& parameters) {
+  return refused_word(parameters, "backward", kBackwardOrders);
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
-  const auto reversed = backward_reversed(parameters);
-  if (!reversed) return tl::unexpected(reversed.error());
+  const bool reversed = setting(parameters, "backward") == "reversed";
   auto pipeline = make_chain(parameters.ranks, parameters.ranks, parameters.microbatches);
   if (!pipeline) return tl::unexpected(pipeline.error());
   ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
@@ -33,7 +31,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   for (int s = 0; s < parameters.ranks; ++s) {
     for (int i = 0; i < m; ++i) builder.add(OpKind::forward, StageId(s), MicrobatchId(i));
     for (int i = 0; i < m; ++i) {
-      builder.add(OpKind::backward, StageId(s), MicrobatchId(*reversed ? m - 1 - i : i));
+      builder.add(OpKind::backward, StageId(s), MicrobatchId(reversed ? m - 1 - i : i));
     }
   }
   return builder.build();
@@ -57,6 +55,7 @@ ScheduleInfo gpipe() {
       .placement = "stage s on rank s",
       .constraints = "any ranks and microbatches",
       .settings = kSettings,
+      .refusal = refusal,
       .generate = generate,
       .forms = {.makespan = makespan, .peak_live_activations = peak},
   };

@@ -21,8 +21,10 @@ constexpr std::string_view kName = "interleaved-1f1b";
 constexpr int kDefaultChunks = 2;
 constexpr int kMostChunks = 1 << 10;
 
+constexpr std::array<std::string_view, 4> kGroups = {"2", "4", "6", "8"};
 constexpr std::array kSettings = {
-    SettingInfo{"group", "microbatches that pass a chunk before the next chunk's turn, in [min(p, m), m]"},
+    SettingInfo{"group", "microbatches that pass a chunk before the next chunk's turn, in [min(p, m), m]",
+                "max(1, m/p) groups, as alike as can be", kGroups},
 };
 
 /// As many groups of at least p as there can be, the larger ones first.
@@ -44,18 +46,15 @@ std::vector<int> groups_of(int size, int p, int m) {
   return groups;
 }
 
-Expected<std::vector<int>> group_sizes(const ScheduleParameters& parameters) {
-  const int p = parameters.ranks;
-  const int m = parameters.microbatches;
-  const std::optional<std::string> text = setting(parameters, "group");
-  if (!text) return even_groups(p, m);
-  const int least = std::min(p, m);
-  const std::optional<int> size = parse_count(*text);
-  if (!size || *size < least || *size > m) {
-    return bad_setting(kName, "group",
-                       "a whole number in [" + std::to_string(least) + ", " + std::to_string(m) + "]", *text);
-  }
-  return groups_of(*size, p, m);
+std::string refusal(const ScheduleParameters& parameters) {
+  return refused_count(parameters, "group",
+                       {std::min(parameters.ranks, parameters.microbatches), parameters.microbatches});
+}
+
+std::vector<int> group_sizes(const ScheduleParameters& parameters) {
+  const std::optional<int> size = count_setting(parameters, "group");
+  if (!size) return even_groups(parameters.ranks, parameters.microbatches);
+  return groups_of(*size, parameters.ranks, parameters.microbatches);
 }
 
 int largest(const std::vector<int>& groups) { return *std::max_element(groups.begin(), groups.end()); }
@@ -86,17 +85,16 @@ std::vector<Turn> turns_of(const std::vector<int>& groups, int chunks) {
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
   const int v = parameters.chunks.value_or(kDefaultChunks);
-  const auto groups = group_sizes(parameters);
-  if (!groups) return tl::unexpected(groups.error());
+  const std::vector<int> groups = group_sizes(parameters);
   auto pipeline = make_chain(p, p * v, parameters.microbatches);
   if (!pipeline) return tl::unexpected(pipeline.error());
   ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
-  const std::vector<Turn> turns = turns_of(*groups, v);
+  const std::vector<Turn> turns = turns_of(groups, v);
   for (int r = 0; r < p; ++r) {
     const auto forward = [&](std::size_t i) {
       builder.add(OpKind::forward, StageId(turns[i].chunk * p + r), MicrobatchId(turns[i].microbatch));
     };
-    const auto before = static_cast<std::size_t>(warmup(parameters, v, largest(*groups), r));
+    const auto before = static_cast<std::size_t>(warmup(parameters, v, largest(groups), r));
     for (std::size_t i = 0; i < before; ++i) forward(i);
     for (std::size_t i = 0; i < turns.size(); ++i) {
       if (before + i < turns.size()) forward(before + i);
@@ -108,23 +106,21 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
 }
 
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
-  const auto groups = group_sizes(parameters);
-  if (!groups) return std::nullopt;
+  const std::vector<int> groups = group_sizes(parameters);
   const Nanoseconds p = parameters.ranks;
   const Nanoseconds m = parameters.microbatches;
   const Nanoseconds v = parameters.chunks.value_or(kDefaultChunks);
   const Nanoseconds c = costs.transfer;
-  if (m % p != 0 || largest(*groups) != p) return std::nullopt;
+  if (m % p != 0 || largest(groups) != p) return std::nullopt;
   if (p > 1 && c > 0 && (v == 1 || c >= std::min(costs.forward, costs.backward))) return std::nullopt;
   const Nanoseconds exposed = p == 1 ? 0 : 2 * (p * v - 1);
   return (m * v + p - 1) * (costs.forward + costs.backward) + exposed * c;
 }
 
 std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
-  const auto groups = group_sizes(parameters);
-  if (!groups) return std::nullopt;
+  const std::vector<int> groups = group_sizes(parameters);
   const int v = parameters.chunks.value_or(kDefaultChunks);
-  const int before = warmup(parameters, v, largest(*groups), rank.value());
+  const int before = warmup(parameters, v, largest(groups), rank.value());
   return std::min(before + 1, parameters.microbatches * v);
 }
 
@@ -142,6 +138,7 @@ ScheduleInfo interleaved_one_f_one_b() {
       .default_chunks = kDefaultChunks,
       .most_chunks = kMostChunks,
       .settings = kSettings,
+      .refusal = refusal,
       .generate = generate,
       .forms = {.makespan = makespan, .peak_live_activations = peak},
   };

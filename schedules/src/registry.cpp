@@ -1,6 +1,7 @@
 #include "ppsim/schedules/registry.hpp"
 
 #include <algorithm>
+#include <sstream>
 #include <vector>
 
 #include "catalogue.hpp"
@@ -24,11 +25,19 @@ class Complaints {
     if (!text_.empty()) text_ += '\n';
     text_ += std::string(schedule_) + ": " + text;
   }
-  void check_count(const std::string& what, int found, int most) {
-    if (found >= 1 && found <= most) return;
-    const std::string range = most == 1 ? "must be 1" : "must be in [1, " + std::to_string(most) + "]";
-    add(what + " " + range + ", found " + std::to_string(found));
+  void check_count(const std::string& what, int found, int least, int most) {
+    if (found >= least && found <= most) return;
+    const std::string range = least == most
+                                  ? std::to_string(least)
+                                  : "in [" + std::to_string(least) + ", " + std::to_string(most) + "]";
+    add(what + " must be " + range + ", found " + std::to_string(found));
   }
+  /// One complaint for each line.
+  void add_lines(const std::string& lines) {
+    std::istringstream in(lines);
+    for (std::string line; std::getline(in, line);) add(line);
+  }
+  [[nodiscard]] bool none() const { return text_.empty(); }
   [[nodiscard]] Expected<void> result() const {
     if (text_.empty()) return {};
     return make_error(ErrorCode::bad_argument, text_);
@@ -72,16 +81,18 @@ Expected<const ScheduleInfo*> find_schedule(std::string_view name) {
 
 Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParameters& parameters) {
   Complaints complaints(info.name);
-  complaints.check_count("ranks", parameters.ranks, kMaxRanks);
-  complaints.check_count("microbatches", parameters.microbatches, kMaxMicrobatches);
-  complaints.check_count("chunks", info.chunks(parameters), info.most_chunks);
-  complaints.check_count("slices", parameters.slices, info.has_slices ? kMaxSlices : 1);
+  complaints.check_count("ranks", parameters.ranks, 1, kMaxRanks);
+  complaints.check_count("microbatches", parameters.microbatches, 1, kMaxMicrobatches);
+  complaints.check_count("chunks", info.chunks(parameters), info.least_chunks, info.most_chunks);
+  complaints.check_count("slices", parameters.slices, 1, info.has_slices ? kMaxSlices : 1);
   for (const auto& setting : parameters.settings) {
     const std::string& name = setting.first;
     const bool known = std::any_of(info.settings.begin(), info.settings.end(),
                                    [&](const SettingInfo& has) { return has.name == name; });
     if (!known) complaints.add(unknown_setting(info, name));
   }
+  // A schedule's own rules may count on the ranges.
+  if (complaints.none() && info.refusal != nullptr) complaints.add_lines(info.refusal(parameters));
   return complaints.result();
 }
 
@@ -112,7 +123,7 @@ std::ostream& operator<<(std::ostream& out, const ScheduleParameters& parameters
 
 std::ostream& operator<<(std::ostream& out, const StageCosts& costs) {
   return out << "F=" << costs.forward << " B=" << costs.backward << " I=" << costs.backward_input
-             << " W=" << costs.backward_weight << " c=" << costs.transfer;
+             << " W=" << costs.backward_weight << " FB=" << costs.overlap << " c=" << costs.transfer;
 }
 
 }  // namespace ppsim

@@ -1,8 +1,18 @@
 #include "settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 
+#include "ppsim/core/nearest.hpp"
+
 namespace ppsim {
+namespace {
+
+std::string refused(const std::string& name, const std::string& expected, const std::string& found) {
+  return name + " must be " + expected + ", found \"" + found + "\"\n";
+}
+
+}  // namespace
 
 std::optional<int> parse_count(std::string_view text) {
   int value = 0;
@@ -17,10 +27,26 @@ std::optional<std::string> setting(const ScheduleParameters& parameters, const s
   return found->second;
 }
 
-tl::unexpected<Error> bad_setting(std::string_view schedule, std::string_view name,
-                                  const std::string& expected, const std::string& found) {
-  return make_error(ErrorCode::bad_argument, std::string(schedule) + ": " + std::string(name) + " must be " +
-                                                 expected + ", found \"" + found + "\"");
+std::optional<int> count_setting(const ScheduleParameters& parameters, const std::string& name) {
+  const std::optional<std::string> text = setting(parameters, name);
+  return text ? parse_count(*text) : std::nullopt;
+}
+
+std::string refused_count(const ScheduleParameters& parameters, const std::string& name, CountRange range) {
+  const std::optional<std::string> text = setting(parameters, name);
+  if (!text) return "";
+  const std::optional<int> count = parse_count(*text);
+  if (count && *count >= range.least && *count <= range.most) return "";
+  return refused(
+      name, "a whole number in [" + std::to_string(range.least) + ", " + std::to_string(range.most) + "]",
+      *text);
+}
+
+std::string refused_word(const ScheduleParameters& parameters, const std::string& name,
+                         std::span<const std::string_view> words) {
+  const std::optional<std::string> text = setting(parameters, name);
+  if (!text || std::find(words.begin(), words.end(), *text) != words.end()) return "";
+  return refused(name, "one of " + joined(words), *text);
 }
 
 }  // namespace ppsim

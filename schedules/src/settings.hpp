@@ -15,8 +15,20 @@ namespace ppsim {
 [[nodiscard]] std::optional<std::string> setting(const ScheduleParameters& parameters,
                                                  const std::string& name);
 
-/// "interleaved-1f1b: group must be ..., found 3".
-[[nodiscard]] tl::unexpected<Error> bad_setting(std::string_view schedule, std::string_view name,
-                                                const std::string& expected, const std::string& found);
+/// The number that a setting is; nothing where it is not given or no number.
+[[nodiscard]] std::optional<int> count_setting(const ScheduleParameters& parameters, const std::string& name);
+
+struct CountRange {
+  int least = 1;
+  int most = 1;
+};
+/// Why a setting is no whole number of the range ("group must be a whole number in [4, 8], found "3""), or
+/// nothing where it is one or is not given. For ScheduleInfo::refusal.
+[[nodiscard]] std::string refused_count(const ScheduleParameters& parameters, const std::string& name,
+                                        CountRange range);
+
+/// Why a setting is none of the words, likewise.
+[[nodiscard]] std::string refused_word(const ScheduleParameters& parameters, const std::string& name,
+                                       std::span<const std::string_view> words);
 
 }  // namespace ppsim

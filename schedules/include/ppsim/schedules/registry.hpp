@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ppsim/core/schedule.hpp"
+#include "ppsim/core/tables.hpp"
 #include "ppsim/core/units.hpp"
 
 namespace ppsim {
@@ -19,6 +20,9 @@ struct ScheduleParameters {
   std::optional<int> chunks;  ///< stages per rank; empty: the schedule's default
   int slices = 1;
   std::map<std::string, std::string> settings;  ///< what only some schedules have
+  /// What orders that follow costs are made for (ScheduleInfo::uses_costs); empty: one unit for F, I and W of
+  /// a stage, two for B, none for a transfer.
+  std::optional<CostTable> costs;
 
   friend bool operator==(const ScheduleParameters&, const ScheduleParameters&) = default;
 };
@@ -30,6 +34,7 @@ struct StageCosts {
   Nanoseconds backward = 2;        ///< where a schedule runs B
   Nanoseconds backward_input = 1;  ///< where it runs I and W
   Nanoseconds backward_weight = 1;
+  Nanoseconds overlap = 3;  ///< OVERLAP_F_B
   Nanoseconds transfer = 0;
 
   friend bool operator==(const StageCosts&, const StageCosts&) = default;
@@ -38,7 +43,8 @@ std::ostream& operator<<(std::ostream& out, const StageCosts& costs);
 
 /// A closed form of a schedule's time; empty where it does not hold for these parameters or costs.
 using TimeForm = std::optional<Nanoseconds> (*)(const ScheduleParameters&, const StageCosts&);
-/// The most (stage, microbatch) whose F has started and whose B or W has not ended, on one rank at any time.
+/// The most (stage, microbatch, slice) whose F has started and whose B or W has not ended, on one rank at any
+/// time.
 using PeakForm = std::optional<int> (*)(const ScheduleParameters&, RankId);
 
 /// What a paper promises about its schedule. A form that does not exist is nullptr.
@@ -51,7 +57,10 @@ struct ClosedForms {
 /// A parameter that only some schedules have, `--set name=value`.
 struct SettingInfo {
   std::string_view name;
-  std::string_view meaning;
+  std::string_view meaning;   ///< and which values there are
+  std::string_view fallback;  ///< what holds where it is not given
+  /// Values that tests and tables try; a schedule may refuse some of them for some parameters.
+  std::span<const std::string_view> examples = {};
 };
 
 /// One schedule of the registry.
@@ -62,10 +71,17 @@ struct ScheduleInfo {
   std::string_view placement;    ///< which rank holds which stage
   std::string_view constraints;  ///< which parameters are possible
   int default_chunks = 1;
-  int most_chunks = 1;  ///< stages per rank, at most
+  int least_chunks = 1;  ///< stages per rank
+  int most_chunks = 1;
   bool has_slices = false;
   bool splits_backward = false;  ///< I and W in place of B
+  bool uses_costs = false;       ///< the order follows parameters.costs
+  /// The weight gradients of every stage are summed in ascending order of microbatches.
+  bool ascending_accumulation = true;
   std::span<const SettingInfo> settings;
+  /// What the schedule refuses beyond the ranges above, nullptr for nothing: each broken rule a line with
+  /// what was found and what is possible, without the schedule's name.
+  std::string (*refusal)(const ScheduleParameters&) = nullptr;
   /// Requires: check_parameters(info, parameters).
   Expected<Schedule> (*generate)(const ScheduleParameters&);
   ClosedForms forms;
@@ -82,11 +98,12 @@ struct ScheduleInfo {
 /// Errors: bad_argument naming the schedules there are, and the one that was probably meant.
 [[nodiscard]] Expected<const ScheduleInfo*> find_schedule(std::string_view name);
 
-/// Errors: bad_argument naming every parameter out of its range and every setting that the schedule does not
-/// have.
+/// Errors: bad_argument naming every parameter out of its range, every setting that the schedule does not
+/// have, and what else it refuses.
 [[nodiscard]] Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParameters& parameters);
 
-/// Errors: those of find_schedule, check_parameters and of the schedule itself, each saying what is possible.
+/// Errors: those of find_schedule and check_parameters, each saying what is possible; bad_argument where a
+/// schedule finds only while it generates that it does not exist (no order within a memory limit).
 [[nodiscard]] Expected<Schedule> generate(std::string_view name, const ScheduleParameters& parameters);
 
 /// Time that a rank does not compute, by the closed form of the makespan, or else of the span.
