@@ -108,9 +108,13 @@ Expected<void> check_is_name(const InputOptions& input) {
 }
 
 /// FILE or NAME; `native_program` is set for a Program from JSON.
-Expected<Ir> read_ir(const InputOptions& input, const ScheduleParameters& parameters,
+Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>& source,
                      const ReadOptions& options, bool& native_program) {
-  if (!names_file(input.input)) return ir_from_name(input.input, parameters);
+  if (!names_file(input.input)) {
+    const auto parameters = parameters_of(input, source);
+    if (!parameters) return tl::unexpected(parameters.error());
+    return ir_from_name(input.input, *parameters, source);
+  }
   const auto text = read_text_file(input.input);
   if (!text) return tl::unexpected(text.error());
   auto ir = ir_from_text(*text, input.input, options);
@@ -248,11 +252,9 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   if (!source) return tl::unexpected(source.error());
   const auto dialect = dialect_from_name(input.dialect);
   if (!dialect) return tl::unexpected(dialect.error());
-  const auto parameters = parameters_of(input, *source);
-  if (!parameters) return tl::unexpected(parameters.error());
   if (auto good = check_is_name(input); !good) return tl::unexpected(good.error());
   bool native_program = false;
-  auto ir = read_ir(input, *parameters, {*dialect, policy}, native_program);
+  auto ir = read_ir(input, *source, {*dialect, policy}, native_program);
   if (!ir) return tl::unexpected(ir.error());
   std::optional<CostBinding> costs;
   if (*source) {

@@ -7,6 +7,7 @@ namespace {
 
 struct Options {
   InputOptions input;
+  CostOptions costs;
   std::string output;
 };
 
@@ -18,7 +19,7 @@ int run(const Options& options, const Output& output) {
                    {.found = options.input.input, .expected = "the name of a schedule"}},
                   output);
   }
-  const auto subject = read_subject(options.input, {});
+  const auto subject = read_subject(options.input, options.costs);
   if (!subject) return report(subject.error(), output);
   const auto text = ir_text(subject->ir, options.output, CsvDialect::torch);
   if (!text) return report(text.error(), output);
@@ -44,6 +45,7 @@ void add_generate(CLI::App& app, Selected& selected) {
   CLI::App* command = app.add_subcommand("generate", "write a schedule of the registry to a file");
   command->add_option("NAME", options->input.input, "schedule, or name:key=value,...")->required();
   add_parameter_options(*command, options->input);
+  add_cost_options(*command, options->costs, true);
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
       ->required();
   command->callback(

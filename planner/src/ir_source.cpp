@@ -37,18 +37,25 @@ Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const 
   return as_ir(schedule_from_csv(text, file, options.dialect));
 }
 
-Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters) {
+Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters,
+                          const std::optional<CostSource>& source) {
   const auto named = parse_named_schedule(name, parameters);
   if (!named) return tl::unexpected(named.error());
-  const ScheduleParameters& asked = named->parameters;
+  ScheduleParameters asked = named->parameters;
   const bool complete = asked.ranks != 0 && asked.microbatches != 0;
-  const bool known = std::ranges::find(schedules(), named->name, &ScheduleInfo::name) != schedules().end();
-  if (known && !complete) {
+  const auto info = find_schedule(named->name);
+  if (info && !complete) {
     return make_error(ErrorCode::bad_argument, named->name + " needs ranks and microbatches of 1 or more",
                       {.found = std::to_string(asked.ranks) + " ranks, " +
                                 std::to_string(asked.microbatches) + " microbatches",
                        .expected = "--ranks P --microbatches M, or a --model with its parallelism"});
   }
+  auto schedule = generate(named->name, asked);
+  if (!schedule || !source || !(*info)->uses_costs) return as_ir(std::move(schedule));
+  // Costs are bound to a pipeline, which the schedule made for unit costs has already.
+  const auto costs = bind_cost_source(*source, schedule->pipeline());
+  if (!costs) return tl::unexpected(costs.error());
+  asked.costs = costs->tables.costs;
   return as_ir(generate(named->name, asked));
 }
 

@@ -9,6 +9,7 @@
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/schedule.hpp"
 #include "ppsim/core/torch_csv.hpp"
+#include "ppsim/planner/costs.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim {
@@ -34,8 +35,11 @@ struct ReadOptions {
 [[nodiscard]] bool names_file(const std::string& argument);
 
 /// The schedule `name` or `name:key=value,...` with `parameters`, of which 0 ranks or microbatches stand for
-/// none given. Errors: bad_argument naming the schedules there are, or what is missing; those of generate.
-[[nodiscard]] Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters);
+/// none given. An order that follows costs follows those of `source`, bound to the schedule's own pipeline.
+/// Errors: bad_argument naming the schedules there are, or what is missing; those of generate and
+/// bind_cost_source.
+[[nodiscard]] Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters,
+                                        const std::optional<CostSource>& source = {});
 
 [[nodiscard]] const Pipeline& pipeline_of(const Ir& ir);
 /// The schedule's name, or "program".
