@@ -15,6 +15,7 @@ CostTable cost_table(const StageCosts& costs) {
   table.set({OpKind::backward}, costs.backward);
   table.set({OpKind::backward_input}, costs.backward_input);
   table.set({OpKind::backward_weight}, costs.backward_weight);
+  table.set({OpKind::overlap}, costs.overlap);
   table.set({OpKind::send_forward}, costs.transfer);
   table.set({OpKind::send_backward}, costs.transfer);
   return table;

@@ -1,24 +1,16 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 
-#include "support/closed_forms.hpp"
-#include "support/golden.hpp"
+#include "support/grid_case.hpp"
 
-// The schedules at unit costs: F=1, B=2, I=W=1 per stage, no transfer times. One file per case holds what a
-// reader would draw by hand, with the figures of it.
+// The schedules of the spine. Each file holds what a reader would draw by hand.
 
 namespace ppsim {
 namespace {
 
-struct Case {
-  const char* file;
-  const char* name;
-  ScheduleParameters parameters;
-  Nanoseconds makespan;
-  std::vector<int> peaks;  ///< live (stage, microbatch) of each rank
-};
+using test::GridCase;
 
-std::vector<Case> cases() {
+std::vector<GridCase> cases() {
   return {
       {"gpipe_p4_m8", "gpipe", {.ranks = 4, .microbatches = 8}, 33, {8, 8, 8, 8}},
       {"1f1b_p4_m8", "1f1b", {.ranks = 4, .microbatches = 8}, 33, {4, 3, 2, 1}},
@@ -44,23 +36,11 @@ std::vector<Case> cases() {
   };
 }
 
-class Grids : public testing::TestWithParam<Case> {};
+class Grids : public testing::TestWithParam<GridCase> {};
 
-TEST_P(Grids, LooksAsDrawn) {
-  const Case& c = GetParam();
-  const StageCosts costs{.forward = 1, .backward = 2, .backward_input = 1, .backward_weight = 1};
-  const Schedule schedule = test::generated(c.name, c.parameters);
-  EXPECT_EQ(test::step_time(schedule, test::cost_table(costs)).makespan, c.makespan);
-  for (int r = 0; r < c.parameters.ranks; ++r) {
-    EXPECT_EQ(test::peak_live_activations(schedule, RankId(r)), c.peaks[static_cast<std::size_t>(r)])
-        << "rank " << r;
-  }
-  EXPECT_EQ(test::golden_difference(std::string("schedules/") + c.file + ".txt",
-                                    test::time_grid(schedule, test::cost_table(costs), 1)),
-            "");
-}
+TEST_P(Grids, LooksAsDrawn) { test::expect_grid(GetParam()); }
 
-std::string name_of(const testing::TestParamInfo<Case>& drawn) {
+std::string name_of(const testing::TestParamInfo<GridCase>& drawn) {
   std::string name = drawn.param.file;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;

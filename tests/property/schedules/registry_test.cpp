@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "support/closed_forms.hpp"
+#include "support/draw_parameters.hpp"
 #include "support/lowered.hpp"
 
 // What holds for every schedule of the registry, whatever its parameters.
@@ -12,53 +13,90 @@
 namespace ppsim {
 namespace {
 
-int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
-
-const ScheduleInfo& draw_schedule() {
-  return schedules()[static_cast<std::size_t>(between(0, static_cast<int>(schedules().size()) - 1))];
-}
-
-ScheduleParameters draw_parameters(const ScheduleInfo& info) {
-  ScheduleParameters parameters{.ranks = between(1, 6), .microbatches = between(1, 14)};
-  if (info.most_chunks > 1) parameters.chunks = between(1, std::min(4, info.most_chunks));
-  if (info.has_slices) parameters.slices = between(1, 3);
-  if (info.name == "gpipe" && *rc::gen::arbitrary<bool>()) parameters.settings["backward"] = "reversed";
-  if (info.name == "interleaved-1f1b" && *rc::gen::arbitrary<bool>()) {
-    const int least = std::min(parameters.ranks, parameters.microbatches);
-    parameters.settings["group"] = std::to_string(between(least, parameters.microbatches));
+class EverySchedule : public testing::TestWithParam<ScheduleInfo> {
+ protected:
+  /// Runs a property of the schedule under parameters that it accepts.
+  template <class Property>
+  void check_legal(const Property& property, const test::ParameterLimits& limits = {}) {
+    EXPECT_TRUE(rc::check([&] {
+      const ScheduleParameters parameters = test::draw_legal_parameters(GetParam(), limits);
+      RC_LOG() << GetParam().name << ": " << parameters << '\n';
+      property(parameters);
+    }));
   }
-  return parameters;
+};
+
+constexpr test::ParameterLimits kLargest{.ranks = 16, .microbatches = 64, .chunks = 4, .slices = 8};
+
+TEST_P(EverySchedule, BuildsForLegalParameters) {
+  check_legal(
+      [&](const ScheduleParameters& parameters) {
+        const auto schedule = generate(GetParam().name, parameters);
+        if (!schedule) RC_FAIL(to_string(schedule.error()));
+        RC_ASSERT(schedule->name() == GetParam().name);
+        RC_ASSERT(schedule->pipeline().ranks() == parameters.ranks);
+        RC_ASSERT(schedule->pipeline().microbatches() == parameters.microbatches);
+        RC_ASSERT(schedule->pipeline().slices() == parameters.slices);
+        RC_ASSERT(*schedule == test::generated(GetParam().name, parameters));
+      },
+      kLargest);
 }
 
-RC_GTEST_PROP(Registry, EveryScheduleBuildsForLegalParameters, ()) {
-  const ScheduleInfo& info = draw_schedule();
-  const ScheduleParameters parameters = draw_parameters(info);
-  RC_LOG() << info.name << ": " << parameters << '\n';
-  const auto schedule = generate(info.name, parameters);
-  if (!schedule) RC_FAIL(to_string(schedule.error()));
-  RC_ASSERT(schedule->name() == info.name);
-  RC_ASSERT(schedule->pipeline().stages() == parameters.ranks * info.chunks(parameters));
-  RC_ASSERT(schedule->pipeline().microbatches() == parameters.microbatches);
+TEST_P(EverySchedule, RefusesOtherParametersWithAReason) {
+  EXPECT_TRUE(rc::check([&] {
+                const ScheduleParameters parameters = test::draw_any_parameters(GetParam(), kLargest);
+                RC_PRE(!check_parameters(GetParam(), parameters));
+                RC_LOG() << GetParam().name << ": " << parameters << '\n';
+                const auto schedule = generate(GetParam().name, parameters);
+                RC_ASSERT_FALSE(schedule.has_value());
+                RC_ASSERT(schedule.error().code == ErrorCode::bad_argument);
+                RC_ASSERT(schedule.error().message.find(std::string(GetParam().name) + ": ") == 0U);
+              }) ||
+              GetParam().refusal == nullptr);
 }
 
-RC_GTEST_PROP(Registry, EveryScheduleLowersUnderEveryOrderAndPolicy, ()) {
-  const ScheduleInfo& info = draw_schedule();
-  const ScheduleParameters parameters = draw_parameters(info);
-  const LoweringOptions options = test::draw_lowering_options(true);
-  RC_LOG() << info.name << ": " << parameters << ", " << options << '\n';
-  const CostTable costs = unit_cost_table({});
-  const auto program = lower(test::generated(info.name, parameters), options, &costs);
-  if (!program) RC_FAIL(to_string(program.error()));
-  RC_ASSERT(test::first_violation(*program) == "");
-  if (options.order != IssueOrder::early) RC_ASSERT(test::finishes(*program));
+TEST_P(EverySchedule, LowersUnderEveryOrderAndPolicy) {
+  check_legal([&](const ScheduleParameters& parameters) {
+    const LoweringOptions options = test::draw_lowering_options(true);
+    RC_LOG() << options << '\n';
+    const CostTable costs = unit_cost_table({});
+    const auto program = lower(test::generated(GetParam().name, parameters), options, &costs);
+    if (!program) RC_FAIL(to_string(program.error()));
+    RC_ASSERT(test::first_violation(*program) == "");
+    if (options.order != IssueOrder::early) RC_ASSERT(test::finishes(*program));
+  });
 }
 
-RC_GTEST_PROP(Registry, EveryScheduleRunsUnderDefaultLowering, ()) {
-  const ScheduleInfo& info = draw_schedule();
-  const Program program = test::lowered(test::generated(info.name, draw_parameters(info)));
-  RC_ASSERT(test::first_violation(program) == "");
-  RC_ASSERT(test::finishes(program));
+TEST_P(EverySchedule, RunsUnderDefaultLowering) {
+  check_legal(
+      [&](const ScheduleParameters& parameters) {
+        const Program program = test::lowered(test::generated(GetParam().name, parameters));
+        RC_ASSERT(test::first_violation(program) == "");
+        RC_ASSERT(test::finishes(program));
+      },
+      kLargest);
 }
+
+TEST_P(EverySchedule, AccumulatesWeightGradientsAsItSays) {
+  if (!GetParam().ascending_accumulation) GTEST_SKIP() << "does not claim an ascending order";
+  check_legal([&](ScheduleParameters parameters) {
+    if (parameters.settings.contains("backward")) return;  // gpipe's other order
+    const Schedule schedule = test::generated(GetParam().name, parameters);
+    std::vector<int> last(static_cast<std::size_t>(schedule.pipeline().stages()), -1);
+    for (int r = 0; r < parameters.ranks; ++r) {
+      for (const Step& step : schedule.row(RankId(r))) {
+        for (const Action& action : step.actions()) {
+          if (!gives_weight_gradient(action.kind)) continue;
+          RC_ASSERT(last[action.stage().index()] <= action.microbatch);
+          last[action.stage().index()] = action.microbatch;
+        }
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EverySchedule, testing::ValuesIn(schedules().begin(), schedules().end()),
+                         test::schedule_test_name);
 
 /// Row of a rank by the index formulas of PyTorch's ScheduleInterleaved1F1B, where it accepts the parameters.
 std::vector<Action> pytorch_interleaved_row(int p, int n, int v, int rank) {
@@ -82,33 +120,16 @@ std::vector<Action> pytorch_interleaved_row(int p, int n, int v, int rank) {
   return row;
 }
 
-RC_GTEST_PROP(Registry, InterleavedIsPyTorchsWherePyTorchHasOne, ()) {
-  const int p = between(1, 6);
-  const int n = between(1, 24);
-  const int v = between(1, 4);
+RC_GTEST_PROP(Interleaved, IsPyTorchsWherePyTorchHasOne, ()) {
+  const int p = *rc::gen::inRange(1, 7);
+  const int n = *rc::gen::inRange(1, 25);
+  const int v = *rc::gen::inRange(1, 5);
   RC_PRE(n % std::max(1, n / p) == 0);
   const Schedule schedule = test::generated("interleaved-1f1b", {.ranks = p, .microbatches = n, .chunks = v});
   for (int r = 0; r < p; ++r) {
     std::vector<Action> row;
     for (const Step& step : schedule.row(RankId(r))) row.push_back(step.actions().front());
     RC_ASSERT(row == pytorch_interleaved_row(p, n, v, r));
-  }
-}
-
-RC_GTEST_PROP(Registry, WeightGradientsAccumulateInAscendingOrder, ()) {
-  const ScheduleInfo& info = draw_schedule();
-  ScheduleParameters parameters = draw_parameters(info);
-  parameters.settings.erase("backward");
-  const Schedule schedule = test::generated(info.name, parameters);
-  std::vector<int> last(static_cast<std::size_t>(schedule.pipeline().stages()), -1);
-  for (int r = 0; r < parameters.ranks; ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      for (const Action& action : step.actions()) {
-        if (!gives_weight_gradient(action.kind)) continue;
-        RC_ASSERT(last[action.stage().index()] < action.microbatch);
-        last[action.stage().index()] = action.microbatch;
-      }
-    }
   }
 }
 

@@ -19,8 +19,9 @@ TEST(Registry, ListsSchedulesOnce) {
     EXPECT_FALSE(info.summary.empty() || info.paper.empty() || info.placement.empty() ||
                  info.constraints.empty())
         << info.name;
-    EXPECT_NE(info.forms.peak_live_activations, nullptr) << info.name;
-    EXPECT_TRUE(info.forms.makespan != nullptr || info.forms.span != nullptr) << info.name;
+    for (const SettingInfo& setting : info.settings) {
+      EXPECT_FALSE(setting.meaning.empty() || setting.fallback.empty()) << info.name << ' ' << setting.name;
+    }
   }
   for (const char* name : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2"}) {
     EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
@@ -58,7 +59,7 @@ TEST(Registry, SettingsAreChecked) {
   EXPECT_EQ(refusal("interleaved-1f1b", {.settings = {{"grup", "4"}}}),
             "interleaved-1f1b: no setting \"grup\" (did you mean \"group\"?): there are group");
   EXPECT_EQ(refusal("gpipe", {.settings = {{"backward", "sideways"}}}),
-            "gpipe: backward must be same or reversed, found \"sideways\"");
+            "gpipe: backward must be one of same, reversed, found \"sideways\"");
 }
 
 TEST(Registry, GroupIsBetweenRanksAndMicrobatches) {

@@ -1,0 +1,43 @@
+#include "support/draw_parameters.hpp"
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace ppsim::test {
+namespace {
+
+int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+
+}  // namespace
+
+ScheduleParameters draw_any_parameters(const ScheduleInfo& info, const ParameterLimits& limits) {
+  ScheduleParameters parameters{.ranks = between(1, limits.ranks),
+                                .microbatches = between(1, limits.microbatches)};
+  const int most = std::max(info.least_chunks, std::min(limits.chunks, info.most_chunks));
+  if (info.least_chunks < most) parameters.chunks = between(info.least_chunks, most);
+  if (info.has_slices) parameters.slices = between(1, limits.slices);
+  for (const SettingInfo& setting : info.settings) {
+    if (setting.examples.empty() || between(0, 1) == 0) continue;
+    const int chosen = between(0, static_cast<int>(setting.examples.size()) - 1);
+    parameters.settings[std::string(setting.name)] = setting.examples[static_cast<std::size_t>(chosen)];
+  }
+  return parameters;
+}
+
+ScheduleParameters draw_legal_parameters(const ScheduleInfo& info, const ParameterLimits& limits) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    ScheduleParameters parameters = draw_any_parameters(info, limits);
+    if (check_parameters(info, parameters)) return parameters;
+  }
+  throw std::runtime_error(std::string(info.name) + " refuses a thousand draws");
+}
+
+std::string schedule_test_name(const testing::TestParamInfo<ScheduleInfo>& tested) {
+  std::string name(tested.param.name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+}  // namespace ppsim::test
