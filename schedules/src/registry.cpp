@@ -113,6 +113,8 @@ std::optional<Nanoseconds> closed_form_bubble(const ScheduleInfo& info, const Sc
   return *time - Nanoseconds{parameters.microbatches} * info.chunks(parameters) * (costs.forward + backward);
 }
 
+std::ostream& operator<<(std::ostream& out, const ScheduleInfo& info) { return out << info.name; }
+
 std::ostream& operator<<(std::ostream& out, const ScheduleParameters& parameters) {
   out << parameters.ranks << " ranks, " << parameters.microbatches << " microbatches";
   if (parameters.chunks) out << ", " << *parameters.chunks << " chunks";

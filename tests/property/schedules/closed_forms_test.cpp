@@ -144,7 +144,9 @@ TEST_P(EveryClosedForm, IsTheTimeWhereItIsClaimed) {
     }
   });
   EXPECT_TRUE(holds);
-  if (info.forms.makespan || info.forms.span) EXPECT_GT(claims, 0);
+  if (info.forms.makespan || info.forms.span) {
+    EXPECT_GT(claims, 0);
+  }
 }
 
 TEST_P(EveryClosedForm, IsThePeakOfLiveActivationsWhereItIsClaimed) {

@@ -92,6 +92,9 @@ struct ScheduleInfo {
   }
 };
 
+/// Its name.
+std::ostream& operator<<(std::ostream& out, const ScheduleInfo& info);
+
 /// All schedules, in the order of schedules.def.
 [[nodiscard]] std::span<const ScheduleInfo> schedules();
 
