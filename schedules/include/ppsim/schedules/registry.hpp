@@ -52,6 +52,10 @@ struct ClosedForms {
   TimeForm makespan = nullptr;  ///< first start to last end over all ranks
   TimeForm span = nullptr;      ///< the longest rank's own first start to last end
   PeakForm peak_live_activations = nullptr;
+  /// How a reader writes the bubble of `makespan` (else `span`) and the largest peak over the ranks: in p, m,
+  /// v, k and the times F, B, I, W, FB, c of one stage's actions.
+  std::string_view bubble = {};
+  std::string_view peak = {};
 };
 
 /// A parameter that only some schedules have, `--set name=value`.
