@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iostream>
 
 #include "command.hpp"
 #include "ppsim/core/nearest.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/schedule_sheet.hpp"
 #include "ppsim/verifier/property.hpp"
 
 namespace ppsim::cli {
@@ -15,11 +18,23 @@ struct Listing {
   std::size_t columns = 7;  ///< that the table shows; --json has all
 };
 
+Json settings_json(const ScheduleInfo& info) {
+  Json settings = Json::array();
+  for (const SettingInfo& setting : info.settings) {
+    settings.push_back({{"name", setting.name}, {"meaning", setting.meaning}, {"default", setting.fallback}});
+  }
+  return settings;
+}
+
 Listing schedule_listing() {
-  Listing listing{{"name", "summary", "constraints", "placement", "paper"}, {}, 3};
+  Listing listing{{"name", "bubble", "peak_activations", "summary", "constraints", "placement", "paper",
+                   "chunks", "most_chunks", "settings"},
+                  {},
+                  4};
   for (const ScheduleInfo& info : schedules()) {
-    listing.rows.push_back({std::string(info.name), std::string(info.summary), std::string(info.constraints),
-                            std::string(info.placement), std::string(info.paper)});
+    listing.rows.push_back({info.name, info.forms.bubble, info.forms.peak, info.summary, info.constraints,
+                            info.placement, info.paper, info.default_chunks, info.most_chunks,
+                            settings_json(info)});
   }
   return listing;
 }
@@ -73,7 +88,31 @@ int unknown_listing(const std::string& what, const Output& output) {
                 output);
 }
 
-int run(const std::string& what, const Output& output) {
+/// DIR/schedules.md and a picture for each schedule.
+int write_docs(const std::string& directory, const Output& output) {
+  std::error_code failed;
+  std::filesystem::create_directories(directory + "/schedules", failed);
+  std::vector<ScheduleSheet> sheets;
+  for (const ScheduleInfo& info : schedules()) {
+    auto sheet = schedule_sheet(info);
+    if (!sheet) return report(sheet.error(), output);
+    const std::string picture = directory + "/schedules/" + std::string(info.name) + ".svg";
+    if (auto written = write_text_file(picture, sheet->picture); !written)
+      return report(written.error(), output);
+    sheets.push_back(*std::move(sheet));
+  }
+  const auto written = write_text_file(directory + "/schedules.md", schedule_page(sheets));
+  return written ? kDone : report(written.error(), output);
+}
+
+int run(const std::string& what, const std::string& docs, const Output& output) {
+  if (!docs.empty() && what != "schedules") {
+    return report({ErrorCode::bad_argument,
+                   "--docs writes the page of schedules",
+                   {.found = what, .expected = "list schedules --docs DIR"}},
+                  output);
+  }
+  if (!docs.empty()) return write_docs(docs, output);
   const auto chosen = std::ranges::find(kListings, what, [](const auto& entry) { return entry.first; });
   if (chosen == kListings.end()) return unknown_listing(what, output);
   const Listing listing = chosen->second();
@@ -102,11 +141,15 @@ int run(const std::string& what, const Output& output) {
 
 void add_list(CLI::App& app, Selected& selected) {
   auto what = std::make_shared<std::string>();
+  auto docs = std::make_shared<std::string>();
   CLI::App* command =
       app.add_subcommand("list", "what there is: schedules, models, clusters, properties, policies");
   command->add_option("WHAT", *what, "schedules, models, clusters, properties or policies")->required();
-  command->callback(
-      [&selected, what] { selected = [what](const Output& output) { return run(*what, output); }; });
+  command->add_option("--docs", *docs,
+                      "write the page and the pictures of schedules to DIR and DIR/schedules");
+  command->callback([&selected, what, docs] {
+    selected = [what, docs](const Output& output) { return run(*what, *docs, output); };
+  });
 }
 
 }  // namespace ppsim::cli

@@ -57,7 +57,10 @@ ScheduleInfo gpipe() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
-      .forms = {.makespan = makespan, .peak_live_activations = peak},
+      .forms = {.makespan = makespan,
+                .peak_live_activations = peak,
+                .bubble = "(p-1)(F+B) + 2(p-1)c",
+                .peak = "m"},
   };
 }
 

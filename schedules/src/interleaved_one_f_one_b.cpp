@@ -140,7 +140,10 @@ ScheduleInfo interleaved_one_f_one_b() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
-      .forms = {.makespan = makespan, .peak_live_activations = peak},
+      .forms = {.makespan = makespan,
+                .peak_live_activations = peak,
+                .bubble = "(p-1)(F+B)",
+                .peak = "min(2p - 1 + (v-1)ceil(m/max(1, floor(m/p))), mv)"},
   };
 }
 

@@ -58,7 +58,10 @@ ScheduleInfo one_f_one_b() {
       .constraints = "any ranks and microbatches",
       .settings = {},
       .generate = generate,
-      .forms = {.makespan = makespan, .peak_live_activations = peak},
+      .forms = {.makespan = makespan,
+                .peak_live_activations = peak,
+                .bubble = "(p-1)(F+B)",
+                .peak = "min(p, m)"},
   };
 }
 

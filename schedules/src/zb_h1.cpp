@@ -61,7 +61,11 @@ ScheduleInfo zb_h1() {
       .splits_backward = true,
       .settings = {},
       .generate = generate,
-      .forms = {.makespan = makespan, .span = span, .peak_live_activations = peak},
+      .forms = {.makespan = makespan,
+                .span = span,
+                .peak_live_activations = peak,
+                .bubble = "(p-1)(F+I-W)",
+                .peak = "min(p, m)"},
   };
 }
 

@@ -51,7 +51,10 @@ ScheduleInfo zb_h2() {
       .splits_backward = true,
       .settings = {},
       .generate = generate,
-      .forms = {.span = span, .peak_live_activations = peak},
+      .forms = {.span = span,
+                .peak_live_activations = peak,
+                .bubble = "(p-1)(F+I-2W)",
+                .peak = "min(2p-1, m)"},
   };
 }
 

@@ -42,33 +42,48 @@ class SvgWriter {
  public:
   SvgWriter(std::ostream& out, const Program& program, const TimedTrace& trace, const SvgOptions& options)
       : out_(out), program_(program), trace_(trace), options_(options), end_(timeline_end(trace)) {
-    top_ = options.title.empty() ? 10 : 34;
+    if (options.rows_only) {
+      left_ = right_ = 1;
+      top_ = 1;
+    } else {
+      top_ = options.title.empty() ? 10 : 34;
+    }
   }
 
   void write() {
     const int ranks = program_.pipeline().ranks();
     const double bottom = top_ + ranks * options_.row_height;
     out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << options_.width << "\" height=\""
-         << bottom + 62 << "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n"
+         << bottom + (options_.rows_only ? 1 : 62)
+         << "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n"
          << "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
-    if (!options_.title.empty()) {
-      out_ << "<text x=\"" << kLeft << "\" y=\"20\" font-size=\"14\" font-weight=\"bold\">"
-           << escaped(options_.title) << "</text>\n";
-    }
-    write_grid(bottom);
+    if (!options_.rows_only) write_frame(bottom);
     for (int r = 0; r < ranks; ++r) write_row(RankId(r));
-    write_legend(bottom + 44);
+    if (!options_.rows_only) write_legend(bottom + 44);
     out_ << "</svg>\n";
   }
 
  private:
-  static constexpr double kLeft = 60;
-  static constexpr double kRight = 20;
   static constexpr double kDigitWidth = 6.2;
 
+  /// Title, axis and the names of the ranks.
+  void write_frame(double bottom) {
+    if (!options_.title.empty()) {
+      out_ << "<text x=\"" << left_ << "\" y=\"20\" font-size=\"14\" font-weight=\"bold\">"
+           << escaped(options_.title) << "</text>\n";
+    }
+    write_grid(bottom);
+    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
+      out_ << "<text x=\"" << left_ - 8 << "\" y=\"" << top_of(RankId(r)) + options_.row_height / 2.0 + 4
+           << "\" text-anchor=\"end\">rank " << r << "</text>\n";
+    }
+  }
+
+  [[nodiscard]] double top_of(RankId rank) const { return top_ + rank.value() * options_.row_height; }
+
   [[nodiscard]] double x_of(Nanoseconds time) const {
-    if (end_ == 0) return kLeft;
-    return kLeft + (options_.width - kLeft - kRight) * static_cast<double>(time) / static_cast<double>(end_);
+    if (end_ == 0) return left_;
+    return left_ + (options_.width - left_ - right_) * static_cast<double>(time) / static_cast<double>(end_);
   }
 
   void write_grid(double bottom) {
@@ -81,12 +96,14 @@ class SvgWriter {
   }
 
   void write_row(RankId rank) {
-    const double y = top_ + rank.value() * options_.row_height;
-    out_ << "<text x=\"" << kLeft - 8 << "\" y=\"" << y + options_.row_height / 2.0 + 4
-         << "\" text-anchor=\"end\">rank " << rank.value() << "</text>\n";
     for (const TimelineCell& cell : timeline_row(program_, trace_, rank)) {
       if (cell.end == cell.start) continue;
-      const Box box{x_of(cell.start), y + 1, x_of(cell.end) - x_of(cell.start), options_.row_height - 2.0};
+      const Box box{x_of(cell.start), top_of(rank) + 1, x_of(cell.end) - x_of(cell.start),
+                    options_.row_height - 2.0};
+      if (options_.rows_only) {
+        write_cell(rank, cell, box);
+        continue;
+      }
       out_ << "<g><title>" << escaped(actions_text(program_, cell.instruction)) << " "
            << time_text(cell.start) << " - " << time_text(cell.end) << "</title>";
       write_cell(rank, cell, box);
@@ -115,7 +132,7 @@ class SvgWriter {
     if (box.width < kDigitWidth * static_cast<double>(label.size()) + 2 || box.height < 10) return;
     out_ << "<text x=\"" << box.x + box.width / 2 << "\" y=\"" << box.y + box.height / 2 + 4
          << "\" text-anchor=\"middle\" fill=\"" << hex_text(text_colour_on(fill)) << "\">" << label
-         << "</text>";
+         << "</text>" << (options_.rows_only ? "\n" : "");
   }
 
   [[nodiscard]] bool on_later_route(const Action& action) const {
@@ -131,7 +148,7 @@ class SvgWriter {
   }
 
   void write_legend(double y) {
-    double x = kLeft;
+    double x = left_;
     const auto entry = [&](Rgb fill, const char* stroke, const std::string& text) {
       out_ << "<rect x=\"" << x << "\" y=\"" << y - 10 << "\" width=\"13\" height=\"13\" fill=\""
            << hex_text(fill) << "\" stroke=\"" << stroke << "\"/><text x=\"" << x + 18 << "\" y=\"" << y + 1
@@ -164,6 +181,8 @@ class SvgWriter {
   const TimedTrace& trace_;
   const SvgOptions& options_;
   Nanoseconds end_;
+  double left_ = 60;
+  double right_ = 20;
   double top_ = 0;
   std::set<OpKind> used_;
 };

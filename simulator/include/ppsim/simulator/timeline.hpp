@@ -11,8 +11,9 @@ namespace ppsim {
 struct SvgOptions {
   std::string title;
   Palette palette = Palette::colour_blind;
-  int width = 1200;     ///< pixels of the whole picture
-  int row_height = 26;  ///< pixels of one rank
+  int width = 1200;        ///< pixels of the whole picture
+  int row_height = 26;     ///< pixels of one rank
+  bool rows_only = false;  ///< a small picture: no axis, legend, names of ranks or hover texts
 };
 
 /// Draws the compute queues of a run: a row per rank, rank 0 on top; the microbatch in the cell where it

@@ -1,0 +1,140 @@
+#include "ppsim/planner/schedule_sheet.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
+#include <sstream>
+
+#include "ppsim/planner/evaluate.hpp"
+#include "ppsim/simulator/timeline.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Where to look for an example, the first legal one taken.
+constexpr std::array<std::pair<int, int>, 6> kExamples = {{{4, 8}, {4, 4}, {4, 16}, {2, 4}, {2, 2}, {1, 1}}};
+
+ScheduleParameters example_of(const ScheduleInfo& info) {
+  ScheduleParameters parameters;
+  for (const auto& [ranks, microbatches] : kExamples) {
+    parameters = {.ranks = ranks, .microbatches = microbatches, .slices = info.has_slices ? 2 : 1};
+    if (check_parameters(info, parameters)) break;
+  }
+  return parameters;
+}
+
+/// A byte for the parameters of each block, nothing else.
+SizeTable parameter_sizes() {
+  SizeTable sizes;
+  sizes.set({.kind = TensorKind::parameters}, 1);
+  return sizes;
+}
+
+double most_activations(const Evaluation& step) {
+  const Pipeline& pipeline = step.program.pipeline();
+  double most = 0;
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    const auto whole = static_cast<double>(pipeline.stages_of(RankId(r)).size()) * pipeline.slices();
+    most = std::max(most, step.metrics.ranks[RankId(r)].peak_live_activations / whole);
+  }
+  return most;
+}
+
+std::string picture_of(const Evaluation& step) {
+  std::ostringstream out;
+  write_svg(out, step.program, step.trace, {.width = 640, .row_height = 20, .rows_only = true});
+  return out.str();
+}
+
+std::string percent(double fraction) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1) << 100 * std::max(0.0, fraction) << " %";
+  return out.str();
+}
+
+std::string number(double value) {
+  std::ostringstream out;
+  out << std::setprecision(4) << value;
+  return out.str();
+}
+
+std::string formula(std::string_view text) { return text.empty() ? "-" : "`" + std::string(text) + "`"; }
+
+std::string example_text(const ScheduleParameters& example) {
+  std::ostringstream out;
+  out << example;
+  return out.str();
+}
+
+std::string sentence(std::string_view text) {
+  std::string result = std::string(text) + ".";
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') result.front() -= 'a' - 'A';
+  return result;
+}
+
+void write_table(std::ostream& out, const std::vector<ScheduleSheet>& sheets) {
+  out << "| schedule | bubble | peak activations | bubble at 4 x 8 | of span | peak | parameters |\n"
+         "|---|---|---|---:|---:|---:|---:|\n";
+  for (const ScheduleSheet& sheet : sheets) {
+    const std::string name(sheet.info->name);
+    out << "| [`" << name << "`](#" << name << ") | " << formula(sheet.info->forms.bubble) << " | "
+        << formula(sheet.info->forms.peak) << " | " << percent(sheet.bubble_fraction) << " | "
+        << percent(sheet.bubble_fraction_span) << " | " << number(sheet.peak_activations) << " | "
+        << number(sheet.parameter_copies) << " |\n";
+  }
+}
+
+void write_section(std::ostream& out, const ScheduleSheet& sheet) {
+  const ScheduleInfo& info = *sheet.info;
+  out << "\n## " << info.name << "\n\n![" << info.name << " with " << example_text(sheet.example)
+      << "](schedules/" << info.name << ".svg)\n\n"
+      << sentence(info.summary) << "\n\n- Paper: " << info.paper << "\n- Placement: " << info.placement
+      << "\n- Constraints: " << info.constraints << '\n';
+  if (!info.forms.bubble.empty()) out << "- Bubble: `" << info.forms.bubble << "`\n";
+  if (!info.forms.peak.empty()) out << "- Peak activations: `" << info.forms.peak << "`\n";
+  out << "- Example, " << example_text(sheet.example) << ": bubble " << percent(sheet.bubble_fraction)
+      << " of the makespan, " << percent(sheet.bubble_fraction_span) << " of the longest rank's span; peak "
+      << number(sheet.peak_activations) << ", parameters " << number(sheet.parameter_copies) << '\n';
+  for (const SettingInfo& setting : info.settings) {
+    out << "- `--set " << setting.name << "=...`: " << setting.meaning << "; default: " << setting.fallback
+        << '\n';
+  }
+}
+
+}  // namespace
+
+Expected<ScheduleSheet> schedule_sheet(const ScheduleInfo& info) {
+  ScheduleSheet sheet{.info = &info, .example = example_of(info)};
+  const auto schedule = generate(info.name, sheet.example);
+  if (!schedule) return tl::unexpected(schedule.error());
+  const CostTable costs = unit_cost_table({});
+  auto program = lower(*schedule, {.order = IssueOrder::timed}, &costs);
+  if (!program) return tl::unexpected(program.error());
+  const auto step = evaluate(std::string(info.name), *std::move(program),
+                             {.tables = {costs, parameter_sizes()}, .has_sizes = true});
+  if (!step) return tl::unexpected(step.error());
+  const Pipeline& pipeline = step->program.pipeline();
+  sheet.bubble_fraction = bubble_fraction(step->metrics.times);
+  sheet.bubble_fraction_span = bubble_fraction_span(step->metrics.times);
+  sheet.peak_activations = most_activations(*step);
+  sheet.parameter_copies = static_cast<double>(step->peak_bytes()) * pipeline.ranks() / pipeline.blocks();
+  sheet.picture = picture_of(*step);
+  return sheet;
+}
+
+std::string schedule_page(const std::vector<ScheduleSheet>& sheets) {
+  std::ostringstream out;
+  out << "# Schedules\n\n"
+         "Written by `ppsim list schedules --docs docs`; a test keeps it true.\n\n"
+         "Formulas: p ranks, r a rank, m microbatches, v chunks, k slices; F, B, I, W, FB the times of one "
+         "stage's actions, c that of one transfer. Bubble is the time that a rank does not compute. Where a "
+         "formula holds, and where the paper says otherwise, stands in the schedule's source and tests.\n\n"
+         "Examples: 4 ranks and 8 microbatches where the schedule allows it, F=I=W=1, B=2, FB=3, c=0. "
+         "Activations: 1 is all that one microbatch leaves on a rank between its forward and backward. "
+         "Parameters: 1 is a p-th of the model, on the rank that holds most.\n\n";
+  write_table(out, sheets);
+  for (const ScheduleSheet& sheet : sheets) write_section(out, sheet);
+  return out.str();
+}
+
+}  // namespace ppsim

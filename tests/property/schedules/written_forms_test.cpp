@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "support/draw_parameters.hpp"
+#include "support/formula.hpp"
+
+// What the tables of schedules print beside each other: the formula as text, and the function that the other
+// properties hold against simulation.
+
+namespace ppsim {
+namespace {
+
+using test::formula_value;
+
+int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+
+StageCosts draw_costs() {
+  StageCosts costs{.forward = between(1, 30), .backward_input = between(1, 30)};
+  costs.backward_weight = between(1, static_cast<int>(std::min(costs.forward, costs.backward_input)));
+  costs.backward = between(1, 60);
+  costs.overlap = between(1, 90);
+  return costs;
+}
+
+std::map<std::string, double> names_of(const ScheduleInfo& info, const ScheduleParameters& parameters,
+                                       const StageCosts& costs) {
+  const auto value = [](Nanoseconds time) { return static_cast<double>(time); };
+  return {{"p", parameters.ranks},
+          {"m", parameters.microbatches},
+          {"v", info.chunks(parameters)},
+          {"k", parameters.slices},
+          {"F", value(costs.forward)},
+          {"B", value(costs.backward)},
+          {"I", value(costs.backward_input)},
+          {"W", value(costs.backward_weight)},
+          {"FB", value(costs.overlap)},
+          {"c", value(costs.transfer)}};
+}
+
+class WrittenForms : public testing::TestWithParam<ScheduleInfo> {};
+
+TEST_P(WrittenForms, BubbleIsTheClosedForm) {
+  const ScheduleInfo& info = GetParam();
+  if (info.forms.bubble.empty()) GTEST_SKIP() << "not written";
+  int claims = 0;
+  EXPECT_TRUE(rc::check([&] {
+    ScheduleParameters parameters = test::draw_legal_parameters(info, {.microbatches = 40});
+    parameters.settings.clear();
+    // Half of the draws at unit costs, which some forms are for.
+    const StageCosts costs = between(0, 1) == 0 ? StageCosts{} : draw_costs();
+    RC_LOG() << parameters << ", " << costs << '\n';
+    const auto bubble = closed_form_bubble(info, parameters, costs);
+    if (!bubble) return;
+    ++claims;
+    const double written = formula_value(info.forms.bubble, names_of(info, parameters, costs));
+    RC_ASSERT(written == static_cast<double>(*bubble));
+  }));
+  EXPECT_GT(claims, 0);
+}
+
+TEST_P(WrittenForms, PeakIsTheLargestOverTheRanks) {
+  const ScheduleInfo& info = GetParam();
+  if (info.forms.peak.empty()) GTEST_SKIP() << "not written";
+  int claims = 0;
+  EXPECT_TRUE(rc::check([&] {
+    ScheduleParameters parameters = test::draw_legal_parameters(info, {.microbatches = 40});
+    parameters.settings.clear();
+    RC_LOG() << parameters << '\n';
+    int most = 0;
+    for (int r = 0; r < parameters.ranks; ++r) {
+      const auto peak = info.forms.peak_live_activations(parameters, RankId(r));
+      if (!peak) return;
+      most = std::max(most, *peak);
+    }
+    ++claims;
+    RC_ASSERT(formula_value(info.forms.peak, names_of(info, parameters, {})) == most);
+  }));
+  EXPECT_GT(claims, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, WrittenForms, testing::ValuesIn(schedules().begin(), schedules().end()),
+                         test::schedule_test_name);
+
+TEST(Formula, ReadsWhatAPersonWrites) {
+  const std::map<std::string, double> names = {{"p", 4}, {"v", 2}, {"F", 3}, {"B", 5}, {"FB", 7}};
+  EXPECT_EQ(formula_value("(p-1)(F+B)/v", names), 12);
+  EXPECT_EQ(formula_value("(p/2 - 1)(FB + B - 3F)", names), 3);
+  EXPECT_EQ(formula_value("3p - 7 + 3(p mod 2)", names), 5);
+  EXPECT_EQ(formula_value("2 floor((p + 1)/3) + min(pv, 5)", names), 7);
+  EXPECT_EQ(formula_value("max(1, ceil(p/3))", names), 2);
+  EXPECT_THROW(static_cast<void>(formula_value("(p-1", names)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(formula_value("p ? 1", names)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(formula_value("q", names)), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace ppsim
