@@ -108,6 +108,7 @@ std::optional<Nanoseconds> closed_form_bubble(const ScheduleInfo& info, const Sc
   const TimeForm form = info.forms.makespan != nullptr ? info.forms.makespan : info.forms.span;
   const std::optional<Nanoseconds> time = form == nullptr ? std::nullopt : form(parameters, costs);
   if (!time) return std::nullopt;
+  if (info.forms.busy != nullptr) return *time - info.forms.busy(parameters, costs).value();
   const Nanoseconds backward =
       info.splits_backward ? costs.backward_input + costs.backward_weight : costs.backward;
   return *time - Nanoseconds{parameters.microbatches} * info.chunks(parameters) * (costs.forward + backward);

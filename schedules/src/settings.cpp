@@ -49,4 +49,13 @@ std::string refused_word(const ScheduleParameters& parameters, const std::string
   return refused(name, "one of " + joined(words), *text);
 }
 
+std::string refused_odd(const std::string& name, int count) {
+  return count % 2 == 0 ? "" : name + " must be even, found " + std::to_string(count) + "\n";
+}
+
+std::string refused_below(const std::string& name, int count, int least) {
+  if (count >= least) return "";
+  return name + " must be at least " + std::to_string(least) + ", found " + std::to_string(count) + "\n";
+}
+
 }  // namespace ppsim

@@ -31,4 +31,10 @@ struct CountRange {
 [[nodiscard]] std::string refused_word(const ScheduleParameters& parameters, const std::string& name,
                                        std::span<const std::string_view> words);
 
+/// Why a count is odd where it must be even ("ranks must be even, found 3"), likewise.
+[[nodiscard]] std::string refused_odd(const std::string& name, int count);
+
+/// Why a count is too small ("microbatches must be at least 8, found 7"), likewise.
+[[nodiscard]] std::string refused_below(const std::string& name, int count, int least);
+
 }  // namespace ppsim
