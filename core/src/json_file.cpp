@@ -47,6 +47,10 @@ Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& fil
     error.place.column = position.column;
     return tl::unexpected(std::move(error));
   };
+  // nlohmann takes a zero byte for the end of the text and says nothing of what follows.
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return error_at_offset(zero, text_error("not JSON: a zero byte", text.substr(zero, 1), "text").value());
+  }
   try {
     parsed.root_ = json::parse(text);
   } catch (const json::exception& failure) {

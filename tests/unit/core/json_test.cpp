@@ -218,6 +218,15 @@ TEST(JsonErrors, SyntaxHasLineAndColumn) {
             "file, expected '}')");
 }
 
+/// The text behind a zero byte, which the JSON library does not look at, used to end the program.
+TEST(JsonErrors, ZeroBytesAreNoEnd) {
+  const std::string text = std::string("50") + '\0' + "\"\n";
+  const auto tables = tables_from_json(text, "f.json");
+  ASSERT_FALSE(tables.has_value());
+  EXPECT_EQ(to_string(tables.error()).find("f.json:1:3: not JSON: a zero byte"), 0U)
+      << to_string(tables.error());
+}
+
 TEST(JsonErrors, DoubledKeys) {
   EXPECT_EQ(schedule_refusal("\"stages\": 2,", "\"stages\": 2, \"st\\u0061ges\": 3,"),
             "f.json:7:18: a key given twice (found stages, expected each key once)");
