@@ -27,9 +27,13 @@ ScheduleParameters draw_any_parameters(const ScheduleInfo& info, const Parameter
 }
 
 ScheduleParameters draw_legal_parameters(const ScheduleInfo& info, const ParameterLimits& limits) {
+  ScheduleParameters parameters = draw_any_parameters(info, limits);
+  const auto at_any_size = rc::gen::resize(
+      rc::kNominalSize, rc::gen::exec([info, limits] { return draw_any_parameters(info, limits); }));
+  // The first draws of a property are the smallest parameters, all of which a schedule may refuse.
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    ScheduleParameters parameters = draw_any_parameters(info, limits);
     if (check_parameters(info, parameters)) return parameters;
+    parameters = *at_any_size;
   }
   throw std::runtime_error(std::string(info.name) + " refuses a thousand draws");
 }
