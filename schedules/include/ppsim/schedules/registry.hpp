@@ -52,8 +52,8 @@ struct ClosedForms {
   TimeForm makespan = nullptr;  ///< first start to last end over all ranks
   TimeForm span = nullptr;      ///< the longest rank's own first start to last end
   PeakForm peak_live_activations = nullptr;
-  /// What the rank that computes least computes, where that is not F and B, or I and W, of every microbatch
-  /// on every chunk.
+  /// What a rank computes, where that is not F and B, or I and W, of every microbatch on every chunk; where
+  /// ranks differ, the rank whose bubble is told.
   TimeForm busy = nullptr;
   /// How a reader writes the bubble of `makespan` (else `span`) and the largest peak over the ranks: in p, m,
   /// v, k and the times F, B, I, W, FB, c of one stage's actions.
