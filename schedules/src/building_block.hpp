@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/schedule.hpp"
+
+namespace ppsim {
+
+/// The slots in which the actions of microbatch 0 on one stage start. F, I and W take one slot, B takes two.
+struct BlockStage {
+  RankId rank;
+  int forward = 0;
+  int backward = 0;           ///< I, or B where the backward is whole
+  std::optional<int> weight;  ///< W; without it the W of a rank take its idle slots, first in first out
+};
+
+/// What one microbatch computes, where and when, in a schedule that repeats it every `interval` slots.
+/// Source: Qi et al., Pipeline parallelism with controllable memory, arXiv 2405.15362, section 2.
+struct BuildingBlock {
+  int ranks = 1;
+  int interval = 1;
+  bool splits_backward = true;     ///< I and W in place of B
+  std::vector<BlockStage> stages;  ///< the chain, in its order
+
+  [[nodiscard]] int backward_slots() const { return splits_backward ? 1 : 2; }
+};
+
+/// Repeats the block for each microbatch, moves what stands in the warm-up and in the cool-down to the
+/// earliest slots that do not raise the peak over the ranks, and drops the idle time (section 2.4: repeating,
+/// reordering, squeezing).
+///
+/// Order: O(actions), for the moved ones times the slots of a block.
+[[nodiscard]] Expected<Schedule> repeat_block(const std::string& name, const BuildingBlock& block,
+                                              int microbatches);
+
+}  // namespace ppsim

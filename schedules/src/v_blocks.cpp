@@ -1,0 +1,33 @@
+#include "v_blocks.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr int kInterval = 6;
+
+}  // namespace
+
+BuildingBlock v_block(int ranks, VBlockOffsets (*offsets)(int ranks, int rank)) {
+  BuildingBlock block{.ranks = ranks, .interval = kInterval, .stages = {}};
+  for (int s = 0; s < 2 * ranks; ++s) {
+    const bool down = s < ranks;
+    const int rank = down ? s : 2 * ranks - 1 - s;
+    const VBlockOffsets at = offsets(ranks, rank);
+    block.stages.push_back({.rank = RankId(rank),
+                            .forward = down ? at.forward_down : at.forward_up,
+                            .backward = down ? at.backward_up : at.backward_down,
+                            .weight = {}});
+  }
+  return block;
+}
+
+std::optional<Nanoseconds> v_block_span(const ScheduleParameters& parameters, const StageCosts& costs,
+                                        int bubble) {
+  const Nanoseconds slot = costs.forward;
+  const bool even = costs.backward_input == slot && costs.backward_weight == slot;
+  if (!even || (costs.transfer > 0 && parameters.ranks > 1)) return std::nullopt;
+  if (parameters.microbatches < 2 * parameters.ranks) return std::nullopt;
+  return (Nanoseconds{kInterval} * parameters.microbatches + bubble) * slot;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,35 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/grid_case.hpp"
+
+// The building blocks of Qi et al., Pipeline parallelism with controllable memory (arXiv 2405.15362),
+// repeated and reordered.
+
+namespace ppsim {
+namespace {
+
+using test::GridCase;
+
+std::vector<GridCase> cases() {
+  return {
+      {"v-half_p4_m8", "v-half", {.ranks = 4, .microbatches = 8}, 53, {6, 6, 6, 6}},
+      {"v-min_p4_m8", "v-min", {.ranks = 4, .microbatches = 8}, 59, {4, 4, 4, 4}},
+  };
+}
+
+class ControllableMemoryGrids : public testing::TestWithParam<GridCase> {};
+
+TEST_P(ControllableMemoryGrids, LooksAsDrawn) { test::expect_grid(GetParam()); }
+
+std::string name_of(const testing::TestParamInfo<GridCase>& drawn) {
+  std::string name = drawn.param.file;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(UnitCosts, ControllableMemoryGrids, testing::ValuesIn(cases()), name_of);
+
+}  // namespace
+}  // namespace ppsim
