@@ -30,12 +30,21 @@ SizeTable parameter_sizes() {
   return sizes;
 }
 
+/// Activations that one microbatch leaves on a rank: of the stages that its route has there.
+double activations_of_one(const Pipeline& pipeline, RankId rank) {
+  const auto stages = pipeline.stages_of(rank);
+  const auto visited = std::count_if(
+      stages.begin(), stages.end(), [&](StageId stage) { return pipeline.on_route(stage, MicrobatchId(0)); });
+  return static_cast<double>(visited) * pipeline.slices();
+}
+
 double most_activations(const Evaluation& step) {
   const Pipeline& pipeline = step.program.pipeline();
   double most = 0;
   for (int r = 0; r < pipeline.ranks(); ++r) {
-    const auto whole = static_cast<double>(pipeline.stages_of(RankId(r)).size()) * pipeline.slices();
-    most = std::max(most, step.metrics.ranks[RankId(r)].peak_live_activations / whole);
+    const RankId rank(r);
+    most =
+        std::max(most, step.metrics.ranks[rank].peak_live_activations / activations_of_one(pipeline, rank));
   }
   return most;
 }
