@@ -2,6 +2,7 @@
 
 #include "catalogue.hpp"
 #include "settings.hpp"
+#include "stage_graphs.hpp"
 
 // GPipe, also called fill-drain: every rank runs all its F, then all its B. The paper lets the backward order
 // run either way; `same` keeps the microbatches in the order of accumulation, `reversed` is the one of
@@ -16,15 +17,17 @@ constexpr std::array<std::string_view, 2> kBackwardOrders = {"same", "reversed"}
 constexpr std::array kSettings = {
     SettingInfo{"backward", "order of the microbatches in the backward: same or reversed", "same",
                 kBackwardOrders},
+    kGraphSetting,
+    kEncoderSetting,
 };
 
 std::string refusal(const ScheduleParameters& parameters) {
-  return refused_word(parameters, "backward", kBackwardOrders);
+  return refused_word(parameters, "backward", kBackwardOrders) + refused_graph(parameters, parameters.ranks);
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const bool reversed = setting(parameters, "backward") == "reversed";
-  auto pipeline = make_chain(parameters.ranks, parameters.ranks, parameters.microbatches);
+  auto pipeline = make_looped(parameters, 1);
   if (!pipeline) return tl::unexpected(pipeline.error());
   ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
   const int m = parameters.microbatches;
@@ -40,6 +43,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
   const Nanoseconds p = parameters.ranks;
   const Nanoseconds m = parameters.microbatches;
+  if (costs.transfer > 0 && !is_chain(parameters)) return std::nullopt;
   return (m + p - 1) * (costs.forward + costs.backward) + 2 * (p - 1) * costs.transfer;
 }
 

@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "catalogue.hpp"
+#include "chunk_turns.hpp"
 #include "settings.hpp"
+#include "stage_graphs.hpp"
 
 // Interleaved 1F1B: rank r holds the chunks r, p + r, 2p + r, ... The microbatches go in groups; a rank runs
 // a group through its first chunk, then through its second, and so on; backward the same with the chunks from
@@ -12,12 +14,19 @@
 // Groups: with the setting `group` as in Megatron-LM (groups of N, the last one smaller but not below p),
 // without it as in PyTorch (max(1, m/p) groups, alike). Both refuse other numbers of microbatches; here a
 // last group smaller than p joins the one before it, groups that cannot be alike differ by one, and the
-// warm-up is that of the largest group, without which such orders deadlock.
+// warm-up is that of the largest group, without which such orders deadlock. Groups of p are what Llama 3
+// calls depth-first, one group of all microbatches what it calls breadth-first (arXiv 2407.21783,
+// section 3.3.2).
+//
+// Kimi K2's order is the same with one F more before the first B on every rank, so that the next F is there
+// to hide the transfers of a B; Megatron-LM does the same with overlap_moe_expert_parallel_comm.
 
 namespace ppsim::catalogue {
 namespace {
 
 constexpr std::string_view kName = "interleaved-1f1b";
+constexpr std::string_view kKimiName = "kimi-k2";
+constexpr int kKimiForwards = 1;  ///< more than of the interleaved 1F1B, before the first B
 constexpr int kDefaultChunks = 2;
 constexpr int kMostChunks = 1 << 10;
 
@@ -25,30 +34,16 @@ constexpr std::array<std::string_view, 4> kGroups = {"2", "4", "6", "8"};
 constexpr std::array kSettings = {
     SettingInfo{"group", "microbatches that pass a chunk before the next chunk's turn, in [min(p, m), m]",
                 "max(1, m/p) groups, as alike as can be", kGroups},
+    kGraphSetting,
+    kEncoderSetting,
 };
 
-/// As many groups of at least p as there can be, the larger ones first.
-std::vector<int> even_groups(int p, int m) {
-  const int count = std::max(1, m / p);
-  std::vector<int> groups(static_cast<std::size_t>(count), m / count);
-  for (int i = 0; i < m % count; ++i) ++groups[static_cast<std::size_t>(i)];
-  return groups;
-}
-
-std::vector<int> groups_of(int size, int p, int m) {
-  std::vector<int> groups(static_cast<std::size_t>(m / size), size);
-  const int rest = m % size;
-  if (rest >= p) {
-    groups.push_back(rest);
-  } else {
-    groups.back() += rest;
-  }
-  return groups;
-}
+int chunks_of(const ScheduleParameters& parameters) { return parameters.chunks.value_or(kDefaultChunks); }
 
 std::string refusal(const ScheduleParameters& parameters) {
   return refused_count(parameters, "group",
-                       {std::min(parameters.ranks, parameters.microbatches), parameters.microbatches});
+                       {std::min(parameters.ranks, parameters.microbatches), parameters.microbatches}) +
+         refused_graph(parameters, parameters.ranks * chunks_of(parameters));
 }
 
 std::vector<int> group_sizes(const ScheduleParameters& parameters) {
@@ -57,71 +52,70 @@ std::vector<int> group_sizes(const ScheduleParameters& parameters) {
   return groups_of(*size, parameters.ranks, parameters.microbatches);
 }
 
-int largest(const std::vector<int>& groups) { return *std::max_element(groups.begin(), groups.end()); }
-
 /// F before the first B on a rank, that of the steady state's first pair aside.
-int warmup(const ScheduleParameters& parameters, int chunks, int group, int rank) {
-  return std::min(2 * (parameters.ranks - 1 - rank) + (chunks - 1) * group, parameters.microbatches * chunks);
+int warmup(const ScheduleParameters& parameters, const std::vector<int>& groups, int rank) {
+  const int largest = *std::max_element(groups.begin(), groups.end());
+  return 2 * (parameters.ranks - 1 - rank) + (chunks_of(parameters) - 1) * largest;
 }
 
-struct Turn {
-  int chunk;
-  int microbatch;
-};
-
-/// The order in which a rank's chunks take their microbatches.
-std::vector<Turn> turns_of(const std::vector<int>& groups, int chunks) {
-  std::vector<Turn> turns;
-  int first = 0;
-  for (const int size : groups) {
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      for (int i = 0; i < size; ++i) turns.push_back({chunk, first + i});
-    }
-    first += size;
-  }
-  return turns;
-}
-
-Expected<Schedule> generate(const ScheduleParameters& parameters) {
-  const int p = parameters.ranks;
-  const int v = parameters.chunks.value_or(kDefaultChunks);
+Expected<Schedule> generate_as(std::string_view name, const ScheduleParameters& parameters, int further) {
   const std::vector<int> groups = group_sizes(parameters);
-  auto pipeline = make_chain(p, p * v, parameters.microbatches);
+  const int chunks = chunks_of(parameters);
+  auto pipeline = make_looped(parameters, chunks);
   if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
-  const std::vector<Turn> turns = turns_of(groups, v);
-  for (int r = 0; r < p; ++r) {
-    const auto forward = [&](std::size_t i) {
-      builder.add(OpKind::forward, StageId(turns[i].chunk * p + r), MicrobatchId(turns[i].microbatch));
-    };
-    const auto before = static_cast<std::size_t>(warmup(parameters, v, largest(groups), r));
-    for (std::size_t i = 0; i < before; ++i) forward(i);
-    for (std::size_t i = 0; i < turns.size(); ++i) {
-      if (before + i < turns.size()) forward(before + i);
-      builder.add(OpKind::backward, StageId((v - 1 - turns[i].chunk) * p + r),
-                  MicrobatchId(turns[i].microbatch));
-    }
+  ScheduleBuilder builder{std::string(name), *std::move(pipeline)};
+  const ChunkOrder order{.ranks = parameters.ranks,
+                         .chunks = chunks,
+                         .microbatches = parameters.microbatches,
+                         .turns = turns_of(groups, chunks)};
+  for (int r = 0; r < parameters.ranks; ++r) {
+    add_row(builder, order, RankId(r), warmup(parameters, groups, r) + further);
   }
   return builder.build();
 }
 
+Expected<Schedule> generate(const ScheduleParameters& parameters) {
+  return generate_as(kName, parameters, 0);
+}
+
+Expected<Schedule> generate_kimi(const ScheduleParameters& parameters) {
+  return generate_as(kKimiName, parameters, kKimiForwards);
+}
+
+/// Whether the form with transfers holds: no group waits for another, and transfers hide behind actions.
+bool hides_transfers(const ScheduleParameters& parameters, const StageCosts& costs,
+                     const std::vector<int>& groups) {
+  return is_chain(parameters) && groups.front() == groups.back() &&
+         costs.transfer < std::min(costs.forward, costs.backward);
+}
+
+/// A rank never waits but at its first and last action, for the first group to come round (all chunks but the
+/// first), and for the last group to come round on its way back. The paper has no transfers in its form.
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
   const std::vector<int> groups = group_sizes(parameters);
   const Nanoseconds p = parameters.ranks;
-  const Nanoseconds m = parameters.microbatches;
-  const Nanoseconds v = parameters.chunks.value_or(kDefaultChunks);
-  const Nanoseconds c = costs.transfer;
-  if (m % p != 0 || largest(groups) != p) return std::nullopt;
-  if (p > 1 && c > 0 && (v == 1 || c >= std::min(costs.forward, costs.backward))) return std::nullopt;
-  const Nanoseconds exposed = p == 1 ? 0 : 2 * (p * v - 1);
-  return (m * v + p - 1) * (costs.forward + costs.backward) + exposed * c;
+  const Nanoseconds v = chunks_of(parameters);
+  const Nanoseconds c = p == 1 ? 0 : costs.transfer;
+  if (c > 0 && !hides_transfers(parameters, costs, groups)) return std::nullopt;
+  const Nanoseconds both = costs.forward + costs.backward;
+  const auto wait = [&](Nanoseconds action, int group) {
+    return std::max<Nanoseconds>(0, p * (action + c) - group * action);
+  };
+  return parameters.microbatches * v * both + (p - 1) * (both + 2 * c) +
+         (v - 1) * (wait(costs.forward, groups.front()) + wait(costs.backward, groups.back()));
+}
+
+int most_live(const ScheduleParameters& parameters, RankId rank, int further) {
+  const int forwards = warmup(parameters, group_sizes(parameters), rank.value()) + further + 1;
+  return std::min(forwards, parameters.microbatches * chunks_of(parameters));
 }
 
 std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
-  const std::vector<int> groups = group_sizes(parameters);
-  const int v = parameters.chunks.value_or(kDefaultChunks);
-  const int before = warmup(parameters, v, largest(groups), rank.value());
-  return std::min(before + 1, parameters.microbatches * v);
+  return most_live(parameters, rank, 0);
+}
+
+std::optional<int> kimi_peak(const ScheduleParameters& parameters, RankId rank) {
+  return most_live(parameters, rank, kKimiForwards);
 }
 
 }  // namespace
@@ -145,6 +139,18 @@ ScheduleInfo interleaved_one_f_one_b() {
                 .bubble = "(p-1)(F+B)",
                 .peak = "min(2p - 1 + (v-1)ceil(m/max(1, floor(m/p))), mv)"},
   };
+}
+
+ScheduleInfo kimi_k2() {
+  ScheduleInfo info = interleaved_one_f_one_b();
+  info.name = kKimiName;
+  info.summary = "interleaved 1F1B with one more forward before the first backward";
+  info.paper =
+      "Kimi team, Kimi K2, 2025, arXiv 2507.20534; the order as in JaxPP's KimiK2 and in Megatron-LM with "
+      "overlapped expert communication";
+  info.generate = generate_kimi;
+  info.forms.peak_live_activations = kimi_peak;
+  return info;
 }
 
 }  // namespace ppsim::catalogue

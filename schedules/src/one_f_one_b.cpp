@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 
 #include "catalogue.hpp"
+#include "stage_graphs.hpp"
 #include "warmup_order.hpp"
 
 // 1F1B, also PipeDream-flush and DAPPLE: rank r runs p - r F, then B and F in turn, so that it never holds
@@ -10,10 +12,15 @@ namespace ppsim::catalogue {
 namespace {
 
 constexpr std::string_view kName = "1f1b";
+constexpr std::array kSettings = {kGraphSetting, kEncoderSetting};
+
+std::string refusal(const ScheduleParameters& parameters) {
+  return refused_graph(parameters, parameters.ranks);
+}
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
-  auto pipeline = make_chain(p, p, parameters.microbatches);
+  auto pipeline = make_looped(parameters, 1);
   if (!pipeline) return tl::unexpected(pipeline.error());
   ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
@@ -36,7 +43,7 @@ std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const 
   const Nanoseconds c = costs.transfer;
   const Nanoseconds computed = (m + p - 1) * (costs.forward + costs.backward);
   if (c == 0 || p == 1) return computed;
-  if (m < p || c >= std::min(costs.forward, costs.backward)) return std::nullopt;
+  if (!is_chain(parameters) || m < p || c >= std::min(costs.forward, costs.backward)) return std::nullopt;
   return computed + c * exposed_transfers(p, m);
 }
 
@@ -56,7 +63,8 @@ ScheduleInfo one_f_one_b() {
           "al., DAPPLE, PPoPP 2021, arXiv 2007.01045",
       .placement = "stage s on rank s",
       .constraints = "any ranks and microbatches",
-      .settings = {},
+      .settings = kSettings,
+      .refusal = refusal,
       .generate = generate,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,

@@ -109,9 +109,11 @@ std::optional<Nanoseconds> closed_form_bubble(const ScheduleInfo& info, const Sc
   const std::optional<Nanoseconds> time = form == nullptr ? std::nullopt : form(parameters, costs);
   if (!time) return std::nullopt;
   if (info.forms.busy != nullptr) return *time - info.forms.busy(parameters, costs).value();
-  const Nanoseconds backward =
-      info.splits_backward ? costs.backward_input + costs.backward_weight : costs.backward;
-  return *time - Nanoseconds{parameters.microbatches} * info.chunks(parameters) * (costs.forward + backward);
+  const Nanoseconds split = costs.backward_input + costs.backward_weight;
+  const Nanoseconds backward = info.forward_only ? 0 : info.splits_backward ? split : costs.backward;
+  const Nanoseconds passes =
+      Nanoseconds{parameters.microbatches} * parameters.slices * info.chunks(parameters);
+  return *time - passes * (costs.forward + backward);
 }
 
 std::ostream& operator<<(std::ostream& out, const ScheduleInfo& info) { return out << info.name; }

@@ -7,13 +7,14 @@
 namespace ppsim {
 
 /// One rank of a schedule of the 1F1B family with one stage per rank: `warmup` F, then a backward and an F in
-/// turn, then the backwards that are left.
+/// turn, then the backwards that are left. With slices, F counts through a microbatch's slices from the first
+/// to the last and a backward from the last to the first, before either goes on to the next microbatch.
 struct WarmupOrder {
   StageId stage;
   int warmup = 1;  ///< F before the first backward; more than there are means all
-  /// W of microbatch k directly after I of k + delay, those left at the end; without it B in place of I and
-  /// W.
+  /// The k-th W directly after I of k + delay, those left at the end; without it B in place of I and W.
   std::optional<int> weight_delay;
+  int slices = 1;
 };
 
 /// Appends the row of a stage.

@@ -198,13 +198,23 @@ class Estimator {
     costs.set({OpKind::overlap, s}, forward + input + weight);
   }
 
+  /// Tensors that a stage receives for a microbatch, or the one of the batch.
+  [[nodiscard]] Bytes inputs(StageId stage) const {
+    const auto& edges = pipeline_.spec().edges;
+    const auto received = std::count_if(edges.begin(), edges.end(), [&](const StageEdge& edge) {
+      return edge.to == stage && pipeline_.rank_of(edge.from) != pipeline_.rank_of(stage);
+    });
+    return std::max<Bytes>(1, received);
+  }
+
   void set_sizes(SizeTable& sizes, StageId stage, const LayerWork& sum, double workspace) const {
     const std::int32_t s = stage.value();
     const double boundary = kBf16 * tokens_ * static_cast<double>(model_.hidden) / spread_.tensor;
-    for (const TensorKind kind : {TensorKind::boundary_input, TensorKind::boundary_output,
-                                  TensorKind::incoming_gradient, TensorKind::outgoing_gradient}) {
+    for (const TensorKind kind :
+         {TensorKind::boundary_output, TensorKind::incoming_gradient, TensorKind::outgoing_gradient}) {
       sizes.set({kind, s}, bytes(boundary));
     }
+    sizes.set({TensorKind::boundary_input, s}, bytes(boundary) * inputs(stage));
     sizes.set({TensorKind::saved_for_input, s}, bytes(sum.saved_for_input));
     sizes.set({TensorKind::saved_for_weight, s}, bytes(sum.saved_for_weight));
     sizes.set({TensorKind::lent_activations, s}, bytes(sum.saved_for_input) + bytes(sum.saved_for_weight));

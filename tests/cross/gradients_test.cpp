@@ -44,7 +44,7 @@ void for_each_program(const std::function<void(const std::string&, const Program
       const ScheduleParameters parameters{
           .ranks = shape.ranks, .microbatches = shape.microbatches, .chunks = shape.chunks};
       const auto schedule = generate(info.name, parameters);
-      if (!schedule || !computable(schedule->pipeline())) continue;
+      if (info.forward_only || !schedule || !computable(schedule->pipeline())) continue;
       std::ostringstream name;
       name << info.name << " with " << parameters;
       visit(name.str(), lower(*schedule, {}).value());

@@ -56,18 +56,42 @@ StepTime simulated_step_time(const Schedule& schedule, const LoweringOptions& op
   return {times.makespan, rank_span(times)};
 }
 
+std::vector<StepTime> step_times_of(std::string_view name, const ScheduleParameters& parameters,
+                                    const StageCosts& costs) {
+  const Schedule schedule = generated(name, parameters);
+  const CostTable table = cost_table(costs);
+  std::vector<StepTime> times = {step_time(schedule, table)};
+  for (const IssueOrder order : {IssueOrder::timed, IssueOrder::global}) {
+    times.push_back(simulated_step_time(schedule, {.order = order}, table));
+  }
+  return times;
+}
+
 IdVector<RankId, int> simulated_peaks(const Schedule& schedule, const CostTable& costs) {
   const Program program = lowered(schedule, {.order = IssueOrder::timed}, &costs);
   return ppsim::peak_live_activations(program, simulated(program, costs));
 }
 
+bool has_backward(const Schedule& schedule, RankId rank) {
+  const auto row = schedule.row(rank);
+  return std::any_of(row.begin(), row.end(), [](const Step& step) {
+    const auto actions = step.actions();
+    return std::any_of(actions.begin(), actions.end(),
+                       [](const Action& action) { return gives_weight_gradient(action.kind); });
+  });
+}
+
 int peak_live_activations(const Schedule& schedule, RankId rank) {
+  const bool trains = has_backward(schedule, rank);
   int live = 0;
   int peak = 0;
   for (const Step& step : schedule.row(rank)) {
     for (const Action& action : step.actions()) live += action.kind == OpKind::forward ? 1 : 0;
     peak = std::max(peak, live);
-    for (const Action& action : step.actions()) live -= gives_weight_gradient(action.kind) ? 1 : 0;
+    for (const Action& action : step.actions()) {
+      const bool last = trains ? gives_weight_gradient(action.kind) : action.kind == OpKind::forward;
+      live -= last ? 1 : 0;
+    }
   }
   return peak;
 }

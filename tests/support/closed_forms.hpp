@@ -23,6 +23,12 @@ StepTime step_time(const Schedule& schedule, const CostTable& costs);
 StepTime simulated_step_time(const Schedule& schedule, const LoweringOptions& options,
                              const CostTable& costs);
 
+/// Every way to time a schedule: the earliest times of its rows, and simulated runs of its lowered Programs.
+std::vector<StepTime> step_times_of(std::string_view name, const ScheduleParameters& parameters,
+                                    const StageCosts& costs);
+
+/// Whether a row runs B or W.
+bool has_backward(const Schedule& schedule, RankId rank);
 /// The most (stage, microbatch, slice) between F and B or W on a rank, which the order of its row decides.
 int peak_live_activations(const Schedule& schedule, RankId rank);
 

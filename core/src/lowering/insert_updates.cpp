@@ -139,6 +139,8 @@ class RowUpdater {
 
 void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
   const std::vector<char> updated = updated_blocks(pipeline, rows);
+  const bool any = std::find(updated.begin(), updated.end(), 1) != updated.end();
+  if (!any) return;  // inference: no norm of nothing
   for (int r = 0; r < rows.ranks(); ++r) {
     const RankId rank(r);
     RowUpdater updater(pipeline, options, gradient_ends(pipeline, rank, rows[rank], updated));

@@ -7,7 +7,8 @@ namespace ppsim::lowering {
 
 /// Per rank, block and update: REDUCE_GRAD directly after the last B or W, then OPT. With clipping, COLL
 /// "norm" stands after the last of an update's B, W and REDUCE_GRAD, and the OPTs of the update behind it.
-/// Requires: with `options.clip` the pipeline has a collective of every rank named "norm".
+/// Nothing where there is no backward. Requires: with `options.clip` the pipeline has a collective of every
+/// rank named "norm".
 void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows);
 
 /// The pipeline with the collective that clipping needs: "norm", over all ranks.

@@ -333,6 +333,11 @@ TEST(Lowering, ClippingMeetsOnceOnAllRanksBeforeTheFirstUpdate) {
 
 /// Embeddings tied between the first and the last of four stages on two ranks, which end their gradients at
 /// different times: a rank computes on while the other is not there yet.
+TEST(Lowering, UpdatesAddNothingToInference) {
+  const Program program = lowered(forwards(), {.reduce_grad = true, .optimizer = true, .clip = true});
+  EXPECT_EQ(row_text(program, 0), row_text(lowered(forwards()), 0));
+}
+
 TEST(Lowering, AReductionOverRanksWaitsForAllAndLetsComputePass) {
   PipelineSpec spec{.ranks = 2, .stages = 4, .microbatches = 1};
   spec.blocks = {{{StageId(0), StageId(3)}}, {{StageId(1)}}, {{StageId(2)}}};

@@ -55,9 +55,10 @@ TEST(Registry, TooManyCellsAreAnError) {
 }
 
 TEST(Registry, SettingsAreChecked) {
-  EXPECT_EQ(refusal("1f1b", {.settings = {{"group", "4"}}}), "1f1b: no setting \"group\": there are none");
-  EXPECT_EQ(refusal("interleaved-1f1b", {.settings = {{"grup", "4"}}}),
-            "interleaved-1f1b: no setting \"grup\" (did you mean \"group\"?): there are group");
+  EXPECT_EQ(refusal("zb-h1", {.settings = {{"group", "4"}}}), "zb-h1: no setting \"group\": there are none");
+  EXPECT_EQ(
+      refusal("interleaved-1f1b", {.settings = {{"grup", "4"}}}),
+      "interleaved-1f1b: no setting \"grup\" (did you mean \"group\"?): there are group, graph, encoder");
   EXPECT_EQ(refusal("gpipe", {.settings = {{"backward", "sideways"}}}),
             "gpipe: backward must be one of same, reversed, found \"sideways\"");
 }
@@ -91,7 +92,9 @@ TEST(Registry, FormsAreSilentWhereTheyDoNotHold) {
   };
   EXPECT_EQ(makespan("1f1b", {.ranks = 4, .microbatches = 3}, {.transfer = 1}), std::nullopt);
   EXPECT_EQ(makespan("1f1b", {.ranks = 4, .microbatches = 8}, {.forward = 1, .transfer = 1}), std::nullopt);
-  EXPECT_EQ(makespan("interleaved-1f1b", {.ranks = 4, .microbatches = 6}, {}), std::nullopt);
+  EXPECT_EQ(makespan("interleaved-1f1b", {.ranks = 4, .microbatches = 9},
+                     {.forward = 2, .backward = 2, .transfer = 1}),
+            std::nullopt);
   EXPECT_EQ(makespan("zb-h1", {.ranks = 4, .microbatches = 8}, {.forward = 1, .backward_weight = 2}),
             std::nullopt);
 }

@@ -76,6 +76,17 @@ TEST(Analytic, NeighboursInOneNodeUseNvlink) {
   EXPECT_LT(inside, across);
 }
 
+TEST(Analytic, AStageReceivesATensorForEveryEdge) {
+  PipelineSpec skip{.ranks = 4, .stages = 4, .microbatches = 64};
+  for (const auto& [from, to] : {std::pair{0, 1}, {1, 2}, {2, 3}, {0, 3}}) {
+    skip.edges.push_back({StageId(from), StageId(to)});
+  }
+  const auto sizes = analytic_costs(llama(), Pipeline::make(skip).value()).value().tables.sizes;
+  EXPECT_EQ(sizes({TensorKind::boundary_input, 3}), 2 * sizes({TensorKind::boundary_output, 2}));
+  EXPECT_EQ(sizes({TensorKind::boundary_input, 2}), sizes({TensorKind::boundary_output, 1}));
+  EXPECT_EQ(sizes({TensorKind::boundary_input, 0}), sizes({TensorKind::boundary_output, 0}));
+}
+
 TEST(Analytic, RefusesWhatItDoesNotCover) {
   Workload workload = llama();
   EXPECT_FALSE(analytic_costs(workload, test::chain(2, 4, 64)).has_value()) << "two ranks, but pp is 4";

@@ -85,6 +85,13 @@ TEST(Metrics, LiveActivationsEndWithTheWeightGradient) {
   EXPECT_EQ(peak_live_activations(run.program(), run.trace()).items(), std::vector<int>{2});
 }
 
+TEST(Metrics, LiveActivationsOfInferenceEndWithTheForward) {
+  const Program program =
+      HandProgram{{.ranks = 1, .stages = 1, .microbatches = 3}, {}, {{"0F0", "0F1", "0F2"}}}.build();
+  const FinishedRun run(program, cost_table({{forward, -1, 1}}));
+  EXPECT_EQ(peak_live_activations(run.program(), run.trace()).items(), std::vector<int>{1});
+}
+
 TEST(Metrics, LiveActivationsCountEveryRound) {
   // All at time 0: F0 and F1 live together in a round between.
   const Program program =

@@ -43,8 +43,8 @@ std::ostream& operator<<(std::ostream& out, const StageCosts& costs);
 
 /// A closed form of a schedule's time; empty where it does not hold for these parameters or costs.
 using TimeForm = std::optional<Nanoseconds> (*)(const ScheduleParameters&, const StageCosts&);
-/// The most (stage, microbatch, slice) whose F has started and whose B or W has not ended, on one rank at any
-/// time.
+/// The most (stage, microbatch, slice) whose F has started and whose B or W, or F where there is neither, has
+/// not ended, on one rank at any time.
 using PeakForm = std::optional<int> (*)(const ScheduleParameters&, RankId);
 
 /// What a paper promises about its schedule. A form that does not exist is nullptr.
@@ -82,6 +82,7 @@ struct ScheduleInfo {
   int most_chunks = 1;
   bool has_slices = false;
   bool splits_backward = false;  ///< I and W in place of B
+  bool forward_only = false;     ///< neither B nor I and W
   bool uses_costs = false;       ///< the order follows parameters.costs
   /// The weight gradients of every stage are summed in ascending order of microbatches.
   bool ascending_accumulation = true;

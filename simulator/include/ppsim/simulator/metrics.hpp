@@ -48,7 +48,7 @@ struct RankMetrics {
   BubbleBreakdown bubble;
   Bytes peak_bytes = 0;
   Nanoseconds peak_at = 0;
-  int peak_live_activations = 0;  ///< (stage, microbatch, slice) between the start of F and the end of B or W
+  int peak_live_activations = 0;  ///< as the function of this name counts them
   Bytes sent_bytes = 0;           ///< by its SENDs
 
   [[nodiscard]] Nanoseconds idle() const { return times.span() - times.busy; }  ///< within its span
@@ -96,7 +96,8 @@ struct RunMetrics {
 [[nodiscard]] RunMetrics measure(const RunView& run);
 
 /// Most (stage, microbatch, slice) of each rank that are live at once: from the start of F to the end of B or
-/// W, to the end of the run without one. Every round counts.
+/// W, to the end of the run without one; to the end of F on a rank that runs no backward at all. Every round
+/// counts.
 [[nodiscard]] IdVector<RankId, int> peak_live_activations(const Program& program, const TimedTrace& trace);
 
 /// The longest chain of waits that leads to the end of the run, back to the step's start.
