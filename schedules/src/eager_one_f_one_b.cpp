@@ -65,7 +65,10 @@ ScheduleInfo eager_one_f_one_b() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
-      .forms = {.makespan = makespan, .peak_live_activations = peak},
+      .forms = {.makespan = makespan,
+                .peak_live_activations = peak,
+                .bubble = "(p-1)(F+B) + 2(p-1)c",
+                .peak = "min(2p-1, m)"},
   };
 }
 

@@ -80,7 +80,10 @@ ScheduleInfo forward_only() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
-      .forms = {.makespan = makespan, .peak_live_activations = peak},
+      .forms = {.makespan = makespan,
+                .peak_live_activations = peak,
+                .bubble = "(p-1 + (v-1)max(0, p-m))F",
+                .peak = "1"},
   };
 }
 

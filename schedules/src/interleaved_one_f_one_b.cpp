@@ -136,7 +136,7 @@ ScheduleInfo interleaved_one_f_one_b() {
       .generate = generate,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
-                .bubble = "(p-1)(F+B)",
+                .bubble = "(p-1 + (v-1)max(0, p-m))(F+B)",
                 .peak = "min(2p - 1 + (v-1)ceil(m/max(1, floor(m/p))), mv)"},
   };
 }
@@ -150,6 +150,7 @@ ScheduleInfo kimi_k2() {
       "overlapped expert communication";
   info.generate = generate_kimi;
   info.forms.peak_live_activations = kimi_peak;
+  info.forms.peak = "min(2p + (v-1)ceil(m/max(1, floor(m/p))), mv)";
   return info;
 }
 

@@ -57,7 +57,10 @@ ScheduleInfo seq_one_f_one_b() {
       .has_slices = true,
       .settings = {},
       .generate = generate,
-      .forms = {.makespan = makespan, .peak_live_activations = peak},
+      .forms = {.makespan = makespan,
+                .peak_live_activations = peak,
+                .bubble = "(p-1)(F+B)",
+                .peak = "min(p+k-1, mk)"},
   };
 }
 
