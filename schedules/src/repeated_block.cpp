@@ -100,7 +100,9 @@ int RepeatedBlock::horizon() const {
 
 RepeatedBlock::Steady RepeatedBlock::steady() const {
   const int last = forward_of(0, microbatches_ - 1);
-  return {.begin = slot_of(backward_of(0, 0)), .end = slot_of(last), .last = last};
+  // With I and W the steady state is the block's own; with whole backwards its idle slots are worth a move.
+  const bool kept = backward_slots_ == 1;
+  return {.begin = kept ? slot_of(backward_of(0, 0)) : horizon(), .end = slot_of(last), .last = last};
 }
 
 std::vector<RepeatedBlock::Event> RepeatedBlock::events() const {

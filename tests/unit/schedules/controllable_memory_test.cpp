@@ -100,5 +100,26 @@ TEST(ControllableMemory, Peaks) {
   }
 }
 
+// Idle units of the authors' code (v1f1b.py) at F = 1, B = 2, by ranks from 2 on.
+TEST(ControllableMemory, WholeBackwardsIdleAsTheAuthors) {
+  constexpr int kIdle[] = {4, 8, 15, 18, 22, 30, 33, 36, 45, 48, 52, 60, 63, 67, 75};
+  int p = 2;
+  for (const int idle : kIdle) {
+    for (const int m : {2 * p, 3 * p}) {
+      const Schedule schedule = generated("1f1b-v", {.ranks = p, .microbatches = m});
+      EXPECT_EQ(step_time(schedule, unit_cost_table({})).span, kUnitTime * (6 * m + idle)) << p << ' ' << m;
+      EXPECT_EQ(step_time(schedule, unit_cost_table({})).makespan, kUnitTime * (6 * m + idle));
+    }
+    ++p;
+  }
+}
+
+// Two thirds of the 2p half-stages of 1F1B, rounded up to pairs.
+TEST(ControllableMemory, WholeBackwardsHoldTwoThirds) {
+  for (int p = 1; p <= kLargestRanks; ++p) {
+    expect_peak("1f1b-v", {.ranks = p, .microbatches = 2 * p}, 2 * ((2 * p + 3) / 3));
+  }
+}
+
 }  // namespace
 }  // namespace ppsim
