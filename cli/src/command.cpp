@@ -32,6 +32,12 @@ Expected<RankOrder> rank_order_from_name(const std::string& name) {
                     {.found = name, .expected = "tp-cp-dp-pp or tp-cp-pp-dp"});
 }
 
+Expected<std::variant<LayoutRule, PipelineLayout>> layout_from_text(const std::string& text) {
+  if (text == "even") return LayoutRule::even;
+  if (text == "auto") return LayoutRule::balanced;
+  return parse_layout(text);
+}
+
 bool is_file_name(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
 }
@@ -62,11 +68,14 @@ Expected<CostSource> workload(const CostOptions& options) {
   const auto dtype = dtype_from_name(options.dtype);
   const auto order = rank_order_from_name(options.rank_order);
   const auto recompute = recompute_from_name(options.recompute);
+  auto layout = layout_from_text(options.layout);
   if (!model) return tl::unexpected(model.error());
   if (!cluster) return tl::unexpected(cluster.error());
   if (!dtype) return tl::unexpected(dtype.error());
   if (!order) return tl::unexpected(order.error());
   if (!recompute) return tl::unexpected(recompute.error());
+  if (!layout) return tl::unexpected(layout.error());
+  result.layout = *std::move(layout);
   result.model = *std::move(model);
   result.cluster = *std::move(cluster);
   result.parallelism.dtype = *dtype;
@@ -212,6 +221,7 @@ void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {
   of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)");
   of_model("--dtype", options.dtype, "bf16 or fp8 (bf16)");
   of_model("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first (tp-cp-dp-pp)");
+  of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");
   if (recompute) {
     app.add_option("--recompute", options.recompute, "none, selective or full (none)")->group(group);
   }

@@ -68,6 +68,7 @@ struct CostOptions {
   std::string dtype = "bf16";
   std::string recompute = "none";
   std::string rank_order = "tp-cp-dp-pp";
+  std::string layout = "even";
   [[nodiscard]] bool given() const { return !unit.empty() || !costs.empty() || !model.empty(); }
 };
 void add_cost_options(CLI::App& app, CostOptions& options, bool recompute = true);

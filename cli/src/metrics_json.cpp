@@ -1,6 +1,7 @@
 #include "metrics_json.hpp"
 
 #include "ppsim/core/hash.hpp"
+#include "ppsim/core/layout.hpp"
 #include "ppsim/core/text.hpp"
 
 namespace ppsim::cli {
@@ -58,6 +59,7 @@ Json evaluation_json(const Evaluation& step) {
     object["memory_limit_bytes"] = *step.costs.memory_limit;
     object["fits"] = step.fits();
   }
+  if (step.costs.layout) object["layout"] = layout_text(*step.costs.layout);
   if (step.costs.tokens_per_step) {
     object["tokens_per_second"] = tokens_per_second(step.work(), times.makespan);
     object["model_flops_utilization"] = model_flops_utilization(step.work(), times.makespan);

@@ -64,6 +64,7 @@ void print_text(const Evaluation& step) {
             << ", ideal " << time_text(ideal_time(times)) << '\n'
             << "bubble " << percent_text(bubble_fraction(times)) << " of the step, "
             << percent_text(bubble_fraction_span(times)) << " of the longest rank\n";
+  if (step.costs.layout) std::cout << "layout " << *step.costs.layout << '\n';
   if (step.costs.tokens_per_step) {
     std::cout << static_cast<long long>(tokens_per_second(step.work(), times.makespan)) << " tokens/s, "
               << percent_text(model_flops_utilization(step.work(), times.makespan)) << " of peak FLOP/s\n";

@@ -14,13 +14,14 @@ constexpr double kNetworkLatency = 10e-6;  // seconds, where the cluster does no
 constexpr double kBf16 = 2;                // bytes
 constexpr double kFloat32 = 4;
 constexpr double kOptimizerBytes = 12;  // float32 master weights and two moments, a parameter
+constexpr std::int64_t kMostToBalance = 1 << 20;
 
-/// Position of a stage in its model: which layers, and which ends.
+/// What a stage holds of its model, and what stands before it.
 struct StageShare {
+  StageContents contents;
   std::int64_t first_layer = 0;
-  std::int64_t layers = 0;
-  bool embeds = false;
-  bool has_head = false;
+  std::int64_t mtp_before = 0;
+  std::int64_t heads = 0;  ///< passes of the head, if it stands here
 };
 
 /// Work of one layer for one microbatch on one GPU.
@@ -42,6 +43,7 @@ class Estimator {
       : model_(workload.model),
         cluster_(workload.cluster),
         spread_(workload.parallelism),
+        layout_(workload.layout),
         pipeline_(pipeline) {
     sequence_ = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
     tokens_ = sequence_ / spread_.context * spread_.microbatch_size;
@@ -57,25 +59,38 @@ class Estimator {
 
   AnalyticCosts run() {
     AnalyticCosts result;
-    for (const std::vector<StageId>& route : pipeline_.spec().routes) {
-      for (std::size_t i = 0; i < route.size(); ++i)
-        add_stage(result.tables, route[i], share(i, route.size()));
-    }
+    const auto& routes = pipeline_.spec().routes;
+    for (const std::vector<StageId>& route : routes) add_route(result.tables, route);
     add_transfers(result.tables);
+    result.layout = layout_of(routes[RouteId(0)].size());
     result.memory_limit = cluster_.gpu.memory_bytes;
     result.tokens_per_step = sequence_ * spread_.global_batch_size;
-    result.model_flops_per_step = step_flops();
+    result.model_flops_per_step = step_flops(result.layout.mtp());
     result.peak_flops = peak_rate_ * spread_.gpus();
     return result;
   }
 
  private:
-  [[nodiscard]] StageShare share(std::size_t position, std::size_t stages) const {
-    const auto at = static_cast<std::int64_t>(position);
-    const auto count = static_cast<std::int64_t>(stages);
-    const std::int64_t base = model_.layers / count;
-    const std::int64_t more = model_.layers % count;
-    return {at * base + std::min(at, more), base + (at < more ? 1 : 0), at == 0, at + 1 == count};
+  [[nodiscard]] PipelineLayout layout_of(std::size_t stages) const {
+    if (const auto* given = std::get_if<PipelineLayout>(&layout_)) return *given;
+    const auto count = static_cast<int>(stages);
+    if (std::get<LayoutRule>(layout_) == LayoutRule::even) return even_layout(model_.layers, count);
+    LayoutTimes times;
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer)
+      times.layers.push_back(whole_time({.contents = {.layers = 1}, .first_layer = layer}));
+    times.loss = whole_time({.contents = {.loss = true}, .heads = 1});
+    return balanced_layout(times, count);
+  }
+
+  void add_route(Tables& tables, const std::vector<StageId>& route) {
+    const PipelineLayout layout = layout_of(route.size());
+    StageShare share{.heads = 1 + layout.mtp()};
+    for (std::size_t i = 0; i < route.size(); ++i) {
+      share.contents = layout.stages[i];
+      add_stage(tables, route[i], share);
+      share.first_layer += share.contents.layers;
+      share.mtp_before += share.contents.mtp;
+    }
   }
 
   /// Channels that the MLP products of one token run through.
@@ -142,7 +157,7 @@ class Estimator {
     double forward = 0, input = 0, weight = 0;
   };
 
-  void add_layer(const LayerWork& work, StageTimes& times) const {
+  void add_times(const LayerWork& work, StageTimes& times) const {
     const double products = work.product_flops / product_rate_;
     const double attention = work.attention_flops / attention_rate_;
     const double traffic = work.traffic_bytes / memory_rate_;
@@ -152,32 +167,76 @@ class Estimator {
     times.weight += products;
   }
 
-  void add_stage(Tables& tables, StageId stage, const StageShare& share) const {
+  /// A multi-token prediction layer: one of the last layers behind the product that takes it two hidden
+  /// states.
+  [[nodiscard]] LayerWork mtp_work() const {
+    const auto hidden = static_cast<double>(model_.hidden);
+    LayerWork work = layer_work(model_.layers - 1);
+    const double pair = kBf16 * tokens_ * 2 * hidden / spread_.tensor;
+    work.product_flops += 2 * tokens_ * mtp_projection() / spread_.tensor;
+    work.saved_for_weight += pair;
+    work.traffic_bytes += 2 * pair;
+    work.parameters += mtp_projection() / spread_.tensor;
+    return work;
+  }
+
+  [[nodiscard]] double mtp_projection() const {
+    return 2 * static_cast<double>(model_.hidden) * static_cast<double>(model_.hidden);
+  }
+
+  /// Everything of one stage.
+  struct StageSum {
     StageTimes times;
-    LayerWork sum;
-    for (std::int64_t layer = share.first_layer; layer < share.first_layer + share.layers; ++layer) {
-      const LayerWork work = layer_work(layer);
-      add_layer(work, times);
-      sum.saved_for_input += work.saved_for_input;
-      sum.saved_for_weight += work.saved_for_weight;
-      sum.inner_gradients += work.inner_gradients;
-      sum.parameters += work.parameters;
-    }
-    const double vocabulary = static_cast<double>(model_.vocab * model_.hidden) / spread_.tensor;
+    LayerWork work;
     double logits = 0;
-    if (share.embeds) sum.parameters += vocabulary;
-    if (share.has_head) {
-      const double products = 2 * tokens_ * vocabulary / product_rate_;
-      logits = tokens_ * static_cast<double>(model_.vocab) / spread_.tensor;
-      const double traffic = 3 * kFloat32 * logits / memory_rate_;
-      times.forward += products + traffic;
-      times.input += products + traffic;
-      times.weight += products;
-      sum.saved_for_input += kBf16 * logits;
-      if (!share.embeds || !model_.tied_embeddings) sum.parameters += vocabulary;
-    }
-    set_costs(tables.costs, stage, times);
-    set_sizes(tables.sizes, stage, sum, kFloat32 * logits);
+  };
+
+  void add_layer(const LayerWork& work, StageSum& sum) const {
+    add_times(work, sum.times);
+    sum.work.saved_for_input += work.saved_for_input;
+    sum.work.saved_for_weight += work.saved_for_weight;
+    sum.work.inner_gradients += work.inner_gradients;
+    sum.work.parameters += work.parameters;
+  }
+
+  void add_head(std::int64_t passes, StageSum& sum) const {
+    const double count = static_cast<double>(passes);
+    const double products = count * 2 * tokens_ * vocabulary() / product_rate_;
+    sum.logits = tokens_ * static_cast<double>(model_.vocab) / spread_.tensor;
+    const double traffic = count * 3 * kFloat32 * sum.logits / memory_rate_;
+    sum.times.forward += products + traffic;
+    sum.times.input += products + traffic;
+    sum.times.weight += products;
+    sum.work.saved_for_input += count * kBf16 * sum.logits;
+  }
+
+  /// Parameters of one GPU's part of the embedding or of the head.
+  [[nodiscard]] double vocabulary() const {
+    return static_cast<double>(model_.vocab * model_.hidden) / spread_.tensor;
+  }
+
+  [[nodiscard]] StageSum stage_sum(const StageShare& share) const {
+    const StageContents& contents = share.contents;
+    StageSum sum;
+    for (std::int64_t i = 0; i < contents.layers; ++i) add_layer(layer_work(share.first_layer + i), sum);
+    for (std::int64_t i = 0; i < contents.mtp; ++i) add_layer(mtp_work(), sum);
+    const bool embeds = contents.embedding || contents.mtp > 0;
+    if (embeds) sum.work.parameters += vocabulary();
+    if (contents.loss) add_head(share.heads, sum);
+    if (contents.loss && !(embeds && model_.tied_embeddings)) sum.work.parameters += vocabulary();
+    return sum;
+  }
+
+  [[nodiscard]] Nanoseconds whole_time(const StageShare& share) const {
+    const StageTimes times = stage_sum(share).times;
+    return nanoseconds(times.forward + times.input + times.weight);
+  }
+
+  void add_stage(Tables& tables, StageId stage, const StageShare& share) const {
+    const StageSum sum = stage_sum(share);
+    set_costs(tables.costs, stage, sum.times);
+    set_sizes(tables.sizes, stage, sum.work, kFloat32 * sum.logits);
+    set_boundaries(tables.sizes, stage, share);
   }
 
   static Nanoseconds nanoseconds(double seconds) {
@@ -207,14 +266,24 @@ class Estimator {
     return std::max<Bytes>(1, received);
   }
 
+  /// One hidden state of a microbatch.
+  [[nodiscard]] double boundary() const {
+    return kBf16 * tokens_ * static_cast<double>(model_.hidden) / spread_.tensor;
+  }
+
+  /// The model's hidden state, and one for each multi-token prediction layer that it has been through.
+  void set_boundaries(SizeTable& sizes, StageId stage, const StageShare& share) const {
+    const std::int32_t s = stage.value();
+    const std::int64_t in = 1 + share.mtp_before;
+    const std::int64_t out = in + share.contents.mtp;
+    sizes.set({TensorKind::boundary_input, s}, in * bytes(boundary()) * inputs(stage));
+    sizes.set({TensorKind::outgoing_gradient, s}, in * bytes(boundary()));
+    sizes.set({TensorKind::boundary_output, s}, out * bytes(boundary()));
+    sizes.set({TensorKind::incoming_gradient, s}, out * bytes(boundary()));
+  }
+
   void set_sizes(SizeTable& sizes, StageId stage, const LayerWork& sum, double workspace) const {
     const std::int32_t s = stage.value();
-    const double boundary = kBf16 * tokens_ * static_cast<double>(model_.hidden) / spread_.tensor;
-    for (const TensorKind kind :
-         {TensorKind::boundary_output, TensorKind::incoming_gradient, TensorKind::outgoing_gradient}) {
-      sizes.set({kind, s}, bytes(boundary));
-    }
-    sizes.set({TensorKind::boundary_input, s}, bytes(boundary) * inputs(stage));
     sizes.set({TensorKind::saved_for_input, s}, bytes(sum.saved_for_input));
     sizes.set({TensorKind::saved_for_weight, s}, bytes(sum.saved_for_weight));
     sizes.set({TensorKind::lent_activations, s}, bytes(sum.saved_for_input) + bytes(sum.saved_for_weight));
@@ -240,35 +309,61 @@ class Estimator {
   }
 
   void add_transfers(Tables& tables) const {
-    const double boundary = kBf16 * tokens_ * static_cast<double>(model_.hidden) / spread_.tensor;
     for (const StageEdge& edge : pipeline_.spec().edges) {
       const RankId from = pipeline_.rank_of(edge.from);
       const RankId to = pipeline_.rank_of(edge.to);
       const bool near = share_nvlink(std::min(from, to), std::max(from, to));
-      const Nanoseconds cost = nanoseconds(near ? kNvlinkLatency + boundary / nvlink_rate_
-                                                : network_latency() + boundary / network_rate_);
+      const auto size = static_cast<double>(tables.sizes({TensorKind::boundary_output, edge.from.value()}));
+      const Nanoseconds cost =
+          nanoseconds(near ? kNvlinkLatency + size / nvlink_rate_ : network_latency() + size / network_rate_);
       tables.costs.set({OpKind::send_forward, edge.from.value(), edge.to.value()}, cost);
       tables.costs.set({OpKind::send_backward, edge.to.value(), edge.from.value()}, cost);
     }
   }
 
-  [[nodiscard]] double step_flops() const {
-    double products = static_cast<double>(model_.vocab * model_.hidden);
+  [[nodiscard]] double step_flops(std::int64_t mtp) const {
+    const double head = static_cast<double>(model_.vocab * model_.hidden);
+    double products = head;
     for (std::int64_t layer = 0; layer < model_.layers; ++layer)
       products += static_cast<double>(active_layer_parameters(model_, layer));
-    const double attention = attention_flops() / tokens_ * static_cast<double>(model_.layers);
+    const auto last = static_cast<double>(active_layer_parameters(model_, model_.layers - 1));
+    products += static_cast<double>(mtp) * (last + mtp_projection() + head);
+    const double attention = attention_flops() / tokens_ * static_cast<double>(model_.layers + mtp);
     return 3 * (2 * products + attention) * sequence_ * spread_.global_batch_size;
   }
 
   const ModelDescription& model_;
   const ClusterDescription& cluster_;
   const Parallelism& spread_;
+  const std::variant<LayoutRule, PipelineLayout>& layout_;
   const Pipeline& pipeline_;
   double sequence_ = 0;
   double tokens_ = 0;  ///< of one microbatch on one context-parallel rank
   double product_rate_ = 0, attention_rate_ = 0, peak_rate_ = 0, memory_rate_ = 0, nvlink_rate_ = 0,
          network_rate_ = 0;
 };
+
+/// The stages of each route against the layout, or the layers that an even one needs.
+Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) {
+  const std::int64_t layers = workload.model.layers;
+  const auto* given = std::get_if<PipelineLayout>(&workload.layout);
+  const bool even = given == nullptr && std::get<LayoutRule>(workload.layout) == LayoutRule::even;
+  for (const std::vector<StageId>& route : pipeline.spec().routes) {
+    const int stages = static_cast<int>(route.size());
+    if (given != nullptr) {
+      if (auto good = check_layout(*given, layers, stages); !good) return good;
+    } else if (!even && layers > kMostToBalance / stages) {
+      return make_error(ErrorCode::bad_argument, "a balanced layout of so many layers takes too long",
+                        {.found = std::to_string(layers) + " layers on " + std::to_string(stages) + " stages",
+                         .expected = "a product of at most " + std::to_string(kMostToBalance)});
+    } else if (even && stages > layers) {
+      return make_error(ErrorCode::bad_argument, "every stage needs a layer",
+                        {.found = std::to_string(stages) + " stages",
+                         .expected = "at most " + std::to_string(layers) + ", or a layout"});
+    }
+  }
+  return {};
+}
 
 Expected<void> check(const Workload& workload, const Pipeline& pipeline) {
   const ModelDescription& model = workload.model;
@@ -292,14 +387,7 @@ Expected<void> check(const Workload& workload, const Pipeline& pipeline) {
   if (workload.parallelism.dtype == DataType::fp8 && workload.cluster.gpu.fp8_achievable_tflops <= 0) {
     return make_error(ErrorCode::bad_argument, workload.cluster.gpu.name + " has no fp8 products");
   }
-  for (const std::vector<StageId>& route : pipeline.spec().routes) {
-    if (static_cast<std::int64_t>(route.size()) > model.layers) {
-      return make_error(ErrorCode::bad_argument, "every stage needs a layer",
-                        {.found = std::to_string(route.size()) + " stages",
-                         .expected = "at most " + std::to_string(model.layers)});
-    }
-  }
-  return {};
+  return check_stages(workload, pipeline);
 }
 
 }  // namespace

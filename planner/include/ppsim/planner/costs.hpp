@@ -32,6 +32,7 @@ using CostSource = std::variant<UnitSource, Tables, Workload>;
 struct CostBinding {
   Tables tables;
   bool has_sizes = false;
+  std::optional<PipelineLayout> layout;  ///< of the model on the first route
   std::optional<Bytes> memory_limit;  ///< of one GPU
   std::optional<double> tokens_per_step;
   std::optional<double> model_flops_per_step;
