@@ -35,23 +35,29 @@ class Requirements {
       : pipeline_(pipeline), action_(action), rank_(rank), out_(out) {}
 
   void forward() {
-    for (const StageId u : pipeline_.producers(action_.stage(), action_.mb())) {
-      delivered(FactKind::forward_done, FactKind::received_forward, u);
+    if (!pipeline_.input_sum(action_.stage()).valid()) {
+      for (const StageId u : pipeline_.producers(action_.stage(), action_.mb())) {
+        delivered(FactKind::forward_done, FactKind::received_forward, u);
+      }
     }
+    collectives(OpKind::forward);
     if (action_.slice > 0)
       need({FactKind::forward_done, action_.subject, action_.microbatch, action_.slice - 1, -1});
     where_present(cell_fact(FactKind::loaded, action_));
-    if (const int version = pipeline_.spec().version[action_.mb()]; version > 0) {
+    if (const int version = pipeline_.version(action_.stage(), action_.mb()); version > 0) {
       for (const BlockId block : pipeline_.blocks_of(action_.stage())) {
-        where_present({FactKind::updated, block.value(), version - 1, 0, -1});
+        need({FactKind::updated, block.value(), version - 1, 0, -1});
       }
     }
   }
 
   void backward() {
-    for (const StageId v : pipeline_.consumers(action_.stage(), action_.mb())) {
-      delivered(FactKind::backward_done, FactKind::received_backward, v);
+    if (!pipeline_.gradient_sum(action_.stage()).valid()) {
+      for (const StageId v : pipeline_.consumers(action_.stage(), action_.mb())) {
+        delivered(FactKind::backward_done, FactKind::received_backward, v);
+      }
     }
+    collectives(OpKind::backward);
     need(cell_fact(FactKind::forward_done, action_));
     if (action_.slice + 1 < pipeline_.slices()) {
       need({FactKind::backward_done, action_.subject, action_.microbatch, action_.slice + 1, -1});
@@ -90,8 +96,19 @@ class Requirements {
       if (is_norm(pipeline_, CollectiveId(c)))
         where_present({FactKind::collected, c, action_.update(), 0, -1});
     }
-    if (action_.update() > 0)
-      where_present({FactKind::updated, action_.subject, action_.update() - 1, 0, -1});
+    if (action_.update() > 0) need({FactKind::updated, action_.subject, action_.update() - 1, 0, -1});
+  }
+
+  /// The passes that a collective stands behind, as far as they run on this rank.
+  void passes() {
+    const StagePasses& after = pipeline_.spec().collectives[action_.collective()].after;
+    const FactKind done = after.kind == OpKind::forward ? FactKind::forward_done : FactKind::backward_done;
+    for (const StageId stage : after.stages) {
+      if (pipeline_.rank_of(stage) != rank_ || !pipeline_.on_route(stage, action_.mb())) continue;
+      for (int k = 0; k < pipeline_.slices(); ++k) {
+        need({done, stage.value(), action_.microbatch, k, -1});
+      }
+    }
   }
 
   /// The gradient norm of an update waits for the reduced gradients of every block of the rank.
@@ -110,6 +127,13 @@ class Requirements {
   void where_present(const Fact& fact) { out_.push_back({fact, true}); }
 
  private:
+  /// The collectives that stand before a pass of the action's stage.
+  void collectives(OpKind pass) {
+    for (const CollectiveId id : pipeline_.collectives_before(action_.stage(), pass)) {
+      need({FactKind::collected, id.value(), action_.microbatch, 0, -1});
+    }
+  }
+
   void delivered(FactKind local, FactKind received, StageId from) {
     if (pipeline_.rank_of(from) == rank_) {
       need({local, from.value(), action_.microbatch, action_.slice, -1});
@@ -137,6 +161,8 @@ std::ostream& operator<<(std::ostream& out, const Fact& fact) {
 bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
   const auto at_home = [&] { return pipeline.rank_of(a.stage()) == rank; };
   const auto on_route = [&] { return pipeline.on_route(a.stage(), a.mb()); };
+  const auto to_consumer = [&] { return contains(pipeline.consumers(a.stage(), a.mb()), a.peer_stage()); };
+  const auto to_producer = [&] { return contains(pipeline.producers(a.stage(), a.mb()), a.peer_stage()); };
   switch (a.kind) {
     case OpKind::forward:
     case OpKind::backward:
@@ -152,11 +178,13 @@ bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
     case OpKind::reshard:
       return at_home();
     case OpKind::send_forward:
+      return at_home() && to_consumer() && !pipeline.input_sum(a.peer_stage()).valid();
     case OpKind::recv_backward:
-      return at_home() && contains(pipeline.consumers(a.stage(), a.mb()), a.peer_stage());
+      return at_home() && to_consumer() && !pipeline.gradient_sum(a.stage()).valid();
     case OpKind::recv_forward:
+      return at_home() && to_producer() && !pipeline.input_sum(a.stage()).valid();
     case OpKind::send_backward:
-      return at_home() && contains(pipeline.producers(a.stage(), a.mb()), a.peer_stage());
+      return at_home() && to_producer() && !pipeline.gradient_sum(a.peer_stage()).valid();
     case OpKind::send_activation:
     case OpKind::recv_activation:
       return on_route() && a.peer_rank() != rank &&
@@ -165,8 +193,9 @@ bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
     case OpKind::optimizer:
       return owns_block(pipeline, a.block(), rank);
     case OpKind::collective: {
-      const std::vector<RankId>& members = pipeline.spec().collectives[a.collective()].members;
-      return std::binary_search(members.begin(), members.end(), rank);
+      const Collective& collective = pipeline.spec().collectives[a.collective()];
+      return std::binary_search(collective.members.begin(), collective.members.end(), rank) &&
+             (a.microbatch >= 0 || !collective.per_microbatch());
     }
     case OpKind::overlap:
       return false;
@@ -252,6 +281,7 @@ void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
       return requirements.optimizer();
     case OpKind::collective:
       if (is_norm(pipeline, a.collective())) requirements.norm();
+      if (a.microbatch >= 0) requirements.passes();
       return;
     case OpKind::recv_forward:
     case OpKind::recv_backward:

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string_view>
@@ -77,6 +78,9 @@ class Hasher {
   std::size_t used_ = 0;
 };
 
+/// By name, so that a new row in the table of kinds changes no hash.
+void add_kind(Hasher& hasher, OpKind kind) { hasher.text(info(kind).text); }
+
 void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
   hasher.number(spec.ranks).number(spec.stages).number(spec.microbatches).number(spec.slices);
   hasher.ids(spec.placement);
@@ -87,10 +91,23 @@ void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
   hasher.list(spec.blocks, [&](const ParameterBlock& block) { hasher.ids(block.stages); });
   hasher.numbers(spec.update).numbers(spec.version);
   hasher.list(spec.collectives, [&](const Collective& c) { hasher.text(c.name).ids(c.members); });
+  // Behind a mark that no length can be, and only where they say something: files without them keep their
+  // hash.
+  if (std::any_of(spec.lag.begin(), spec.lag.end(), [](int lag) { return lag > 0; })) {
+    hasher.number(-1).numbers(spec.lag);
+  }
+  if (std::any_of(spec.collectives.begin(), spec.collectives.end(),
+                  [](const Collective& c) { return c.per_microbatch(); })) {
+    hasher.number(-2);
+    for (const Collective& c : spec.collectives) {
+      add_kind(hasher, c.after.kind);
+      hasher.ids(c.after.stages);
+      add_kind(hasher, c.before.kind);
+      hasher.ids(c.before.stages);
+      hasher.number(c.gradient_of.value()).number(c.input_of.value());
+    }
+  }
 }
-
-/// By name, so that a new row in the table of kinds changes no hash.
-void add_kind(Hasher& hasher, OpKind kind) { hasher.text(info(kind).text); }
 
 void add_instruction(Hasher& hasher, const Program& program, InstructionId id) {
   const Instruction& instruction = program.instruction(id);

@@ -24,6 +24,7 @@ PipelineSpec without_defaults(const Pipeline& pipeline) {
   drop_default(spec, &PipelineSpec::blocks, pipeline);
   drop_default(spec, &PipelineSpec::update, pipeline);
   drop_default(spec, &PipelineSpec::version, pipeline);
+  drop_default(spec, &PipelineSpec::lag, pipeline);
   return spec;
 }
 
@@ -51,6 +52,35 @@ std::vector<Id> ids_under(const json& object, const char* key) {
   return list_of<Id>(object, key, [](const json& item) { return Id(item.get<std::int32_t>()); });
 }
 
+StagePasses read_passes(const json& collective, const char* key) {
+  const auto found = collective.find(key);
+  if (found == collective.end()) return {};
+  const bool forward = found->at("kind").get<std::string>() == info(OpKind::forward).text;
+  return {forward ? OpKind::forward : OpKind::backward, read_ids<StageId>(found->at("stages"))};
+}
+
+Collective read_collective(const json& collective) {
+  return {.name = collective.at("name").get<std::string>(),
+          .members = read_ids<RankId>(collective.at("members")),
+          .after = read_passes(collective, "after"),
+          .before = read_passes(collective, "before"),
+          .gradient_of = StageId(collective.value("gradient_of", -1)),
+          .input_of = StageId(collective.value("input_of", -1))};
+}
+
+ordered_json collective_json(const Collective& collective) {
+  ordered_json object = {{"name", collective.name}, {"members", ids_json(collective.members)}};
+  const auto put_passes = [&](const char* key, const StagePasses& passes) {
+    if (passes.stages.empty()) return;
+    object[key] = {{"kind", info(passes.kind).text}, {"stages", ids_json(passes.stages)}};
+  };
+  put_passes("after", collective.after);
+  put_passes("before", collective.before);
+  if (collective.gradient_of.valid()) object["gradient_of"] = collective.gradient_of.value();
+  if (collective.input_of.valid()) object["input_of"] = collective.input_of.value();
+  return object;
+}
+
 PipelineSpec read_spec(const json& object) {
   const auto number = [](const json& item) { return item.get<int>(); };
   PipelineSpec spec;
@@ -69,10 +99,9 @@ PipelineSpec read_spec(const json& object) {
       object, "blocks", [](const json& stages) { return ParameterBlock{read_ids<StageId>(stages)}; }));
   spec.update = IdVector<MicrobatchId, int>(list_of<int>(object, "update", number));
   spec.version = IdVector<MicrobatchId, int>(list_of<int>(object, "version", number));
-  spec.collectives = IdVector<
-      CollectiveId, Collective>(list_of<Collective>(object, "collectives", [](const json& collective) {
-    return Collective{collective.at("name").get<std::string>(), read_ids<RankId>(collective.at("members"))};
-  }));
+  spec.lag = IdVector<StageId, int>(list_of<int>(object, "lag", number));
+  spec.collectives =
+      IdVector<CollectiveId, Collective>(list_of<Collective>(object, "collectives", read_collective));
   return spec;
 }
 
@@ -93,9 +122,8 @@ ordered_json pipeline_json(const Pipeline& pipeline) {
   put_list(object, "blocks", spec.blocks, [](const ParameterBlock& block) { return ids_of(block.stages); });
   put_list(object, "update", spec.update, same);
   put_list(object, "version", spec.version, same);
-  put_list(object, "collectives", spec.collectives, [](const Collective& collective) {
-    return ordered_json{{"name", collective.name}, {"members", ids_json(collective.members)}};
-  });
+  put_list(object, "lag", spec.lag, same);
+  put_list(object, "collectives", spec.collectives, collective_json);
   return object;
 }
 

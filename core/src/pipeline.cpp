@@ -68,6 +68,7 @@ void fill_defaults(PipelineSpec& spec) {
   }
   if (spec.update.empty()) spec.update = IdVector<MicrobatchId, int>(microbatches, 0);
   if (spec.version.empty()) spec.version = IdVector<MicrobatchId, int>(microbatches, 0);
+  if (spec.lag.empty()) spec.lag = IdVector<StageId, int>(stages, 0);
 }
 
 void check_tables(Rules& rules, const PipelineSpec& spec) {
@@ -75,6 +76,7 @@ void check_tables(Rules& rules, const PipelineSpec& spec) {
   check_length(rules, "route", spec.route, spec.microbatches);
   check_length(rules, "update", spec.update, spec.microbatches);
   check_length(rules, "version", spec.version, spec.microbatches);
+  check_length(rules, "lag", spec.lag, spec.stages);
   for (std::size_t s = 0; s < spec.placement.size(); ++s) {
     const RankId rank = spec.placement.items()[s];
     if (!in_range(rank, static_cast<std::size_t>(spec.ranks))) {
@@ -95,6 +97,11 @@ void check_tables(Rules& rules, const PipelineSpec& spec) {
   for (const int version : spec.version) {
     if (version < 0 || version > spec.microbatches) {
       rules.broken("a weight version is ", version, ", expected [0, ", spec.microbatches, "]");
+    }
+  }
+  for (const int lag : spec.lag) {
+    if (lag < 0 || lag > spec.microbatches) {
+      rules.broken("a lag is ", lag, ", expected [0, ", spec.microbatches, "]");
     }
   }
 }
@@ -126,6 +133,72 @@ void check_members(Rules& rules, const PipelineSpec& spec) {
     }
   }
 }
+
+/// Rules of what a collective stands between; the rest of the spec is known to be good.
+class PassChecker {
+ public:
+  PassChecker(Rules& rules, const PipelineSpec& spec) : rules_(rules), spec_(spec) {}
+
+  void check(const Collective& collective) {
+    collective_ = &collective;
+    for (const StagePasses* passes : {&collective.after, &collective.before}) {
+      if (passes->kind != OpKind::forward && passes->kind != OpKind::backward) {
+        broken(" stands between passes of kind ", info(passes->kind).text, ", expected F or B");
+      }
+      if (!passes->stages.empty()) {
+        check_stage_list(rules_, spec_, "collective " + collective.name, passes->stages);
+      }
+      for (const StageId stage : passes->stages) check_member(stage);
+    }
+    for (const StageId sum : {collective.gradient_of, collective.input_of}) {
+      if (sum != StageId()) check_member(sum);
+    }
+    for (const StageEdge& edge : spec_.edges) {
+      if (edge.from == collective.gradient_of) check_summed(edge.to);
+      if (edge.to == collective.input_of) check_summed(edge.from);
+    }
+  }
+
+  void check_sums() {
+    std::set<StageId> gradients;
+    std::set<StageId> inputs;
+    for (const Collective& collective : spec_.collectives) {
+      collective_ = &collective;
+      if (collective.gradient_of.valid() && !gradients.insert(collective.gradient_of).second) {
+        broken(" sums the gradient of stage ", collective.gradient_of, ", and so does another");
+      }
+      if (collective.input_of.valid() && !inputs.insert(collective.input_of).second) {
+        broken(" sums the input of stage ", collective.input_of, ", and so does another");
+      }
+    }
+  }
+
+ private:
+  template <class... Parts>
+  void broken(const Parts&... parts) {
+    rules_.broken("collective ", collective_->name, parts...);
+  }
+  void check_member(StageId stage) {
+    if (!in_range(stage, static_cast<std::size_t>(spec_.stages))) {
+      broken(" names stage ", stage, ", expected [0, ", spec_.stages, ")");
+      return;
+    }
+    const std::vector<RankId>& members = collective_->members;
+    if (std::find(members.begin(), members.end(), spec_.placement[stage]) == members.end()) {
+      broken(" names stage ", stage, ", whose rank is no member");
+    }
+  }
+  /// What is summed is made by a pass that the collective waits for.
+  void check_summed(StageId stage) {
+    const std::vector<StageId>& stages = collective_->after.stages;
+    if (std::find(stages.begin(), stages.end(), stage) != stages.end()) return;
+    broken(" sums what comes from stage ", stage, " and does not wait for it");
+  }
+
+  Rules& rules_;
+  const PipelineSpec& spec_;
+  const Collective* collective_ = nullptr;
+};
 
 /// Kahn's algorithm: stages left over lie on or behind a cycle.
 bool is_acyclic(const PipelineSpec& spec) {
@@ -186,12 +259,24 @@ Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
   check_tables(rules, spec);
   check_graph(rules, spec);
   check_members(rules, spec);
+  if (rules.hold()) {
+    PassChecker passes(rules, spec);
+    for (const Collective& collective : spec.collectives) passes.check(collective);
+    passes.check_sums();
+  }
   if (!rules.hold()) return make_error(ErrorCode::bad_argument, rules.text());
 
   std::sort(spec.edges.begin(), spec.edges.end());
   for (ParameterBlock& block : spec.blocks) sort_ids(block.stages);
   for (std::vector<StageId>& route : spec.routes) sort_ids(route);
-  for (Collective& collective : spec.collectives) sort_ids(collective.members);
+  for (Collective& collective : spec.collectives) {
+    sort_ids(collective.members);
+    sort_ids(collective.after.stages);
+    sort_ids(collective.before.stages);
+    for (StagePasses* passes : {&collective.after, &collective.before}) {
+      if (passes->stages.empty()) passes->kind = OpKind::forward;  // says nothing, and so is one value
+    }
+  }
   Pipeline pipeline;
   pipeline.spec_ = std::move(spec);
   pipeline.build_indexes();
@@ -237,14 +322,39 @@ void Pipeline::build_indexes() {
     for (const StageId stage : spec_.blocks[BlockId(b)].stages) blocks_of_[stage].emplace_back(b);
   }
   updates_ = 1 + *std::max_element(spec_.update.begin(), spec_.update.end());
+  asynchronous_ = updates_ > 1 || *std::max_element(spec_.version.begin(), spec_.version.end()) > 0;
+  microbatches_of_update_.resize(static_cast<std::size_t>(updates_));
+  for (int m = 0; m < spec_.microbatches; ++m) {
+    microbatches_of_update_[static_cast<std::size_t>(spec_.update[MicrobatchId(m)])].emplace_back(m);
+  }
+  build_collective_indexes();
 }
 
-std::vector<MicrobatchId> Pipeline::microbatches_of_update(int update) const {
-  std::vector<MicrobatchId> result;
-  for (int m = 0; m < spec_.microbatches; ++m) {
-    if (spec_.update[MicrobatchId(m)] == update) result.emplace_back(m);
+void Pipeline::build_collective_indexes() {
+  const auto stages = static_cast<std::size_t>(spec_.stages);
+  before_forward_ = IdVector<StageId, std::vector<CollectiveId>>(stages);
+  before_backward_ = before_forward_;
+  input_sum_ = IdVector<StageId, CollectiveId>(stages);
+  gradient_sum_ = input_sum_;
+  for (std::size_t c = 0; c < spec_.collectives.size(); ++c) {
+    const CollectiveId id(static_cast<std::int32_t>(c));
+    const Collective& collective = spec_.collectives[id];
+    const auto wait = [&](IdVector<StageId, std::vector<CollectiveId>>& before, StageId stage) {
+      if (before[stage].empty() || before[stage].back() != id) before[stage].push_back(id);
+    };
+    const bool forward = collective.before.kind == OpKind::forward;
+    for (const StageId stage : collective.before.stages) {
+      wait(forward ? before_forward_ : before_backward_, stage);
+    }
+    if (const StageId stage = collective.gradient_of; stage.valid()) {
+      gradient_sum_[stage] = id;
+      wait(before_backward_, stage);
+    }
+    if (const StageId stage = collective.input_of; stage.valid()) {
+      input_sum_[stage] = id;
+      wait(before_forward_, stage);
+    }
   }
-  return result;
 }
 
 std::ostream& operator<<(std::ostream& out, const Pipeline& pipeline) {

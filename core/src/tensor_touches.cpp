@@ -4,56 +4,11 @@
 #include <iterator>
 #include <tuple>
 
+#include "parameter_buffers.hpp"
 #include "ppsim/core/facts.hpp"
 
 namespace ppsim {
 namespace {
-
-/// Which versions of each block's parameters a rank holds: one updated in place when the pipeline is
-/// synchronous, else one more from each OPT of the rank.
-class Versions {
- public:
-  Versions(const Program& program, RankId rank)
-      : pipeline_(program.pipeline()),
-        written_(static_cast<std::size_t>(pipeline_.blocks()), {0}),
-        updates_(written_.size()) {
-    const auto& version = pipeline_.spec().version;
-    asynchronous_ =
-        pipeline_.updates() > 1 || std::any_of(version.begin(), version.end(), [](int v) { return v > 0; });
-    for (InstructionId id = program.first(rank); id < program.last(rank);
-         id = InstructionId(id.value() + 1)) {
-      for (const Action& action : program.actions(id)) {
-        if (action.kind == OpKind::optimizer && belongs_on(pipeline_, action, rank)) note_update(action);
-      }
-    }
-    for (auto* lists : {&written_, &updates_}) {
-      for (std::vector<int>& list : *lists) std::sort(list.begin(), list.end());
-    }
-  }
-
-  [[nodiscard]] bool asynchronous() const { return asynchronous_; }
-  [[nodiscard]] int last(BlockId block) const { return written_[block.index()].back(); }
-  /// What a reader of `version` finds: that one, or the newest before it that some OPT writes.
-  [[nodiscard]] int found(BlockId block, int version) const {
-    const std::vector<int>& list = written_[block.index()];
-    const auto above = std::upper_bound(list.begin(), list.end(), version);
-    return above == list.begin() ? list.front() : *std::prev(above);
-  }
-  [[nodiscard]] bool has_update(BlockId block, int update) const {
-    return std::binary_search(updates_[block.index()].begin(), updates_[block.index()].end(), update);
-  }
-
- private:
-  void note_update(const Action& optimizer) {
-    updates_[optimizer.block().index()].push_back(optimizer.update());
-    if (asynchronous_) written_[optimizer.block().index()].push_back(optimizer.update() + 1);
-  }
-
-  const Pipeline& pipeline_;
-  std::vector<std::vector<int>> written_;  ///< per block, ascending
-  std::vector<std::vector<int>> updates_;  ///< per block, ascending: those with an OPT on the rank
-  bool asynchronous_ = false;
-};
 
 /// Walks the list of one rank and notes what each action does to which tensor.
 class Collector {
@@ -62,7 +17,7 @@ class Collector {
       : program_(program),
         pipeline_(program.pipeline()),
         rank_(rank),
-        versions_(program, rank),
+        parameters_(program, rank),
         gathered_(static_cast<std::size_t>(pipeline_.stages()), false) {}
 
   std::vector<TensorTouch> collect() {
@@ -111,11 +66,13 @@ class Collector {
   void stage_inputs(const Action& a);
   void parameters(const Action& a);
   void optimizer(const Action& a);
+  void collective(const Action& a);
+  void summed_gradients(const Action& a);
 
   const Program& program_;
   const Pipeline& pipeline_;
   RankId rank_;
-  Versions versions_;
+  ParameterBuffers parameters_;
   std::vector<bool> gathered_;  ///< per stage: between UNSHARD and RESHARD
   InstructionId instruction_;
   std::vector<TensorTouch> touches_;
@@ -135,13 +92,13 @@ void Collector::resident() {
 void Collector::resident(BlockId block) {
   const SizeClass weights{.kind = TensorKind::parameters, .subject = block.value()};
   add(Touch::exists, weights, 0);
-  add(Touch::keep, weights, versions_.last(block));
+  add(Touch::keep, weights, parameters_.newest(block));
   const SizeClass state{.kind = TensorKind::optimizer_state, .subject = block.value()};
   add(Touch::exists, state, -1);
   add(Touch::keep, state, -1);
   const SizeClass gradients{.kind = TensorKind::gradients, .subject = block.value()};
   for (int update = 0; update < pipeline_.updates(); ++update) {
-    if (!versions_.has_update(block, update)) add(Touch::keep, gradients, update);
+    if (!parameters_.has_update(block, update)) add(Touch::keep, gradients, update);
   }
 }
 
@@ -162,6 +119,7 @@ void Collector::visit(const Action& a) {
       stage_inputs(a);
       for (const StageId consumer : pipeline_.consumers(a.stage(), a.mb())) {
         of_edge(Touch::read, TensorKind::incoming_gradient, a, {a.stage(), consumer});
+        if (pipeline_.gradient_sum(a.stage()).valid()) break;  // the first edge stands for all
       }
       if (gives_input_gradient(a.kind)) input_gradient(a);
       if (gives_weight_gradient(a.kind)) weight_gradient(a);
@@ -194,6 +152,8 @@ void Collector::visit(const Action& a) {
       own(Touch::write, TensorKind::boundary_input, a);
       break;
     case OpKind::collective:
+      collective(a);
+      break;
     case OpKind::overlap:
       break;
   }
@@ -227,12 +187,15 @@ void Collector::forward(const Action& a) {
   parameters(a);
   saved(Touch::save, a);
   if (!pipeline_.consumers(a.stage(), a.mb()).empty()) own(Touch::write, TensorKind::boundary_output, a);
+  summed_gradients(a);
 }
 
 void Collector::input_gradient(const Action& a) {
   parameters(a);
   saved(Touch::read, a);
+  summed_gradients(a);
   for (const StageId producer : pipeline_.producers(a.stage(), a.mb())) {
+    if (pipeline_.gradient_sum(producer).valid()) continue;
     if (here(producer)) {
       of_edge(Touch::write, TensorKind::incoming_gradient, a, {producer, a.stage()});
     } else {
@@ -256,12 +219,50 @@ void Collector::weight_gradient(const Action& a) {
   }
 }
 
-/// x: the y of a producer on this rank, what was received for one elsewhere, or the batch.
+/// Partial gradients for a collective that sums them, made by the pass of the stage that it stands behind.
+void Collector::summed_gradients(const Action& a) {
+  for (const StageId producer : pipeline_.producers(a.stage(), a.mb())) {
+    const CollectiveId sum = pipeline_.gradient_sum(producer);
+    if (!sum.valid()) continue;
+    const bool forward = pipeline_.spec().collectives[sum].after.kind == OpKind::forward;
+    if (forward != (a.kind == OpKind::forward)) continue;
+    of_edge(Touch::write, TensorKind::outgoing_gradient, a, {a.stage(), producer});
+  }
+}
+
+/// Sums what the stages of this rank made of a gradient or an input, and leaves the sum with the stage that
+/// reads it.
+void Collector::collective(const Action& a) {
+  if (a.microbatch < 0) return;
+  const Collective& sum = pipeline_.spec().collectives[a.collective()];
+  if (const StageId stage = sum.gradient_of; stage.valid() && pipeline_.on_route(stage, a.mb())) {
+    const auto consumers = pipeline_.consumers(stage, a.mb());
+    for (const StageId consumer : consumers) {
+      if (here(consumer)) of_edge(Touch::read, TensorKind::outgoing_gradient, a, {consumer, stage});
+    }
+    if (here(stage) && !consumers.empty()) {
+      of_edge(Touch::write, TensorKind::incoming_gradient, a, {stage, consumers.front()});
+    }
+  }
+  if (const StageId stage = sum.input_of; stage.valid() && pipeline_.on_route(stage, a.mb())) {
+    const auto producers = pipeline_.producers(stage, a.mb());
+    for (const StageId producer : producers) {
+      if (here(producer)) of_stage(Touch::read, TensorKind::boundary_output, a, producer.value());
+    }
+    if (here(stage) && !producers.empty()) {
+      of_stage(Touch::write, TensorKind::boundary_input, a, stage.value());
+    }
+  }
+}
+
+/// x: the y of a producer on this rank, what was received or summed for the stage, or the batch.
 void Collector::stage_inputs(const Action& a) {
   const auto producers = pipeline_.producers(a.stage(), a.mb());
   if (producers.empty()) own(Touch::read_given, TensorKind::boundary_input, a);
-  bool received = false;
+  const bool summed = pipeline_.input_sum(a.stage()).valid();
+  bool received = summed && !producers.empty();
   for (const StageId producer : producers) {
+    if (summed) break;
     if (here(producer)) of_stage(Touch::read, TensorKind::boundary_output, a, producer.value());
     received |= !here(producer);
   }
@@ -272,19 +273,19 @@ void Collector::stage_inputs(const Action& a) {
 }
 
 void Collector::parameters(const Action& a) {
-  if (!versions_.asynchronous()) return;  // one version, there throughout: readers change nothing
+  if (!pipeline_.asynchronous()) return;  // one version, there throughout: readers change nothing
   for (const BlockId block : pipeline_.blocks_of(a.stage())) {
     add(Touch::read, {.kind = TensorKind::parameters, .subject = block.value()},
-        versions_.found(block, pipeline_.spec().version[a.mb()]));
+        parameters_.holding(block, pipeline_.version(a.stage(), a.mb())));
   }
 }
 
 void Collector::optimizer(const Action& a) {
   add(Touch::read, {.kind = TensorKind::gradients, .subject = a.subject}, a.update());
-  if (!versions_.asynchronous()) return;
+  if (!pipeline_.asynchronous()) return;
   const SizeClass weights{.kind = TensorKind::parameters, .subject = a.subject};
-  add(Touch::read, weights, versions_.found(a.block(), a.update()));
-  add(Touch::write, weights, a.update() + 1);
+  add(Touch::read, weights, parameters_.holding(a.block(), a.update()));
+  add(Touch::write, weights, parameters_.holding(a.block(), a.update() + 1));
 }
 
 /// Without the saves of F where an R makes the same tensor: they are not kept.

@@ -24,7 +24,7 @@ Expected<void> check_plain(const Pipeline& pipeline) {
   if (own.routes != plain.routes) return cannot_hold("a route that leaves stages out");
   if (own.edges != plain.edges) return cannot_hold("edges that are not the chain 0 -> 1 -> ...");
   if (own.blocks != plain.blocks) return cannot_hold("parameter blocks that are not one per stage");
-  if (own.update != plain.update || own.version != plain.version)
+  if (own.update != plain.update || own.version != plain.version || own.lag != plain.lag)
     return cannot_hold("updates and weight versions");
   if (own.collectives != plain.collectives) return cannot_hold("named collectives");
   return {};

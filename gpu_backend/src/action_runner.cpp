@@ -178,6 +178,7 @@ void ActionRunner::optimize(ActionPlace place, const Action& action) {
   const auto gradients = tensors_.gradients(place.rank, action.block(), action.update());
   if (Taken* const taken = find_gradients(place.rank, action.block(), action.update())) take(*taken);
   if (old.data() != updated.data()) device(place.rank).copy(updated, old);
+  if (gradients.empty()) return;  // no microbatch feeds the update: the weights stay as they are
   const double norm = squared_norm(place.rank, action.update());
   const double scale = norm == kNoNorm ? 1.0 : clip_scale(norm, options_.clip_norm);
   device(place.rank).run(Program::kComputeQueue, [&] {

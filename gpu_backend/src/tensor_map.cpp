@@ -32,9 +32,6 @@ TensorMap::TensorMap(const Program& program, const MemoryPlan& plan, const SizeT
     entries_.push_back({tensor.rank, tensor.size_class, tensor.microbatch, since, t});
   }
   std::sort(entries_.begin(), entries_.end());
-  const auto& versions = pipeline_.spec().version;
-  asynchronous_ =
-      pipeline_.updates() > 1 || std::any_of(versions.begin(), versions.end(), [](int v) { return v > 0; });
 }
 
 std::span<std::byte> TensorMap::memory(std::uint32_t tensor) const {
@@ -97,7 +94,7 @@ void TensorMap::block_buffers(ActionPlace place, const Action& action, ActionBuf
   if (blocks.empty()) return;
   out.parameters = gathered(place, action.stage());
   if (out.parameters.empty()) {
-    out.parameters = parameters(place.rank, blocks.front(), pipeline_.spec().version[action.mb()]);
+    out.parameters = parameters(place.rank, blocks.front(), pipeline_.version(action.stage(), action.mb()));
   }
   if (gives_weight_gradient(action.kind)) {
     out.gradients = gradients(place.rank, blocks.front(), pipeline_.spec().update[action.mb()]);
@@ -139,6 +136,11 @@ void TensorMap::gradient_buffers(ActionPlace place, const Action& action, Action
   const auto producers = pipeline_.producers(action.stage(), action.mb());
   if (producers.empty() || !gives_input_gradient(action.kind)) return;
   const StageId producer = producers.front();
+  if (const CollectiveId sum = pipeline_.gradient_sum(producer); sum.valid()) {
+    if (pipeline_.spec().collectives[sum].after.kind == OpKind::forward) return;  // F has made it
+    out.dx = need(place, action, of_edge(TensorKind::outgoing_gradient, action, {action.stage(), producer}));
+    return;
+  }
   const bool local = pipeline_.rank_of(producer) == place.rank;
   out.dx = need(place, action,
                 local ? of_edge(TensorKind::incoming_gradient, action, {producer, action.stage()})
@@ -146,6 +148,9 @@ void TensorMap::gradient_buffers(ActionPlace place, const Action& action, Action
 }
 
 std::span<std::byte> TensorMap::input(ActionPlace place, const Action& action) const {
+  if (pipeline_.input_sum(action.stage()).valid()) {
+    return need(place, action, of_stage(TensorKind::boundary_input, action));
+  }
   for (const StageId producer : pipeline_.producers(action.stage(), action.mb())) {
     if (pipeline_.rank_of(producer) != place.rank) continue;
     return need(place, action,
@@ -202,7 +207,7 @@ std::span<std::byte> TensorMap::batch(ActionPlace place, const Action& load) con
 
 std::span<std::byte> TensorMap::gathered(ActionPlace place, StageId stage) const {
   const auto tensor = find(place, {.kind = TensorKind::gathered_parameters, .subject = stage.value()}, -1);
-  if (!tensor || asynchronous_) return {};
+  if (!tensor || pipeline_.asynchronous()) return {};
   const InstructionId last = plan_.table.users_of(plan_.table.tensors[*tensor]).back();
   return last < place.instruction ? std::span<std::byte>{} : memory(*tensor);
 }

@@ -80,7 +80,6 @@ class TensorMap {
   const SizeTable& sizes_;
   std::vector<std::span<std::byte>> pools_;
   std::vector<Entry> entries_;  ///< ascending
-  bool asynchronous_ = false;
 };
 
 }  // namespace ppsim

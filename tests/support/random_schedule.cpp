@@ -29,7 +29,41 @@ std::vector<RankId> deal_stages(const RandomShape& shape, Dice& dice) {
   return placement;
 }
 
-void generalise(PipelineSpec& spec, Dice& dice) {
+/// Collectives between passes of stages, on all ranks: a barrier before some of the forwards or backwards, or
+/// sums of what a stage reads.
+void add_collectives(PipelineSpec& spec, bool backward, Dice& dice) {
+  const auto pipeline = Pipeline::make(spec);
+  PPSIM_CHECK(pipeline.has_value(), pipeline ? "" : pipeline.error().message);
+  const std::vector<StageEdge>& edges = pipeline->spec().edges;
+  Collective collective;
+  for (int r = 0; r < spec.ranks; ++r) collective.members.emplace_back(r);
+  const StageId stage(dice.below(static_cast<std::size_t>(spec.stages)));
+  if (dice.one_in(2)) {
+    collective.name = "input";
+    collective.input_of = stage;
+    for (const StageEdge& edge : edges) {
+      if (edge.to == stage) collective.after.stages.push_back(edge.from);
+    }
+    spec.collectives.push_back(collective);
+  }
+  collective.input_of = StageId();
+  collective.after.stages.clear();
+  if (backward && dice.one_in(2)) {
+    collective.name = "gradient";
+    collective.gradient_of = stage;
+    if (dice.one_in(2)) collective.after.kind = OpKind::backward;
+    for (const StageEdge& edge : edges) {
+      if (edge.from == stage) collective.after.stages.push_back(edge.to);
+    }
+    spec.collectives.push_back(collective);
+  }
+  if (backward && dice.one_in(2)) {
+    collective = {"barrier", collective.members, {OpKind::forward, {stage}}, {OpKind::backward, {stage}}};
+    spec.collectives.push_back(collective);
+  }
+}
+
+void generalise(PipelineSpec& spec, bool backward, Dice& dice) {
   if (spec.stages >= 3 && dice.one_in(2)) {
     for (int s = 1; s < spec.stages; ++s) spec.edges.push_back({StageId(s - 1), StageId(s)});
     for (int s = 2; s < spec.stages; ++s) {
@@ -48,12 +82,14 @@ void generalise(PipelineSpec& spec, Dice& dice) {
     spec.blocks.push_back({{StageId(0), StageId(spec.stages - 1)}});
     for (int s = 1; s + 1 < spec.stages; ++s) spec.blocks.push_back({{StageId(s)}});
   }
-  if (dice.one_in(2)) {
+  if (backward && dice.one_in(2)) {
     for (int m = 0; m < spec.microbatches; ++m) {
       spec.update.push_back(m);
-      spec.version.push_back(std::max(0, m - 1));
+      spec.version.push_back(m);
     }
+    for (int s = 0; s < spec.stages; ++s) spec.lag.push_back(std::min(dice.below(4), spec.microbatches));
   }
+  if (dice.one_in(2)) add_collectives(spec, backward, dice);
   if (dice.one_in(2)) spec.collectives.push_back({"vocabulary \"sum\"", {RankId(spec.ranks - 1)}});
 }
 
@@ -64,7 +100,7 @@ Pipeline random_pipeline(const RandomShape& shape, Dice& dice) {
   spec.microbatches = shape.microbatches;
   spec.slices = shape.slices;
   spec.placement = IdVector<StageId, RankId>(deal_stages(shape, dice));
-  if (shape.general) generalise(spec, dice);
+  if (shape.general) generalise(spec, shape.backward != BackwardMode::none, dice);
   auto pipeline = Pipeline::make(std::move(spec));
   PPSIM_CHECK(pipeline.has_value(), pipeline ? "" : pipeline.error().message);
   return *std::move(pipeline);
@@ -80,8 +116,14 @@ class ActionGraph {
                        static_cast<std::size_t>(pipeline.slices());
     forward_.assign(cells, -1);
     backward_.assign(cells, -1);
+    weight_.assign(cells, -1);
     for_each_cell([&](StageId s, MicrobatchId m) { add_actions(s, m); });
     for_each_cell([&](StageId s, MicrobatchId m) { add_dependencies(s, m); });
+    if (pipeline_.asynchronous()) add_updates();
+    for (std::size_t c = 0; c < pipeline_.spec().collectives.size(); ++c) {
+      const CollectiveId id(static_cast<std::int32_t>(c));
+      if (pipeline_.spec().collectives[id].per_microbatch()) add_collective(id);
+    }
   }
 
   /// The actions cut from one random linear extension into the rows of `builder`.
@@ -93,8 +135,10 @@ class ActionGraph {
     while (!ready.empty()) {
       const int first = take(ready, static_cast<std::size_t>(dice_.below(ready.size())));
       const int second = shape_.overlaps ? take_partner(ready, first) : -1;
-      if (shape_.idle_cells && dice_.one_in(6)) builder.add(rank_of(first), Step());
-      builder.add(rank_of(first), second < 0 ? Step(action(first)) : Step(action(first), action(second)));
+      for (const RankId rank : ranks_[static_cast<std::size_t>(first)]) {
+        if (shape_.idle_cells && dice_.one_in(6)) builder.add(rank, Step());
+        builder.add(rank, second < 0 ? Step(action(first)) : Step(action(first), action(second)));
+      }
       finish(first, ready);
       if (second >= 0) finish(second, ready);
     }
@@ -115,10 +159,14 @@ class ActionGraph {
            static_cast<std::size_t>(k);
   }
   const Action& action(int node) const { return actions_[static_cast<std::size_t>(node)]; }
-  RankId rank_of(int node) const { return pipeline_.rank_of(action(node).stage()); }
+  const std::vector<RankId>& ranks_of(int node) const { return ranks_[static_cast<std::size_t>(node)]; }
 
   int add(OpKind kind, StageId s, MicrobatchId m, int k) {
-    actions_.push_back(make_action(kind, s.value(), m.value(), k));
+    return add(make_action(kind, s.value(), m.value(), k), {pipeline_.rank_of(s)});
+  }
+  int add(const Action& action, std::vector<RankId> ranks) {
+    actions_.push_back(action);
+    ranks_.push_back(std::move(ranks));
     waits_.push_back(0);
     next_.emplace_back();
     return static_cast<int>(actions_.size()) - 1;
@@ -151,7 +199,8 @@ class ActionGraph {
       const int backward = add(split ? OpKind::backward_input : OpKind::backward, s, m, k);
       backward_[cell(s, m, k)] = backward;
       depend(forward, backward);
-      if (split) depend(backward, add(OpKind::backward_weight, s, m, k));
+      weight_[cell(s, m, k)] = split ? add(OpKind::backward_weight, s, m, k) : backward;
+      if (split) depend(backward, weight_[cell(s, m, k)]);
       if (!recompute) continue;
       const int again = add(OpKind::recompute, s, m, k);
       depend(forward, again);
@@ -173,6 +222,58 @@ class ActionGraph {
     }
   }
 
+  /// One OPT per rank, block and update, which the forwards that read its version wait for.
+  void add_updates() {
+    for (int r = 0; r < pipeline_.ranks(); ++r) {
+      for (int b = 0; b < pipeline_.blocks(); ++b) {
+        int before = -1;
+        for (int update = 0; update < pipeline_.updates(); ++update) {
+          before = add_update(RankId(r), BlockId(b), update, before);
+        }
+      }
+    }
+  }
+
+  int add_update(RankId rank, BlockId block, int update, int before) {
+    int node = -1;
+    for (const StageId s : pipeline_.spec().blocks[block].stages) {
+      if (pipeline_.rank_of(s) != rank) continue;
+      if (node < 0) node = add(make_action(OpKind::optimizer, block.value(), update), {rank});
+      for (int m = 0; m < pipeline_.microbatches(); ++m) {
+        const MicrobatchId mb(m);
+        if (!pipeline_.on_route(s, mb)) continue;
+        for (int k = 0; k < pipeline_.slices(); ++k) {
+          if (pipeline_.spec().update[mb] == update) depend(weight_[cell(s, mb, k)], node);
+          if (pipeline_.version(s, mb) == update + 1) depend(node, forward_[cell(s, mb, k)]);
+        }
+      }
+    }
+    if (node >= 0 && before >= 0) depend(before, node);
+    return node;
+  }
+
+  void add_collective(CollectiveId id) {
+    const Collective& collective = pipeline_.spec().collectives[id];
+    for (int m = 0; m < pipeline_.microbatches(); ++m) {
+      const MicrobatchId mb(m);
+      const int node = add(make_action(OpKind::collective, id.value(), m), collective.members);
+      const auto for_each_pass = [&](StageId s, bool forward, const auto& visit) {
+        if (!pipeline_.on_route(s, mb)) return;
+        for (int k = 0; k < pipeline_.slices(); ++k) visit((forward ? forward_ : backward_)[cell(s, mb, k)]);
+      };
+      for (const StageId s : collective.after.stages) {
+        for_each_pass(s, collective.after.kind == OpKind::forward, [&](int pass) { depend(pass, node); });
+      }
+      for (int s = 0; s < pipeline_.stages(); ++s) {
+        for (const OpKind kind : {OpKind::forward, OpKind::backward}) {
+          const auto awaited = pipeline_.collectives_before(StageId(s), kind);
+          if (std::find(awaited.begin(), awaited.end(), id) == awaited.end()) continue;
+          for_each_pass(StageId(s), kind == OpKind::forward, [&](int pass) { depend(node, pass); });
+        }
+      }
+    }
+  }
+
   static int take(std::vector<int>& ready, std::size_t at) {
     const int node = ready[at];
     ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
@@ -183,7 +284,7 @@ class ActionGraph {
   int take_partner(std::vector<int>& ready, int first) {
     if (action(first).kind != OpKind::forward || !dice_.one_in(2)) return -1;
     const auto partner = std::find_if(ready.begin(), ready.end(), [&](int node) {
-      return action(node).kind == OpKind::backward && rank_of(node) == rank_of(first);
+      return action(node).kind == OpKind::backward && ranks_of(node) == ranks_of(first);
     });
     if (partner == ready.end()) return -1;
     return take(ready, static_cast<std::size_t>(partner - ready.begin()));
@@ -199,10 +300,12 @@ class ActionGraph {
   const RandomShape& shape_;
   Dice& dice_;
   std::vector<Action> actions_;
+  std::vector<std::vector<RankId>> ranks_;
   std::vector<int> waits_;
   std::vector<std::vector<int>> next_;
   std::vector<int> forward_;
   std::vector<int> backward_;
+  std::vector<int> weight_;  ///< B or W
 };
 
 rc::Gen<RandomShape> shapes_with(rc::Gen<int> slices, const rc::Gen<bool>& extras) {

@@ -26,7 +26,7 @@ struct RandomShape {
   bool recompute = false;   ///< R before some backward actions
   bool overlaps = false;    ///< some F and B of one rank as OVERLAP_F_B
   bool idle_cells = false;  ///< some empty cells
-  bool general = false;     ///< skip edges, two routes, shared parameter blocks, updates and versions
+  bool general = false;     ///< skip edges, two routes, shared blocks, versions, collectives
 };
 std::ostream& operator<<(std::ostream& out, const RandomShape& shape);
 

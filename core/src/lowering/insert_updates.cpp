@@ -31,13 +31,20 @@ void for_each_gradient(const Pipeline& pipeline, const Step& step, Visit&& visit
   }
 }
 
-/// By (block, update): whether any rank has a gradient for it.
+/// By (block, update): whether any rank has a gradient for it or for a later update, since every version is
+/// made from the one before.
 std::vector<char> updated_blocks(const Pipeline& pipeline, const StepRows& rows) {
   std::vector<char> updated(static_cast<std::size_t>(pipeline.blocks() * pipeline.updates()), 0);
   for (int r = 0; r < rows.ranks(); ++r) {
     for (const Step& step : rows[RankId(r)]) {
       for_each_gradient(pipeline, step,
                         [&](BlockId block, int update) { updated[number_of(pipeline, block, update)] = 1; });
+    }
+  }
+  for (int b = 0; b < pipeline.blocks(); ++b) {
+    for (int update = pipeline.updates() - 1; update > 0; --update) {
+      char& before = updated[number_of(pipeline, BlockId(b), update - 1)];
+      before = static_cast<char>(before | updated[number_of(pipeline, BlockId(b), update)]);
     }
   }
   return updated;

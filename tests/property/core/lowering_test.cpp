@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
-#include <algorithm>
 
 #include "ppsim/core/earliest_times.hpp"
 #include "ppsim/simulator/metrics.hpp"
@@ -30,17 +29,11 @@ CostTable draw_costs() {
   return table;
 }
 
-/// OPT between an F and the version that it reads needs an order made for it.
-bool reads_later_versions(const Pipeline& pipeline) {
-  const auto& versions = pipeline.spec().version;
-  return std::any_of(versions.begin(), versions.end(), [](int version) { return version > 0; });
-}
-
 bool one_linear_order(const LoweringOptions& options) { return options.order != IssueOrder::early; }
 
 RC_GTEST_PROP(Lowering, GivesWellFormedMatchedPrograms, ()) {
   const Schedule schedule = *test::schedules(test::general_shapes());
-  const LoweringOptions options = draw_lowering_options(!reads_later_versions(schedule.pipeline()));
+  const LoweringOptions options = draw_lowering_options(!schedule.pipeline().asynchronous());
   RC_LOG() << options << '\n';
   const CostTable costs = draw_costs();
   const auto program = lower(schedule, options, &costs);

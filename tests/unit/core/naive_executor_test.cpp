@@ -184,6 +184,8 @@ TEST(NaiveExecutor, AForwardWaitsForItsVersion) {
   hand.pipeline.update = {0, 1};
   hand.pipeline.version = {0, 1};
   EXPECT_EQ(run(hand.build()), finished({"0-10 10-30 30-41 0-15 41-51 51-71"}));
+  hand.rows = {{"0F0", "0B0", "0LOAD1", "0F1", "0B1"}};
+  EXPECT_EQ(run(hand.build()), deadlock({"0-10 10-30 0-15 x x"}));
 }
 
 TEST(NaiveExecutor, SlicesRunForwardsAndBackInTurn) {

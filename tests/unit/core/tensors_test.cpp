@@ -162,33 +162,6 @@ TEST(Tensors, SharedBlocksAreOneTensorPerRank) {
   EXPECT_EQ(lifetimes(program, 0, gradients, 0), "2,3 -> end");
 }
 
-TEST(Tensors, AsynchronousUpdatesMakeVersions) {
-  HandProgram hand = alone(2, {"0F0", "0B0", "0OPT0", "0F1", "0B1", "0OPT1"});
-  hand.pipeline.update = {0, 1};
-  hand.pipeline.version = {0, 1};
-  const Program program = hand.build();
-  EXPECT_EQ(lifetimes(program, 0, parameters, 0), "start -> 0,1,2; 2 -> 2,3,4,5; 5 -> end");
-  EXPECT_EQ(lifetimes(program, 0, gradients, 0), "1 -> 1,2; 4 -> 4,5");
-  const TensorTable table = tensor_table(program);
-  EXPECT_EQ(tensors_of(table, 0, parameters, 0).at(1).microbatch, 1);
-  EXPECT_EQ(tensors_of(table, 0, gradients, 0).at(1).microbatch, 1);
-}
-
-TEST(Tensors, StaleReadersKeepTheirVersion) {
-  HandProgram hand = alone(2, {"0F0", "0F1", "0B0", "0OPT0", "0B1", "0OPT1"});
-  hand.pipeline.update = {0, 1};
-  EXPECT_EQ(lifetimes(hand.build(), 0, parameters, 0), "start -> 0,1,2,3,4; 3 -> 3,5; 5 -> end");
-}
-
-TEST(Tensors, WithoutOptimizerReadersOfAMissingVersionFindTheOneBefore) {
-  HandProgram hand = alone(2, {"0F0", "0B0", "0F1", "0B1"});
-  hand.pipeline.update = {0, 1};
-  hand.pipeline.version = {0, 1};
-  const Program program = hand.build();
-  EXPECT_EQ(lifetimes(program, 0, parameters, 0), "start -> end");
-  EXPECT_EQ(lifetimes(program, 0, gradients, 0), "1 -> end; 3 -> end");
-}
-
 TEST(Tensors, GradientsOfEdgesAndOneOutputInADag) {
   HandProgram hand{.pipeline = chain_spec(3, 3, 1),
                    .communicators = communicators({{0, 1, 2}}),

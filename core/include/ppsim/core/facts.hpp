@@ -42,7 +42,8 @@ struct Fact {
 std::ostream& operator<<(std::ostream& out, const Fact& fact);
 
 /// A fact that an action waits for. An optional one counts only when some action of the rank provides it:
-/// R, LOAD, OFFLOAD, RELOAD, SEND_A, RECV_A, REDUCE_GRAD, COLL and OPT constrain others where they occur.
+/// R, LOAD, RELOAD, SEND_A, RECV_A, REDUCE_GRAD and the norm constrain others where they occur. Not so an OPT
+/// whose version is read, or a collective that stands before a pass: without it the pass never starts.
 struct Requirement {
   Fact fact;
   bool optional = false;
@@ -61,9 +62,9 @@ void provided_facts(const Pipeline& pipeline, const Action& action, RankId rank,
 
 /// Facts of `rank` that must hold before `action` starts, UNSHARD and RESHARD aside, which depend on their
 /// place in the list: computes of a stage wait for the last UNSHARD before them, the RESHARD for
-/// these computes. A collective named "norm" waits for the gradients of an update; any other one is ordered
-/// by `after`. Requires: ids in range and belongs_on(pipeline, action, rank). Source: section 3 of
-/// docs/ir.md.
+/// these computes. A collective named "norm" waits for the gradients of an update; any other one for the
+/// passes that it stands behind, and beyond that it is ordered by `after`. Requires: ids in range and
+/// belongs_on(pipeline, action, rank). Source: section 3 of docs/ir.md.
 void required_facts(const Pipeline& pipeline, const Action& action, RankId rank,
                     std::vector<Requirement>& out);
 

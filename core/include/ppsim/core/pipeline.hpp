@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <ostream>
 #include <span>
 #include <string>
@@ -25,10 +26,25 @@ struct ParameterBlock {
   friend bool operator==(const ParameterBlock&, const ParameterBlock&) = default;
 };
 
-/// A named collective and the ranks that take part in it.
+/// The forwards of some stages, or their backwards.
+struct StagePasses {
+  OpKind kind = OpKind::forward;  ///< forward, or backward for B and I
+  std::vector<StageId> stages;
+  friend bool operator==(const StagePasses&, const StagePasses&) = default;
+};
+
+/// A named collective and the ranks that take part in it. One that stands between passes, or sums what a
+/// stage reads, is there once per microbatch.
 struct Collective {
   std::string name;
   std::vector<RankId> members;
+  StagePasses after = {};    ///< passes of its microbatch that it waits for, each on the rank of its stage
+  StagePasses before = {};   ///< passes of its microbatch that wait for it
+  StageId gradient_of = {};  ///< sums the gradient of this stage's output over the consumers: no SEND_B
+  StageId input_of = {};     ///< sums the input of this stage over the producers: no SEND_F
+  [[nodiscard]] bool per_microbatch() const {
+    return !after.stages.empty() || !before.stages.empty() || gradient_of.valid() || input_of.valid();
+  }
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
@@ -46,6 +62,7 @@ struct PipelineSpec {
   IdVector<BlockId, ParameterBlock> blocks;        ///< default: block b owned by stage b alone
   IdVector<MicrobatchId, int> update;              ///< default: 0, one synchronous update
   IdVector<MicrobatchId, int> version;             ///< default: 0, weights of the step's start
+  IdVector<StageId, int> lag;                      ///< versions that a stage is behind `version`; default: 0
   IdVector<CollectiveId, Collective> collectives;  ///< default: none
 
   friend bool operator==(const PipelineSpec&, const PipelineSpec&) = default;
@@ -55,7 +72,8 @@ struct PipelineSpec {
 class Pipeline {
  public:
   /// Errors: bad_argument naming every broken rule: counts out of [1, limit], ids out of range, edges that
-  /// form a cycle or repeat, a route that is empty or holds no first stage, tables of the wrong length.
+  /// form a cycle or repeat, a route that is empty or holds no first stage, tables of the wrong length, a
+  /// collective that stands between passes of ranks that are no members of it.
   [[nodiscard]] static Expected<Pipeline> make(PipelineSpec spec);
 
   [[nodiscard]] const PipelineSpec& spec() const { return spec_; }
@@ -66,6 +84,13 @@ class Pipeline {
   [[nodiscard]] int blocks() const { return static_cast<int>(spec_.blocks.size()); }
   /// Number of optimizer updates that the microbatches feed.
   [[nodiscard]] int updates() const { return updates_; }
+  /// The version of its weights that a stage reads for a microbatch: version n is what OPT of update n - 1
+  /// makes, version 0 what the step starts with.
+  [[nodiscard]] int version(StageId stage, MicrobatchId mb) const {
+    return std::max(0, spec_.version[mb] - spec_.lag[stage]);
+  }
+  /// Whether a step makes versions: several updates, or a microbatch that reads a later version than 0.
+  [[nodiscard]] bool asynchronous() const { return asynchronous_; }
 
   [[nodiscard]] RankId rank_of(StageId stage) const { return spec_.placement[stage]; }
   [[nodiscard]] RouteId route_of(MicrobatchId mb) const { return spec_.route[mb]; }
@@ -84,7 +109,17 @@ class Pipeline {
   /// Blocks that a stage owns a share of, ascending.
   [[nodiscard]] std::span<const BlockId> blocks_of(StageId stage) const { return blocks_of_[stage]; }
   /// Microbatches whose gradients update `update` sums, ascending.
-  [[nodiscard]] std::vector<MicrobatchId> microbatches_of_update(int update) const;
+  [[nodiscard]] std::span<const MicrobatchId> microbatches_of_update(int update) const {
+    return microbatches_of_update_[static_cast<std::size_t>(update)];
+  }
+  /// Collectives that F of a stage waits for (`kind` forward) or B and I (backward), ascending.
+  [[nodiscard]] std::span<const CollectiveId> collectives_before(StageId stage, OpKind kind) const {
+    return (kind == OpKind::forward ? before_forward_ : before_backward_)[stage];
+  }
+  /// The collective that brings the input of a stage in place of transfers, or an invalid one.
+  [[nodiscard]] CollectiveId input_sum(StageId stage) const { return input_sum_[stage]; }
+  /// The collective that brings the gradient of a stage's output in place of transfers, or an invalid one.
+  [[nodiscard]] CollectiveId gradient_sum(StageId stage) const { return gradient_sum_[stage]; }
   /// True when every stage has at most one producer and one consumer per route.
   [[nodiscard]] bool is_chain() const { return is_chain_; }
 
@@ -104,6 +139,7 @@ class Pipeline {
     return {adjacency.items.data() + first, last - first};
   }
   void build_indexes();
+  void build_collective_indexes();
 
   PipelineSpec spec_;
   std::vector<char> on_route_;
@@ -111,7 +147,13 @@ class Pipeline {
   Adjacency consumers_;
   IdVector<RankId, std::vector<StageId>> stages_of_;
   IdVector<StageId, std::vector<BlockId>> blocks_of_;
+  std::vector<std::vector<MicrobatchId>> microbatches_of_update_;
+  IdVector<StageId, std::vector<CollectiveId>> before_forward_;
+  IdVector<StageId, std::vector<CollectiveId>> before_backward_;
+  IdVector<StageId, CollectiveId> input_sum_;
+  IdVector<StageId, CollectiveId> gradient_sum_;
   int updates_ = 1;
+  bool asynchronous_ = false;
   bool is_chain_ = true;
 };
 

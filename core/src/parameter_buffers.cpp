@@ -1,0 +1,75 @@
+#include "parameter_buffers.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/facts.hpp"
+
+namespace ppsim {
+namespace {
+
+/// What an action computes with the weights of its stage; W needs activations and gradients alone.
+bool reads_parameters(OpKind kind) {
+  return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind);
+}
+
+}  // namespace
+
+ParameterBuffers::ParameterBuffers(const Program& program, RankId rank)
+    : pipeline_(program.pipeline()),
+      buffers_(static_cast<std::size_t>(pipeline_.blocks()), {0}),
+      updates_(buffers_.size()),
+      last_reader_(buffers_.size()) {
+  for (InstructionId id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
+    for (const Action& action : program.actions(id)) {
+      if (belongs_on(pipeline_, action, rank)) note(action, id);
+    }
+  }
+  for (std::size_t b = 0; b < updates_.size(); ++b) {
+    std::stable_sort(updates_[b].begin(), updates_[b].end(),
+                     [](const Update& x, const Update& y) { return x.number < y.number; });
+    for (const Update& update : updates_[b]) {
+      const int made = update.number + 1;
+      if (made > buffers_[b].back() && read_behind(BlockId(static_cast<std::int32_t>(b)), update)) {
+        buffers_[b].push_back(made);
+      }
+    }
+  }
+}
+
+void ParameterBuffers::note(const Action& action, InstructionId id) {
+  if (action.kind == OpKind::optimizer) {
+    updates_[action.block().index()].push_back({action.update(), id});
+  } else if (pipeline_.asynchronous() && reads_parameters(action.kind)) {
+    const int version = pipeline_.version(action.stage(), action.mb());
+    for (const BlockId block : pipeline_.blocks_of(action.stage())) note_reader(block, version, id);
+  }
+}
+
+void ParameterBuffers::note_reader(BlockId block, int version, InstructionId id) {
+  std::vector<InstructionId>& last = last_reader_[block.index()];
+  const auto index = static_cast<std::size_t>(version);
+  if (last.size() <= index) last.resize(index + 1);
+  last[index] = id;
+}
+
+/// Whether an action behind the OPT reads the version that the OPT starts from.
+bool ParameterBuffers::read_behind(BlockId block, const Update& update) const {
+  const std::vector<InstructionId>& last = last_reader_[block.index()];
+  const auto version = static_cast<std::size_t>(update.number);
+  return version < last.size() && last[version] > update.optimizer;
+}
+
+int ParameterBuffers::holding(BlockId block, int version) const {
+  const std::vector<int>& versions = buffers_[block.index()];
+  const auto above = std::upper_bound(versions.begin(), versions.end(), version);
+  return above == versions.begin() ? versions.front() : *std::prev(above);
+}
+
+bool ParameterBuffers::has_update(BlockId block, int update) const {
+  const std::vector<Update>& updates = updates_[block.index()];
+  const auto at = std::lower_bound(updates.begin(), updates.end(), update,
+                                   [](const Update& u, int number) { return u.number < number; });
+  return at != updates.end() && at->number == update;
+}
+
+}  // namespace ppsim
