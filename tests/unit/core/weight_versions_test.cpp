@@ -67,7 +67,7 @@ TEST(WeightVersions, AStashedVersionLivesToItsLastReader) {
       asynchronous(1, {"0F0", "0F1", "0B0", "0OPT0", "0F2", "0B1", "0OPT1", "0B2", "0OPT2"}).build();
   // Version 0 to B of microbatch 1; version 1, which OPT 0 makes, to B of microbatch 2, behind OPT 1;
   // version 2, which OPT 2 updates in place.
-  EXPECT_EQ(lifetimes(program, 0, parameters, 0), "start -> 0,1,2,3,5; 3 -> 3,4,6,7; 6 -> end");
+  EXPECT_EQ(lifetimes(program, 0, parameters, 0), "start -> 0,1,2,3,5; 3 -> 3,4,6,7; 6,8 -> end");
   const TensorTable table = tensor_table(program);
   EXPECT_EQ(tensors_of(table, 0, parameters, 0).at(1).microbatch, 1);
 }
