@@ -43,5 +43,26 @@ TEST(LoopGrids, SeqOneFOneB) {
       {"seq-1f1b_p4_m4_k2", "seq-1f1b", {.ranks = 4, .microbatches = 4, .slices = 2}, 33, {5, 4, 3, 2}});
 }
 
+TEST(LoopGrids, TeraPipe) {
+  expect_grid(
+      {"terapipe_p4_m2_k3", "terapipe", {.ranks = 4, .microbatches = 2, .slices = 3}, 27, {6, 6, 6, 6}});
+}
+
+TEST(LoopGrids, GroupInterleaved) {
+  expect_grid({"group-interleaved_p4_m8_v2",
+               "group-interleaved",
+               {.ranks = 4, .microbatches = 8, .chunks = 2},
+               54,
+               {8, 7, 6, 5}});
+}
+
+TEST(LoopGrids, GroupInterleavedOfHalfTheRanks) {
+  expect_grid({"group-interleaved_p4_m8_v2_n2",
+               "group-interleaved",
+               {.ranks = 4, .microbatches = 8, .chunks = 2, .settings = {{"group", "2"}}},
+               56,
+               {6, 5, 4, 3}});
+}
+
 }  // namespace
 }  // namespace ppsim

@@ -88,5 +88,34 @@ RC_GTEST_PROP(ClosedForms, SeqOneFOneBMakespan, ()) {
                   draw_costs());
 }
 
+RC_GTEST_PROP(ClosedForms, TeraPipeMakespan, ()) {
+  StageCosts costs = draw_costs();
+  costs.transfer = draw_short_transfer(costs);
+  ScheduleParameters parameters{
+      .ranks = between(1, 8), .microbatches = between(1, 6), .slices = between(1, 8)};
+  if (between(0, 1) == 0) parameters.settings["backward"] = "reversed";
+  expect_makespan("terapipe", parameters, costs);
+}
+
+/// Groups of all ranks run at any costs, smaller ones under the authors' rule.
+RC_GTEST_PROP(ClosedForms, GroupInterleavedMakespan, ()) {
+  const int p = between(1, 8);
+  const int group = between((p + 1) / 2, p);
+  const bool fused = between(0, 1) == 0;
+  StageCosts costs = draw_costs();
+  if (group < p) {
+    // p F and p B (I where split) fit N whole passes.
+    costs.backward = fused ? costs.forward : costs.backward;
+    costs.backward_input = costs.forward;
+    costs.backward_weight = costs.forward;
+  }
+  expect_makespan("group-interleaved",
+                  {.ranks = p,
+                   .microbatches = group * between(1, 4),
+                   .chunks = between(1, 4),
+                   .settings = {{"group", std::to_string(group)}, {"backward", fused ? "fused" : "split"}}},
+                  costs);
+}
+
 }  // namespace
 }  // namespace ppsim

@@ -123,7 +123,7 @@ TEST(ForwardOnly, BubbleIsWhatItsForwardsLeave) {
   EXPECT_EQ(closed_form_bubble(info, {.ranks = 4, .microbatches = 6}, {.forward = 5}), 3 * 5);
 }
 
-// 2406.03488, figure 3 in the notation stage F microbatch.slice; rank 0 keeps p + k - 1 slices.
+// 2406.03488, in the notation stage F microbatch.slice; rank 0 keeps p + k - 1 slices.
 TEST(SeqOneFOneB, Order) {
   const Schedule schedule = generated("seq-1f1b", {.ranks = 2, .microbatches = 2, .slices = 2});
   EXPECT_EQ(row_text(schedule, 0), "0F0.0 0F0.1 0F1.0 0B0.1 0F1.1 0B0.0 0B1.1 0B1.0");
@@ -135,12 +135,83 @@ TEST(SeqOneFOneB, OfOneSliceIsOneFOneB) {
   EXPECT_EQ(sliced, generated("1f1b", {.ranks = 4, .microbatches = 7}));
 }
 
-// 2406.03488, section 3: the bubble is (p - 1)(F + B) / k of a whole microbatch, (p - 1)(F + B) of a slice.
+// 2406.03488: the bubble is (p - 1)(F + B) / k of a whole microbatch, (p - 1)(F + B) of a slice.
 TEST(SeqOneFOneB, BubbleShrinksWithTheSlices) {
   const ScheduleInfo& info = **find_schedule("seq-1f1b");
   const ScheduleParameters parameters{.ranks = 4, .microbatches = 8, .slices = 4};
   EXPECT_EQ(closed_form_bubble(info, parameters, {.forward = 2, .backward = 5}), 3 * 7);
   EXPECT_EQ(info.forms.peak_live_activations(parameters, RankId(0)), 4 + 4 - 1);
+}
+
+// 2102.07988: slices follow each other through the ranks as microbatches do.
+TEST(TeraPipe, Order) {
+  ScheduleParameters parameters{.ranks = 2, .microbatches = 2, .slices = 2};
+  EXPECT_EQ(row_text(generated("terapipe", parameters), 1),
+            "1F0.0 1F0.1 1F1.0 1F1.1 1B0.1 1B0.0 1B1.1 1B1.0");
+  parameters.settings["backward"] = "reversed";
+  EXPECT_EQ(row_text(generated("terapipe", parameters), 0),
+            "0F0.0 0F0.1 0F1.0 0F1.1 0B1.1 0B1.0 0B0.1 0B0.0");
+}
+
+TEST(TeraPipe, OfOneSliceIsGPipe) {
+  EXPECT_EQ(generated("terapipe", {.ranks = 4, .microbatches = 5}),
+            generated("gpipe", {.ranks = 4, .microbatches = 5}));
+}
+
+// The authors' GroupBuildingBlockScheduler(device_num=2, micro_num=4, chunk_num=2, group_size=2).
+TEST(GroupInterleaved, Order) {
+  const Schedule schedule = generated("group-interleaved", {.ranks = 2, .microbatches = 4, .chunks = 2});
+  EXPECT_EQ(
+      row_text(schedule, 0),
+      "0F0 0F1 2F0 2F1 2I0 2W0 0F2 2I1 2W1 0F3 0I0 0W0 2F2 0I1 0W1 2F3 2I2 2W2 2I3 2W3 0I2 0W2 0I3 0W3");
+  EXPECT_EQ(
+      row_text(schedule, 1),
+      "1F0 1F1 3F0 3I0 3W0 3F1 3I1 3W1 1F2 1I0 1W0 1F3 1I1 1W1 3F2 3I2 3W2 3F3 3I3 3W3 1I2 1W2 1I3 1W3");
+}
+
+/// Bubble at F = I = W = 1, B = 2, and the peak of rank 0.
+std::pair<Nanoseconds, int> figures(int p, int group, int chunks, const std::string& backward = "split") {
+  const ScheduleParameters parameters{.ranks = p,
+                                      .microbatches = 4 * p,
+                                      .chunks = chunks,
+                                      .settings = {{"group", std::to_string(group)}, {"backward", backward}}};
+  const Schedule schedule = generated("group-interleaved", parameters);
+  const Nanoseconds time = test::step_time(schedule, test::cost_table({})).makespan;
+  EXPECT_EQ(claimed("group-interleaved", parameters, {}).value_or(time), time);
+  return {time - Nanoseconds{3} * 4 * p * chunks, test::peak_live_activations(schedule, RankId(0))};
+}
+
+// 2503.01328: groups of p hold v p chunks, groups of p / 2 hold (v + 1) p / 2, for a larger bubble.
+TEST(GroupInterleaved, BubblesAndPeaks) {
+  EXPECT_EQ(figures(4, 4, 2), std::pair(Nanoseconds{6}, 8));
+  EXPECT_EQ(figures(4, 4, 4), std::pair(Nanoseconds{6}, 16));
+  EXPECT_EQ(figures(4, 2, 2), std::pair(Nanoseconds{8}, 6));
+  EXPECT_EQ(figures(4, 2, 3), std::pair(Nanoseconds{10}, 8));
+  EXPECT_EQ(figures(4, 2, 4), std::pair(Nanoseconds{12}, 10));
+  EXPECT_EQ(figures(8, 8, 2), std::pair(Nanoseconds{14}, 16));
+  EXPECT_EQ(figures(8, 4, 2), std::pair(Nanoseconds{18}, 12));
+  EXPECT_EQ(figures(8, 4, 3), std::pair(Nanoseconds{22}, 16));
+  EXPECT_EQ(figures(8, 4, 4), std::pair(Nanoseconds{26}, 20));
+}
+
+// Interleaved 1F1B has this bubble too, with 11 chunks on rank 0 in place of 8.
+TEST(GroupInterleaved, FusedBackwardHasTheBubbleOfInterleavedOneFOneB) {
+  EXPECT_EQ(figures(4, 4, 2, "fused"), std::pair(Nanoseconds{9}, 8));
+  EXPECT_EQ(figures(8, 8, 2, "fused"), std::pair(Nanoseconds{21}, 16));
+}
+
+TEST(GroupInterleaved, ClaimsNoTimeWhereTheSteadyStateWaits) {
+  const ScheduleParameters half{
+      .ranks = 4, .microbatches = 16, .chunks = 2, .settings = {{"group", "2"}, {"backward", "fused"}}};
+  EXPECT_EQ(claimed("group-interleaved", half, {}), std::nullopt);
+  EXPECT_EQ(claimed("group-interleaved", {.ranks = 4, .microbatches = 15, .chunks = 2}, {}), std::nullopt);
+}
+
+TEST(GroupInterleaved, GroupsHoldHalfOfTheRanksToAll) {
+  const auto refused =
+      generate("group-interleaved", {.ranks = 5, .microbatches = 8, .settings = {{"group", "2"}}});
+  EXPECT_EQ(refused.error().message,
+            "group-interleaved: group must be a whole number in [3, 5], found \"2\"");
 }
 
 }  // namespace

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// Time on one stage of a slice of `length` tokens that attends to `prefix` tokens before it.
+using SliceCost = std::function<Nanoseconds(int length, int prefix)>;
+
+/// What the lengths of a sequence's slices are chosen for.
+struct SliceProblem {
+  int sequence = 1;           ///< tokens
+  int granularity = 1;        ///< slices begin at multiples of it
+  int ranks = 1;              ///< stages of equal time
+  int microbatches = 1;       ///< sequences that follow each other, cut alike
+  std::optional<int> slices;  ///< exactly so many; empty: as many as are best
+};
+
+/// Lengths of the slices in their order, and the time that all of them take through all ranks.
+struct SliceLengths {
+  std::vector<int> lengths;
+  Nanoseconds time = 0;
+
+  friend bool operator==(const SliceLengths&, const SliceLengths&) = default;
+};
+
+/// The lengths with the least time m sum(t_i) + (p - 1) max(t_i), which is exact for slices that pass equal
+/// stages one after another. Of several the one with the least sum; the same input gives the same lengths.
+/// Errors: bad_argument for counts below 1, more slices than pieces of the granularity, or more than 2048
+/// pieces.
+/// Source: Li et al., TeraPipe, ICML 2021, section 3.3, for one microbatch: a dynamic programme for the least
+/// sum under each bound on max(t_i). Deviation: bounds are tried from the largest down and each search lands
+/// on the next that changes the result, in place of all of them or of steps of epsilon.
+[[nodiscard]] Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const SliceCost& cost);
+
+}  // namespace ppsim

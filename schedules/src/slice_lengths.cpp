@@ -1,0 +1,162 @@
+#include "ppsim/schedules/slice_lengths.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace ppsim {
+namespace {
+
+constexpr int kMostPieces = 2048;
+constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+
+int pieces_of(const SliceProblem& problem) { return (problem.sequence - 1) / problem.granularity + 1; }
+
+/// The times of all slices: from one boundary between pieces to a later one.
+class SliceTimes {
+ public:
+  SliceTimes(const SliceProblem& problem, const SliceCost& cost)
+      : problem_(problem), pieces_(pieces_of(problem)) {
+    times_.resize(static_cast<std::size_t>(pieces_) * static_cast<std::size_t>(pieces_ + 1) / 2);
+    for (int end = 1; end <= pieces_; ++end) {
+      for (int begin = 0; begin < end; ++begin) {
+        times_[index(begin, end)] = cost(tokens(end) - tokens(begin), tokens(begin));
+      }
+    }
+  }
+
+  [[nodiscard]] int pieces() const { return pieces_; }
+  [[nodiscard]] int tokens(int boundary) const {
+    return static_cast<int>(
+        std::min<std::int64_t>(std::int64_t{boundary} * problem_.granularity, problem_.sequence));
+  }
+  [[nodiscard]] Nanoseconds operator()(int begin, int end) const { return times_[index(begin, end)]; }
+
+ private:
+  [[nodiscard]] static std::size_t index(int begin, int end) {
+    return static_cast<std::size_t>(end) * static_cast<std::size_t>(end - 1) / 2 +
+           static_cast<std::size_t>(begin);
+  }
+
+  const SliceProblem& problem_;
+  int pieces_;
+  std::vector<Nanoseconds> times_;  // by end, then begin
+};
+
+/// Where the slices of a sequence end, and what they take.
+struct Cut {
+  std::vector<int> ends;
+  Nanoseconds sum = 0;
+  Nanoseconds longest = 0;
+};
+
+/// For every boundary the least sum of slices up to it, each shorter than a bound, and the last one's begin.
+struct Layer {
+  std::vector<Nanoseconds> sum;
+  std::vector<int> begin;
+};
+
+/// Fills the layer with one more slice behind the sums of `before`, which may be the layer itself: then with
+/// any number of slices.
+void add_slice(const SliceTimes& times, Nanoseconds bound, const Layer& before, Layer& layer) {
+  for (int end = 1; end <= times.pieces(); ++end) {
+    Nanoseconds& least = layer.sum[static_cast<std::size_t>(end)];
+    for (int begin = 0; begin < end; ++begin) {
+      const Nanoseconds until = before.sum[static_cast<std::size_t>(begin)];
+      const Nanoseconds slice = times(begin, end);
+      if (until == kNever || slice >= bound || until + slice >= least) continue;
+      least = until + slice;
+      layer.begin[static_cast<std::size_t>(end)] = begin;
+    }
+  }
+}
+
+/// No slice yet.
+Layer first_layer(const SliceTimes& times) {
+  const auto boundaries = static_cast<std::size_t>(times.pieces()) + 1;
+  Layer layer{std::vector<Nanoseconds>(boundaries, kNever), std::vector<int>(boundaries, 0)};
+  layer.sum.front() = 0;
+  return layer;
+}
+
+/// The layers of exactly `slices` slices, or the one of any number.
+std::vector<Layer> layers_of(const SliceTimes& times, std::optional<int> slices, Nanoseconds bound) {
+  std::vector<Layer> layers = {first_layer(times)};
+  if (!slices) {
+    add_slice(times, bound, layers.front(), layers.front());
+    return layers;
+  }
+  for (int k = 0; k < *slices; ++k) {
+    Layer layer = first_layer(times);
+    layer.sum.front() = kNever;
+    add_slice(times, bound, layers.back(), layer);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+/// The cut with the least sum whose slices are all shorter than the bound.
+std::optional<Cut> least_sum(const SliceTimes& times, std::optional<int> slices, Nanoseconds bound) {
+  const std::vector<Layer> layers = layers_of(times, slices, bound);
+  Cut cut{{}, layers.back().sum.back(), 0};
+  if (cut.sum == kNever) return std::nullopt;
+  std::size_t layer = layers.size() - 1;
+  for (int end = times.pieces(); end > 0;) {
+    const int begin = layers[layer].begin[static_cast<std::size_t>(end)];
+    cut.ends.push_back(times.tokens(end));
+    cut.longest = std::max(cut.longest, times(begin, end));
+    end = begin;
+    if (slices) --layer;
+  }
+  std::reverse(cut.ends.begin(), cut.ends.end());
+  return cut;
+}
+
+std::vector<int> lengths_of(const Cut& cut) {
+  std::vector<int> lengths;
+  int begin = 0;
+  for (const int end : cut.ends) {
+    lengths.push_back(end - begin);
+    begin = end;
+  }
+  return lengths;
+}
+
+Expected<void> check(const SliceProblem& problem) {
+  const auto refuse = [](std::string what, std::int64_t found, std::string expected) {
+    return make_error(ErrorCode::bad_argument, std::move(what),
+                      {.found = std::to_string(found), .expected = std::move(expected)});
+  };
+  if (problem.sequence < 1) return refuse("a sequence needs tokens", problem.sequence, "1 or more");
+  if (problem.granularity < 1) return refuse("granularity out of range", problem.granularity, "1 or more");
+  if (problem.ranks < 1) return refuse("ranks out of range", problem.ranks, "1 or more");
+  if (problem.microbatches < 1) return refuse("microbatches out of range", problem.microbatches, "1 or more");
+  const int pieces = pieces_of(problem);
+  if (pieces > kMostPieces) {
+    return refuse("too many pieces: take a larger granularity", pieces,
+                  "at most " + std::to_string(kMostPieces));
+  }
+  if (problem.slices && (*problem.slices < 1 || *problem.slices > pieces)) {
+    return refuse("slices out of range", *problem.slices,
+                  "in [1, " + std::to_string(pieces) + "], the pieces of the granularity");
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const SliceCost& cost) {
+  if (auto good = check(problem); !good) return tl::unexpected(good.error());
+  const SliceTimes times(problem, cost);
+  SliceLengths best{{}, kNever};
+  // The least sum under a bound is the least under every bound down to its own longest slice.
+  for (std::optional<Cut> cut = least_sum(times, problem.slices, kNever); cut;
+       cut = least_sum(times, problem.slices, cut->longest)) {
+    const Nanoseconds time = problem.microbatches * cut->sum + (problem.ranks - 1) * cut->longest;
+    if (time < best.time) best = {lengths_of(*cut), time};
+    if (problem.microbatches * cut->sum >= best.time) break;
+  }
+  return best;
+}
+
+}  // namespace ppsim
