@@ -58,10 +58,6 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   return generate_folded(kName, pipes_of(parameters));
 }
 
-bool has_doubled_units(const FoldedPipes& pipes) {
-  return pipes.doubled && per_direction(pipes) > reach(pipes);
-}
-
 /// Where all units are doubled and full. Longer B than 2F, and F than B, are waited for twice a unit.
 std::optional<Nanoseconds> doubled_makespan(const FoldedPipes& pipes, const StageCosts& costs) {
   if (per_direction(pipes) % (2 * reach(pipes)) != 0 || costs.transfer > 0) return std::nullopt;

@@ -118,9 +118,10 @@ void add_row(ScheduleBuilder& builder, const DualPipeRow& row) {
 }
 
 Nanoseconds DualPipeForm::busy(const StageCosts& costs) const {
-  const Nanoseconds overlapped = 2 * microbatches - 2 * reach - 1;
-  const Nanoseconds both = costs.forward + costs.backward;
-  return 2 * microbatches * both - overlapped * (both - costs.overlap);
+  const Nanoseconds pairs = Nanoseconds{2} * microbatches;
+  const Nanoseconds overlapped = pairs - Nanoseconds{2} * reach - 1;
+  const Nanoseconds apart = costs.forward + costs.backward;
+  return pairs * apart - overlapped * (apart - costs.overlap);
 }
 
 std::optional<Nanoseconds> DualPipeForm::makespan(const StageCosts& costs) const {

@@ -112,20 +112,23 @@ Nanoseconds folded_work(const FoldedPipes& pipes, const StageCosts& costs) {
   return Nanoseconds{pipes.microbatches} * pipes.chunks * (costs.forward + costs.backward);
 }
 
+bool has_doubled_units(const FoldedPipes& pipes) {
+  return pipes.doubled && per_direction(pipes) > reach(pipes);
+}
+
 // Filling and draining the pipes costs the shorter of F and B on each way; wherever F stand beside B, which
 // happens twice a unit, the ranks wait for the longer. The last unit, fewer than R by `missing`, leaves the
 // gaps of the chunks that follow each other on a rank; where B is the longer, some of it goes on while the
 // unit before still runs its B.
 std::optional<Nanoseconds> folded_makespan(const FoldedPipes& pipes, const StageCosts& costs) {
-  if (pipes.doubled && per_direction(pipes) > reach(pipes)) return std::nullopt;
   if (costs.transfer > 0 && pipes.ranks > 1) return std::nullopt;
   const Nanoseconds shorter = std::min(costs.forward, costs.backward);
   const Nanoseconds longer = std::max(costs.forward, costs.backward);
-  const int last = (per_direction(pipes) - 1) % reach(pipes) + 1;
-  const Nanoseconds units = (per_direction(pipes) - last) / reach(pipes) + 1;
-  const Nanoseconds missing = reach(pipes) - last;
-  const Nanoseconds held = pipes.chunks * pipes.directions;
-  Nanoseconds bubble = 2 * (reach(pipes) - 1) * (shorter + units * (longer - shorter)) +
+  const Nanoseconds unit = reach(pipes);
+  const Nanoseconds units = (per_direction(pipes) + unit - 1) / unit;
+  const Nanoseconds missing = units * unit - per_direction(pipes);
+  const Nanoseconds held = Nanoseconds{pipes.chunks} * pipes.directions;
+  Nanoseconds bubble = 2 * (unit - 1) * (shorter + units * (longer - shorter)) +
                        missing * (2 * shorter + (held - 2) * (shorter + longer));
   if (units > 1 && costs.backward > costs.forward) {
     bubble -= std::min(costs.forward, missing * (costs.backward - costs.forward));

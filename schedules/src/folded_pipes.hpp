@@ -14,7 +14,9 @@ struct FoldedPipes {
   int chunks = 1;      ///< stages per rank and direction; even where there is one direction
   int directions = 1;  ///< 1, or 2 where ranks and microbatches are even
   int microbatches = 1;
-  bool doubled = false;  ///< two F in the place of one, where a unit has more microbatches than a pipe ranks
+  /// Two F in the place of one, in units of up to 2 reach microbatches, as long as more than a reach are
+  /// left. For pipes of two stages per rank.
+  bool doubled = false;
 };
 
 /// Ranks from where a pipe is entered to where it turns or meets the other: the microbatches of a unit.
@@ -29,11 +31,15 @@ struct FoldedPipes {
 /// What every rank computes.
 [[nodiscard]] Nanoseconds folded_work(const FoldedPipes& pipes, const StageCosts& costs);
 
-/// The makespan where no unit is doubled and no transfer takes time.
-/// Source: found by computation; proved by test for every number of microbatches.
+/// Whether there are units of two F in the place of one.
+[[nodiscard]] bool has_doubled_units(const FoldedPipes& pipes);
+
+/// The makespan for every number of microbatches, nothing where transfers take time.
+/// Requires: !has_doubled_units(pipes).
+/// Source: found by computation and held by tests.
 [[nodiscard]] std::optional<Nanoseconds> folded_makespan(const FoldedPipes& pipes, const StageCosts& costs);
 
-/// The peak of live activations where no unit is doubled.
+/// The peak of live activations. Requires: !has_doubled_units(pipes).
 [[nodiscard]] int folded_peak(const FoldedPipes& pipes, RankId rank);
 
 }  // namespace ppsim

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "ppsim/core/lowering.hpp"
 #include "support/closed_forms.hpp"
 #include "support/row_text.hpp"
 
@@ -96,6 +99,36 @@ TEST(Chimera, CopiesShareTheirParametersOnMirroredRanks) {
     EXPECT_EQ(pipeline.spec().blocks[BlockId(s)].stages, (std::vector{StageId(s), StageId(4 + s)}));
     EXPECT_EQ(pipeline.rank_of(StageId(s)), RankId(s));
     EXPECT_EQ(pipeline.rank_of(StageId(4 + s)), RankId(3 - s));
+  }
+}
+
+/// The REDUCE_GRADs of a rank.
+std::string reductions(const Program& program, int rank) {
+  std::istringstream row(test::row_text(program, rank));
+  std::string found;
+  for (std::string cell; row >> cell;) {
+    if (cell.find("REDUCE_GRAD") != std::string::npos) found += cell + " ";
+  }
+  return found;
+}
+
+// The gradients of both copies are one sum: each rank reduces both blocks that it holds a copy of.
+TEST(Chimera, ReducesEachBlockOnBothOfItsRanks) {
+  const Schedule schedule = generated("chimera", {.ranks = 4, .microbatches = 4});
+  const Program program = lower(schedule, {.reduce_grad = true, .optimizer = true}).value();
+  EXPECT_EQ(reductions(program, 0), "3REDUCE_GRAD 0REDUCE_GRAD ");
+  EXPECT_EQ(reductions(program, 1), "2REDUCE_GRAD 1REDUCE_GRAD ");
+  EXPECT_EQ(reductions(program, 2), "2REDUCE_GRAD 1REDUCE_GRAD ");
+  EXPECT_EQ(reductions(program, 3), "3REDUCE_GRAD 0REDUCE_GRAD ");
+}
+
+// Table 2: between D/2 + 1 and D activations, the most on the middle ranks.
+TEST(Chimera, ActivationsOfTable2) {
+  for (const int microbatches : {8, 16, 40}) {
+    const Schedule schedule = generated("chimera", {.ranks = 8, .microbatches = microbatches});
+    std::vector<int> peaks;
+    for (int r = 0; r < 8; ++r) peaks.push_back(test::peak_live_activations(schedule, RankId(r)));
+    EXPECT_EQ(peaks, (std::vector{5, 6, 7, 8, 8, 7, 6, 5}));
   }
 }
 
