@@ -13,12 +13,15 @@ class Row {
 
   void forward(const Turn& turn) { add(OpKind::forward, turn.chunk, turn.microbatch); }
   void backward(const Turn& turn) {
-    const int chunk = order_.chunks - 1 - turn.chunk;
-    add(order_.splits_backward ? OpKind::backward_input : OpKind::backward, chunk, turn.microbatch);
-    if (order_.splits_backward) add(OpKind::backward_weight, chunk, turn.microbatch);
+    add(order_.splits_backward ? OpKind::backward_input : OpKind::backward, backward_chunk(turn),
+        turn.microbatch);
+  }
+  void weight(const Turn& turn) {
+    if (order_.splits_backward) add(OpKind::backward_weight, backward_chunk(turn), turn.microbatch);
   }
 
  private:
+  [[nodiscard]] int backward_chunk(const Turn& turn) const { return order_.chunks - 1 - turn.chunk; }
   void add(OpKind kind, int chunk, int microbatch) {
     if (microbatch >= order_.microbatches) return;
     builder_.add(kind, StageId(chunk * order_.ranks + rank_), MicrobatchId(microbatch));
@@ -65,10 +68,15 @@ void add_row(ScheduleBuilder& builder, const ChunkOrder& order, RankId rank, int
   Row row(builder, order, rank);
   const std::vector<Turn>& turns = order.turns;
   const std::size_t before = std::min(static_cast<std::size_t>(warmup), turns.size());
+  const auto delay = static_cast<std::size_t>(order.weight_delay);
   for (std::size_t i = 0; i < before; ++i) row.forward(turns[i]);
   for (std::size_t i = 0; i < turns.size(); ++i) {
     if (before + i < turns.size()) row.forward(turns[before + i]);
     row.backward(turns[i]);
+    if (i >= delay) row.weight(turns[i - delay]);
+  }
+  for (std::size_t i = turns.size() - std::min(delay, turns.size()); i < turns.size(); ++i) {
+    row.weight(turns[i]);
   }
 }
 

@@ -24,12 +24,13 @@ struct Turn {
 /// The order in which a rank's chunks take their microbatches.
 [[nodiscard]] std::vector<Turn> turns_of(const std::vector<int>& groups, int chunks);
 
-/// What the ranks of a schedule of looped chunks have in common.
+/// How the ranks of a schedule of looped chunks run.
 struct ChunkOrder {
   int ranks = 1;
   int chunks = 1;
   int microbatches = 1;          ///< turns of further microbatches are left out
-  bool splits_backward = false;  ///< I and directly after it W in place of B
+  bool splits_backward = false;  ///< I and W in place of B
+  int weight_delay = 0;          ///< W follows the I of so many turns later, or the last I
   std::vector<Turn> turns;
 };
 
