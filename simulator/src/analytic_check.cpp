@@ -1,0 +1,59 @@
+#include "analytic_check.hpp"
+
+#include <string>
+
+namespace ppsim {
+namespace {
+
+constexpr std::int64_t kMostToBalance = 1 << 20;  // layers times stages: seconds at worst
+
+/// The stages of each route against the layout, or the layers that an even one needs.
+Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) {
+  const std::int64_t layers = workload.model.layers;
+  const auto* given = std::get_if<PipelineLayout>(&workload.layout);
+  const bool even = given == nullptr && std::get<LayoutRule>(workload.layout) == LayoutRule::even;
+  for (const std::vector<StageId>& route : pipeline.spec().routes) {
+    const int stages = static_cast<int>(route.size());
+    if (given != nullptr) {
+      if (auto good = check_layout(*given, layers, stages); !good) return good;
+    } else if (!even && layers > kMostToBalance / stages) {
+      return make_error(ErrorCode::bad_argument, "a balanced layout of so many layers takes too long",
+                        {.found = std::to_string(layers) + " layers on " + std::to_string(stages) + " stages",
+                         .expected = "a product of at most " + std::to_string(kMostToBalance)});
+    } else if (even && stages > layers) {
+      return make_error(ErrorCode::bad_argument, "every stage needs a layer",
+                        {.found = std::to_string(stages) + " stages",
+                         .expected = "at most " + std::to_string(layers) + ", or a layout"});
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline) {
+  const ModelDescription& model = workload.model;
+  if (auto good = check_parallelism(workload.parallelism, model, workload.cluster); !good) return good;
+  if (model.architecture == Architecture::encoder_decoder || model.architecture == Architecture::vit) {
+    return make_error(ErrorCode::bad_argument,
+                      "the analytic cost model covers decoders and mixtures of experts",
+                      {.found = std::string(architecture_name(model.architecture)),
+                       .expected = "decoder, moe or moe-mla; or a cost table (--costs)"});
+  }
+  if (pipeline.slices() > 1) {
+    return make_error(
+        ErrorCode::bad_argument, "the analytic cost model covers whole sequences",
+        {.found = std::to_string(pipeline.slices()) + " slices", .expected = "1, or a cost table (--costs)"});
+  }
+  if (pipeline.ranks() != workload.parallelism.pipeline) {
+    return make_error(ErrorCode::bad_argument, "the schedule's ranks must be the pipeline-parallel size",
+                      {.found = std::to_string(pipeline.ranks()),
+                       .expected = std::to_string(workload.parallelism.pipeline)});
+  }
+  if (workload.parallelism.dtype == DataType::fp8 && workload.cluster.gpu.fp8_achievable_tflops <= 0) {
+    return make_error(ErrorCode::bad_argument, workload.cluster.gpu.name + " has no fp8 products");
+  }
+  return check_stages(workload, pipeline);
+}
+
+}  // namespace ppsim
