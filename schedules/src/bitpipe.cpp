@@ -63,9 +63,7 @@ ScheduleInfo bitpipe() {
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,
-                .bubble = "(p-2)(min(F, B) + ceil(m/p)(max(F, B) - min(F, B))) + "
-                          "(p ceil(m/p) - m)(min(F, B) + F + B) - "
-                          "min(1, ceil(m/p) - 1)min(F, (p ceil(m/p) - m)/2 max(0, B - F))",
+                .bubble = "(p-2)(F + m/p (B-F)) for p | m, B >= F",
                 .peak = "2min(m, p)"},
   };
 }

@@ -82,7 +82,7 @@ ScheduleInfo forward_only() {
       .generate = generate,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
-                .bubble = "(p-1 + (v-1)max(0, p-m))F",
+                .bubble = "(p-1)F for m >= p",
                 .peak = "1"},
   };
 }

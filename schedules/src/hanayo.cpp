@@ -60,9 +60,7 @@ ScheduleInfo hanayo() {
       .generate = generate,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
-                .bubble = "2(p-1)(min(F, B) + ceil(m/p)(max(F, B) - min(F, B))) + "
-                          "(p ceil(m/p) - m)(2min(F, B) + (v-2)(F+B)) - "
-                          "min(1, ceil(m/p) - 1)min(F, (p ceil(m/p) - m)max(0, B - F))",
+                .bubble = "2(p-1)(F + m/p (B-F)) for p | m, B >= F",
                 .peak = "v min(m, p)"},
   };
 }

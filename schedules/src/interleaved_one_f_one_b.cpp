@@ -136,8 +136,8 @@ ScheduleInfo interleaved_one_f_one_b() {
       .generate = generate,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
-                .bubble = "(p-1 + (v-1)max(0, p-m))(F+B)",
-                .peak = "min(2p - 1 + (v-1)ceil(m/max(1, floor(m/p))), mv)"},
+                .bubble = "(p-1)(F+B) for m >= p",
+                .peak = "min((v+1)p - 1, mv) for p | m"},
   };
 }
 
@@ -150,7 +150,7 @@ ScheduleInfo kimi_k2() {
       "overlapped expert communication";
   info.generate = generate_kimi;
   info.forms.peak_live_activations = kimi_peak;
-  info.forms.peak = "min(2p + (v-1)ceil(m/max(1, floor(m/p))), mv)";
+  info.forms.peak = "min((v+1)p, mv) for p | m";
   return info;
 }
 

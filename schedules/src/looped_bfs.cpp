@@ -89,7 +89,7 @@ ScheduleInfo looped_bfs() {
       .generate = generate,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
-                .bubble = "(p-1 + (v-1)max(0, p-m))(F+B)",
+                .bubble = "(p-1)(F+B) for m >= p",
                 .peak = "mv"},
   };
 }
