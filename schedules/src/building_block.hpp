@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,12 +29,29 @@ struct BuildingBlock {
   [[nodiscard]] int backward_slots() const { return splits_backward ? 1 : 2; }
 };
 
+/// What keeps a block from being repeated, a line each: work of a rank that does not fit the interval, an
+/// action before one that it needs, two actions of a rank in one slot of the interval. Where W have slots,
+/// all stages must have some.
+[[nodiscard]] std::string broken_rules(const BuildingBlock& block);
+
+/// What may move in the warm-up and the cool-down.
+enum class Reordering : std::uint8_t {
+  none,   ///< nothing: the order of the repeated block
+  ranks,  ///< what does not raise the peak of its own rank
+  peak,   ///< what does not raise the peak over the ranks, as the paper has it
+};
+
+struct RepeatedBlockSpec {
+  BuildingBlock block;
+  int microbatches = 1;
+  Reordering reordering = Reordering::peak;
+};
+
 /// Repeats the block for each microbatch, moves what stands in the warm-up and in the cool-down to the
-/// earliest slots that do not raise the peak over the ranks, and drops the idle time (section 2.4: repeating,
-/// reordering, squeezing).
+/// earliest slots that keep the peak, and drops the idle time (section 2.4: repeating, squeezing,
+/// reordering).
 ///
-/// Order: O(actions), for the moved ones times the slots of a block.
-[[nodiscard]] Expected<Schedule> repeat_block(const std::string& name, const BuildingBlock& block,
-                                              int microbatches);
+/// Requires: broken_rules(block) is empty. Order: O(actions), for the moved ones times the slots of a block.
+[[nodiscard]] Expected<Schedule> repeat_block(const std::string& name, const RepeatedBlockSpec& spec);
 
 }  // namespace ppsim

@@ -11,6 +11,12 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+/// What the ranks may hold, from what they hold.
+void widen(std::vector<int>& limits, Reordering within) {
+  if (within != Reordering::peak) return;
+  std::fill(limits.begin(), limits.end(), *std::max_element(limits.begin(), limits.end()));
+}
+
 }  // namespace
 
 /// Occupied slots and the activations held after each.
@@ -166,12 +172,11 @@ void RepeatedBlock::fill_weights() {
   for (int r = 0; r < ranks_; ++r) fill(r, std::numeric_limits<int>::max());
 }
 
-void RepeatedBlock::hasten() {
+void RepeatedBlock::hasten(Reordering within) {
   std::vector<Lane> lane_of = lanes();
-  int limit = 0;
-  for (const Lane& lane : lane_of) {
-    limit = std::max(limit, *std::max_element(lane.live.begin(), lane.live.end()));
-  }
+  std::vector<int> limits;
+  for (const Lane& lane : lane_of) limits.push_back(*std::max_element(lane.live.begin(), lane.live.end()));
+  widen(limits, within);
   const Steady still = steady();
   for (const Event& event : events()) {
     Lane& lane = lane_of[at(event.rank)];
@@ -182,7 +187,7 @@ void RepeatedBlock::hasten() {
       if (moves) hasten_backward(event, lane);
       lane.meet_backward(end_of(event.item));
     } else if (moves) {
-      hasten_forward(event, lane, limit);
+      hasten_forward(event, lane, limits[at(event.rank)]);
     }
   }
 }
@@ -219,24 +224,25 @@ void RepeatedBlock::hasten_weight(const Event& event, Lane& lane) {
   lane.hold(weight.slot, event.slot, -1);
 }
 
-void RepeatedBlock::hasten_ending() {
+void RepeatedBlock::hasten_ending(Reordering within) {
   std::vector<FilledLane> lane_of(at(ranks_), FilledLane(horizon()));
   for (std::size_t node = 0; node < slots_.size(); ++node) {
     const int item = static_cast<int>(node);
     lane_of[at(rank_of(item))].put(slots_[node], is_backward(item));
   }
-  int limit = 0;
+  std::vector<int> limits;
   for (FilledLane& lane : lane_of) {
     lane.fill_to(horizon());
-    limit = std::max(limit, lane.peak());
+    limits.push_back(lane.peak());
   }
+  widen(limits, within);
   const Steady still = steady();
   for (const Event& event : events()) {
     if (event.slot < still.end || event.item == still.last) continue;
     FilledLane& lane = lane_of[at(event.rank)];
     lane.fill_to(event.slot);
     int& slot = slots_[at(event.item)];
-    slot = lane.earliest(earliest(event.item), event.slot, limit);
+    slot = lane.earliest(earliest(event.item), event.slot, limits[at(event.rank)]);
     if (slot < event.slot) lane.move(event.slot, slot);
   }
 }

@@ -18,12 +18,12 @@ class RepeatedBlock {
   void fill_weights();
   void drop_weights();
 
-  /// Moves every action of the warm-up and of the cool-down to the earliest slots in which it does not raise
-  /// the peak over the ranks: before the first microbatch ends on the first stage, or after the last one
-  /// began there.
-  void hasten();
+  /// Moves every action of the warm-up and of the cool-down, with whole backwards every action, to the
+  /// earliest slots that do not raise the peak. The warm-up is before the first microbatch's end on the first
+  /// stage, the cool-down after the last one's begin.
+  void hasten(Reordering within);
   /// The same for the cool-down alone, where the W are gone and follow in the slots that are left.
-  void hasten_ending();
+  void hasten_ending(Reordering within);
   /// Starts every action when its rank and what it needs allow it, in the order that there is.
   void squeeze();
 

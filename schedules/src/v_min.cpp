@@ -20,7 +20,7 @@ VBlockOffsets offsets(int ranks, int rank) {
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
-  return repeat_block(std::string(kName), v_block(parameters.ranks, offsets), parameters.microbatches);
+  return repeat_block(std::string(kName), {v_block(parameters.ranks, offsets), parameters.microbatches});
 }
 
 /// Idle slots of a rank's span, whatever m >= 2p.

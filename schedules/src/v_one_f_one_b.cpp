@@ -34,7 +34,7 @@ BuildingBlock block_of(int ranks) {
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
-  return repeat_block(std::string(kName), block_of(parameters.ranks), parameters.microbatches);
+  return repeat_block(std::string(kName), {block_of(parameters.ranks), parameters.microbatches});
 }
 
 // Computed; the paper gives no form. Other p have 5p - 7 or 5p - 8 idle slots, give or take one.
