@@ -215,6 +215,14 @@ TEST(Hanayo, AMicrobatchStaysWhereTheWaveTurns) {
   EXPECT_EQ(row_text(schedule, 1), "1F0 2F0 1F1 2F1 5F0 6F0 5F1 6F1 6B0 5B0 6B1 5B1 2B0 1B0 2B1 1B1");
 }
 
+// BitPipe-v.svg of the authors' repository: four ranks, four microbatches, 28 units at B = 2F.
+TEST(BitPipe, UnitOfTheAuthorsDrawing) {
+  const Schedule schedule = generated("bitpipe", {.ranks = 4, .microbatches = 4});
+  EXPECT_EQ(row_text(schedule, 0), "0F0 0F1 11F2 12F2 11F3 12F3 7F0 7B0 7F1 7B1 12B2 11B2 12B3 11B3 0B0 0B1");
+  EXPECT_EQ(row_text(schedule, 1), "1F0 10F2 1F1 10F3 13F2 6F0 13F3 6F1 6B0 13B2 6B1 13B3 10B2 1B0 10B3 1B1");
+  EXPECT_EQ(makespan("bitpipe", {.ranks = 4, .microbatches = 4}, {}), 28);
+}
+
 // Chimera's ratio at B = 2F, (D-2)/(3N/2 + D-2), with stages half as large.
 TEST(BitPipe, RatioOfOneUnit) {
   for (const int p : {2, 4, 6, 8}) {
