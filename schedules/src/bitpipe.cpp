@@ -9,7 +9,7 @@
 // authors' repository draws it (github.com/wuhouming/BitPipe, BitPipe-v.svg); units follow each other
 // directly (folded_pipes.cpp). The paper takes multiples of p; of other even numbers the last unit leaves
 // places empty. The authors' drawing of further units (scale-moreb.svg, four ranks, B = 2F) puts two F of the
-// next unit where one B leaves a gap, here there is one: an F per unit earlier there, later where F = B.
+// next unit where a B leaves a gap, here there is one; theirs takes one F less per further unit.
 //
 // Bubble: (p-2)(F + K(B-F)) for K full units and F <= B, in times of a chunk: at B = 2F and m = p the ratio
 // (p-2)/(3m + p-2), that of Chimera with stages half as large.
