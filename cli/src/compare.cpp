@@ -31,6 +31,15 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input)
   return evaluate(input, *std::move(program), *std::move(subject->costs));
 }
 
+/// The same with the input's name in what went wrong.
+Expected<Evaluation> named(const Options& options, const std::string& input) {
+  return evaluated(options, input).map_error([&](Error error) {
+    const bool says_which = error.message.find(input) != std::string::npos || !error.place.file.empty();
+    if (!says_which) error.message = input + ": " + error.message;
+    return error;
+  });
+}
+
 Bytes parameter_bytes(const Evaluation& step) {
   Bytes most = 0;
   const TensorTable table = tensor_table(step.program);
@@ -114,7 +123,7 @@ int run(const Options& options, const Output& output) {
     return report({ErrorCode::bad_argument, "compare needs costs: --unit, --costs or --model"}, output);
   std::vector<Evaluation> steps;
   for (const std::string& input : options.inputs) {
-    auto step = evaluated(options, input);
+    auto step = named(options, input);
     if (!step) return report(step.error(), output);
     steps.push_back(*std::move(step));
   }

@@ -104,4 +104,6 @@ bad "--palette" "found grey" show p.json --palette grey
 bad "--format" "png" show p.json --format png
 bad "--runs" "" simulate p.json --unit F=1 --jitter 0.1
 bad "same ranks and microbatches" "" compare p.json few.json --unit F=1
+# One of several inputs: the error says which.
+bad "seq-1f1b:slices=4: " "4 slices" compare 1f1b seq-1f1b:slices=4 --model llama3-8b --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
 [ ! -e x.json ] && [ ! -e x.csv ] || fail "a bad command line wrote a file"
