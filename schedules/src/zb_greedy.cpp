@@ -13,11 +13,11 @@
 // part that W needs is 32 / (34 + 5 a s / h) in the paper's table 1, 0.37 and 0.43 in its models, and a half
 // in the examples of its authors; with 100 percent an activation counts until its W, as with H1 and H2.
 //
-// Any limit from one activation on can be kept: an F comes directly before the I of its microbatch on the
-// last rank, and nothing is lent to the next microbatch without its W.
+// Any limit from one activation on can be kept: after its warm-up a rank runs at most one F for each I.
 //
-// The authors' warm-up lets a rank run F that the rank above has not run yet where stages differ much; here
-// a rank runs fewer than the one above, or all.
+// Where stages differ much and all microbatches fit into the limit, the authors' warm-up lets a rank run F
+// that the rank above has not run yet, which then never runs them. Here a rank of the warm-up runs fewer F
+// than the one above, or both run all.
 
 namespace ppsim::catalogue {
 namespace {

@@ -99,7 +99,7 @@ TEST(PublishedRates, Zb2p) {
   }
 }
 
-// W needs 32 of the 34 + 5 a s / h parts of an activation (section 2 of the paper): 37 percent in the 1.5B
+// W needs 32 of the 34 + 5 a s / h parts of an activation (table 1 of the paper): 37 percent in the 1.5B
 // model, 43 in the 6.2B one. The rates are the same as with the half that is the default.
 TEST(PublishedRates, Zb1pAnd2pWithTheActivationsOfTheModels) {
   for (const Row& row : kRows) {

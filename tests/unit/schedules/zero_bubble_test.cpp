@@ -83,6 +83,38 @@ TEST(ZbGreedy, IsNoWorseThanTheAuthorsGreedy) {
   EXPECT_EQ(step_time(generated("zb-greedy", parameters), costs).span, 126);
 }
 
+struct GreedyCase {
+  const char* what;
+  int ranks, microbatches;
+  const char* memory_limit;
+  StageCosts costs;
+  Nanoseconds span;
+};
+
+// Small cases where only orders under one side of a rule are the shortest; the spans are those of the
+// authors' code.
+TEST(ZbGreedy, TriesBothSidesOfEveryRule) {
+  const auto costs = [](Nanoseconds f, Nanoseconds i, Nanoseconds w, Nanoseconds c) {
+    return StageCosts{.forward = f, .backward_input = i, .backward_weight = w, .transfer = c};
+  };
+  const GreedyCase cases[] = {
+      {"F that end by the first I's arrival", 2, 4, "3", costs(9, 1, 3, 1), 57},
+      {"one F more before the first I", 2, 3, "5", costs(9, 8, 8, 0), 76},
+      {"an F waits for an I", 2, 5, "3", costs(8, 1, 3, 1), 62},
+      {"no F waits for an I", 3, 4, "6", costs(9, 4, 6, 1), 88},
+      {"W in every gap", 3, 6, "5", costs(4, 5, 3, 0), 76},
+      {"W in gaps that cost time", 2, 3, "2", costs(2, 1, 7, 1), 33},
+  };
+  for (const GreedyCase& one : cases) {
+    const CostTable table = test::cost_table(one.costs);
+    const Schedule schedule = generated("zb-greedy", {.ranks = one.ranks,
+                                                      .microbatches = one.microbatches,
+                                                      .settings = {{"memory_limit", one.memory_limit}},
+                                                      .costs = table});
+    EXPECT_EQ(step_time(schedule, table).span, one.span) << one.what;
+  }
+}
+
 TEST(ZbGreedy, UsesTwoActivationsForEachRankByDefault) {
   const CostTable costs = costs_of(5, 6, 4);
   const ScheduleParameters parameters{.ranks = 4, .microbatches = 12, .costs = costs};
