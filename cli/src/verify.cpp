@@ -9,6 +9,7 @@
 #include "ppsim/core/text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "verify_parts.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -20,6 +21,7 @@ struct Options {
   std::optional<int> resident;
   double timeout_s = 60;
   bool cross_check = false;
+  bool all_microbatches = false;
 };
 
 Expected<std::vector<Property>> properties_of(const std::string& names) {
@@ -110,6 +112,8 @@ Json place_json(const Place& place) {
   return {{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}};
 }
 
+}  // namespace
+
 Json counterexample_json(const Program& program, const Counterexample& counterexample) {
   Json result;
   if (const auto* violations = std::get_if<std::vector<Violation>>(&counterexample)) {
@@ -145,6 +149,8 @@ Json counterexample_json(const Program& program, const Counterexample& counterex
   }
   return result;
 }
+
+namespace {
 
 Json report_json(const Program& program, const VerifyOptions& options, const VerifyReport& report) {
   Json properties;
@@ -223,6 +229,36 @@ std::string advice(int exit, const std::string& certificate) {
                              : "Every property holds in every timing; the proof is in " + certificate + ".";
 }
 
+/// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
+int run_all(const Options& options, const std::optional<CommunicatorPolicy>& policy, const Output& output) {
+  if (names_file(options.input.input) || options.input.microbatches || !options.certificate.empty()) {
+    return report({ErrorCode::bad_argument,
+                   "--all-microbatches is for a NAME, without --microbatches and --certificate",
+                   {.found = options.input.input, .expected = "the name of a schedule"}},
+                  output);
+  }
+  std::optional<VerifyOptions> asked;
+  const ProgramFor program_for = [&](int microbatches) -> Expected<Program> {
+    InputOptions input = options.input;
+    input.microbatches = microbatches;
+    const auto subject = read_subject(input, options.costs);
+    if (!subject) return tl::unexpected(subject.error());
+    auto program = program_of(options, *subject, policy);
+    if (program && !asked) {
+      auto of_subject = verify_options(options, *subject);
+      if (!of_subject) return tl::unexpected(of_subject.error());
+      asked = *std::move(of_subject);
+    }
+    return program;
+  };
+  for (int m = 1; m <= 1000 && !asked; ++m) {
+    const auto program = program_for(m);
+    if (!program && (m == 1000 || program.error().code != ErrorCode::bad_argument))
+      return report(program.error(), output);
+  }
+  return verify_for_all(program_for, *asked, output);
+}
+
 int run(const Options& options, const Output& output) {
   std::optional<CommunicatorPolicy> policy;
   if (!options.policy.empty()) {
@@ -234,6 +270,7 @@ int run(const Options& options, const Output& output) {
                     output);
     }
   }
+  if (options.all_microbatches) return run_all(options, policy, output);
   const auto subject =
       read_subject(options.input, options.costs, policy.value_or(CommunicatorPolicy::per_edge));
   if (!subject) return report(subject.error(), output);
@@ -281,6 +318,8 @@ void add_verify(CLI::App& app, Selected& selected) {
   command->add_option("--timeout", options->timeout_s, "seconds")
       ->capture_default_str()
       ->check(CLI::Range(0.001, 1e6));
+  command->add_flag("--all-microbatches", options->all_microbatches,
+                    "for every number of microbatches of NAME at once");
   command->add_flag("--cross-check", options->cross_check,
                     "decide deadlock by Z3 too, where the program is small enough");
   command

@@ -1,0 +1,150 @@
+#include <iostream>
+
+#include "ppsim/core/hash.hpp"
+#include "verify_parts.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+Json coverage_json(const Coverage& coverage) {
+  Json families = Json::array();
+  for (const Family& family : coverage.families) {
+    const PeriodicProgram& program = family.program;
+    families.push_back({{"first", program.microbatches(program.first)},
+                        {"period", program.rule.period},
+                        {"series", program.series.size()},
+                        {"waits", program.waits.size()},
+                        {"agrees_at", family.agrees}});
+  }
+  return {{"periodic", families},
+          {"one_by_one", coverage.alone},
+          {"refused", coverage.refused},
+          {"not_covered", coverage.uncovered}};
+}
+
+Json result_json(const ProgramFor& program_for, const AllMicrobatchesResult& result) {
+  Json item = {
+      {"verdict", verdict_name(result.verdict)}, {"method", result.method}, {"seconds", result.seconds}};
+  if (const auto* refuted = std::get_if<Refuted>(&result.verdict)) {
+    item["microbatches"] = result.microbatches;
+    const auto program = program_for(result.microbatches);
+    if (program) {
+      item["program_hash"] = program_hash(*program);
+      item["counterexample"] = counterexample_json(*program, refuted->counterexample);
+    }
+  }
+  if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
+  if (!result.notes.empty()) item["notes"] = result.notes;
+  return item;
+}
+
+Json report_json(const ProgramFor& program_for, const VerifyOptions& asked,
+                 const AllMicrobatchesReport& report) {
+  Json properties;
+  for (const AllMicrobatchesResult& result : report.results)
+    properties[std::string(property_name(result.property))] = result_json(program_for, result);
+  Json object = {{"properties", properties},
+                 {"all_microbatches", coverage_json(report.coverage)},
+                 {"capabilities_hash", capabilities_hash(asked.capabilities)}};
+  if (asked.sizes) object["sizes_hash"] = sizes_hash(*asked.sizes);
+  for (const MemoryForAll& bound : report.memory) {
+    object["worst_case_memory"].push_back({{"rank", bound.rank.value()},
+                                           {"bytes", bound.bytes.constant},
+                                           {"bytes_per_period", bound.bytes.per_period},
+                                           {"period", bound.period},
+                                           {"reached_at_microbatches", bound.reached_at}});
+  }
+  if (asked.memory_limit) object["memory_limit_bytes"] = *asked.memory_limit;
+  return object;
+}
+
+constexpr std::size_t kMostLines = 40;
+
+void print_refuted(const ProgramFor& program_for, const AllMicrobatchesResult& result) {
+  const auto* refuted = std::get_if<Refuted>(&result.verdict);
+  if (refuted == nullptr) return;
+  std::cout << '\n'
+            << property_name(result.property) << " is refuted, first at m = " << result.microbatches << ":\n";
+  const auto program = program_for(result.microbatches);
+  if (!program) return;
+  const std::vector<std::string> lines = explain(*program, refuted->counterexample);
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) std::cout << "  " << lines[i] << '\n';
+  if (lines.size() > kMostLines)
+    std::cout << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
+}
+
+std::string bound_text(const MemoryForAll& bound) {
+  if (bound.bytes.per_period == 0) return size_text(bound.bytes.constant);
+  std::string periods = bound.period == 1 ? "m" : "floor(m/" + std::to_string(bound.period) + ")";
+  return size_text(bound.bytes.constant) + " + " + size_text(bound.bytes.per_period) + " * " + periods;
+}
+
+void print_text(const ProgramFor& program_for, const AllMicrobatchesReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"property, for all m", "verdict", "method"}};
+  for (const AllMicrobatchesResult& r : report.results)
+    rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
+  std::cout << table_text(rows, Align::left);
+  for (const AllMicrobatchesResult& result : report.results) {
+    for (const std::string& note : result.notes)
+      std::cout << property_name(result.property) << ": " << note << '\n';
+    if (const auto* unknown = std::get_if<Unknown>(&result.verdict))
+      std::cout << property_name(result.property) << ": " << unknown->reason << '\n';
+    print_refuted(program_for, result);
+  }
+  std::cout << "\nWhat the schedule was taken to be:\n";
+  for (const std::string& line : to_lines(report.coverage)) std::cout << "  " << line << '\n';
+  if (report.memory.empty()) return;
+  std::cout << "\nWorst-case memory over all timings and all m:\n";
+  for (const MemoryForAll& bound : report.memory) {
+    std::cout << "  rank " << bound.rank << ": " << bound_text(bound)
+              << ", reached at m = " << bound.reached_at << '\n';
+  }
+}
+
+int verdict_exit(const AllMicrobatchesReport& report) {
+  bool does_not_fit = false;
+  bool unknown = false;
+  for (const AllMicrobatchesResult& result : report.results) {
+    unknown = unknown || std::holds_alternative<Unknown>(result.verdict);
+    if (!std::holds_alternative<Refuted>(result.verdict)) continue;
+    if (result.property != Property::memory) return kRefuted;
+    does_not_fit = true;
+  }
+  if (does_not_fit) return kDoesNotFit;
+  return unknown ? kUnknown : kDone;
+}
+
+std::string advice(int exit) {
+  if (exit == kRefuted)
+    return "Do not run this with so many microbatches: the lines above say who waits for whom.";
+  if (exit == kDoesNotFit)
+    return "It runs, but from that number of microbatches on it may not fit: fewer live microbatches, "
+           "recompute or "
+           "more stages need less.";
+  if (exit == kUnknown) return "Not decided for all numbers: raise --timeout, or verify the one you need.";
+  return "Every property holds for every number of microbatches, as long as the schedule goes on as it "
+         "began.";
+}
+
+}  // namespace
+
+int verify_for_all(const ProgramFor& program_for, const VerifyOptions& asked, const Output& output) {
+  AllMicrobatchesOptions options;
+  options.properties = asked.properties;
+  options.capabilities = asked.capabilities;
+  options.sizes = asked.sizes;
+  options.memory_limit = asked.memory_limit;
+  options.timeout_s = asked.timeout_s;
+  const auto answers = verify_all_microbatches(program_for, options);
+  if (!answers) return report(answers.error(), output);
+  const int exit = verdict_exit(*answers);
+  if (output.json) {
+    output.print(report_json(program_for, asked, *answers));
+  } else {
+    print_text(program_for, *answers);
+    std::cout << '\n' << advice(exit) << '\n';
+  }
+  return exit;
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <set>
+
+#include "source.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Finds the periodic program of one remainder.
+class FamilySearch {
+ public:
+  FamilySearch(Source& source, int ranks, int dense) : source_(source), ranks_(ranks), dense_(dense) {}
+
+  /// Nothing: `why` says what does not repeat.
+  std::optional<Family> find(int period, int remainder, std::string& why) {
+    for (const SeriesRule& rule : rules(period, remainder)) {
+      const int from = first_number(rule, remainder);
+      if (!source_.affords(2 * from + 4 * period)) {
+        if (why.empty()) why = "needs more instructions than may be generated";
+        continue;
+      }
+      const auto at_k = source_.get(from);
+      const auto at_next = source_.get(from + period);
+      if (at_k == nullptr || at_next == nullptr) {
+        why = "the schedule refuses m = " + std::to_string(at_k == nullptr ? from : from + period);
+        return std::nullopt;
+      }
+      auto program = find_periodic(*at_k, *at_next, rule);
+      if (program) {
+        if (auto family = confirmed(*std::move(program), from, why)) return family;
+      } else if (why.empty()) {
+        why = program.error().message;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// Ways to cut a schedule: everything repeats; the warm-up does not; neither warm-up nor cool-down do.
+  [[nodiscard]] std::vector<SeriesRule> rules(int period, int remainder) const {
+    std::vector<SeriesRule> result;
+    for (const int span : std::set<int>{0, period, ranks_, 2 * ranks_, remainder * (period + 1)}) {
+      for (const int split : std::set<int>{period, (period + 1) / 2}) {
+        result.push_back({period, split, span, 0});
+        if (span > 0) result.push_back({period, split, span, span});
+      }
+    }
+    std::stable_sort(result.begin(), result.end(), [](const SeriesRule& a, const SeriesRule& b) {
+      return a.head + a.tail < b.head + b.tail;
+    });
+    return result;
+  }
+
+  /// The smallest number of the remainder that holds warm-up, cool-down and some periods.
+  [[nodiscard]] int first_number(const SeriesRule& rule, int remainder) const {
+    const int least = steady_from(ranks_) + rule.head + rule.tail + 2 * rule.period;
+    return (least / rule.period + 1) * rule.period + remainder;
+  }
+
+  /// The numbers of the remainder to compare with, descending.
+  [[nodiscard]] std::vector<int> numbers(const PeriodicProgram& program, int from) const {
+    std::set<int, std::greater<>> result{from, from + program.rule.period, from + 2 * program.rule.period};
+    for (int m = 1; m <= from; ++m) {
+      const bool near = std::abs(m % ranks_) <= 1 || (m + 1) % ranks_ == 0;
+      if (m % program.rule.period == program.remainder && (m <= dense_ || (near && source_.affords(4 * m))))
+        result.insert(m);
+    }
+    return {result.begin(), result.end()};
+  }
+
+  /// Compares with other numbers, from the largest on down to the first that is no member.
+  std::optional<Family> confirmed(PeriodicProgram program, int from, std::string& why) {
+    Family family{std::move(program), {}};
+    for (const int m : numbers(family.program, from)) {
+      const auto sample = source_.get(m);
+      if (sample == nullptr) break;
+      const auto member = check_member(family.program, *sample);
+      if (!member && m >= from) {
+        why = "m = " + std::to_string(m) + ": " + member.error().message;
+        return std::nullopt;
+      }
+      if (!member) break;
+      family.agrees.push_back(m);
+      family.program.first = m / family.program.rule.period;
+    }
+    std::reverse(family.agrees.begin(), family.agrees.end());
+    if (family.agrees.size() < 3) return std::nullopt;
+    return family;
+  }
+
+  Source& source_;
+  int ranks_;
+  int dense_;
+};
+
+bool refuses_remainder(Source& source, int period, int remainder, int up_to) {
+  for (int m = remainder; m <= up_to + period; m += period) {
+    if (m >= 1 && !source.affords(m)) break;
+    if (source.get(m) != nullptr) return false;
+  }
+  return true;
+}
+
+Coverage cover(Source& source, int ranks, int dense, int period) {
+  Coverage coverage;
+  for (int remainder = 0; remainder < period; ++remainder) {
+    if (refuses_remainder(source, period, remainder, steady_from(ranks))) continue;
+    std::string why;
+    if (auto family = FamilySearch(source, ranks, dense).find(period, remainder, why)) {
+      coverage.families.push_back(*std::move(family));
+    } else {
+      coverage.uncovered.push_back("m = " + std::to_string(remainder) + " + " + std::to_string(period) +
+                                   "k: " + why);
+    }
+  }
+  return coverage;
+}
+
+bool is_member(const Coverage& coverage, int m) {
+  return std::any_of(coverage.families.begin(), coverage.families.end(), [&](const Family& family) {
+    const PeriodicProgram& program = family.program;
+    return m % program.rule.period == program.remainder && m >= program.microbatches(program.first);
+  });
+}
+
+/// Every number up to the first member of each family that is none itself.
+std::vector<int> alone(Source& source, const Coverage& coverage, int dense) {
+  int last = dense;
+  for (const Family& family : coverage.families)
+    last = std::max(last, family.program.microbatches(family.program.first));
+  std::vector<int> result;
+  for (int m = 1; m <= last; ++m) {
+    if (!is_member(coverage, m) && source.get(m) != nullptr) result.push_back(m);
+  }
+  return result;
+}
+
+std::string list_of(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(numbers[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "..") + std::to_string(numbers[last]);
+    i = last;
+  }
+  return text;
+}
+
+std::string family_line(const Family& family) {
+  const PeriodicProgram& program = family.program;
+  const int first = program.microbatches(program.first);
+  std::string text = "m = ";
+  for (int i = 0; i < 3; ++i) text += std::to_string(first + i * program.rule.period) + ", ";
+  return text + "...: the periodic program that equals the generated one at m = " + list_of(family.agrees);
+}
+
+}  // namespace
+
+Coverage find_coverage(Source& source, int ranks, int dense) {
+  std::optional<Coverage> best;
+  for (const int period : std::set<int>{1, 2, ranks, 2 * ranks}) {
+    Coverage coverage = cover(source, ranks, dense, period);
+    if (source.failure()) break;
+    const bool complete = !coverage.families.empty() && coverage.uncovered.empty();
+    const auto share = [](const Coverage& c) {
+      return static_cast<double>(c.families.size()) /
+             std::max(1.0, static_cast<double>(c.families.size() + c.uncovered.size()));
+    };
+    if (!best || share(coverage) > share(*best)) best = std::move(coverage);
+    if (complete) break;
+  }
+  Coverage result = best.value_or(Coverage{});
+  result.alone = alone(source, result, dense);
+  result.refused.assign(source.refused().begin(), source.refused().end());
+  return result;
+}
+
+std::vector<std::string> to_lines(const Coverage& coverage) {
+  std::vector<std::string> lines;
+  for (const Family& family : coverage.families) lines.push_back(family_line(family));
+  if (!coverage.alone.empty()) lines.push_back("m = " + list_of(coverage.alone) + ": each by itself");
+  if (!coverage.refused.empty()) lines.push_back("m = " + list_of(coverage.refused) + ": refused");
+  for (const std::string& line : coverage.uncovered) lines.push_back(line + " (no periodic program found)");
+  return lines;
+}
+
+}  // namespace ppsim

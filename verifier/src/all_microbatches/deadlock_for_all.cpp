@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/text.hpp"
+#include "ppsim/verifier/ranking.hpp"
+#include "proofs.hpp"
+#include "smt.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Whether two ends of a message name the same tensor in each instance.
+bool are_counterparts(const Series& a, const Series& b) {
+  return counterpart(a.actions.front(), a.rank) == b.actions.front() && a.microbatch == b.microbatch &&
+         a.stride == b.stride && a.count == b.count;
+}
+
+bool are_alike(const Series& a, const Series& b) {
+  return a.actions == b.actions && a.microbatch == b.microbatch && a.stride == b.stride && a.count == b.count;
+}
+
+/// The answer of verify to one Program.
+FamilyAnswer answer_for(const AllQuestion& question, const Program& program) {
+  VerifyOptions options;
+  options.properties = {Property::deadlock_free};
+  options.capabilities = question.options.capabilities;
+  options.timeout_s = std::max(question.deadline.remaining_s(), 0.001);
+  const VerifyReport report = verify(program, options);
+  const PropertyResult& result = report.results.front();
+  return {result.verdict, program.pipeline().microbatches(), result.method, result.notes};
+}
+
+/// At most so many communication operations of a rank can be under way at all.
+int no_limit(const PeriodicProgram& family) { return static_cast<int>(family.series.size()); }
+
+constexpr int kMostReplays = 20;
+
+FamilyAnswer by_states(const AllQuestion& question, const PeriodicProgram& family) {
+  z3::context context;
+  const Counters counters(context, family);
+  StateQuestion stuck(context, counters, question.deadline);
+  stuck.add(counters.stuck(question.options.capabilities.residency.value_or(no_limit(family))));
+  std::int64_t from = family.first;
+  for (int replay = 0; replay < kMostReplays; ++replay) {
+    const SmtAnswer answer = stuck.ask_smallest(from);
+    if (answer.outcome == SmtAnswer::Outcome::never) {
+      if (replay == 0) return {Proved{}, 0, "smt"};
+      break;  // what is left is more than verify can replay, or is not reached
+    }
+    if (answer.outcome == SmtAnswer::Outcome::unknown) return {Unknown{answer.reason}, 0, "smt"};
+    const auto program = question.source.get(family.microbatches(answer.k));
+    if (program == nullptr) break;
+    FamilyAnswer replayed = answer_for(question, *program);
+    if (std::holds_alternative<Refuted>(replayed.verdict)) return replayed;
+    from = answer.k + 1;
+  }
+  return {Unknown{"a state in which nothing moves could not be replayed; m = " +
+                  std::to_string(family.microbatches(from - 1)) + " was the last tried"},
+          0, "smt"};
+}
+
+}  // namespace
+
+FamilyAnswer matched_for_all(const PeriodicProgram& family) {
+  for (const std::vector<int>& members : family.events) {
+    const Series& first = family.series[static_cast<std::size_t>(members.front())];
+    const OpKind kind = first.actions.front().kind;
+    for (std::size_t i = 1; i < members.size(); ++i) {
+      const Series& other = family.series[static_cast<std::size_t>(members[i])];
+      if (is_transfer(kind) ? !are_counterparts(first, other) : !are_alike(first, other))
+        return {Unknown{"two ends of a meeting are not followed alike"}, 0, "periodic"};
+    }
+  }
+  return {Proved{}, 0, "periodic"};
+}
+
+FamilyAnswer deadlock_free_for_all(const AllQuestion& question, const PeriodicProgram& family) {
+  const TransportCapabilities& capabilities = question.options.capabilities;
+  if (capabilities.issue_blocks)
+    return {Unknown{"a host that every communication blocks is not followed over all microbatches"}, 0,
+            "graph"};
+  if (!capabilities.residency) {
+    if (const auto ranking = find_ranking(family)) {
+      PPSIM_CHECK(ranks_all_waits(family, *ranking), "a ranking that does not rank");
+      return {Proved{}, 0, "ranking"};
+    }
+  }
+  FamilyAnswer answer = guarded([&] { return by_states(question, family); });
+  if (capabilities.credits && std::holds_alternative<Unknown>(answer.verdict))
+    answer.notes.emplace_back("not proved under rendezvous, which any number of credits would follow from");
+  return answer;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,118 @@
+#include "instances.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/text.hpp"
+
+namespace ppsim {
+namespace {
+
+InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
+
+/// Which part of an instruction's occurrences the n-th of `count` is, and which instance of that part.
+struct Slot {
+  int part = 0;
+  int index = 0;
+};
+
+Slot slot_of(int n, int count, const SeriesRule& rule) {
+  if (n < rule.head) return {n, 0};
+  const int from_end = count - n;
+  if (from_end <= rule.tail) return {rule.head + rule.split + rule.tail - from_end, 0};
+  return {rule.head + (n - rule.head) % rule.split, (n - rule.head) / rule.split};
+}
+
+int queue_of(const Program& program, InstructionId id) {
+  return program.queue_of(program.actions(id).front(), program.communicators_of(id).front());
+}
+
+}  // namespace
+
+int SeriesTable::add(const SeriesKey& key) { return number_.try_emplace(key, size()).first->second; }
+
+int SeriesTable::find(const SeriesKey& key) const {
+  const auto found = number_.find(key);
+  return found == number_.end() ? -1 : found->second;
+}
+
+SeriesKey key_of(RankId rank, std::span<const Action> actions, int part) {
+  SeriesKey key{rank.value(), part};
+  for (const Action& a : actions)
+    key.insert(key.end(), {static_cast<std::int32_t>(a.kind), a.subject, a.peer, a.slice});
+  return key;
+}
+
+Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTable& table, bool may_add) {
+  Instances result;
+  result.series.assign(program.size(), -1);
+  result.index.assign(program.size(), 0);
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::map<SeriesKey, std::vector<InstructionId>> occurrences;
+    for (auto id = program.first(RankId(r)); id < program.last(RankId(r)); id = next(id)) {
+      occurrences[key_of(RankId(r), program.actions(id), 0)].push_back(id);
+    }
+    for (const auto& [key, ids] : occurrences) {
+      SeriesKey of_part = key;
+      for (std::size_t n = 0; n < ids.size(); ++n) {
+        const Slot slot = slot_of(static_cast<int>(n), static_cast<int>(ids.size()), rule);
+        of_part[1] = slot.part;
+        const int series = may_add ? table.add(of_part) : table.find(of_part);
+        if (series < 0) {
+          result.lost.push_back(ids[n].value());
+          continue;
+        }
+        result.series[ids[n].index()] = series;
+        result.index[ids[n].index()] = slot.index;
+        if (result.of_series.size() <= static_cast<std::size_t>(series))
+          result.of_series.resize(static_cast<std::size_t>(series) + 1);
+        result.of_series[static_cast<std::size_t>(series)].push_back(ids[n]);
+      }
+    }
+  }
+  return result;
+}
+
+LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
+    : lane_(program.size()), position_(program.size()) {
+  std::vector<std::int32_t> filled;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::vector<int> lane_of_queue(static_cast<std::size_t>(program.queue_count()), -1);
+    filled.clear();
+    for (auto id = program.first(RankId(r)); id < program.last(RankId(r)); id = next(id)) {
+      int& lane = lane_of_queue[static_cast<std::size_t>(queue_of(program, id))];
+      if (lane < 0) {
+        lane = static_cast<int>(filled.size());
+        filled.push_back(0);
+      }
+      lane_[id.index()] = static_cast<std::uint32_t>(lane);
+      position_[id.index()] = filled[static_cast<std::size_t>(lane)]++;
+    }
+    lanes_ = std::max(lanes_, filled.size());
+  }
+  clock_.assign(program.size() * lanes_, 0);
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    for (const InstructionId p : graph.predecessors_of(InstructionId(static_cast<std::int32_t>(i)))) {
+      for (std::size_t l = 0; l < lanes_; ++l)
+        clock_[i * lanes_ + l] = std::max(clock_[i * lanes_ + l], clock_[p.index() * lanes_ + l]);
+      std::int32_t& own = clock_[i * lanes_ + lane_[p.index()]];
+      own = std::max(own, position_[p.index()] + 1);
+    }
+  }
+}
+
+Expected<void> check_plain(const Program& program, const ExecutionGraph& graph) {
+  const auto refuse = [](const std::string& why) { return make_error(ErrorCode::refused, why); };
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    if (program.instruction(id).form == InstructionForm::group)
+      return refuse("groups of messages are not followed over all microbatches");
+    for (const InstructionId p : graph.predecessors_of(id)) {
+      if (p >= id) return refuse(actions_text(program, id) + " waits for what stands later in its list");
+    }
+  }
+  if (!graph.unsatisfiable.empty()) return refuse(graph.unsatisfiable.front().why);
+  return {};
+}
+
+}  // namespace ppsim

@@ -1,0 +1,139 @@
+#include <algorithm>
+
+#include "ppsim/core/tensors.hpp"
+#include "ppsim/verifier/memory.hpp"
+#include "proofs.hpp"
+#include "smt.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The bounds of one family's ranks in the making.
+class BoundSearch {
+ public:
+  BoundSearch(const AllQuestion& question, const PeriodicProgram& family)
+      : question_(question), family_(family), sizes_(*question.options.sizes), counters_(context_, family) {}
+
+  FamilyAnswer run(std::vector<MemoryForAll>& bounds) {
+    if (std::string why = guess(); !why.empty()) return {Unknown{why}, 0, "smt"};
+    for (MemoryForAll& bound : bounds_) {
+      if (std::string why = prove(bound); !why.empty()) return {Unknown{why}, 0, "smt"};
+    }
+    bounds = bounds_;
+    return judge();
+  }
+
+ private:
+  /// The line through the worst cases of the first two large members, which grows where they do.
+  std::string guess() {
+    const int least = steady_from(family_.ranks) + family_.rule.head + family_.rule.tail;
+    const std::int64_t k = std::max<std::int64_t>(family_.first, least / family_.rule.period + 1);
+    const auto at_k = worst_at(k);
+    const auto at_next = worst_at(k + 1);
+    if (!at_k || !at_next) return "the worst case of one number of microbatches is not known";
+    for (int r = 0; r < family_.ranks; ++r) {
+      const auto rank = static_cast<std::size_t>(r);
+      const std::int64_t growth = std::max<std::int64_t>((*at_next)[rank] - (*at_k)[rank], 0);
+      bounds_.push_back(
+          {RankId(r), {(*at_k)[rank] - growth * k, growth}, family_.rule.period, family_.microbatches(k)});
+    }
+    return {};
+  }
+
+  /// Asks for a state of any member beyond the bound, and raises the bound by what that member needs.
+  std::string prove(MemoryForAll& bound) {
+    StateQuestion beyond(context_, counters_, question_.deadline);
+    z3::expr_vector definitions(context_);
+    const z3::expr bytes = counters_.memory(bound.rank, sizes_, definitions);
+    beyond.add(definitions);
+    for (;;) {
+      beyond.add(bytes > counters_.value(bound.bytes));
+      const SmtAnswer answer = beyond.ask();
+      if (answer.outcome == SmtAnswer::Outcome::never) return {};
+      if (answer.outcome == SmtAnswer::Outcome::unknown) return answer.reason;
+      const auto worst = worst_at(answer.k);
+      if (!worst) return "the worst case of one number of microbatches is not known";
+      const Bytes need = (*worst)[bound.rank.index()];
+      if (need <= bound.bytes.at(answer.k)) return "a state of Z3 is none of the Program's";
+      bound.bytes.constant += need - bound.bytes.at(answer.k);
+      bound.reached_at = family_.microbatches(answer.k);
+    }
+  }
+
+  /// The smallest member with a rank beyond the limit.
+  FamilyAnswer judge() {
+    if (!question_.options.memory_limit) return {Proved{}, 0, "smt"};
+    const Bytes limit = *question_.options.memory_limit;
+    std::optional<std::int64_t> smallest;
+    for (const MemoryForAll& bound : bounds_) {
+      if (bound.bytes.per_period == 0 && bound.bytes.constant <= limit) continue;
+      StateQuestion beyond(context_, counters_, question_.deadline);
+      z3::expr_vector definitions(context_);
+      beyond.add(counters_.memory(bound.rank, sizes_, definitions) > context_.int_val(limit));
+      beyond.add(definitions);
+      if (smallest) beyond.add(counters_.k() < context_.int_val(*smallest));
+      const SmtAnswer answer = beyond.ask_smallest(family_.first);
+      if (answer.outcome == SmtAnswer::Outcome::unknown) return {Unknown{answer.reason}, 0, "smt"};
+      if (answer.outcome == SmtAnswer::Outcome::sometimes) smallest = answer.k;
+    }
+    if (!smallest) return {Proved{}, 0, "smt"};
+    return replay(*smallest);
+  }
+
+  FamilyAnswer replay(std::int64_t k) const {
+    const auto program = question_.source.get(family_.microbatches(k));
+    if (program == nullptr) return {Unknown{"the schedule refuses the number that needs too much"}, 0, "smt"};
+    VerifyOptions options;
+    options.properties = {Property::memory};
+    options.sizes = sizes_;
+    options.memory_limit = question_.options.memory_limit;
+    options.timeout_s = std::max(question_.deadline.remaining_s(), 0.001);
+    const VerifyReport report = verify(*program, options);
+    const PropertyResult& result = report.results.front();
+    if (std::holds_alternative<Proved>(result.verdict))
+      return {Unknown{"a state of Z3 is none of the Program's"}, 0, "smt"};
+    return {result.verdict, program->pipeline().microbatches(), result.method, result.notes};
+  }
+
+  [[nodiscard]] std::optional<std::vector<Bytes>> worst_at(std::int64_t k) const {
+    const auto program = question_.source.get(family_.microbatches(k));
+    return program == nullptr ? std::nullopt : worst_cases(*program, sizes_);
+  }
+
+  const AllQuestion& question_;
+  const PeriodicProgram& family_;
+  const SizeTable& sizes_;
+  z3::context context_;
+  Counters counters_;
+  std::vector<MemoryForAll> bounds_;
+};
+
+}  // namespace
+
+std::optional<std::vector<Bytes>> worst_cases(const Program& program, const SizeTable& sizes) {
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  const RunOrder order = run_order(graph);
+  if (!order.complete) return std::nullopt;
+  const TensorTable table = tensor_table(program);
+  const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
+  const MemoryQuestion question{program, graph, order, table, bytes};
+  std::vector<Bytes> result;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    const auto worst = worst_case_memory(question, RankId(r));
+    if (!worst) return std::nullopt;
+    result.push_back(worst->bytes);
+  }
+  return result;
+}
+
+FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& family,
+                            std::vector<MemoryForAll>& bounds) {
+  if (question.options.capabilities.credits)
+    return {Unknown{"messages that a transport buffers are not followed over all microbatches"}, 0, "smt"};
+  FamilyAnswer answer = guarded([&] { return BoundSearch(question, family).run(bounds); });
+  if (question.options.capabilities.residency)
+    answer.notes.emplace_back("upper bound: the residency limit is left out");
+  return answer;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "../properties/properties.hpp"
+#include "ppsim/verifier/all_microbatches.hpp"
+#include "source.hpp"
+
+namespace ppsim {
+
+/// What a proof about one family says.
+struct FamilyAnswer {
+  Verdict verdict;  ///< refuted: by the Program for `microbatches`, of all members the smallest
+  int microbatches = 0;
+  std::string method;
+  std::vector<std::string> notes = {};
+};
+
+/// What all proofs about one schedule have in common.
+struct AllQuestion {
+  Source& source;
+  const AllMicrobatchesOptions& options;
+  const Deadline& deadline;
+};
+
+/// The two ends of each message, and the members of each collective, name the same for every k.
+[[nodiscard]] FamilyAnswer matched_for_all(const PeriodicProgram& family);
+
+/// By a ranking; where there is none, or under a residency limit, by Z3 over all states for every k at once.
+/// Those states are more than a run with a residency limit can reach, so only what verify refutes for a
+/// single number of microbatches is refuted.
+[[nodiscard]] FamilyAnswer deadlock_free_for_all(const AllQuestion& question, const PeriodicProgram& family);
+
+/// The worst case of one number of microbatches on each rank; nothing where it is not known.
+[[nodiscard]] std::optional<std::vector<Bytes>> worst_cases(const Program& program, const SizeTable& sizes);
+
+/// Per rank a bound on the worst case that some member reaches: guessed from members, proved by Z3 over all
+/// states for every k at once, raised by what refutes it. Order: replaces `bounds`.
+/// Requires: deadlock freedom is proved.
+[[nodiscard]] FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& family,
+                                          std::vector<MemoryForAll>& bounds);
+
+}  // namespace ppsim

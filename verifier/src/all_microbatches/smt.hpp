@@ -1,0 +1,51 @@
+#pragma once
+
+#include <z3++.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "../properties/properties.hpp"
+#include "counters.hpp"
+#include "proofs.hpp"
+
+namespace ppsim {
+
+/// What Z3 says about whether some state of some member is of a kind.
+struct SmtAnswer {
+  enum class Outcome : std::uint8_t { never, sometimes, unknown };
+  Outcome outcome = Outcome::unknown;
+  std::int64_t k = 0;  ///< sometimes: a member with such a state
+  std::string reason;  ///< unknown
+};
+
+/// Runs what asks Z3; its crash is an unknown with a reason.
+template <class Ask>
+FamilyAnswer guarded(Ask ask) {
+  try {
+    return ask();
+  } catch (const z3::exception& error) {
+    return {Unknown{std::string("Z3: ") + error.msg()}, 0, "smt"};
+  }
+}
+
+/// Questions about the states of one periodic program.
+class StateQuestion {
+ public:
+  StateQuestion(z3::context& context, const Counters& counters, const Deadline& deadline);
+
+  void add(const z3::expr_vector& conditions) { solver_.add(conditions); }
+  void add(const z3::expr& condition) { solver_.add(condition); }
+  [[nodiscard]] SmtAnswer ask();
+  /// The smallest k >= from with such a state.
+  [[nodiscard]] SmtAnswer ask_smallest(std::int64_t from);
+
+ private:
+  z3::context& context_;
+  const Counters& counters_;
+  const Deadline& deadline_;
+  z3::solver solver_;
+};
+
+}  // namespace ppsim

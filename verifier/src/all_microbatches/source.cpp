@@ -1,0 +1,49 @@
+#include "source.hpp"
+
+#include <algorithm>
+
+namespace ppsim {
+namespace {
+
+constexpr std::size_t kMostKept = 1'000'000;  // instructions
+
+}  // namespace
+
+std::shared_ptr<const Program> Source::get(int microbatches) {
+  if (const auto kept = kept_.find(microbatches); kept != kept_.end()) return kept->second;
+  if (microbatches < 1 || failure_ || refused_.contains(microbatches)) return nullptr;
+  auto program = program_for_(microbatches);
+  if (!program) {
+    if (program.error().code == ErrorCode::bad_argument) {
+      refused_.insert(microbatches);
+      last_refusal_ = to_string(program.error());
+    } else {
+      failure_ = program.error();
+    }
+    return nullptr;
+  }
+  auto shared = std::make_shared<const Program>(*std::move(program));
+  per_microbatch_ = static_cast<double>(shared->size()) / microbatches;
+  left_ -= std::min(left_, shared->size());
+  keep(microbatches, shared);
+  return shared;
+}
+
+void Source::keep(int microbatches, std::shared_ptr<const Program> program) {
+  if (kept_instructions_ + program->size() > kMostKept) return;
+  kept_instructions_ += program->size();
+  kept_.emplace(microbatches, std::move(program));
+}
+
+bool Source::affords(int microbatches) const {
+  return per_microbatch_ * microbatches <= static_cast<double>(left_);
+}
+
+int dense_limit(Source& source, int ranks) {
+  int dense = 1;
+  // Twice: the other half is for the comparisons that find and confirm the period.
+  while (dense < 2 * steady_from(ranks) && source.affords(2 * dense * (dense + 1))) ++dense;
+  return dense;
+}
+
+}  // namespace ppsim
