@@ -68,11 +68,26 @@ TEST(ZbV, WaitsWhereOnlyTheConditionOfControllableMemoryHolds) {
   for (const int m : {7, 8, 20}) {
     const Schedule schedule = generated("zb-v", {.ranks = 4, .microbatches = m});
     EXPECT_EQ(step_time(schedule, costs_of(1, 1, 1)).span, m * 6);
-    EXPECT_EQ(step_time(schedule, costs_of(5, 5, 4)).span, m * 28 + 6);
+    EXPECT_EQ(step_time(schedule, costs_of(5, 5, 4)).span, m * 28 + 2 * 3);
     EXPECT_EQ(step_time(schedule, costs_of(4, 4, 5)).span, m * 26 + 2);
-    EXPECT_EQ(step_time(schedule, costs_of(8, 9, 8)).span, m * 50 + 6);
-    EXPECT_EQ(step_time(schedule, costs_of(9, 8, 8)).span, m * 50 + 6);
+    EXPECT_EQ(step_time(schedule, costs_of(8, 9, 8)).span, m * 50 + 2 * 3);
+    EXPECT_EQ(step_time(schedule, costs_of(9, 8, 8)).span, m * 50 + 2 * 3);
   }
+}
+
+TEST(ZbV, FormHasABubbleUnlessAllActionsTakeAsLong) {
+  const ScheduleInfo& info = **find_schedule("zb-v");
+  const ScheduleParameters parameters{.ranks = 3, .microbatches = 5};
+  for (int f = 1; f <= 4; ++f) {
+    for (int i = 1; i <= 4; ++i) {
+      for (int w = 1; w <= 4; ++w) {
+        const StageCosts costs{.forward = f, .backward_input = i, .backward_weight = w};
+        EXPECT_EQ(closed_form_bubble(info, parameters, costs) == 0, f == i && i == w) << costs;
+      }
+    }
+  }
+  EXPECT_EQ(info.forms.span({.ranks = 3, .microbatches = 4}, {}), std::nullopt);
+  EXPECT_EQ(info.forms.span(parameters, {.transfer = 1}), std::nullopt);
 }
 
 // Authors' greedy 126, an integer programme 125: p = 4, m = 8, within 8 activations.
