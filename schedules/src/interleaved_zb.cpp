@@ -8,8 +8,10 @@
 // ScheduleInterleavedZeroBubble; microbatches that PyTorch refuses go in groups that differ by one, as in the
 // interleaved 1F1B.
 //
-// Bubble: (p-1)(F+I-W) in times of a chunk, from p microbatches on whatever their number, as the makespan
-// where W <= F and W <= I, as the span where W <= F; where F < W a rank waits for its F longer than that.
+// Bubble in times of a chunk, from p microbatches on whatever their number: (p-1)(F+I-W) where W is no longer
+// than F and I; for any F, I and W (p-1) max(F, I, F+I-W) of the makespan, (p-1) max(I, F+I-W) of the span.
+// With transfers, which the paper leaves out, p(v-1) of them are waited for while groups come round, and
+// 2(p-1) to 4(p-1) at the ends.
 
 namespace ppsim::catalogue {
 namespace {
@@ -42,19 +44,39 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   return builder.build();
 }
 
-std::optional<Nanoseconds> span(const ScheduleParameters& parameters, const StageCosts& costs) {
+/// Whether groups all alike come round in time and a W hides both transfers of the steady state.
+bool hides_transfers(const ScheduleParameters& parameters, const StageCosts& costs) {
+  const int p = parameters.ranks;
+  const Nanoseconds c = costs.transfer;
+  return parameters.microbatches % p == 0 && parameters.microbatches >= 2 * p &&
+         2 * c <= costs.backward_weight && c < std::min(costs.forward, costs.backward_input);
+}
+
+/// Busy time and bubble; `each` is what every rank but one adds, two transfers aside.
+std::optional<Nanoseconds> time_of(const ScheduleParameters& parameters, const StageCosts& costs,
+                                   Nanoseconds each) {
   const Nanoseconds p = parameters.ranks;
-  const Nanoseconds w = costs.backward_weight;
-  const Nanoseconds both = costs.forward + costs.backward_input;
-  const Nanoseconds busy = Nanoseconds{parameters.microbatches} * chunks_of(parameters) * (both + w);
+  const Nanoseconds v = chunks_of(parameters);
+  const Nanoseconds c = costs.transfer;
+  const Nanoseconds busy =
+      parameters.microbatches * v * (costs.forward + costs.backward_input + costs.backward_weight);
   if (p == 1) return busy;
-  if (parameters.microbatches < p || costs.transfer > 0 || costs.forward < w) return std::nullopt;
-  return busy + (p - 1) * (both - w);
+  if (parameters.microbatches < p || (c > 0 && !hides_transfers(parameters, costs))) return std::nullopt;
+  return busy + (p - 1) * (each + 2 * c) + p * (v - 1) * c;
+}
+
+/// F and I of a rank with their transfers, as far as W does not fill them.
+Nanoseconds both_ways(const StageCosts& costs) {
+  return costs.forward + costs.backward_input - costs.backward_weight + 2 * costs.transfer;
 }
 
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
-  if (parameters.ranks > 1 && costs.backward_input < costs.backward_weight) return std::nullopt;
-  return span(parameters, costs);
+  return time_of(parameters, costs,
+                 std::max({costs.forward + costs.transfer, costs.backward_input, both_ways(costs)}));
+}
+
+std::optional<Nanoseconds> span(const ScheduleParameters& parameters, const StageCosts& costs) {
+  return time_of(parameters, costs, std::max(costs.backward_input, both_ways(costs)));
 }
 
 std::optional<int> peak(const ScheduleParameters& parameters, RankId) {

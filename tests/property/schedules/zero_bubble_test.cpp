@@ -105,12 +105,21 @@ TEST(ZbV, IsPyTorchsCellByCell) {
 }
 
 RC_GTEST_PROP(ClosedForms, InterleavedZbMakespanAndSpan, ()) {
-  StageCosts costs = draw_costs();
-  costs.backward_weight = between(1, static_cast<int>(costs.forward));
+  const StageCosts costs = draw_costs();
   const int p = between(1, 6);
   const ScheduleParameters parameters{.ranks = p, .microbatches = between(p, 4 * p), .chunks = between(1, 4)};
+  expect_makespan("interleaved-zb", parameters, costs);
   expect_span("interleaved-zb", parameters, costs);
-  if (costs.backward_input >= costs.backward_weight) expect_makespan("interleaved-zb", parameters, costs);
+}
+
+RC_GTEST_PROP(ClosedForms, InterleavedZbMakespanAndSpanWithTransfers, ()) {
+  StageCosts costs = draw_costs();
+  const auto most = std::min({costs.forward - 1, costs.backward_input - 1, costs.backward_weight / 2});
+  costs.transfer = between(0, static_cast<int>(most));
+  const int p = between(1, 6);
+  const ScheduleParameters parameters{.ranks = p, .microbatches = p * between(2, 5), .chunks = between(1, 4)};
+  expect_makespan("interleaved-zb", parameters, costs);
+  expect_span("interleaved-zb", parameters, costs);
 }
 
 RC_GTEST_PROP(ClosedForms, ZbVSpan, ()) {

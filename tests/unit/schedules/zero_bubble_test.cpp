@@ -46,19 +46,28 @@ TEST(InterleavedZb, TakesAnyNumberOfMicrobatches) {
   EXPECT_EQ(row_text(schedule, 0).substr(0, 39), "0F0 0F1 0F2 2F0 2F1 2I0 2W0 2F2 2I1 2W1");
 }
 
-TEST(InterleavedZb, FormIsSilentWhereItDoesNotHold) {
+// 2401.10241 has (p - 1)(F + I - W), over v in times of a rank, for F and I no shorter than W.
+TEST(InterleavedZb, BubbleIsThatOfZbH1AsLongAsWIsShort) {
   const ScheduleInfo& info = **find_schedule("interleaved-zb");
   const ScheduleParameters parameters{.ranks = 4, .microbatches = 8, .chunks = 2};
-  const StageCosts good{.forward = 3, .backward_input = 3, .backward_weight = 2};
-  EXPECT_EQ(info.forms.makespan(parameters, good), 16 * 8 + 3 * 4);
-  StageCosts long_weight = good;
-  long_weight.backward_weight = 4;
-  EXPECT_EQ(info.forms.span(parameters, long_weight), std::nullopt);
-  StageCosts short_input = good;
-  short_input.backward_input = 1;
-  EXPECT_EQ(info.forms.makespan(parameters, short_input), std::nullopt);
-  EXPECT_EQ(info.forms.span(parameters, short_input), 16 * 6 + 3 * 2);
-  EXPECT_EQ(info.forms.span({.ranks = 4, .microbatches = 3, .chunks = 2}, good), std::nullopt);
+  const auto bubble = [&](Nanoseconds f, Nanoseconds i, Nanoseconds w) {
+    return closed_form_bubble(info, parameters, {.forward = f, .backward_input = i, .backward_weight = w});
+  };
+  EXPECT_EQ(bubble(3, 3, 2), 3 * (3 + 3 - 2));
+  EXPECT_EQ(bubble(2, 3, 4), 3 * 3);
+  EXPECT_EQ(bubble(4, 2, 3), 3 * 4);
+}
+
+TEST(InterleavedZb, FormIsSilentWhereItDoesNotHold) {
+  const ScheduleInfo& info = **find_schedule("interleaved-zb");
+  const StageCosts costs{.forward = 3, .backward_input = 3, .backward_weight = 2, .transfer = 1};
+  EXPECT_EQ(info.forms.makespan({.ranks = 4, .microbatches = 8}, costs), 16 * 8 + 3 * 8 + 4);
+  EXPECT_EQ(info.forms.makespan({.ranks = 4, .microbatches = 3}, {}), std::nullopt);
+  EXPECT_EQ(info.forms.makespan({.ranks = 4, .microbatches = 4}, costs), std::nullopt);
+  EXPECT_EQ(info.forms.makespan({.ranks = 4, .microbatches = 9}, costs), std::nullopt);
+  StageCosts long_transfer = costs;
+  long_transfer.transfer = 2;
+  EXPECT_EQ(info.forms.makespan({.ranks = 4, .microbatches = 8}, long_transfer), std::nullopt);
 }
 
 // "Pipeline parallelism with controllable memory" (arXiv 2405.15362): no bubble where W + 2I >= 2F and
