@@ -67,7 +67,7 @@ Expected<CostSource> workload(const CostOptions& options) {
   auto cluster = read_cluster(options.cluster, options.nodes);
   const auto dtype = dtype_from_name(options.dtype);
   const auto order = rank_order_from_name(options.rank_order);
-  const auto recompute = recompute_from_name(options.recompute);
+  const auto recompute = recompute_from_text(options.recompute);
   auto layout = layout_from_text(options.layout);
   if (!model) return tl::unexpected(model.error());
   if (!cluster) return tl::unexpected(cluster.error());
@@ -248,14 +248,6 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
   });
 }
 
-Expected<Recompute> recompute_from_name(const std::string& name) {
-  if (name == "none") return Recompute::none;
-  if (name == "selective") return Recompute::selective;
-  if (name == "full") return Recompute::full;
-  return make_error(ErrorCode::bad_argument, "unknown --recompute",
-                    {.found = name, .expected = "none, selective or full"});
-}
-
 Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
                                CommunicatorPolicy policy) {
   auto source = cost_source(options);
@@ -277,7 +269,7 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   return Subject{std::move(name), *std::move(ir), std::move(costs), native_program};
 }
 
-LoweringOptions default_lowering(const Subject& subject, Recompute recompute) {
+LoweringOptions default_lowering(const Subject& subject, const StageRecompute& recompute) {
   LoweringOptions options;
   options.order = subject.costs ? IssueOrder::timed : IssueOrder::global;
   options.recompute = recompute;
@@ -285,7 +277,7 @@ LoweringOptions default_lowering(const Subject& subject, Recompute recompute) {
 }
 
 Expected<Program> default_program(const Subject& subject, const CostOptions& costs) {
-  const auto recompute = recompute_from_name(costs.recompute);
+  const auto recompute = recompute_from_text(costs.recompute);
   if (!recompute) return tl::unexpected(recompute.error());
   return to_program(subject.ir, default_lowering(subject, *recompute), subject.cost_table());
 }

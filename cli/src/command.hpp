@@ -75,7 +75,6 @@ void add_cost_options(CLI::App& app, CostOptions& options, bool recompute = true
 /// Nothing when no costs were given.
 /// Errors: bad_argument when two sources are given, or those of the source.
 [[nodiscard]] Expected<std::optional<CostSource>> cost_source(const CostOptions& options);
-[[nodiscard]] Expected<Recompute> recompute_from_name(const std::string& name);
 
 /// An input with its costs: what most commands start from.
 struct Subject {
@@ -91,7 +90,7 @@ struct Subject {
                                              CommunicatorPolicy policy = CommunicatorPolicy::per_edge);
 /// The Program of a subject under the default options: `timed` with costs, `global` without.
 [[nodiscard]] Expected<Program> default_program(const Subject& subject, const CostOptions& costs);
-[[nodiscard]] LoweringOptions default_lowering(const Subject& subject, Recompute recompute);
+[[nodiscard]] LoweringOptions default_lowering(const Subject& subject, const StageRecompute& recompute);
 
 /// The capabilities of --buffers: `rendezvous` or the messages that a channel buffers.
 [[nodiscard]] Expected<TransportCapabilities> buffers_from_text(const std::string& text);

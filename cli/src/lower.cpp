@@ -12,7 +12,7 @@ struct Options {
   CostOptions costs;
   std::string output, order, policy = "per-edge", grouping = "none", extras;
   std::optional<int> receive_buffers;
-  bool offload = false;
+  std::string offload = "none";
 };
 
 Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
@@ -37,7 +37,7 @@ Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) 
 }
 
 Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
-  const auto recompute = recompute_from_name(options.costs.recompute);
+  const auto recompute = recompute_from_text(options.costs.recompute);
   if (!recompute) return tl::unexpected(recompute.error());
   LoweringOptions lowering = default_lowering(subject, *recompute);
   if (!options.order.empty()) {
@@ -53,7 +53,9 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
   if (options.grouping == "paired") lowering.grouping = Grouping::paired;
   if (options.grouping == "as-written") lowering.grouping = Grouping::as_written;
   lowering.receive_buffers = options.receive_buffers;
-  lowering.offload = options.offload;
+  const auto offload = offload_from_text(options.offload);
+  if (!offload) return tl::unexpected(offload.error());
+  lowering.offload = *offload;
   if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
   return lowering;
 }
@@ -116,7 +118,10 @@ void add_lower(CLI::App& app, Selected& selected) {
   command->add_option("--grouping", options->grouping, "none, paired or as-written")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "paired", "as-written"}));
-  command->add_flag("--offload", options->offload, "move activations to host memory until their backward");
+  command
+      ->add_option("--offload", options->offload,
+                   "none, all, half, 25% or stages=0,1: activations in host memory until their backward")
+      ->capture_default_str();
   command->add_option("--with", options->extras,
                       "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
   add_cost_options(*command, options->costs);

@@ -93,7 +93,7 @@ Expected<VerifyOptions> verify_options(const Options& options, const Subject& su
 /// The Program of the subject; --communicators re-lowers what is no native Program.
 Expected<Program> program_of(const Options& options, const Subject& subject,
                              const std::optional<CommunicatorPolicy>& policy) {
-  const auto recompute = recompute_from_name(options.costs.recompute);
+  const auto recompute = recompute_from_text(options.costs.recompute);
   if (!recompute) return tl::unexpected(recompute.error());
   if (const auto* program = std::get_if<Program>(&subject.ir)) {
     if (policy && subject.native_program) {

@@ -112,6 +112,7 @@ Bytes SizeTable::operator()(const SizeClass& key) const { return look_up(entries
 SizeTable activation_size_table(Bytes activation) {
   SizeTable table;
   table.set({TensorKind::saved_for_weight}, activation);
+  table.set({TensorKind::lent_activations}, activation);
   return table;
 }
 

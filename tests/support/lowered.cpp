@@ -15,8 +15,11 @@ LoweringOptions draw_lowering_options(bool updates) {
   options.communicators = *rc::gen::element(CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
                                             CommunicatorPolicy::per_edge, CommunicatorPolicy::per_stage_edge);
   options.grouping = *rc::gen::element(Grouping::none, Grouping::paired);
-  options.recompute = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
-  options.offload = options.recompute != Recompute::full && *rc::gen::arbitrary<bool>();
+  options.recompute =
+      *rc::gen::element<StageRecompute>(Recompute::none, Recompute::selective, Recompute::full,
+                                        StageRecompute({{StageId(0), Recompute::full}}));
+  if (options.recompute != StageRecompute(Recompute::full))
+    options.offload.percent = *rc::gen::element(0, 0, 30, 50, 100);
   options.load = *rc::gen::arbitrary<bool>();
   options.unshard = *rc::gen::arbitrary<bool>();
   if (updates) {

@@ -1,84 +1,77 @@
 #include "lowering/insert_offload.hpp"
 
-#include <algorithm>
-#include <set>
-
-#include "lowering/cells.hpp"
+#include "lowering/copy_plan.hpp"
 
 namespace ppsim::lowering {
 namespace {
 
-Action with_kind(Action action, OpKind kind) {
-  action.kind = kind;
-  return action;
+IdVector<RankId, RowTimes> times_of_rows(const EarliestTimes& times, const StepRows& rows) {
+  IdVector<RankId, RowTimes> result(static_cast<std::size_t>(rows.ranks()));
+  for (int r = 0; r < rows.ranks(); ++r) {
+    const std::size_t size = rows[RankId(r)].size();
+    result[RankId(r)] = {std::vector<Nanoseconds>(size, 0), std::vector<Nanoseconds>(size, 0)};
+  }
+  for (const EarliestTimes::Item& item : times.walk) {
+    result[item.rank].start[static_cast<std::size_t>(item.position)] = item.start;
+    result[item.rank].end[static_cast<std::size_t>(item.position)] = item.end;
+  }
+  return result;
 }
 
-/// The next step that is not idle, or an idle one at the end.
-Step next_step(std::span<const Step> row, std::size_t position) {
-  for (std::size_t i = position + 1; i < row.size(); ++i) {
-    if (!row[i].idle()) return row[i];
+/// The copies of as much of the choice as delays nothing, found by bisection.
+std::vector<Copy> copies_that_fit(Offload offload, const CostTable& costs, std::span<const Step> row,
+                                  const RowTimes& times) {
+  std::vector<Copy> best;
+  int fits = 0;
+  int above = offload.percent + 1;
+  // All of it first: that is what usually fits.
+  for (int percent = offload.percent; above - fits > 1; percent = (fits + above) / 2) {
+    offload.percent = percent;
+    auto copies = plan_copies(offloaded_waits(offload, row), costs, row, times);
+    if (copies) best = *std::move(copies);
+    (copies ? fits : above) = percent;
   }
-  return {};
+  return best;
 }
 
-bool holds_backward_of(const Step& step, const Action& forward) {
-  return std::any_of(step.actions().begin(), step.actions().end(), [&](const Action& a) {
-    return gives_input_gradient(a.kind) && with_kind(a, OpKind::forward) == forward;
-  });
+void insert_copies(RankId rank, const std::vector<Copy>& copies, StepRows& rows) {
+  const std::span<const Step> row = rows[rank];
+  std::vector<Step> steps;
+  std::vector<std::int32_t> place_of_step;
+  std::vector<std::int32_t> place_of_copy;
+  auto next = copies.begin();
+  for (std::size_t i = 0; i <= row.size(); ++i) {
+    for (; next != copies.end() && next->place == i; ++next) {
+      place_of_copy.push_back(static_cast<std::int32_t>(steps.size()));
+      steps.emplace_back(next->action);
+    }
+    if (i == row.size()) break;
+    place_of_step.push_back(static_cast<std::int32_t>(steps.size()));
+    steps.push_back(row[i]);
+  }
+  std::vector<AfterEdge> edges;
+  for (std::size_t c = 0; c < copies.size(); ++c) {
+    const Copy& copy = copies[c];
+    if (copy.gate != Copy::kNone) edges.push_back({place_of_copy[c], place_of_step[copy.gate]});
+    if (copy.holds != Copy::kNone) edges.push_back({place_of_step[copy.holds], place_of_copy[c]});
+  }
+  rows.replace(rank, std::move(steps));
+  rows.add_after(rank, edges);
 }
-
-class RowOffloader {
- public:
-  RowOffloader(const Pipeline& pipeline, std::span<const Step> row, std::vector<char>& offloaded)
-      : pipeline_(pipeline), row_(row), offloaded_(offloaded) {
-    for (const Step& step : row) {
-      for (const Action& a : step.actions()) {
-        runs_backward_ = runs_backward_ || gives_input_gradient(a.kind);
-        if (a.kind == OpKind::recompute) recomputed_.insert(with_kind(a, OpKind::forward));
-      }
-    }
-  }
-
-  std::vector<Step> run() {
-    for (std::size_t i = 0; i < row_.size(); ++i) {
-      reload_before(row_[i]);
-      steps_.push_back(row_[i]);
-      if (runs_backward_) offload_after(row_[i], next_step(row_, i));
-    }
-    return std::move(steps_);
-  }
-
- private:
-  void reload_before(const Step& step) {
-    for (const Action& a : step.actions()) {
-      if (!gives_input_gradient(a.kind) || offloaded_[cell_of(pipeline_, a)] == 0) continue;
-      steps_.emplace_back(with_kind(a, OpKind::reload));
-    }
-  }
-
-  void offload_after(const Step& step, const Step& next) {
-    for (const Action& a : step.actions()) {
-      if (a.kind != OpKind::forward || holds_backward_of(next, a)) continue;
-      if (recomputed_.contains(a)) continue;  // its F saves nothing that could move
-      offloaded_[cell_of(pipeline_, a)] = 1;
-      steps_.emplace_back(with_kind(a, OpKind::offload));
-    }
-  }
-
-  const Pipeline& pipeline_;
-  std::span<const Step> row_;
-  std::vector<char>& offloaded_;
-  bool runs_backward_ = false;
-  std::set<Action> recomputed_;  ///< forwards whose activations an R makes
-  std::vector<Step> steps_;
-};
 
 }  // namespace
 
-void insert_offload(const Pipeline& pipeline, StepRows& rows) {
-  std::vector<char> offloaded(cell_count(pipeline), 0);
+void insert_offload(const LoweringOptions& options, const EarliestTimes* times, const CostTable* costs,
+                    StepRows& rows) {
+  IdVector<RankId, RowTimes> known;
+  if (times != nullptr) known = times_of_rows(*times, rows);
   for (int r = 0; r < rows.ranks(); ++r) {
-    rows.replace(RankId(r), RowOffloader(pipeline, rows[RankId(r)], offloaded).run());
+    const RankId rank(r);
+    insert_copies(rank,
+                  times == nullptr
+                      ? plan_copies(offloaded_waits(options.offload, rows[rank]), options, rows[rank])
+                      : copies_that_fit(options.offload, *costs, rows[rank], known[rank]),
+                  rows);
   }
 }
 

@@ -6,7 +6,19 @@
 
 namespace ppsim::lowering {
 
-void insert_recompute(const Pipeline& pipeline, StepRows& rows) {
+namespace {
+
+bool any_full(const Pipeline& pipeline, const StageRecompute& recompute) {
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    if (recompute(StageId(s)) == Recompute::full) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute, StepRows& rows) {
+  if (!any_full(pipeline, recompute)) return;
   std::vector<char> recomputed(cell_count(pipeline), 0);
   for (int r = 0; r < rows.ranks(); ++r) {
     std::vector<Step> steps;
@@ -14,6 +26,7 @@ void insert_recompute(const Pipeline& pipeline, StepRows& rows) {
       for (const Action& a : step.actions()) {
         if (a.kind == OpKind::recompute) recomputed[cell_of(pipeline, a)] = 1;
         if (!gives_input_gradient(a.kind) || recomputed[cell_of(pipeline, a)] != 0) continue;
+        if (recompute(a.stage()) != Recompute::full) continue;
         steps.emplace_back(make_action(OpKind::recompute, a.subject, a.microbatch, a.slice));
       }
       steps.push_back(step);

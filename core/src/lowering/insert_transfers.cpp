@@ -33,6 +33,7 @@ LineRows reserved_rows(const Pipeline& pipeline, const StepRows& rows, bool keep
 LineRows insert_transfers(const Pipeline& pipeline, const StepRows& rows, const EarliestTimes& times,
                           bool keep_times) {
   LineRows result = reserved_rows(pipeline, rows, keep_times);
+  IdVector<RankId, std::vector<std::int32_t>> line_of_step(static_cast<std::size_t>(rows.ranks()));
   const auto at = [&](LineRow& row, Nanoseconds time) {
     if (keep_times) row.times.push_back(time);
   };
@@ -46,6 +47,11 @@ LineRows insert_transfers(const Pipeline& pipeline, const StepRows& rows, const 
       own.add(actions[0]);
     }
     at(own, item.start);
+    if (!rows.after(item.rank).empty()) {
+      std::vector<std::int32_t>& lines = line_of_step[item.rank];
+      lines.resize(rows[item.rank].size(), -1);
+      lines[static_cast<std::size_t>(item.position)] = own.lines.back().id;
+    }
     for (const Action& action : actions) {
       for_each_transfer(pipeline, action, [&](const Action& send, const Action& receive) {
         LineRow& other = result[pipeline.rank_of(receive.stage())];
@@ -54,6 +60,13 @@ LineRows insert_transfers(const Pipeline& pipeline, const StepRows& rows, const 
         other.add(receive);
         at(other, item.end);
       });
+    }
+  }
+  for (int r = 0; r < rows.ranks(); ++r) {
+    const std::vector<std::int32_t>& lines = line_of_step[RankId(r)];
+    for (const AfterEdge& edge : rows.after(RankId(r))) {
+      result[RankId(r)].after.push_back(
+          {lines[static_cast<std::size_t>(edge.later)], lines[static_cast<std::size_t>(edge.earlier)]});
     }
   }
   return result;

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "lowering/after_edge.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/units.hpp"
 
@@ -13,13 +14,6 @@ struct Line {
   Action action;
   std::int32_t second = -1;  ///< into LineRow::seconds; -1: a single action
   std::int32_t id = -1;      ///< names the line whatever its place
-};
-
-/// `later` starts after `earlier` is complete; both name lines of one row.
-struct AfterEdge {
-  std::int32_t later;
-  std::int32_t earlier;
-  friend auto operator<=>(const AfterEdge&, const AfterEdge&) = default;
 };
 
 /// The instructions of one rank, in issue order.

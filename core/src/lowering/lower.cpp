@@ -7,6 +7,7 @@
 #include "lowering/insert_updates.hpp"
 #include "lowering/limit_receives.hpp"
 #include "lowering/order_by_issue.hpp"
+#include "lowering/order_exchanges.hpp"
 #include "lowering/pair_transfers.hpp"
 #include "lowering/place_arrivals.hpp"
 #include "lowering/sort_by_time.hpp"
@@ -20,6 +21,23 @@ namespace {
 using namespace lowering;
 
 tl::unexpected<Error> refuse(std::string why) { return make_error(ErrorCode::bad_argument, std::move(why)); }
+
+Expected<void> check_stage(const Pipeline& pipeline, StageId stage) {
+  if (stage.value() < pipeline.stages()) return {};
+  return make_error(
+      ErrorCode::bad_argument, "recompute and offload name stages of the schedule",
+      {.found = std::to_string(stage.value()), .expected = "below " + std::to_string(pipeline.stages())});
+}
+
+Expected<void> check_stages(const Pipeline& pipeline, const LoweringOptions& options) {
+  for (const auto& [stage, choice] : options.recompute.stages()) {
+    if (auto good = check_stage(pipeline, stage); !good) return good;
+  }
+  for (const StageId stage : options.offload.stages) {
+    if (auto good = check_stage(pipeline, stage); !good) return good;
+  }
+  return {};
+}
 
 /// Whether some edge joins stages of different ranks.
 bool needs_transfers(const Pipeline& pipeline) {
@@ -40,7 +58,7 @@ Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& op
   }
   if (options.clip && !options.optimizer)
     return refuse("clip needs opt: it scales what an optimizer step reads");
-  if (options.offload && options.recompute == Recompute::full) {
+  if (options.offload.on() && options.recompute == StageRecompute(Recompute::full)) {
     return refuse("offload needs activations that are kept, and recompute full keeps none");
   }
   const bool as_written = options.order == IssueOrder::as_written || options.grouping == Grouping::as_written;
@@ -49,7 +67,7 @@ Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& op
         "as-written needs the transfers in the file: a schedule has none, a compute_comms file or a Program "
         "does");
   }
-  return {};
+  return check_stages(pipeline, options);
 }
 
 /// The option that adds actions of this kind, where it is on.
@@ -58,7 +76,7 @@ const char* option_that_adds(OpKind kind, const LoweringOptions& options) {
   if ((kind == OpKind::unshard || kind == OpKind::reshard) && options.unshard) return "unshard";
   if (kind == OpKind::reduce_grad && options.reduce_grad) return "reduce-grad";
   if (kind == OpKind::optimizer && options.optimizer) return "opt";
-  if ((kind == OpKind::offload || kind == OpKind::reload) && options.offload) return "offload";
+  if ((kind == OpKind::offload || kind == OpKind::reload) && options.offload.on()) return "offload";
   return nullptr;
 }
 
@@ -79,11 +97,25 @@ Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& 
 
 /// Everything that a rank does beside its steps, transfers aside.
 void insert_local_work(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
-  if (options.recompute == Recompute::full) insert_recompute(pipeline, rows);
-  if (options.offload) insert_offload(pipeline, rows);
+  insert_recompute(pipeline, options.recompute, rows);
   if (options.load) insert_loads(pipeline, rows);
   if (options.unshard) insert_unshards(rows);
   if (options.reduce_grad || options.optimizer) insert_updates(pipeline, options, rows);
+}
+
+/// Copies lie beside the computation as it runs without them, where costs say how.
+Expected<void> insert_copies(const Pipeline& pipeline, const LoweringOptions& options, const CostTable* costs,
+                             StepRows& rows) {
+  if (costs == nullptr) {
+    insert_offload(options, nullptr, nullptr, rows);
+    return {};
+  }
+  order_exchanges(pipeline, rows);
+  const Expected<EarliestTimes> times = walk(pipeline, rows, costs);
+  if (!times) return tl::unexpected(times.error());
+  rows.forget_after();
+  insert_offload(options, &*times, costs, rows);
+  return {};
 }
 
 void put_in_order(const Pipeline& pipeline, const LoweringOptions& options, LineRows& lines) {
@@ -112,6 +144,11 @@ Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options
   StepRows rows(schedule);
   insert_local_work(*pipeline, options, rows);
   const bool timed = options.order == IssueOrder::timed;
+  if (options.offload.on()) {
+    if (auto good = insert_copies(*pipeline, options, timed ? costs : nullptr, rows); !good)
+      return tl::unexpected(good.error());
+  }
+  order_exchanges(*pipeline, rows);
   Expected<EarliestTimes> times = walk(*pipeline, rows, timed ? costs : nullptr);
   if (!times) return tl::unexpected(times.error());
   LineRows lines = insert_transfers(*pipeline, rows, *times, timed);

@@ -29,18 +29,6 @@ std::string_view grouping_name(Grouping grouping) {
   return "";
 }
 
-std::string_view recompute_name(Recompute recompute) {
-  switch (recompute) {
-    case Recompute::none:
-      return "none";
-    case Recompute::selective:
-      return "selective";
-    case Recompute::full:
-      return "full";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string_view policy_name(CommunicatorPolicy policy) {
@@ -96,9 +84,9 @@ Expected<void> set_order(LoweringOptions& options, std::string_view name) {
 
 std::ostream& operator<<(std::ostream& out, const LoweringOptions& options) {
   out << order_name(options) << ' ' << policy_name(options.communicators) << " grouping "
-      << grouping_name(options.grouping) << " recompute " << recompute_name(options.recompute);
+      << grouping_name(options.grouping) << " recompute " << options.recompute;
   if (options.receive_buffers) out << " receive-buffers " << *options.receive_buffers;
-  if (options.offload) out << " offload";
+  if (options.offload.on()) out << " offload " << options.offload;
   if (options.load) out << " load";
   if (options.unshard) out << " unshard";
   if (options.reduce_grad) out << " reduce-grad";

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "lowering/exchange.hpp"
 #include "ppsim/core/facts.hpp"
 
 namespace ppsim::lowering {
 namespace {
+
+/// Exchanged activations are ordered one after another, so they start alone.
+bool moves_between_stages(OpKind kind) { return is_transfer(kind) && !is_exchange(kind); }
 
 bool depends(const Pipeline& pipeline, RankId rank, const Action& later, const Action& earlier) {
   std::vector<Fact> provided;
@@ -56,7 +60,7 @@ class Pairer {
   [[nodiscard]] bool can_pair(RankId rank, std::size_t i) const {
     const Action& a = action(rank, i);
     const Action& b = action(rank, i + 1);
-    return is_transfer(a.kind) && is_transfer(b.kind) && role_[rank][i] == Role::alone &&
+    return moves_between_stages(a.kind) && moves_between_stages(b.kind) && role_[rank][i] == Role::alone &&
            role_[rank][i + 1] == Role::alone && peer_rank(pipeline_, a) == peer_rank(pipeline_, b) &&
            !depends(pipeline_, rank, b, a);
   }
@@ -92,7 +96,10 @@ class Pairer {
       }
       group_of[static_cast<std::size_t>(line.id)] = lines.back().id;
     }
-    for (AfterEdge& edge : row.after) edge.later = group_of[static_cast<std::size_t>(edge.later)];
+    for (AfterEdge& edge : row.after) {
+      edge = {group_of[static_cast<std::size_t>(edge.later)],
+              group_of[static_cast<std::size_t>(edge.earlier)]};
+    }
     row.lines = std::move(lines);
   }
 

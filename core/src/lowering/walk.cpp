@@ -35,25 +35,27 @@ std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, 
   return ranks;
 }
 
-/// Whether the steps behind an action may pass it: what runs beside compute together with other ranks, and
-/// the updates that wait for it.
-bool lets_others_pass(const Action& action) {
-  return is_transfer(action.kind) || is_collective(action.kind) || action.kind == OpKind::optimizer;
-}
+/// Facts that make an update wait for what runs beside compute.
+bool is_communicated(FactKind kind) { return kind == FactKind::reduced || kind == FactKind::collected; }
 
 /// A step that its rank has come to, and what it waits for.
 struct Pending {
   std::size_t position = 0;
   std::vector<FactTimes::Place> needs;
-  std::size_t met = 0;    ///< of needs
-  Nanoseconds start = 0;  ///< no earlier than this
+  std::span<const AfterEdge> after;
+  std::size_t met = 0;      ///< of needs
+  Nanoseconds start = 0;    ///< no earlier than this
+  bool fills_gaps = false;  ///< an OPT that waits for a REDUCE_GRAD or a norm
 };
 
 struct RankState {
   Pending head;
   std::vector<Pending> passed;    ///< steps that others have passed, in the order of the row
   Nanoseconds free = 0;           ///< end of the last compute step
+  Nanoseconds copied = 0;         ///< end of the last copy
   Nanoseconds compute_start = 0;  ///< start of the last compute step
+  std::vector<Nanoseconds> ends;  ///< by place, where the row orders steps by `after`
+  std::size_t next_edge = 0;      ///< of the row's `after`
   std::int64_t moved_in_sweep = -1;
 };
 
@@ -70,6 +72,8 @@ class Walker {
   Expected<EarliestTimes> run() {
     announce_facts();
     for (int r = 0; r < rows_.ranks(); ++r) {
+      if (!rows_.after(RankId(r)).empty())
+        states_[static_cast<std::size_t>(r)].ends.assign(rows_[RankId(r)].size(), FactTimes::kNotYet);
       load_head(RankId(r), 0);
       if (!finished(RankId(r))) ++open_ranks_;
     }
@@ -110,14 +114,32 @@ class Walker {
   void load_head(RankId rank, std::size_t position) {
     const std::span<const Step> row = rows_[rank];
     while (position < row.size() && row[position].idle()) ++position;
-    Pending& head = states_[rank.index()].head;
+    RankState& state = states_[rank.index()];
+    Pending& head = state.head;
     head.position = position;
     head.needs.clear();
+    head.after = {};
     head.met = 0;
     head.start = 0;
+    head.fills_gaps = false;
     if (position == row.size()) return;
-    for_each_need(row[position], rank,
-                  [&](const Fact&, FactTimes::Place place) { head.needs.push_back(place); });
+    const bool updates = row[position].actions().front().kind == OpKind::optimizer;
+    for_each_need(row[position], rank, [&](const Fact& fact, FactTimes::Place place) {
+      head.needs.push_back(place);
+      head.fills_gaps = head.fills_gaps || (updates && is_communicated(fact.kind));
+    });
+    if (info(row[position].actions().front().kind).resource != Resource::compute)
+      head.start = state.compute_start;
+    load_after(rank, state);
+  }
+
+  /// The edges of the head; heads come in the order of the row, as edges do.
+  void load_after(RankId rank, RankState& state) {
+    const std::vector<AfterEdge>& edges = rows_.after(rank);
+    const auto position = static_cast<std::int32_t>(state.head.position);
+    const std::size_t begin = state.next_edge;
+    while (state.next_edge < edges.size() && edges[state.next_edge].later == position) ++state.next_edge;
+    state.head.after = {edges.data() + begin, state.next_edge - begin};
   }
 
   /// Calls visit(fact, place) for the facts that a step waits for.
@@ -145,18 +167,54 @@ class Walker {
   /// Retires one step of a rank if it can, those that others have passed first.
   bool visit(RankId rank) {
     RankState& state = states_[rank.index()];
-    for (std::size_t i = 0; i < state.passed.size(); ++i) {
-      if (try_retire(rank, state.passed[i])) return true;
+    for (Pending& pending : state.passed) {
+      if (!pending.fills_gaps && try_retire(rank, pending)) return true;
     }
     bool passed = false;
-    while (!at_end(rank)) {
-      if (try_retire(rank, state.head)) return true;
-      if (!lets_others_pass(step_of(rank, state.head).actions().front())) break;
+    for (; !at_end(rank) && lets_others_pass(rank, state.head); passed = true) {
+      if (!state.head.fills_gaps && try_retire(rank, state.head)) return true;
       state.passed.push_back(state.head);
       load_head(rank, state.head.position + 1);
-      passed = true;
     }
-    return passed;
+    if (Pending* update = update_in_gap(rank)) return try_retire(rank, *update);
+    return (!at_end(rank) && try_retire(rank, state.head)) || passed;
+  }
+
+  /// Whether the steps behind one may pass it: what runs beside compute together with other ranks, and the
+  /// updates that wait for it.
+  [[nodiscard]] bool lets_others_pass(RankId rank, const Pending& pending) const {
+    const OpKind kind = step_of(rank, pending).actions().front().kind;
+    return is_transfer(kind) || is_collective(kind) || pending.fills_gaps;
+  }
+
+  /// The first update that costs the step behind it no time: one that is over before that step can start, or
+  /// any where nothing is left or the step waits for an update itself.
+  Pending* update_in_gap(RankId rank) {
+    RankState& state = states_[rank.index()];
+    const bool waits = !at_end(rank) && !ready(rank, state.head);
+    if (waits && !needs_update(state.head)) return nullptr;
+    Pending* best = nullptr;
+    for (Pending& pending : state.passed) {
+      if (!pending.fills_gaps || !ready(rank, pending) || !(at_end(rank) || waits || fits(rank, pending)))
+        continue;
+      if (best == nullptr || pending.start < best->start) best = &pending;
+    }
+    return best;
+  }
+
+  /// Whether a ready update is over before the ready step behind it starts.
+  bool fits(RankId rank, const Pending& update) {
+    const Pending& next = states_[rank.index()].head;
+    const Nanoseconds start = earliest_start(rank, update);
+    const Nanoseconds limit = earliest_start(rank, next);
+    return info(step_of(rank, next).actions().front().kind).resource == Resource::compute && start < limit &&
+           start + duration(step_of(rank, update), rank) <= limit;
+  }
+
+  [[nodiscard]] bool needs_update(const Pending& pending) const {
+    return std::any_of(pending.needs.begin(), pending.needs.end(), [&](FactTimes::Place place) {
+      return place.kind == static_cast<std::uint32_t>(FactKind::updated) && facts_.at(place) < 0;
+    });
   }
 
   [[nodiscard]] bool at_end(RankId rank) const {
@@ -169,7 +227,13 @@ class Walker {
     return rows_[rank][pending.position];
   }
 
-  bool ready(Pending& pending) {
+  bool ready(RankId rank, Pending& pending) {
+    const std::vector<Nanoseconds>& ends = states_[rank.index()].ends;
+    for (; !pending.after.empty(); pending.after = pending.after.subspan(1)) {
+      const Nanoseconds end = ends[static_cast<std::size_t>(pending.after.front().earlier)];
+      if (end < 0) return false;
+      pending.start = std::max(pending.start, end);
+    }
     for (; pending.met < pending.needs.size(); ++pending.met) {
       const Nanoseconds time = facts_.at(pending.needs[pending.met]);
       if (time < 0) return false;
@@ -183,7 +247,7 @@ class Walker {
     const Action& own = step_of(rank, pending).actions().front();
     const Action wanted = is_transfer(own.kind) ? counterpart(own, rank) : own;
     RankState& state = states_[partner.index()];
-    const auto is_it = [&](Pending& p) { return step_of(partner, p) == Step(wanted) && ready(p); };
+    const auto is_it = [&](Pending& p) { return step_of(partner, p) == Step(wanted) && ready(partner, p); };
     for (Pending& p : state.passed) {
       if (is_it(p)) return &p;
     }
@@ -191,7 +255,7 @@ class Walker {
   }
 
   bool try_retire(RankId rank, Pending& pending) {
-    if (!ready(pending)) return false;
+    if (!ready(rank, pending)) return false;
     const Step step = step_of(rank, pending);
     Nanoseconds start = earliest_start(rank, pending);
     const std::vector<RankId> partners = partners_of(pipeline_, step.actions().front(), rank);
@@ -211,8 +275,9 @@ class Walker {
     const RankState& state = states_[rank.index()];
     Nanoseconds start = pending.start;
     for (const Action& action : step_of(rank, pending).actions()) {
-      const bool computes = info(action.kind).resource == Resource::compute;
-      start = std::max(start, computes ? state.free : state.compute_start);
+      const Resource resource = info(action.kind).resource;
+      if (resource == Resource::compute) start = std::max(start, state.free);
+      if (resource == Resource::copy) start = std::max(start, state.copied);
       if (info(action.kind).subject == Subject::stage) {
         start = std::max(start, gathered_at_[action.stage().index()]);
       }
@@ -234,6 +299,8 @@ class Walker {
       state.compute_start = start;
       state.free = end;
     }
+    if (info(first.kind).resource == Resource::copy) state.copied = end;
+    if (!state.ends.empty()) state.ends[pending.position] = end;
     if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
     times_.walk.push_back({rank, static_cast<std::int32_t>(pending.position), start, end});
     times_.makespan = std::max(times_.makespan, end);
@@ -255,7 +322,12 @@ class Walker {
   /// What a stuck rank waits for first.
   [[nodiscard]] const Pending& stuck_at(RankId rank) const {
     const RankState& state = states_[rank.index()];
-    return at_end(rank) ? state.passed.front() : state.head;
+    if (at_end(rank)) return state.passed.front();
+    for (const Pending& pending : state.passed) {
+      const auto place = static_cast<std::int32_t>(pending.position);
+      if (!state.head.after.empty() && state.head.after.front().earlier == place) return pending;
+    }
+    return state.head;
   }
 
   /// The rank for which a stuck rank waits.

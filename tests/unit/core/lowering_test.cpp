@@ -248,11 +248,76 @@ TEST(Lowering, FullRecomputeRunsRBeforeEveryBackward) {
   EXPECT_EQ(lowered(two_ranks(), {.recompute = Recompute::selective}), lowered(two_ranks()));
 }
 
-TEST(Lowering, OffloadsWhatIsNotNeededNext) {
-  const Program program = lowered(two_ranks(), {.offload = true});
+constexpr int kAll = 100;
+Offload percent(int percent) { return {.percent = percent, .stages = {}}; }
+
+/// One rank, all F before the B.
+Schedule one_rank(int microbatches) {
+  ScheduleBuilder builder("one rank", test::chain(1, 1, microbatches));
+  for (int m = 0; m < microbatches; ++m) builder.add(OpKind::forward, StageId(0), MicrobatchId(m));
+  for (int m = 0; m < microbatches; ++m) builder.add(OpKind::backward, StageId(0), MicrobatchId(m));
+  return builder.build().value();
+}
+
+// A copy has one action beside it, and the activations are gone in between.
+TEST(Lowering, OffloadsWhatWaitsForTwoActions) {
+  const Program program = lowered(one_rank(3), {.offload = percent(kAll)});
   EXPECT_EQ(row_text(program, 0),
-            "0F0 0SEND_F0 0OFFLOAD0 0RECV_B0 0F1 0SEND_F1 0OFFLOAD1 0RECV_B1 0RELOAD0 0B0 0RELOAD1 0B1");
-  EXPECT_EQ(row_text(lowered(forwards(), {.offload = true}), 0), row_text(lowered(forwards()), 0));
+            "0F0 0OFFLOAD0 0F1 0OFFLOAD1 0RELOAD0 0F2 0OFFLOAD2 0RELOAD1 0B0 0RELOAD2 0B1 0B2");
+  EXPECT_EQ(after_text(program, 0),
+            "0RELOAD0 after 0F1, 0F2 after 0OFFLOAD0, 0RELOAD1 after 0F2, 0B0 after 0OFFLOAD1, "
+            "0RELOAD2 after 0B0, 0B1 after 0OFFLOAD2");
+  EXPECT_EQ(row_text(lowered(forwards(), {.offload = percent(kAll)}), 0), row_text(lowered(forwards()), 0));
+  EXPECT_EQ(row_text(lowered(two_ranks(), {.offload = percent(kAll)}), 0), row_text(lowered(two_ranks()), 0));
+}
+
+// 0F3 ends at 8 and 0B3 starts at 14: RELOAD, which takes 3, is in time behind 0B0, which ends at 10.
+TEST(Lowering, TimedReloadsAsLateAsTheBackwardAllows) {
+  CostTable table = costs(2, 2, 0);
+  table.set({OpKind::offload}, 2 * kUnitTime);
+  table.set({OpKind::reload}, 3 * kUnitTime);
+  const LoweringOptions options{.order = IssueOrder::timed, .offload = percent(25)};
+  const Program program = lowered(one_rank(4), options, &table);
+  EXPECT_EQ(row_text(program, 0), "0F0 0F1 0F2 0F3 0OFFLOAD3 0B0 0RELOAD3 0B1 0B2 0B3");
+  EXPECT_EQ(after_text(program, 0), "0RELOAD3 after 0B0");
+}
+
+// Copies of 4 beside actions of 2: between 0F3 and 0B3 there is no time for two.
+TEST(Lowering, TimedOffloadsNothingThatWouldBeLate) {
+  CostTable table = costs(2, 2, 0);
+  table.set({OpKind::offload}, 4 * kUnitTime);
+  table.set({OpKind::reload}, 4 * kUnitTime);
+  const LoweringOptions options{.order = IssueOrder::timed, .offload = percent(kAll)};
+  EXPECT_EQ(row_text(lowered(one_rank(4), options, &table), 0), "0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3");
+}
+
+TEST(Lowering, OffloadsHalfEvenlyOverMicrobatches) {
+  EXPECT_EQ(row_text(lowered(one_rank(6), {.offload = percent(50)}), 0),
+            "0F0 0F1 0OFFLOAD1 0F2 0F3 0OFFLOAD3 0F4 0F5 0OFFLOAD5 0RELOAD1 0B0 0B1 0RELOAD3 0B2 0B3 "
+            "0RELOAD5 0B4 0B5");
+}
+
+// Stage 0 of two stages on a rank waits longer: half of all is all of it.
+TEST(Lowering, OffloadsTheStagesThatWaitLongestFirst) {
+  const Schedule schedule = schedule_of(test::chain(1, 2, 2), {"0F0 0F1 1F0 1F1 1B0 1B1 0B0 0B1"});
+  const std::string half = row_text(lowered(schedule, {.offload = percent(50)}), 0);
+  EXPECT_NE(half.find("0OFFLOAD0"), std::string::npos) << half;
+  EXPECT_NE(half.find("0OFFLOAD1"), std::string::npos) << half;
+  EXPECT_EQ(half.find("1OFFLOAD"), std::string::npos) << half;
+  const LoweringOptions first{.offload = {.percent = kAll, .stages = {StageId(0)}}};
+  EXPECT_EQ(row_text(lowered(schedule, first), 0), half);
+}
+
+TEST(Lowering, WhatItOffloadsAndRecomputesMustExist) {
+  EXPECT_NE(refusal(two_ranks(), {.offload = {.percent = kAll, .stages = {StageId(2)}}}), "");
+  EXPECT_NE(refusal(two_ranks(), {.recompute = StageRecompute({{StageId(2), Recompute::full}})}), "");
+}
+
+TEST(Lowering, RecomputesTheStagesThatItIsTold) {
+  const Program program =
+      lowered(two_ranks(), {.recompute = StageRecompute({{StageId(1), Recompute::full}})});
+  EXPECT_EQ(row_text(program, 1), "1RECV_F0 1F0 1RECV_F1 1R0 1B0 1SEND_B0 1F1 1R1 1B1 1SEND_B1");
+  EXPECT_EQ(row_text(program, 0), row_text(lowered(two_ranks()), 0));
 }
 
 TEST(Lowering, OffloadsNothingThatIsRecomputed) {
@@ -260,8 +325,8 @@ TEST(Lowering, OffloadsNothingThatIsRecomputed) {
   for (const int m : {0, 1}) builder.add(OpKind::forward, StageId(0), MicrobatchId(m));
   builder.add(OpKind::recompute, StageId(0), MicrobatchId(0));
   for (const int m : {0, 1}) builder.add(OpKind::backward, StageId(0), MicrobatchId(m));
-  EXPECT_EQ(row_text(lowered(builder.build().value(), {.offload = true}), 0),
-            "0F0 0F1 0OFFLOAD1 0R0 0B0 0RELOAD1 0B1");
+  EXPECT_EQ(row_text(lowered(builder.build().value(), {.offload = percent(kAll)}), 0),
+            "0F0 0F1 0OFFLOAD1 0R0 0RELOAD1 0B0 0B1");
 }
 
 TEST(Lowering, RefusesToAddWhatTheScheduleHas) {
@@ -285,7 +350,8 @@ TEST(Lowering, WhatArrivesForNobodyStaysWhereItIs) {
 }
 
 TEST(Lowering, JustInTimeReloadsStayBehindTheirOffloads) {
-  const Program program = lowered(two_ranks(), {.order = IssueOrder::early, .early = 9, .offload = true});
+  const Program program =
+      lowered(two_ranks(), {.order = IssueOrder::early, .early = 9, .offload = percent(kAll)});
   EXPECT_EQ(row_text(program, 0),
             "0RECV_B0 0RECV_B1 0F0 0SEND_F0 0OFFLOAD0 0RELOAD0 0F1 0SEND_F1 0OFFLOAD1 0RELOAD1 0B0 0B1");
   EXPECT_EQ(test::first_violation(program), "");
@@ -378,7 +444,7 @@ TEST(Lowering, OptionsThatDoNotGoTogetherAreRefused) {
             "early:N needs N >= 0, found -1");
   EXPECT_EQ(refusal(two_ranks(), {.receive_buffers = 0}), "receive buffers must be at least 1, found 0");
   EXPECT_EQ(refusal(two_ranks(), {.clip = true}), "clip needs opt: it scales what an optimizer step reads");
-  EXPECT_NE(refusal(two_ranks(), {.recompute = Recompute::full, .offload = true}), "");
+  EXPECT_NE(refusal(two_ranks(), {.recompute = Recompute::full, .offload = percent(kAll)}), "");
 }
 
 TEST(LoweringOptions, NamesOfOrders) {

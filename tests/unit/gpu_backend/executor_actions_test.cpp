@@ -171,14 +171,14 @@ TEST(ExecutorActions, EveryOptionOfLoweringKeepsTheGradients) {
   for (const CommunicatorPolicy policy : {CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
                                           CommunicatorPolicy::per_edge, CommunicatorPolicy::per_stage_edge}) {
     LoweringOptions options{.communicators = policy,
-                            .offload = true,
+                            .offload = {.percent = 100, .stages = {}},
                             .load = true,
                             .unshard = true,
                             .reduce_grad = true,
                             .optimizer = true,
                             .clip = true};
     EXPECT_EQ(against_reference(lowered(schedule, options), unverified()), "equal") << policy_name(policy);
-    options.offload = false;
+    options.offload = {};
     options.recompute = Recompute::full;
     EXPECT_EQ(against_reference(lowered(schedule, options), unverified()), "equal") << policy_name(policy);
   }

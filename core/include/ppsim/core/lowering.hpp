@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ppsim/core/error.hpp"
+#include "ppsim/core/memory_saving.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/schedule.hpp"
 #include "ppsim/core/tables.hpp"
@@ -17,7 +18,6 @@ namespace ppsim {
 enum class CommunicatorPolicy : std::uint8_t { per_rank, per_pair, per_edge, per_stage_edge };
 enum class IssueOrder : std::uint8_t { timed, global, early, issue_ordered, as_written };
 enum class Grouping : std::uint8_t { none, paired, as_written };
-enum class Recompute : std::uint8_t { none, selective, full };
 
 /// How a Schedule becomes a Program.
 struct LoweringOptions {
@@ -26,14 +26,14 @@ struct LoweringOptions {
       0;  ///< with IssueOrder::early: compute actions that a RECV stands before its place; 0: just-in-time
   CommunicatorPolicy communicators = CommunicatorPolicy::per_edge;
   Grouping grouping = Grouping::none;
-  std::optional<int> receive_buffers;     ///< waiting messages per channel, at least 1; empty: no limit
-  Recompute recompute = Recompute::none;  ///< selective changes costs and sizes, not the Program
-  bool offload = false;      ///< OFFLOAD after every F whose backward is not the rank's next compute action
-  bool load = false;         ///< LOAD before the F of first stages
-  bool unshard = false;      ///< UNSHARD and RESHARD as PyTorch places them
-  bool reduce_grad = false;  ///< REDUCE_GRAD after the last B or W of a block on a rank
-  bool optimizer = false;    ///< OPT after the last B or W (or REDUCE_GRAD) of a block on a rank
-  bool clip = false;         ///< COLL "norm" over all ranks before the first OPT; needs `optimizer`
+  std::optional<int> receive_buffers;  ///< waiting messages per channel, at least 1; empty: no limit
+  StageRecompute recompute;            ///< R before the backward of the stages that recompute in full
+  Offload offload;                     ///< OFFLOAD after F, RELOAD before B or I, beside other computation
+  bool load = false;                   ///< LOAD before the F of first stages
+  bool unshard = false;                ///< UNSHARD and RESHARD as PyTorch places them
+  bool reduce_grad = false;            ///< REDUCE_GRAD after the last B or W of a block on a rank
+  bool optimizer = false;              ///< OPT after the last B or W (or REDUCE_GRAD) of a block on a rank
+  bool clip = false;                   ///< COLL "norm" over all ranks before the first OPT; needs `optimizer`
 
   friend bool operator==(const LoweringOptions&, const LoweringOptions&) = default;
 };
@@ -49,8 +49,8 @@ std::ostream& operator<<(std::ostream& out, const LoweringOptions& options);
 /// Inserts transfers, puts every instruction on its queue and in issue order.
 /// `costs` is needed by IssueOrder::timed and ignored elsewhere.
 /// Errors: bad_argument for options that do not go together (clip without optimizer, as-written without
-/// transfers in the schedule, timed without costs); deadlock when the rows of the schedule wait for each
-/// other.
+/// transfers in the schedule, timed without costs) or name stages that the pipeline does not have; deadlock
+/// when the rows of the schedule wait for each other.
 [[nodiscard]] Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options,
                                       const CostTable* costs = nullptr);
 

@@ -5,7 +5,7 @@
 
 #include "ppsim/core/cluster.hpp"
 #include "ppsim/core/error.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/memory_saving.hpp"
 #include "ppsim/core/model.hpp"
 
 namespace ppsim {
@@ -26,7 +26,7 @@ struct Parallelism {
   int global_batch_size = 1;
   std::int64_t sequence = 0;
   DataType dtype = DataType::bf16;
-  Recompute recompute = Recompute::none;
+  StageRecompute recompute;
   RankOrder rank_order = RankOrder::tp_cp_dp_pp;
 
   [[nodiscard]] int gpus() const { return tensor * pipeline * data * context; }
