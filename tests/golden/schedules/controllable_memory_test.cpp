@@ -17,6 +17,11 @@ std::vector<GridCase> cases() {
       {"v-half_p4_m8", "v-half", {.ranks = 4, .microbatches = 8}, 53, {6, 6, 6, 6}},
       {"v-min_p4_m8", "v-min", {.ranks = 4, .microbatches = 8}, 59, {4, 4, 4, 4}},
       {"1f1b-v_p4_m8", "1f1b-v", {.ranks = 4, .microbatches = 8}, 63, {6, 6, 6, 6}},
+      {"v-adaptive_p4_m8_limit5",
+       "v-adaptive",
+       {.ranks = 4, .microbatches = 8, .settings = {{"memory_limit", "5"}}},
+       56,
+       {5, 5, 5, 5}},
   };
 }
 
