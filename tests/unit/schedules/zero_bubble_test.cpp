@@ -139,6 +139,38 @@ TEST(ZbGreedy, TriesBothSidesOfEveryRule) {
   }
 }
 
+/// The kinds of a row, one letter each.
+std::string kinds(const Schedule& schedule, int rank) {
+  std::string text;
+  for (const Step& step : schedule.row(RankId(rank))) text += info(step.actions().front().kind).text;
+  return text;
+}
+
+// The rows are those of the authors' code.
+TEST(ZbGreedy, OrdersAsTheAuthorsCode) {
+  const StageCosts costs{.forward = 4, .backward_input = 5, .backward_weight = 1, .transfer = 2};
+  const Schedule schedule = generated(
+      "zb-greedy",
+      {.ranks = 3, .microbatches = 9, .settings = {{"memory_limit", "6"}}, .costs = test::cost_table(costs)});
+  EXPECT_EQ(kinds(schedule, 0), "FFFFFFIWFIWFIWFIWIWIWIWIWIW");
+  EXPECT_EQ(kinds(schedule, 1), "FFFFIFIFIFIFIWWWWIFIWWWIWIW");
+  EXPECT_EQ(kinds(schedule, 2), "FIFIFIFIFIFIFIFIFIWWWWWWWWW");
+}
+
+// The first I reaches rank 0 at 30, time for three F; a transfer of 10 on its way leaves time for one more.
+TEST(ZbGreedy, CountsTheTransfersOfBothDirections) {
+  for (const CostClass& transfer :
+       {CostClass{OpKind::send_forward, 0, 1}, CostClass{OpKind::send_backward, 1, 0}}) {
+    CostTable costs = costs_of(10, 10, 10);
+    const auto first_cells = [&] {
+      return kinds(generated("zb-greedy", {.ranks = 2, .microbatches = 8, .costs = costs}), 0).substr(0, 5);
+    };
+    EXPECT_EQ(first_cells(), "FFFIF");
+    costs.set(transfer, 10);
+    EXPECT_EQ(first_cells(), "FFFFI");
+  }
+}
+
 TEST(ZbGreedy, UsesTwoActivationsForEachRankByDefault) {
   const CostTable costs = costs_of(5, 6, 4);
   const ScheduleParameters parameters{.ranks = 4, .microbatches = 12, .costs = costs};
