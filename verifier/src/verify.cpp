@@ -31,6 +31,8 @@ Answer decide(Property property, const Question& question, std::vector<WorstCase
       return check_collective_order(question);
     case Property::ascending_accumulation:
       return check_ascending_accumulation(question);
+    case Property::weight_versions:
+      return check_weight_versions(question);
     case Property::memory:
       return check_memory(question, worst);
   }

@@ -53,6 +53,7 @@ Answer check_matched(const Question& question);
 Answer check_deadlock_free(const Question& question);
 Answer check_collective_order(const Question& question);
 Answer check_ascending_accumulation(const Question& question);
+Answer check_weight_versions(const Question& question);
 Answer check_memory(const Question& question, std::vector<WorstCase>& worst);
 
 }  // namespace ppsim

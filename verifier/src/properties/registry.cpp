@@ -18,6 +18,9 @@ constexpr auto kRegistry = std::to_array<PropertyInfo>({
      "one order of all collectives agrees with the order in which each rank issues its own", true},
     {Property::ascending_accumulation, "ascending_accumulation",
      "each stage adds up the gradients of an update in ascending order of the microbatches", false},
+    {Property::weight_versions, "weight_versions",
+     "whatever reads weights finds its version, and no rank holds more of them than microbatches are behind",
+     true},
     {Property::memory, "memory",
      "worst-case memory over every timing is known and within the limit on every rank", true},
 });

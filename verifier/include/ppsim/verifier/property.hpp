@@ -15,6 +15,7 @@ enum class Property : std::uint8_t {
   deadlock_free,
   collective_order,
   ascending_accumulation,
+  weight_versions,
   memory,
 };
 

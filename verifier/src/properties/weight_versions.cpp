@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "ppsim/core/facts.hpp"
+#include "ppsim/core/text.hpp"
+#include "properties.hpp"
+
+namespace ppsim {
+namespace {
+
+bool reads_weights(OpKind kind) {
+  return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind);
+}
+
+/// What one rank holds of a block as its list is walked: the newest version, and older ones that somebody is
+/// still to read.
+struct Held {
+  int newest = 0;
+  int count = 1;             ///< versions held
+  int most = 1;              ///< of them at any time
+  int most_due = 1;          ///< of them if none is kept for longer than its readers need
+  std::vector<int> readers;  ///< per version, those still to come
+};
+
+/// Follows the weights of one rank through its list: compute runs in issue order on one queue, so the list
+/// alone decides.
+class RankVersions {
+ public:
+  RankVersions(const Program& program, RankId rank, std::vector<Violation>& found)
+      : program_(program),
+        pipeline_(program.pipeline()),
+        rank_(rank),
+        found_(found),
+        held_(static_cast<std::size_t>(pipeline_.blocks())) {
+    for_each_action([&](InstructionId, const Action& a) {
+      if (reads_weights(a.kind)) expect(a);
+      if (a.kind == OpKind::reduce_grad) reduced_[{a.block(), a.update()}] = true;
+    });
+  }
+
+  void walk() {
+    for_each_action([&](InstructionId id, const Action& a) {
+      at_ = id;
+      if (reads_weights(a.kind)) read(a);
+      if (gives_weight_gradient(a.kind)) add_gradient(a);
+      if (a.kind == OpKind::optimizer) update(a);
+    });
+  }
+
+  /// The most versions of one block that the rank holds at once.
+  [[nodiscard]] int most() const {
+    int most = 1;
+    for (const Held& held : held_) most = std::max(most, held.most);
+    return most;
+  }
+  [[nodiscard]] int newest(BlockId block) const { return held_[block.index()].newest; }
+
+ private:
+  template <class Visit>
+  void for_each_action(Visit visit) {
+    for (int i = program_.first(rank_).value(); i < program_.last(rank_).value(); ++i) {
+      for (const Action& action : program_.actions(InstructionId(i))) {
+        if (belongs_on(pipeline_, action, rank_)) visit(InstructionId(i), action);
+      }
+    }
+  }
+
+  template <class... Parts>
+  void broken(const Action& action, const Parts&... parts) {
+    std::ostringstream text;
+    text << "rank " << rank_ << ": " << action_text(pipeline_, action);
+    (text << ... << parts);
+    found_.push_back({at_, text.str()});
+  }
+
+  void expect(const Action& a) {
+    const int version = pipeline_.version(a.stage(), a.mb());
+    for (const BlockId block : pipeline_.blocks_of(a.stage())) {
+      Held& held = held_[block.index()];
+      if (held.readers.size() <= static_cast<std::size_t>(version)) {
+        held.readers.resize(static_cast<std::size_t>(version) + 1);
+      }
+      ++held.readers[static_cast<std::size_t>(version)];
+      const int behind = pipeline_.spec().update[a.mb()] - version;
+      held.most_due = std::max(held.most_due, 1 + behind);
+    }
+  }
+
+  void read(const Action& a) {
+    const int version = pipeline_.version(a.stage(), a.mb());
+    for (const BlockId block : pipeline_.blocks_of(a.stage())) {
+      Held& held = held_[block.index()];
+      const int left = --held.readers[static_cast<std::size_t>(version)];
+      if (version > held.newest) {
+        broken(a, " reads version ", version, " of block ", block, ", of which the newest is ", held.newest);
+      } else if (left == 0 && version < held.newest) {
+        --held.count;
+      }
+    }
+  }
+
+  void add_gradient(const Action& a) {
+    const int update = pipeline_.spec().update[a.mb()];
+    for (const BlockId block : pipeline_.blocks_of(a.stage())) {
+      if (update >= held_[block.index()].newest) continue;
+      broken(a, " adds to the gradients of update ", update, " of block ", block, ", which is over");
+    }
+  }
+
+  void update(const Action& a) {
+    Held& held = held_[a.block().index()];
+    if (a.update() != held.newest) {
+      broken(a, " makes version ", a.update() + 1, " of block ", a.block(), ", of which the newest is ",
+             held.newest);
+    }
+    if (is_shared(a.block()) && !reduced_.contains({a.block(), a.update()})) {
+      broken(a, " updates a copy of block ", a.block(), " without the gradients of the others");
+    }
+    if (a.update() < held.newest) return;
+    const auto old = static_cast<std::size_t>(held.newest);
+    held.newest = a.update() + 1;
+    if (old < held.readers.size() && held.readers[old] > 0) ++held.count;
+    if (held.count > std::max(held.most, held.most_due)) {
+      broken(a, " leaves ", held.count, " versions of block ", a.block(), ", expected at most ",
+             held.most_due);
+    }
+    held.most = std::max(held.most, held.count);
+  }
+
+  [[nodiscard]] bool is_shared(BlockId block) const {
+    const std::vector<StageId>& stages = pipeline_.spec().blocks[block].stages;
+    return std::any_of(stages.begin(), stages.end(),
+                       [&](StageId s) { return pipeline_.rank_of(s) != rank_; });
+  }
+
+  const Program& program_;
+  const Pipeline& pipeline_;
+  RankId rank_;
+  std::vector<Violation>& found_;
+  std::vector<Held> held_;  ///< per block
+  std::map<std::pair<BlockId, int>, bool> reduced_;
+  InstructionId at_;
+};
+
+}  // namespace
+
+// The copies of a block on several ranks are one block: each is updated from the sum of all gradients.
+Answer check_weight_versions(const Question& question) {
+  const Pipeline& pipeline = question.program.pipeline();
+  std::vector<Violation> found;
+  std::string held = "versions held per rank:";
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    RankVersions rank(question.program, RankId(r), found);
+    rank.walk();
+    held += ' ' + std::to_string(rank.most());
+  }
+  Answer answer{proved_unless(std::move(found))};
+  if (pipeline.asynchronous()) answer.notes.push_back(std::move(held));
+  return answer;
+}
+
+}  // namespace ppsim
