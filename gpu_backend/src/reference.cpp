@@ -17,8 +17,23 @@ struct StageMemory {
   Buffer x, y, saved_for_input, saved_for_weight, dy, inner_gradients, forward_workspace, backward_workspace;
 };
 struct BlockMemory {
-  Buffer parameters, optimizer_state, gradients;
+  std::vector<Buffer> parameters;  ///< version by version of the step, as far as they are made
+  std::vector<Buffer> gradients;   ///< per update
+  Buffer optimizer_state;
 };
+
+/// Whether updates come one after another, and nobody reads a version that is still to be made.
+bool runs_in_turn(const Pipeline& pipeline) {
+  int current = 0;
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    const MicrobatchId mb(m);
+    const int update = pipeline.spec().update[mb];
+    if (update < current || update > current + (m > 0 ? 1 : 0)) return false;
+    current = update;
+    if (pipeline.spec().version[mb] > update) return false;
+  }
+  return true;
+}
 
 Expected<void> check(const Pipeline& pipeline, const StageModel& model, const ReferenceOptions& options) {
   const auto refuse = [](const std::string& what) {
@@ -27,7 +42,7 @@ Expected<void> check(const Pipeline& pipeline, const StageModel& model, const Re
   if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a reference has at least 1 step");
   if (!pipeline.is_chain()) return refuse("a stage with several producers or consumers");
   if (pipeline.slices() > 1) return refuse("sequence slices");
-  if (pipeline.updates() > 1) return refuse("several updates in a step");
+  if (!runs_in_turn(pipeline)) return refuse("updates that do not come one after another");
   for (int s = 0; s < pipeline.stages(); ++s) {
     if (pipeline.blocks_of(StageId(s)).size() != 1)
       return refuse("a stage with no or several parameter blocks");
@@ -47,32 +62,40 @@ class Reference {
     for (int s = 0; s < pipeline.stages(); ++s) stages_[StageId(s)] = stage_memory(StageId(s));
     for (int b = 0; b < pipeline.blocks(); ++b) {
       BlockMemory& block = blocks_[BlockId(b)];
-      block = {of_block(TensorKind::parameters, b), of_block(TensorKind::optimizer_state, b),
-               of_block(TensorKind::gradients, b)};
-      model_.initialize(pipeline_, BlockId(b), block.parameters, block.optimizer_state);
+      block = {.parameters = {of_block(TensorKind::parameters, b)},
+               .gradients = std::vector<Buffer>(static_cast<std::size_t>(pipeline_.updates()),
+                                                of_block(TensorKind::gradients, b)),
+               .optimizer_state = of_block(TensorKind::optimizer_state, b)};
+      model_.initialize(pipeline_, BlockId(b), block.parameters.front(), block.optimizer_state);
     }
   }
 
-  void step() {
-    for (BlockMemory& block : blocks_)
-      std::fill(block.gradients.begin(), block.gradients.end(), std::byte{0});
-    for (int m = 0; m < pipeline_.microbatches(); ++m) run(MicrobatchId(m));
-  }
-
-  void update(double clip_norm) {
-    const double scale = clip_norm > 0 ? clip_scale(squared_norm(), clip_norm) : 1.0;
-    for (BlockMemory& block : blocks_)
-      model_.update(block.parameters, block.gradients, block.optimizer_state, scale);
+  /// Every microbatch, and an update after the last one of each where `updates`; the newest weights are those
+  /// that the next step starts with.
+  void step(bool updates, double clip_norm) {
+    for (BlockMemory& block : blocks_) {
+      block.parameters = {block.parameters.back()};
+      for (Buffer& gradients : block.gradients) std::fill(gradients.begin(), gradients.end(), std::byte{0});
+    }
+    for (int m = 0; m < pipeline_.microbatches(); ++m) {
+      run(MicrobatchId(m));
+      const int update = pipeline_.spec().update[MicrobatchId(m)];
+      const bool last = pipeline_.microbatches_of_update(update).back() == MicrobatchId(m);
+      if (last && updates) make_version(static_cast<std::size_t>(update), clip_norm);
+    }
   }
 
   [[nodiscard]] std::vector<BlockGradients> gradients() const {
     std::vector<BlockGradients> result;
     for (int b = 0; b < pipeline_.blocks(); ++b) {
-      const Buffer& gradients = blocks_[BlockId(b)].gradients;
-      result.push_back({.block = BlockId(b),
-                        .rank = ranks_of(pipeline_, BlockId(b)).front(),
-                        .reduced = true,
-                        .values = {gradients.begin(), gradients.end()}});
+      for (int update = 0; update < pipeline_.updates(); ++update) {
+        const Buffer& gradients = blocks_[BlockId(b)].gradients[static_cast<std::size_t>(update)];
+        result.push_back({.block = BlockId(b),
+                          .rank = ranks_of(pipeline_, BlockId(b)).front(),
+                          .update = update,
+                          .reduced = true,
+                          .values = {gradients.begin(), gradients.end()}});
+      }
     }
     return result;
   }
@@ -102,6 +125,15 @@ class Reference {
             .backward_workspace = workspace(OpKind::backward)};
   }
 
+  void make_version(std::size_t update, double clip_norm) {
+    const double scale = clip_norm > 0 ? clip_scale(squared_norm(update), clip_norm) : 1.0;
+    for (BlockMemory& block : blocks_) {
+      block.parameters.push_back(block.parameters.back());
+      Buffer gradients = block.gradients[update];  // OPT may use them up
+      model_.update(block.parameters.back(), gradients, block.optimizer_state, scale);
+    }
+  }
+
   void run(MicrobatchId mb) {
     const std::vector<StageId> route = stages_in_order(mb);
     model_.load(pipeline_, mb, stages_[route.front()].x);
@@ -128,8 +160,8 @@ class Reference {
     StageMemory& own = stages_[stage];
     BlockMemory& block = blocks_[pipeline_.blocks_of(stage).front()];
     ActionBuffers buffers{
-        .parameters = block.parameters,
-        .gradients = block.gradients,
+        .parameters = block.parameters[static_cast<std::size_t>(pipeline_.version(stage, mb))],
+        .gradients = block.gradients[static_cast<std::size_t>(pipeline_.spec().update[mb])],
         .optimizer_state = {},
         .x = own.x,
         .y = own.y,
@@ -148,13 +180,13 @@ class Reference {
   }
 
   /// Summed as the ranks of a run sum it: each over its own blocks, then rank by rank.
-  [[nodiscard]] double squared_norm() const {
+  [[nodiscard]] double squared_norm(std::size_t update) const {
     double total = 0;
     for (int r = 0; r < pipeline_.ranks(); ++r) {
       double of_rank = 0;
       for (int b = 0; b < pipeline_.blocks(); ++b) {
         if (ranks_of(pipeline_, BlockId(b)).front() != RankId(r)) continue;
-        of_rank += model_.squared_norm(blocks_[BlockId(b)].gradients);
+        of_rank += model_.squared_norm(blocks_[BlockId(b)].gradients[update]);
       }
       total += of_rank;
     }
@@ -187,8 +219,9 @@ Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeli
   if (auto ok = check(pipeline, model, options); !ok) return tl::unexpected(ok.error());
   Reference reference(pipeline, model);
   for (int step = 0; step < options.steps; ++step) {
-    if (step > 0 && options.update) reference.update(options.clip_norm);
-    reference.step();
+    // What the last update of a run makes nobody reads; within an asynchronous step somebody does.
+    const bool updates = pipeline.asynchronous() || (options.update && step + 1 < options.steps);
+    reference.step(updates, options.clip_norm);
   }
   return reference.gradients();
 }
@@ -199,7 +232,7 @@ double max_gradient_difference(const StageModel& model, const std::vector<BlockG
   for (const BlockGradients& expected : reference) {
     std::vector<Buffer> shares;
     for (const BlockGradients& own : run) {
-      if (own.block != expected.block) continue;
+      if (own.block != expected.block || own.update != expected.update) continue;
       Buffer values(own.values.begin(), own.values.end());
       if (own.reduced || shares.empty()) {
         shares.push_back(std::move(values));

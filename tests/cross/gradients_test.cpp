@@ -30,9 +30,9 @@ std::unique_ptr<StageModel> transformer(Arithmetic arithmetic) {
   return make_transformer(config).value();
 }
 
-/// What the model computes: chains of stages, one update, whole sequences.
+/// What the model computes: chains of stages, whole sequences.
 bool computable(const Pipeline& pipeline) {
-  return pipeline.is_chain() && pipeline.updates() == 1 && pipeline.slices() == 1;
+  return pipeline.is_chain() && pipeline.slices() == 1;
 }
 
 /// Whether no gradient is summed across ranks, where the order of the microbatches is not all.

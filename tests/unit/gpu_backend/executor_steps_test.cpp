@@ -62,15 +62,37 @@ TEST(ExecutorSteps, ThereIsNoReferenceOfWhatItCannotRun) {
   sliced.slices = 2;
   PipelineSpec skipping = chain_spec(1, 3, 1);
   skipping.edges = {{StageId(0), StageId(1)}, {StageId(1), StageId(2)}, {StageId(0), StageId(2)}};
-  PipelineSpec asynchronous = chain_spec(1, 1, 2);
-  asynchronous.update = {0, 1};
+  PipelineSpec disordered = chain_spec(1, 1, 2);
+  disordered.update = {1, 0};
+  PipelineSpec ahead = chain_spec(1, 1, 2);
+  ahead.update = {0, 1};
+  ahead.version = {0, 2};
   PipelineSpec shared = chain_spec(1, 2, 1);
   shared.blocks = {{{StageId(0), StageId(1)}}, {{StageId(1)}}};
-  for (const PipelineSpec& spec : {sliced, skipping, asynchronous, shared}) {
+  for (const PipelineSpec& spec : {sliced, skipping, disordered, ahead, shared}) {
     const auto reference = reference_gradients(Pipeline::make(spec).value(), NullModel());
     ASSERT_FALSE(reference);
     EXPECT_EQ(reference.error().code, ErrorCode::bad_argument);
   }
+}
+
+TEST(ExecutorSteps, AsynchronousStepsReadTheirVersions) {
+  HandProgram hand{.pipeline = chain_spec(1, 1, 3),
+                   .rows = {{"0F0", "0F1", "0B0", "0OPT0", "0F2", "0B1", "0OPT1", "0B2", "0OPT2"}}};
+  hand.pipeline.update = {0, 1, 2};
+  hand.pipeline.version = {0, 1, 2};
+  hand.pipeline.lag = {1};
+  for (const int steps : {1, 3}) {
+    RunOptions options = unverified();
+    options.steps = steps;
+    EXPECT_EQ(against_reference(hand.build(), options), "equal") << steps << " steps";
+  }
+  const LinearModel model;
+  const auto stale = reference_gradients(Pipeline::make(hand.pipeline).value(), model);
+  hand.pipeline.lag = {0};
+  const auto newest = reference_gradients(Pipeline::make(hand.pipeline).value(), model);
+  ASSERT_TRUE(stale && newest);
+  EXPECT_GT(max_gradient_difference(model, *stale, *newest), 0) << "which version is read tells";
 }
 
 TEST(ExecutorSteps, BlocksWithoutMicrobatchesHaveNoGradients) {

@@ -9,7 +9,7 @@ namespace ppsim {
 /// What the unpipelined reference does between its steps.
 struct ReferenceOptions {
   int steps = 1;
-  bool update = false;   ///< an OPT of every block after every step but the last
+  bool update = false;   ///< an OPT of every block after every step but the last, where they are synchronous
   double clip_norm = 0;  ///< largest norm of the gradients that an OPT sees; 0: any
   friend bool operator==(const ReferenceOptions&, const ReferenceOptions&) = default;
 };
@@ -18,10 +18,10 @@ struct ReferenceOptions {
 [[nodiscard]] ReferenceOptions reference_options(const Program& program, const RunOptions& options);
 
 /// Gradients of the last step without any pipelining: on one thread, every microbatch in ascending order runs
-/// F through all stages of its route, then B.
-/// Order: one entry per block, ascending; `rank` is the lowest that owns the block.
+/// F through all stages of its route, then B, each stage on the version of its weights that the pipeline says.
+/// Order: one entry per block and update, ascending; `rank` is the lowest that owns the block.
 /// Errors: bad_argument when the model refuses the pipeline, a stage has several producers, consumers or
-/// blocks, or the pipeline is asynchronous.
+/// blocks, or updates do not come one after another.
 [[nodiscard]] Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline,
                                                                         const StageModel& model,
                                                                         const ReferenceOptions& options = {});
