@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 
 #include "catalogue.hpp"
@@ -29,26 +28,9 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   return builder.build();
 }
 
-/// How many times a transfer is waited for, for m >= p >= 2: a steady state pays nearly two per microbatch.
-Nanoseconds exposed_transfers(Nanoseconds p, Nanoseconds m) {
-  const Nanoseconds rounds = (m - p) / p;
-  const Nanoseconds rest = (m - p) % p;
-  const Nanoseconds of_rest = rest < 2 ? 2 * rest : 2 * (rest - 1);
-  return 4 * p - 6 + 2 * (p - 1) * rounds + of_rest;
-}
-
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
-  const Nanoseconds p = parameters.ranks;
-  const Nanoseconds m = parameters.microbatches;
-  const Nanoseconds c = costs.transfer;
-  const Nanoseconds computed = (m + p - 1) * (costs.forward + costs.backward);
-  if (c == 0 || p == 1) return computed;
-  if (!is_chain(parameters) || m < p || c >= std::min(costs.forward, costs.backward)) return std::nullopt;
-  return computed + c * exposed_transfers(p, m);
-}
-
-std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
-  return std::min(parameters.ranks - rank.value(), parameters.microbatches);
+  if (costs.transfer > 0 && parameters.ranks > 1 && !is_chain(parameters)) return std::nullopt;
+  return one_f_one_b_makespan(parameters, costs);
 }
 
 }  // namespace
@@ -67,7 +49,7 @@ ScheduleInfo one_f_one_b() {
       .refusal = refusal,
       .generate = generate,
       .forms = {.makespan = makespan,
-                .peak_live_activations = peak,
+                .peak_live_activations = one_f_one_b_peak,
                 .bubble = "(p-1)(F+B)",
                 .peak = "min(p, m)"},
   };

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/schedules/registry.hpp"
 
 namespace ppsim {
 
@@ -19,5 +19,12 @@ struct WarmupOrder {
 
 /// Appends the row of a stage.
 void add_row(ScheduleBuilder& builder, const WarmupOrder& order, int microbatches);
+
+/// Makespan of 1F1B, where rank r of p warms up with p - r F; with transfers if they are shorter than the
+/// shortest action and m >= p.
+[[nodiscard]] std::optional<Nanoseconds> one_f_one_b_makespan(const ScheduleParameters& parameters,
+                                                              const StageCosts& costs);
+/// Likewise its activations.
+[[nodiscard]] std::optional<int> one_f_one_b_peak(const ScheduleParameters& parameters, RankId rank);
 
 }  // namespace ppsim

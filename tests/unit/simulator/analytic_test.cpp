@@ -87,6 +87,17 @@ TEST(Analytic, AStageReceivesATensorForEveryEdge) {
   EXPECT_EQ(sizes({TensorKind::boundary_input, 0}), sizes({TensorKind::boundary_output, 0}));
 }
 
+TEST(Analytic, LeavesShardedStagesToCostTables) {
+  PipelineSpec spec{.ranks = 4, .stages = 4, .microbatches = 64};
+  spec.collectives = {{.name = "sum",
+                       .members = {RankId(0), RankId(1)},
+                       .after = {OpKind::forward, {StageId(1)}},
+                       .gradient_of = StageId(0)}};
+  const auto refused = analytic_costs(llama(), Pipeline::make(spec).value());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().expected, "a cost table (--costs)");
+}
+
 TEST(Analytic, RefusesWhatItDoesNotCover) {
   Workload workload = llama();
   EXPECT_FALSE(analytic_costs(workload, test::chain(2, 4, 64)).has_value()) << "two ranks, but pp is 4";
