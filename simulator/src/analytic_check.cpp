@@ -45,6 +45,11 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
         ErrorCode::bad_argument, "the analytic cost model covers whole sequences",
         {.found = std::to_string(pipeline.slices()) + " slices", .expected = "1, or a cost table (--costs)"});
   }
+  for (const Collective& collective : pipeline.spec().collectives) {
+    if (!collective.per_microbatch()) continue;
+    return make_error(ErrorCode::bad_argument, "the analytic cost model covers stages that are not sharded",
+                      {.found = "collective " + collective.name, .expected = "a cost table (--costs)"});
+  }
   if (pipeline.ranks() != workload.parallelism.pipeline) {
     return make_error(ErrorCode::bad_argument, "the schedule's ranks must be the pipeline-parallel size",
                       {.found = std::to_string(pipeline.ranks()),

@@ -70,6 +70,21 @@ TEST(EarliestTimes, ARowThatWaitsForItselfIsADeadlock) {
   EXPECT_EQ(times.error().code, ErrorCode::deadlock);
 }
 
+// However far the walk has come on a rank before the others get to the collective: 0F1 and 0F2 pass it.
+TEST(EarliestTimes, WhatPassesACollectiveDoesNotDelayIt) {
+  PipelineSpec spec{.ranks = 2, .stages = 4, .microbatches = 3};
+  spec.placement = {RankId(0), RankId(1), RankId(1), RankId(1)};
+  spec.collectives = {
+      {.name = "sum", .members = {RankId(0), RankId(1)}, .after = {OpKind::forward, {StageId(3)}}}};
+  const Schedule schedule = schedule_of(
+      Pipeline::make(spec).value(),
+      {"0F0 0COLL0 0F1 0F2 0COLL1 0COLL2", "1F0 2F0 3F0 0COLL0 1F1 2F1 3F1 0COLL1 1F2 2F2 3F2 0COLL2"});
+  CostTable table;
+  table.set({OpKind::forward, 0}, 10);
+  const std::string text = times_text(schedule, table);
+  EXPECT_NE(text.find("0COLL0 10-10"), std::string::npos) << text;
+}
+
 TEST(EarliestTimes, TheMostSpecificCostWins) {
   CostTable table = costs();
   table.set({OpKind::forward, 1}, 10);
