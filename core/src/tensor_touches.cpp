@@ -67,6 +67,8 @@ class Collector {
   void parameters(const Action& a);
   void optimizer(const Action& a);
   void collective(const Action& a);
+  void sum_gradients(const Action& a, StageId stage);
+  void sum_inputs(const Action& a, StageId stage);
   void summed_gradients(const Action& a);
 
   const Program& program_;
@@ -230,29 +232,35 @@ void Collector::summed_gradients(const Action& a) {
   }
 }
 
-/// Sums what the stages of this rank made of a gradient or an input, and leaves the sum with the stage that
-/// reads it.
+/// Sums what the stages of this rank made of a gradient or an input, slice by slice, and leaves the sum with
+/// the stage that reads it.
 void Collector::collective(const Action& a) {
   if (a.microbatch < 0) return;
-  const Collective& sum = pipeline_.spec().collectives[a.collective()];
-  if (const StageId stage = sum.gradient_of; stage.valid() && pipeline_.on_route(stage, a.mb())) {
-    const auto consumers = pipeline_.consumers(stage, a.mb());
-    for (const StageId consumer : consumers) {
-      if (here(consumer)) of_edge(Touch::read, TensorKind::outgoing_gradient, a, {consumer, stage});
-    }
-    if (here(stage) && !consumers.empty()) {
-      of_edge(Touch::write, TensorKind::incoming_gradient, a, {stage, consumers.front()});
-    }
+  for (int k = 0; k < pipeline_.slices(); ++k) {
+    const Action slice = at_slice(a, k);
+    const Collective& sum = pipeline_.spec().collectives[a.collective()];
+    const auto sums = [&](StageId stage) { return stage.valid() && pipeline_.on_route(stage, a.mb()); };
+    if (sums(sum.gradient_of)) sum_gradients(slice, sum.gradient_of);
+    if (sums(sum.input_of)) sum_inputs(slice, sum.input_of);
   }
-  if (const StageId stage = sum.input_of; stage.valid() && pipeline_.on_route(stage, a.mb())) {
-    const auto producers = pipeline_.producers(stage, a.mb());
-    for (const StageId producer : producers) {
-      if (here(producer)) of_stage(Touch::read, TensorKind::boundary_output, a, producer.value());
-    }
-    if (here(stage) && !producers.empty()) {
-      of_stage(Touch::write, TensorKind::boundary_input, a, stage.value());
-    }
+}
+
+void Collector::sum_gradients(const Action& a, StageId stage) {
+  const auto consumers = pipeline_.consumers(stage, a.mb());
+  for (const StageId consumer : consumers) {
+    if (here(consumer)) of_edge(Touch::read, TensorKind::outgoing_gradient, a, {consumer, stage});
   }
+  if (!here(stage) || consumers.empty()) return;
+  of_edge(Touch::write, TensorKind::incoming_gradient, a, {stage, consumers.front()});
+}
+
+void Collector::sum_inputs(const Action& a, StageId stage) {
+  const auto producers = pipeline_.producers(stage, a.mb());
+  for (const StageId producer : producers) {
+    if (here(producer)) of_stage(Touch::read, TensorKind::boundary_output, a, producer.value());
+  }
+  if (!here(stage) || producers.empty()) return;
+  of_stage(Touch::write, TensorKind::boundary_input, a, stage.value());
 }
 
 /// x: the y of a producer on this rank, what was received or summed for the stage, or the batch.

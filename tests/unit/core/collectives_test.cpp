@@ -144,6 +144,18 @@ TEST(Collectives, SumInputs) {
   EXPECT_EQ(lifetimes(program, 1, boundary_input, 2), "1 -> 1,2,3");
 }
 
+TEST(Collectives, SumEverySlice) {
+  HandProgram hand{
+      .pipeline = sharded_embedding(),
+      .communicators = communicators({{0, 1}, {0, 1}}),
+      .rows = {{"0F0.0", "0F0.1", "0COLL0@1"}, {"1F0.0", "1F0.1", "0COLL0@1", "2F0.0", "2F0.1"}}};
+  hand.pipeline.slices = 2;
+  const Program program = hand.build();
+  EXPECT_EQ(violations(program), "");
+  EXPECT_EQ(lifetimes(program, 0, boundary_output, 0), "0 -> 0,2; 1 -> 1,2");
+  EXPECT_EQ(lifetimes(program, 1, boundary_input, 2), "2 -> 2,3; 2 -> 2,4");
+}
+
 TEST(Collectives, LoweringLeavesSummedEdgesToThem) {
   ScheduleBuilder builder("by hand", Pipeline::make(sharded_head()).value());
   const auto add = [&](OpKind kind, int stage) { builder.add(kind, StageId(stage), MicrobatchId(0)); };
