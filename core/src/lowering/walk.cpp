@@ -123,13 +123,16 @@ class Walker {
     head.start = 0;
     head.fills_gaps = false;
     if (position == row.size()) return;
-    const bool updates = row[position].actions().front().kind == OpKind::optimizer;
+    const Action& first = row[position].actions().front();
+    const bool updates = first.kind == OpKind::optimizer;
     for_each_need(row[position], rank, [&](const Fact& fact, FactTimes::Place place) {
       head.needs.push_back(place);
       head.fills_gaps = head.fills_gaps || (updates && is_communicated(fact.kind));
     });
-    if (info(row[position].actions().front().kind).resource != Resource::compute)
-      head.start = state.compute_start;
+    // What runs beside compute is due by its place in the row, a collective between passes by these.
+    const bool by_passes =
+        first.kind == OpKind::collective && pipeline_.spec().collectives[first.collective()].per_microbatch();
+    if (info(first.kind).resource != Resource::compute && !by_passes) head.start = state.compute_start;
     load_after(rank, state);
   }
 

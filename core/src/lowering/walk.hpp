@@ -12,7 +12,8 @@ namespace ppsim::lowering {
 /// pass as long as there are any, unless one waits for an update or starts only when the OPT is over.
 ///
 /// Times: a compute step starts when its rank has computed the one before and its dependencies hold; anything
-/// else when its dependencies hold, and not before the compute step that stands before it has started.
+/// else when its dependencies hold, and, a collective between passes aside, not before the compute step that
+/// stands before it has started.
 /// Without costs all are 0. Errors: deadlock naming the rows that wait for each other.
 [[nodiscard]] Expected<EarliestTimes> walk(const Pipeline& pipeline, const StepRows& rows,
                                            const CostTable* costs);

@@ -74,8 +74,7 @@ TEST(EarliestTimes, ARowThatWaitsForItselfIsADeadlock) {
 TEST(EarliestTimes, WhatPassesACollectiveDoesNotDelayIt) {
   PipelineSpec spec{.ranks = 2, .stages = 4, .microbatches = 3};
   spec.placement = {RankId(0), RankId(1), RankId(1), RankId(1)};
-  spec.collectives = {
-      {.name = "sum", .members = {RankId(0), RankId(1)}, .after = {OpKind::forward, {StageId(3)}}}};
+  spec.collectives = {{"barrier", {RankId(0), RankId(1)}}};
   const Schedule schedule = schedule_of(
       Pipeline::make(spec).value(),
       {"0F0 0COLL0 0F1 0F2 0COLL1 0COLL2", "1F0 2F0 3F0 0COLL0 1F1 2F1 3F1 0COLL1 1F2 2F2 3F2 0COLL2"});
@@ -83,6 +82,19 @@ TEST(EarliestTimes, WhatPassesACollectiveDoesNotDelayIt) {
   table.set({OpKind::forward, 0}, 10);
   const std::string text = times_text(schedule, table);
   EXPECT_NE(text.find("0COLL0 10-10"), std::string::npos) << text;
+}
+
+// Not so a collective between passes: these say when it is due, wherever it stands.
+TEST(EarliestTimes, ACollectiveBetweenPassesWaitsForThemAlone) {
+  PipelineSpec spec{.ranks = 1, .stages = 2, .microbatches = 1};
+  spec.edges = {{StageId(0), StageId(1)}};
+  spec.collectives = {{.name = "sum",
+                       .members = {RankId(0)},
+                       .after = {OpKind::forward, {StageId(0)}},
+                       .before = {OpKind::backward, {StageId(0)}}}};
+  const Schedule schedule = schedule_of(Pipeline::make(spec).value(), {"0F0 1F0 1B0 0COLL0 0B0"});
+  const std::string text = times_text(schedule, costs());
+  EXPECT_NE(text.find("0COLL0 3-3"), std::string::npos) << text;
 }
 
 TEST(EarliestTimes, TheMostSpecificCostWins) {

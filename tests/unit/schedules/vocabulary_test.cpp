@@ -29,10 +29,10 @@ TEST(Vocabulary, Vocab1HasTwoBarriersAndVocab2One) {
   EXPECT_EQ(one.pipeline().gradient_sum(StageId(1)), CollectiveId(0));
   // Forwards of the first stage before its first backward.
   EXPECT_EQ(row_text(two, 0),
-            "0F0 0F1 2F0 0COLL0 0F2 2B0 1COLL0 2F1 0COLL1 0F3 2B1 1COLL1 2F2 0COLL2 2B2 1COLL2 2F3 0COLL3 "
-            "0B0 2B3 1COLL3 0B1 0B2 0B3");
+            "0F0 0F1 2F0 0COLL0 0F2 2B0 1COLL0 2F1 0COLL1 0F3 2B1 1COLL1 2F2 0COLL2 0B0 2B2 1COLL2 2F3 "
+            "0COLL3 2B3 1COLL3 0B1 0B2 0B3");
   EXPECT_EQ(row_text(one, 0),
-            "0F0 0F1 2F0 0COLL0 0F2 2B0 2F1 0COLL1 2B1 0B0 2F2 0COLL2 0F3 2B2 0B1 2F3 0COLL3 2B3 0B2 0B3");
+            "0F0 0F1 2F0 0COLL0 0F2 2B0 2F1 0COLL1 0B0 2B1 2F2 0COLL2 0F3 0B1 2B2 2F3 0COLL3 2B3 0B2 0B3");
 }
 
 TEST(Vocabulary, ShardsTheInputLayerOnDemand) {
