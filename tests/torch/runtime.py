@@ -1,7 +1,7 @@
 """Do our files, run by PyTorch's runtime on several processes, give the gradients of the plain model?"""
 
-import csv
 import os
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -40,8 +40,10 @@ RUNS = (
     Run("1f1b", 4, 8, 1),
     Run("interleaved-1f1b", 2, 6, 2),
     Run("interleaved-1f1b", 4, 10, 2),
+    Run("interleaved-zb", 2, 6, 2),
     Run("zb-v", 2, 5, 2),
     Run("zb-v", 4, 12, 2),
+    Run("dualpipe-v", 2, 6, 2),
 )
 
 
@@ -74,8 +76,8 @@ def _run_rank(rank, run, path, folder):
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     meeting = f"file://{folder}/meeting"
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=run.ranks, timeout=TIMEOUT)
-    with open(path, newline="") as file:
-        mine = sorted({int(cell[: cell.index("F")]) for cell in list(csv.reader(file))[rank] if "F" in cell})
+    row = path.read_text().splitlines()[rank]
+    mine = sorted(set(map(int, re.findall(r"(\d+)F\d", row))))
     layers = _layers(run.stages)
     stages = [PipelineStage(layers[stage], stage, run.stages, torch.device("cpu")) for stage in mine]
     schedule = _PipelineScheduleRuntime(stages, run.microbatches, loss_fn=torch.nn.functional.mse_loss)
