@@ -48,7 +48,7 @@ struct RepeatedBlockSpec {
 };
 
 /// Repeats the block for each microbatch, moves what stands in the warm-up and in the cool-down to the
-/// earliest slots that keep the peak, and drops the idle time (section 2.4: repeating, squeezing,
+/// earliest slots that keep the peak, and drops the idle time (section 2: repeating, squeezing,
 /// reordering).
 ///
 /// Requires: broken_rules(block) is empty. Order: O(actions), for the moved ones times the slots of a block.

@@ -110,8 +110,9 @@ void read_slots(const BlockSlots& slots, int chunks, ReadBlock& read) {
     const RankSlots* backward = entry(slots, whole ? 'B' : 'I', chunk, read);
     const RankSlots* weight = places ? entry(slots, 'W', chunk, read) : nullptr;
     if (!read.complaints.empty()) continue;
-    for (int i = 0; i < read.block.ranks; ++i) {
-      BlockStage& stage = read.block.stages[static_cast<std::size_t>(chunk * read.block.ranks + i)];
+    const auto ranks = static_cast<std::size_t>(read.block.ranks);
+    for (std::size_t i = 0; i < ranks; ++i) {
+      BlockStage& stage = read.block.stages[static_cast<std::size_t>(chunk) * ranks + i];
       stage.forward = (*forward)[stage.rank.index()];
       stage.backward = (*backward)[stage.rank.index()];
       if (weight != nullptr) stage.weight = (*weight)[stage.rank.index()];

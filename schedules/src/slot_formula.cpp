@@ -25,7 +25,7 @@ class FormulaReader {
     Result total = product();
     while (total && (peek() == '+' || peek() == '-')) {
       const bool plus = take() == '+';
-      const Result next = product();
+      Result next = product();
       if (!next) return next;
       total = checked(plus ? *total + *next : *total - *next);
     }
@@ -59,7 +59,7 @@ class FormulaReader {
         break;
       }
       const std::size_t at = column_;
-      const Result next = factor();
+      Result next = factor();
       if (!next) return next;
       if (sign != '*' && *next == 0) return tl::unexpected(TextError{at, "division by zero"});
       const std::int64_t quotient = sign == '*' ? 0 : floor_division(*total, *next);

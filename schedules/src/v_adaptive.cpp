@@ -10,7 +10,7 @@
 // The adaptive scheduler of the V placement: an order made for the costs of each stage and each transfer that
 // never holds more than memory_limit activations of one stage on a rank.
 //
-// As in the authors' code (section 3.3 of the paper, appendix A), blocks of six slots that come close to the
+// As in the authors' code (appendix A of the paper), blocks of six slots that come close to the
 // limit are repeated, their warm-up and cool-down put in order, and what has the shortest span is taken. That
 // code moves actions only slot by slot, for equal costs; here each order is also run under the costs
 // themselves, where a rank that would wait lets what is ready overtake, within the limit. ZB-V, V-Half and
@@ -69,8 +69,8 @@ std::string refused_times(const VProblem& problem) {
     for (const Nanoseconds time : rank.duration) total += static_cast<double>(time);
     for (const Nanoseconds time : rank.transfer) total += static_cast<double>(time);
   }
-  const double most = static_cast<double>(std::numeric_limits<Nanoseconds>::max() / 2);
-  if (total * problem.microbatches <= most) return "";
+  constexpr double kMost = 0x1p62;
+  if (total * problem.microbatches < kMost) return "";
   return "costs of all actions must add up to less than 2^62 ns\n";
 }
 
@@ -120,12 +120,9 @@ class Search {
       for (const Treatment treatment : kTreatments) shortest.push_back(tried({candidate.origin, treatment}));
     }
     keep_shortest(shortest, shortest.size());
-    const int m = parameters_.microbatches;
-    for (const Candidate& candidate : shortest) {
-      const VRun run = treated(order_at(origins_[candidate.origin], m), candidate.treatment, m);
-      if (run.complete) return schedule_of(std::string(kName), run.order, m);
-    }
-    return make_error(ErrorCode::bad_argument, std::string(kName) + ": no order within the memory limit");
+    // The last origin is complete for any number of microbatches.
+    shortest.push_back({origins_.size() - 1});
+    return first_complete(shortest);
   }
 
  private:
@@ -156,6 +153,15 @@ class Search {
     const auto schedule =
         ppsim::generate(origin.name, {.ranks = parameters_.ranks, .microbatches = microbatches});
     return order_of(schedule.value());
+  }
+
+  [[nodiscard]] Expected<Schedule> first_complete(const std::vector<Candidate>& candidates) {
+    const int m = parameters_.microbatches;
+    VRun run;
+    for (std::size_t i = 0; i < candidates.size() && !run.complete; ++i) {
+      run = treated(order_at(origins_[candidates[i].origin], m), candidates[i].treatment, m);
+    }
+    return schedule_of(std::string(kName), run.order, m);
   }
 
   /// The run of an order of so many microbatches.

@@ -42,7 +42,7 @@ std::optional<Nanoseconds> time(const ScheduleParameters& parameters, const Stag
   const int p = parameters.ranks;
   if (p % 3 != 1 || parameters.microbatches < p || costs.backward != 2 * costs.forward) return std::nullopt;
   if (costs.transfer > 0 && p > 1) return std::nullopt;
-  return (Nanoseconds{kInterval} * parameters.microbatches + 5 * (p - 1)) * costs.forward;
+  return (Nanoseconds{kInterval} * parameters.microbatches + Nanoseconds{5} * (p - 1)) * costs.forward;
 }
 
 std::optional<int> peak(const ScheduleParameters& parameters, RankId) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <queue>
 
 #include "placements.hpp"
@@ -51,6 +50,7 @@ Nanoseconds middle_time(const std::vector<Nanoseconds>& ends) {
   return to > from ? (ends[to] - ends[from]) / static_cast<Nanoseconds>(to - from) : 0;
 }
 
+/// Free ranks start what is ready, by time.
 class ListRun {
  public:
   ListRun(const VProblem& problem, const VOrder& order, Overtaking overtaking)
@@ -116,14 +116,14 @@ class ListRun {
   /// The kind that a rank starts now, -1 for none.
   [[nodiscard]] int choose(const Rank& rank, std::size_t r, Nanoseconds time) const {
     const VRow& row = order_[r];
-    auto best = std::numeric_limits<std::size_t>::max();
-    auto spare = best;
+    std::size_t best = row.size();
+    std::size_t spare = row.size();  // a W for want of anything else
     for (std::size_t k = 0; k < kVKinds; ++k) {
       const auto kind = static_cast<VKind>(k);
       if (rank.next[k] == count() || !is_ready(rank, kind, time)) continue;
       const auto place = static_cast<std::size_t>(rank.places[k][rank.next[k]]);
       const bool first = place == rank.head;
-      if (place >= best || (overtaking_ == Overtaking::none && !first)) continue;
+      if (place >= best) continue;
       if (is_forward(kind) && !fits(rank, row, place)) continue;
       if (is_weight(kind) && !first && overtaking_ == Overtaking::but_last) {
         spare = std::min(spare, place);
@@ -131,7 +131,7 @@ class ListRun {
         best = place;
       }
     }
-    best = std::min(best, best == std::numeric_limits<std::size_t>::max() ? spare : best);
+    if (best == row.size()) best = spare;
     return best < row.size() ? static_cast<int>(row[best]) : -1;
   }
 

@@ -8,7 +8,7 @@
 #include "support/closed_forms.hpp"
 
 // Random building blocks of the user's own. Peaks are at most the bound of Qi et al., Pipeline parallelism
-// with controllable memory (arXiv 2405.15362), section 2.3: the sum over a rank's stages of ceil(lifespan /
+// with controllable memory (arXiv 2405.15362), section 2: the sum over a rank's stages of ceil(lifespan /
 // interval), where a lifespan runs from the start of F to the end of W or B.
 
 namespace ppsim {
