@@ -11,10 +11,11 @@
 // never holds more than memory_limit activations of one stage on a rank.
 //
 // As in the authors' code (appendix A of the paper), blocks of six slots that come close to the
-// limit are repeated, their warm-up and cool-down put in order, and what has the shortest span is taken. That
-// code moves actions only slot by slot, for equal costs; here each order is also run under the costs
-// themselves, where a rank that would wait lets what is ready overtake, within the limit. ZB-V, V-Half and
-// V-Min are among the candidates, so that none of them is shorter where its peak is within the limit.
+// limit are repeated, their warm-up and cool-down put in order, and what has the shortest span is taken, of
+// equal ones the shortest makespan. That code moves actions only slot by slot, for equal costs; here each
+// order is also run under the costs themselves, where a rank that would wait lets what is ready overtake,
+// within the limit. ZB-V, V-Half and V-Min are among the candidates, so that none of them is shorter where
+// its peak is within the limit.
 //
 // Below what a block of six slots can have (V-Min's), where that code finds nothing, the interval is longer;
 // two activations suffice, for one microbatch after the other.
@@ -99,7 +100,8 @@ enum class Treatment : std::uint8_t {
 struct Candidate {
   std::size_t origin = 0;
   Treatment treatment = Treatment::as_is;
-  Nanoseconds time = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds time = std::numeric_limits<Nanoseconds>::max();  ///< span
+  Nanoseconds makespan = 0;                                    ///< for equal spans
 };
 
 class Search {
@@ -185,12 +187,14 @@ class Search {
   [[nodiscard]] Candidate tried(Candidate candidate) {
     const VRun run = treated(origins_[candidate.origin].tried, candidate.treatment, tried_);
     if (run.complete) candidate.time = run.span + (parameters_.microbatches - tried_) * run.per_microbatch;
+    candidate.makespan = run.makespan;
     return candidate;
   }
 
   static void keep_shortest(std::vector<Candidate>& candidates, std::size_t count) {
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return std::pair(a.time, a.makespan) < std::pair(b.time, b.makespan);
+    });
     candidates.resize(std::min(count, candidates.size()));
   }
 

@@ -164,6 +164,7 @@ class ListRun {
     for (Rank& rank : ranks_) {
       run.complete = run.complete && rank.row.size() == rank.done.size();
       run.span = std::max(run.span, rank.free - rank.begin);
+      run.makespan = std::max(run.makespan, rank.free);
       run.order.push_back(std::move(rank.row));
     }
     if (run.complete) run.per_microbatch = middle_time(ends_);
@@ -198,6 +199,7 @@ class FixedRun {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       run.complete = run.complete && ranks_[r].at == order_[r].size();
       run.span = std::max(run.span, ranks_[r].free - ranks_[r].begin);
+      run.makespan = std::max(run.makespan, ranks_[r].free);
     }
     if (run.complete) run.per_microbatch = middle_time(ends_);
     return run;

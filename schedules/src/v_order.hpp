@@ -38,8 +38,9 @@ enum class Overtaking : std::uint8_t {
 
 struct VRun {
   VOrder order;
-  bool complete = false;           ///< false where the limit or the order let no rank go on
-  Nanoseconds span = 0;            ///< of the longest rank
+  bool complete = false;  ///< false where the limit or the order let no rank go on
+  Nanoseconds span = 0;   ///< of the longest rank
+  Nanoseconds makespan = 0;
   Nanoseconds per_microbatch = 0;  ///< in the middle of the run
 };
 

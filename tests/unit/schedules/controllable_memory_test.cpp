@@ -103,12 +103,16 @@ TEST(ControllableMemory, Peaks) {
 // Idle units of the authors' code (v1f1b.py) at F = 1, B = 2, by ranks from 2 on.
 TEST(ControllableMemory, WholeBackwardsIdleAsTheAuthors) {
   constexpr int kIdle[] = {4, 8, 15, 18, 22, 30, 33, 36, 45, 48, 52, 60, 63, 67, 75};
+  const ClosedForms& forms = (*find_schedule("1f1b-v"))->forms;
   int p = 2;
   for (const int idle : kIdle) {
     for (const int m : {2 * p, 3 * p}) {
-      const Schedule schedule = generated("1f1b-v", {.ranks = p, .microbatches = m});
-      EXPECT_EQ(step_time(schedule, unit_cost_table({})).span, kUnitTime * (6 * m + idle)) << p << ' ' << m;
-      EXPECT_EQ(step_time(schedule, unit_cost_table({})).makespan, kUnitTime * (6 * m + idle));
+      const ScheduleParameters parameters{.ranks = p, .microbatches = m};
+      const test::StepTime time = step_time(generated("1f1b-v", parameters), unit_cost_table({}));
+      EXPECT_EQ(time.span, kUnitTime * (6 * m + idle)) << parameters;
+      EXPECT_EQ(time.makespan, kUnitTime * (6 * m + idle)) << parameters;
+      EXPECT_EQ(forms.span(parameters, {}), 6 * m + idle) << parameters;
+      EXPECT_EQ(forms.makespan(parameters, {}), 6 * m + idle) << parameters;
     }
     ++p;
   }

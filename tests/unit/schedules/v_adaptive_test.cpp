@@ -110,6 +110,14 @@ TEST(VAdaptive, IsNoLongerThanTheAuthorsCode) {
   }
 }
 
+// Of orders of one span the one with the shortest makespan, as V-Half's.
+TEST(VAdaptive, PrefersShortMakespans) {
+  EXPECT_EQ(step_time(generated("v-adaptive", within(4, 8, 6)), unit_cost_table({})).makespan,
+            53 * kUnitTime);
+  EXPECT_EQ(step_time(generated("v-adaptive", within(4, 8, 8)), unit_cost_table({})).makespan,
+            51 * kUnitTime);
+}
+
 // One microbatch after the other is possible with the two activations that every rank then holds.
 TEST(VAdaptive, RunsWithTwoActivations) {
   for (const int p : {1, 2, 5}) {
