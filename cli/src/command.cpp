@@ -90,6 +90,7 @@ Expected<ScheduleParameters> parameters_of(const InputOptions& input,
                                            const std::optional<CostSource>& source) {
   ScheduleParameters parameters;
   parameters.ranks = parameters.microbatches = 0;  // none given
+  parameters.slices = kUsualSlices;
   if (const auto* work = source ? std::get_if<Workload>(&*source) : nullptr) {
     parameters.ranks = work->parallelism.pipeline;
     parameters.microbatches = work->parallelism.microbatches();
@@ -203,6 +204,11 @@ void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {
   app.add_option("--unit", options.unit,
                  "F=1,B=2[,I=1,W=1,R=1,FB=3,c=0,A=1]: 1 is one millisecond of a stage; A in bytes")
       ->group(group);
+  app.add_option(
+         "--token-costs", options.tokens,
+         "length=2048,linear=0.001,quadratic=1e-6[,fixed=0][,granularity=16][,lengths=1024+1024]: what "
+         "the slices of a sequence cost, in multiples of --unit")
+      ->group(group);
   app.add_option("--costs", options.costs, "table of costs and sizes (JSON)")->group(group);
   auto* model = app.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
                     ->group(group);
@@ -230,12 +236,20 @@ void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {
 Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
   const int sources =
       (options.unit.empty() ? 0 : 1) + (options.costs.empty() ? 0 : 1) + (options.model.empty() ? 0 : 1);
+  if (!options.tokens.empty() && options.unit.empty())
+    return make_error(ErrorCode::bad_argument, "--token-costs are multiples of --unit",
+                      {.found = "", .expected = "--unit F=1,B=2"});
   if (sources == 0) return std::optional<CostSource>();
   if (sources > 1) return make_error(ErrorCode::bad_argument, "give one of --unit, --costs and --model");
   if (!options.unit.empty()) {
-    return parse_unit_costs(options.unit).map([](UnitSource units) {
-      return std::optional<CostSource>(units);
-    });
+    auto units = parse_unit_costs(options.unit);
+    if (!units) return tl::unexpected(units.error());
+    if (!options.tokens.empty()) {
+      auto tokens = parse_token_costs(options.tokens);
+      if (!tokens) return tl::unexpected(tokens.error());
+      units->tokens = *std::move(tokens);
+    }
+    return std::optional<CostSource>(*std::move(units));
   }
   if (!options.model.empty()) {
     return workload(options).map(
@@ -331,6 +345,15 @@ std::string percent_text(double fraction) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(2) << 100 * fraction << " %";
   return out.str();
+}
+
+std::string lengths_text(const std::vector<int>& lengths) {
+  std::string text;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (i > 0) text += i + 1 == lengths.size() ? " and " : ", ";
+    text += std::to_string(lengths[i]);
+  }
+  return text;
 }
 
 std::string table_text(const std::vector<std::vector<std::string>>& rows, Align align) {

@@ -60,9 +60,9 @@ void add_parameter_options(CLI::App& app, InputOptions& options);
 void add_dialect_option(CLI::App& app, std::string& dialect);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
 
-/// --unit, --costs, --model and what belongs to a model.
+/// --unit and --token-costs, --costs, --model and what belongs to a model.
 struct CostOptions {
-  std::string unit, costs, model, cluster;
+  std::string unit, tokens, costs, model, cluster;
   int nodes = 1;
   Parallelism spread;
   std::string dtype = "bf16";
@@ -103,6 +103,9 @@ struct Subject {
 [[nodiscard]] std::string time_text(Nanoseconds time);
 [[nodiscard]] std::string size_text(Bytes size);
 [[nodiscard]] std::string percent_text(double fraction);
+
+/// "640, 384 and 256".
+[[nodiscard]] std::string lengths_text(const std::vector<int>& lengths);
 
 /// Rows of cells as an aligned table; the first row is the header, the first column always left.
 enum class Align { left, right };

@@ -8,8 +8,29 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string output;
+  std::string output, costs_out;
 };
+
+/// What the schedule is for, as --costs reads it.
+Expected<void> write_costs(const Options& options, const Subject& subject) {
+  if (options.costs_out.empty()) return {};
+  if (!subject.costs) return make_error(ErrorCode::bad_argument, "--costs-out needs costs to write");
+  return write_text_file(options.costs_out, to_json(subject.costs->tables));
+}
+
+Json summary_json(const Options& options, const Subject& subject) {
+  const Pipeline& pipeline = pipeline_of(subject.ir);
+  Json object = {{"schedule", subject.name},
+                 {"file", options.output},
+                 {"ranks", pipeline.ranks()},
+                 {"stages", pipeline.stages()},
+                 {"microbatches", pipeline.microbatches()},
+                 {"slices", pipeline.slices()},
+                 {"actions", std::get<Schedule>(subject.ir).action_count()}};
+  if (subject.costs && !subject.costs->slice_lengths.empty())
+    object["slice_lengths"] = subject.costs->slice_lengths;
+  return object;
+}
 
 /// A Schedule or Program in the format of the file's suffix.
 int run(const Options& options, const Output& output) {
@@ -24,14 +45,11 @@ int run(const Options& options, const Output& output) {
   const auto text = ir_text(subject->ir, options.output, CsvDialect::torch);
   if (!text) return report(text.error(), output);
   if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
-  const Pipeline& pipeline = pipeline_of(subject->ir);
+  if (auto written = write_costs(options, *subject); !written) return report(written.error(), output);
+  if (subject->costs && !subject->costs->slice_lengths.empty() && !output.json)
+    output.note("slices of " + lengths_text(subject->costs->slice_lengths) + " tokens");
   if (output.json && options.output != "-") {
-    output.print({{"schedule", subject->name},
-                  {"file", options.output},
-                  {"ranks", pipeline.ranks()},
-                  {"stages", pipeline.stages()},
-                  {"microbatches", pipeline.microbatches()},
-                  {"actions", std::get<Schedule>(subject->ir).action_count()}});
+    output.print(summary_json(options, *subject));
   } else if (options.output != "-") {
     output.note("wrote " + options.output + "; next: ppsim verify " + options.output);
   }
@@ -48,6 +66,8 @@ void add_generate(CLI::App& app, Selected& selected) {
   add_cost_options(*command, options->costs, true);
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
       ->required();
+  command->add_option("--costs-out", options->costs_out, "the costs as a table that --costs reads")
+      ->check(not_stdout());
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

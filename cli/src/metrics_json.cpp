@@ -55,6 +55,7 @@ Json evaluation_json(const Evaluation& step) {
   }
   object["peak_bytes"] = step.peak_bytes();
   object["p2p_bytes"] = step.sent_bytes();
+  if (!step.costs.slice_lengths.empty()) object["slice_lengths"] = step.costs.slice_lengths;
   if (step.costs.memory_limit) {
     object["memory_limit_bytes"] = *step.costs.memory_limit;
     object["fits"] = step.fits();

@@ -65,6 +65,8 @@ void print_text(const Evaluation& step) {
             << "bubble " << percent_text(bubble_fraction(times)) << " of the step, "
             << percent_text(bubble_fraction_span(times)) << " of the longest rank\n";
   if (step.costs.layout) std::cout << "layout " << *step.costs.layout << '\n';
+  if (!step.costs.slice_lengths.empty())
+    std::cout << "slices of " << lengths_text(step.costs.slice_lengths) << " tokens\n";
   if (step.costs.tokens_per_step) {
     std::cout << static_cast<long long>(tokens_per_second(step.work(), times.makespan)) << " tokens/s, "
               << percent_text(model_flops_utilization(step.work(), times.makespan)) << " of peak FLOP/s\n";

@@ -6,6 +6,7 @@
 
 #include "parameter_buffers.hpp"
 #include "ppsim/core/facts.hpp"
+#include "ppsim/core/inference.hpp"
 
 namespace ppsim {
 namespace {
@@ -18,6 +19,7 @@ class Collector {
         pipeline_(program.pipeline()),
         rank_(rank),
         parameters_(program, rank),
+        training_(trains(program, rank)),
         gathered_(static_cast<std::size_t>(pipeline_.stages()), false) {}
 
   std::vector<TensorTouch> collect() {
@@ -75,6 +77,7 @@ class Collector {
   const Pipeline& pipeline_;
   RankId rank_;
   ParameterBuffers parameters_;
+  bool training_;
   std::vector<bool> gathered_;  ///< per stage: between UNSHARD and RESHARD
   InstructionId instruction_;
   std::vector<TensorTouch> touches_;
@@ -96,8 +99,10 @@ void Collector::resident(BlockId block) {
   add(Touch::exists, weights, 0);
   add(Touch::keep, weights, parameters_.newest(block));
   const SizeClass state{.kind = TensorKind::optimizer_state, .subject = block.value()};
-  add(Touch::exists, state, -1);
-  add(Touch::keep, state, -1);
+  if (training_ || parameters_.has_update(block, 0)) {
+    add(Touch::exists, state, -1);
+    add(Touch::keep, state, -1);
+  }
   const SizeClass gradients{.kind = TensorKind::gradients, .subject = block.value()};
   for (int update = 0; update < pipeline_.updates(); ++update) {
     if (!parameters_.has_update(block, update)) add(Touch::keep, gradients, update);

@@ -1,21 +1,12 @@
 #include "ppsim/planner/costs.hpp"
 
 #include <array>
-#include <cmath>
-#include <cstdlib>
 #include <sstream>
+
+#include "decimal.hpp"
 
 namespace ppsim {
 namespace {
-
-/// A decimal number that uses up the whole text.
-std::optional<double> number(const std::string& text) {
-  if (text.empty() || text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (end != text.c_str() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
 
 constexpr double kLargestUnit = 1e9;  // units; keeps sums of many actions within 64-bit nanoseconds
 
@@ -52,6 +43,22 @@ Expected<void> check_batch(const Parallelism& spread, const Pipeline& pipeline) 
                     {.found = std::to_string(pipeline.microbatches()), .expected = expected.str()});
 }
 
+Expected<CostBinding> bind_units(const UnitSource& units, const Pipeline& pipeline) {
+  CostBinding binding;
+  binding.has_sizes = units.activation > 0;
+  const CostTable costs = unit_cost_table(units.costs);
+  if (!units.tokens) {
+    binding.tables = {costs, activation_size_table(units.activation)};
+    return binding;
+  }
+  auto lengths = slice_lengths(*units.tokens, {pipeline.ranks(), pipeline.microbatches(), pipeline.slices()});
+  if (!lengths) return tl::unexpected(lengths.error());
+  binding.tables = {sliced_costs(costs, pipeline, *units.tokens, *lengths),
+                    sliced_activations(units.activation, pipeline, *lengths)};
+  binding.slice_lengths = *std::move(lengths);
+  return binding;
+}
+
 }  // namespace
 
 Expected<UnitSource> parse_unit_costs(std::string_view text) {
@@ -70,7 +77,7 @@ Expected<UnitSource> parse_unit_costs(std::string_view text) {
       return make_error(ErrorCode::bad_argument, "a unit cost is given twice",
                         {.found = std::string(item), .expected = "each key once"});
     }
-    *field = number(std::string(item.substr(equals + 1)));
+    *field = parse_decimal(std::string(item.substr(equals + 1)));
     const double largest = item.front() == 'A' ? 1e15 : kLargestUnit;
     if (!*field || **field < 0 || **field > largest) {
       return make_error(ErrorCode::bad_argument, "a unit cost is out of range",
@@ -94,7 +101,7 @@ Expected<Bytes> parse_size(std::string_view text) {
   const std::size_t unit_at = text.find_first_not_of("0123456789.");
   const std::string_view unit =
       unit_at == std::string_view::npos ? std::string_view("B") : text.substr(unit_at);
-  const auto value = number(std::string(text.substr(0, unit_at)));
+  const auto value = parse_decimal(std::string(text.substr(0, unit_at)));
   constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"B", 1},
                                                                           {"kB", 1e3},
                                                                           {"MB", 1e6},
@@ -115,8 +122,9 @@ Expected<Bytes> parse_size(std::string_view text) {
 Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline) {
   CostBinding binding;
   if (const auto* units = std::get_if<UnitSource>(&source)) {
-    binding.tables = {unit_cost_table(units->costs), activation_size_table(units->activation)};
-    binding.has_sizes = units->activation > 0;
+    auto bound = bind_units(*units, pipeline);
+    if (!bound) return tl::unexpected(bound.error());
+    binding = *std::move(bound);
   } else if (const auto* tables = std::get_if<Tables>(&source)) {
     binding.tables = *tables;
     binding.has_sizes = !tables->sizes.entries().empty();

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ppsim/core/check.hpp"
+#include "ppsim/core/inference.hpp"
 #include "ppsim/simulator/stuck.hpp"
 
 namespace ppsim {
@@ -31,7 +32,9 @@ double normal(std::mt19937_64& engine) {
 }  // namespace
 
 StepWork Evaluation::work() const {
-  return {costs.tokens_per_step.value_or(0), costs.model_flops_per_step.value_or(0),
+  // The backward is two thirds of the operations that training counts.
+  const double share = trains(program) ? 1 : 1.0 / 3;
+  return {costs.tokens_per_step.value_or(0), share * costs.model_flops_per_step.value_or(0),
           costs.peak_flops.value_or(0)};
 }
 

@@ -15,6 +15,15 @@ Expected<Ir> as_ir(Expected<T> value) {
   return Ir(*std::move(value));
 }
 
+/// Slices where none are given.
+Expected<int> usual_slices(const ScheduleInfo& info, const ScheduleParameters& asked,
+                           const std::optional<CostSource>& source) {
+  const auto* units = source ? std::get_if<UnitSource>(&*source) : nullptr;
+  if (!info.has_slices || units == nullptr || !units->tokens) return 1;
+  return slice_lengths(*units->tokens, {asked.ranks, asked.microbatches, {}})
+      .map([](const std::vector<int>& lengths) { return static_cast<int>(lengths.size()); });
+}
+
 }  // namespace
 
 bool is_native_json(std::string_view text, const std::string& file) {
@@ -49,6 +58,11 @@ Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& par
                       {.found = std::to_string(asked.ranks) + " ranks, " +
                                 std::to_string(asked.microbatches) + " microbatches",
                        .expected = "--ranks P --microbatches M, or a --model with its parallelism"});
+  }
+  if (info && asked.slices == kUsualSlices) {
+    const auto slices = usual_slices(**info, asked, source);
+    if (!slices) return tl::unexpected(slices.error());
+    asked.slices = *slices;
   }
   auto schedule = generate(named->name, asked);
   if (!schedule || !source || !(*info)->uses_costs) return as_ir(std::move(schedule));

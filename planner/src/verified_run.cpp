@@ -1,5 +1,6 @@
 #include "ppsim/planner/verified_run.hpp"
 
+#include "ppsim/core/inference.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/simulator/simulate.hpp"
@@ -52,6 +53,8 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
                                       const VerifiedRunOptions& options) {
   VerifiedRun result;
   RunOptions run = options.run;
+  if (options.compare && !trains(program))
+    return make_error(ErrorCode::bad_argument, "no backward, and so no gradients to compare");
   if (auto good = model.check(program.pipeline()); !good) return tl::unexpected(good.error());
   if (run.certificate == nullptr && !run.unverified) {
     auto certificate = prove(program, model, options);

@@ -5,14 +5,14 @@
 #include "chunk_turns.hpp"
 #include "settings.hpp"
 
-// PipeOffload's group-interleaved schedule (GIS): the order of interleaved 1F1B with groups of N microbatches
-// and half its warm-up, p-1-r beside the (v-1)N of the first chunks; W directly after I. With groups of p it
-// holds v p chunks, two thirds to a half of what interleaved 1F1B holds; groups of half as many, called
-// GIS-H, hold (v+1) p / 2 and wait for p - N more F in each chunk's first turn. Smaller groups than ceil(p/2)
-// deadlock or nearly so. The authors choose N such that p F and p I each last no longer than N whole passes.
+// PipeOffload's group-interleaved schedule (GIS): interleaved 1F1B with groups of N microbatches and half its
+// warm-up, p-1-r F beside the (v-1)N of the first chunks; W directly after I. With groups of p rank 0 holds v
+// p chunks where interleaved 1F1B holds (v+1) p - 1; with groups of p/2, called GIS-H, it holds (v+1) p / 2
+// and each chunk but the first waits for p/2 more F. Below (p-1)/2 such orders deadlock; the authors take no
+// group smaller than ceil(p/2), and choose N so that p F, and p I, last no longer than N whole passes.
 //
-// Microbatches need not fill the last group: the order is then that of a full one without the surplus. Their
-// building block, repeated and squeezed, gives the rows made here for every N that they accept.
+// Microbatches need not fill the last group: the order is then that of a full one without the surplus. These
+// are the rows of the authors' building block, repeated and squeezed.
 
 namespace ppsim::catalogue {
 namespace {

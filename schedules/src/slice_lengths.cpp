@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <tuple>
 
 namespace ppsim {
 namespace {
@@ -50,32 +51,34 @@ struct Cut {
   Nanoseconds longest = 0;
 };
 
-/// For every boundary the least sum of slices up to it, each shorter than a bound, and the last one's begin.
-struct Layer {
-  std::vector<Nanoseconds> sum;
-  std::vector<int> begin;
+/// Slices up to a boundary: the least sum, of several cuts with it the least longest slice, and where the
+/// last slice begins.
+struct Partial {
+  Nanoseconds sum = kNever;
+  Nanoseconds longest = 0;
+  int begin = 0;
 };
+using Layer = std::vector<Partial>;  ///< by boundary
 
-/// Fills the layer with one more slice behind the sums of `before`, which may be the layer itself: then with
-/// any number of slices.
+/// Fills the layer with one more slice, shorter than the bound, behind those of `before`, which may be the
+/// layer itself: then with any number of slices.
 void add_slice(const SliceTimes& times, Nanoseconds bound, const Layer& before, Layer& layer) {
   for (int end = 1; end <= times.pieces(); ++end) {
-    Nanoseconds& least = layer.sum[static_cast<std::size_t>(end)];
+    Partial& best = layer[static_cast<std::size_t>(end)];
     for (int begin = 0; begin < end; ++begin) {
-      const Nanoseconds until = before.sum[static_cast<std::size_t>(begin)];
+      const Partial& until = before[static_cast<std::size_t>(begin)];
       const Nanoseconds slice = times(begin, end);
-      if (until == kNever || slice >= bound || until + slice >= least) continue;
-      least = until + slice;
-      layer.begin[static_cast<std::size_t>(end)] = begin;
+      if (until.sum == kNever || slice >= bound) continue;
+      const Partial found{until.sum + slice, std::max(until.longest, slice), begin};
+      if (std::tie(found.sum, found.longest) < std::tie(best.sum, best.longest)) best = found;
     }
   }
 }
 
 /// No slice yet.
 Layer first_layer(const SliceTimes& times) {
-  const auto boundaries = static_cast<std::size_t>(times.pieces()) + 1;
-  Layer layer{std::vector<Nanoseconds>(boundaries, kNever), std::vector<int>(boundaries, 0)};
-  layer.sum.front() = 0;
+  Layer layer(static_cast<std::size_t>(times.pieces()) + 1);
+  layer.front().sum = 0;
   return layer;
 }
 
@@ -87,25 +90,23 @@ std::vector<Layer> layers_of(const SliceTimes& times, std::optional<int> slices,
     return layers;
   }
   for (int k = 0; k < *slices; ++k) {
-    Layer layer = first_layer(times);
-    layer.sum.front() = kNever;
+    Layer layer(layers.front().size());
     add_slice(times, bound, layers.back(), layer);
     layers.push_back(std::move(layer));
   }
   return layers;
 }
 
-/// The cut with the least sum whose slices are all shorter than the bound.
+/// The cut with the least sum, and then the least longest slice, whose slices are all shorter than the bound.
 std::optional<Cut> least_sum(const SliceTimes& times, std::optional<int> slices, Nanoseconds bound) {
   const std::vector<Layer> layers = layers_of(times, slices, bound);
-  Cut cut{{}, layers.back().sum.back(), 0};
-  if (cut.sum == kNever) return std::nullopt;
+  const Partial& all = layers.back().back();
+  if (all.sum == kNever) return std::nullopt;
+  Cut cut{{}, all.sum, all.longest};
   std::size_t layer = layers.size() - 1;
   for (int end = times.pieces(); end > 0;) {
-    const int begin = layers[layer].begin[static_cast<std::size_t>(end)];
     cut.ends.push_back(times.tokens(end));
-    cut.longest = std::max(cut.longest, times(begin, end));
-    end = begin;
+    end = layers[layer][static_cast<std::size_t>(end)].begin;
     if (slices) --layer;
   }
   std::reverse(cut.ends.begin(), cut.ends.end());
@@ -149,12 +150,15 @@ Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const Sli
   if (auto good = check(problem); !good) return tl::unexpected(good.error());
   const SliceTimes times(problem, cost);
   SliceLengths best{{}, kNever};
-  // The least sum under a bound is the least under every bound down to its own longest slice.
-  for (std::optional<Cut> cut = least_sum(times, problem.slices, kNever); cut;
-       cut = least_sum(times, problem.slices, cut->longest)) {
-    const Nanoseconds time = problem.microbatches * cut->sum + (problem.ranks - 1) * cut->longest;
+  Nanoseconds bound = kNever;
+  while (const std::optional<Cut> cut = least_sum(times, problem.slices, bound)) {
+    const Nanoseconds sum = problem.microbatches * cut->sum;
+    const Nanoseconds time = sum + (problem.ranks - 1) * cut->longest;
     if (time < best.time) best = {lengths_of(*cut), time};
-    if (problem.microbatches * cut->sum >= best.time) break;
+    // Shorter slices have no lesser sum: they are better only by a longest slice that makes up for it.
+    const Nanoseconds left = best.time - sum;
+    if (problem.ranks == 1 || left <= 0) break;
+    bound = std::min(cut->longest, (left - 1) / (problem.ranks - 1) + 1);
   }
   return best;
 }

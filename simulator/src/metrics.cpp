@@ -4,6 +4,7 @@
 
 #include "bubble.hpp"
 #include "message_times.hpp"
+#include "ppsim/core/inference.hpp"
 
 namespace ppsim {
 namespace {
@@ -30,23 +31,13 @@ struct LifeEvent {
   friend auto operator<=>(const LifeEvent&, const LifeEvent&) = default;
 };
 
-bool has_backward(const Program& program, RankId rank) {
-  for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
-    const auto actions = program.actions(id);
-    if (std::any_of(actions.begin(), actions.end(),
-                    [](const Action& action) { return gives_weight_gradient(action.kind); }))
-      return true;
-  }
-  return false;
-}
-
 std::vector<LifeEvent> life_events(const Program& program, const TimedTrace& trace, RankId rank) {
-  const bool trains = has_backward(program, rank);
+  const bool training = trains(program, rank);
   std::vector<LifeEvent> events;
   for (InstructionId id = program.first(rank); id < program.last(rank); id = next(id)) {
     for (const Action& action : program.actions(id)) {
       const bool forward = action.kind == OpKind::forward;
-      const bool last = trains ? gives_weight_gradient(action.kind) : forward;
+      const bool last = training ? gives_weight_gradient(action.kind) : forward;
       const Action activation = make_action(OpKind::forward, action.subject, action.microbatch, action.slice);
       if (forward) events.push_back({activation, false, trace.spans[id].start});
       if (last) events.push_back({activation, true, trace.spans[id].end});

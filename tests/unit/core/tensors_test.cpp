@@ -53,6 +53,13 @@ TEST(Tensors, FullBackwardOnTheLastRank) {
   EXPECT_EQ(lifetimes(program, 1, parameters, 0), "");
 }
 
+TEST(Tensors, InferenceHasNoOptimizerStateAndKeepsNothing) {
+  const Program program = alone(2, {"0F0", "0F1"}).build();
+  EXPECT_EQ(lifetimes(program, 0, parameters, 0), "start -> end");
+  EXPECT_EQ(lifetimes(program, 0, optimizer_state, 0), "");
+  EXPECT_EQ(lifetimes(program, 0, saved_for_weight, 0), "0 -> 0; 1 -> 1");
+}
+
 TEST(Tensors, SizeClassesNameStageBlockAndEdge) {
   const TensorTable table = tensor_table(full_step());
   const Tensor dy = tensors_of(table, 0, incoming_gradient, 0).at(0);

@@ -4,9 +4,11 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/pipeline.hpp"
+#include "ppsim/planner/token_costs.hpp"
 #include "ppsim/simulator/analytic.hpp"
 
 namespace ppsim {
@@ -14,7 +16,8 @@ namespace ppsim {
 /// Costs in abstract units: `F=1,B=2,I=1,W=1,R=1,FB=3,c=0,A=1`.
 struct UnitSource {
   UnitCosts costs;
-  Bytes activation = 0;  ///< A: saved activations of one stage
+  Bytes activation = 0;              ///< A: saved activations of one stage
+  std::optional<TokenCosts> tokens;  ///< the times are those of slices of so many tokens; A is a sequence's
 };
 
 /// Where costs and sizes come from: units, a table, or a model on a cluster.
@@ -33,13 +36,15 @@ struct CostBinding {
   Tables tables;
   bool has_sizes = false;
   std::optional<PipelineLayout> layout;  ///< of the model on the first route
-  std::optional<Bytes> memory_limit;  ///< of one GPU
+  std::optional<Bytes> memory_limit;     ///< of one GPU
   std::optional<double> tokens_per_step;
   std::optional<double> model_flops_per_step;
   std::optional<double> peak_flops;
+  std::vector<int> slice_lengths;  ///< tokens of each slice, where there are costs of tokens
 };
 
-/// Errors: bad_argument when the pipeline is not for the workload's batch; those of analytic_costs.
+/// Errors: bad_argument when the pipeline is not for the workload's batch; those of analytic_costs and
+/// slice_lengths.
 [[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
 
 }  // namespace ppsim

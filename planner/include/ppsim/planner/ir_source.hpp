@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,10 +35,13 @@ struct ReadOptions {
 /// Whether an argument names a file and not a schedule: `-`, an existing file, and what looks like a path.
 [[nodiscard]] bool names_file(const std::string& argument);
 
+/// ScheduleParameters::slices where none are given: as many as suit the costs of tokens, or one.
+inline constexpr int kUsualSlices = std::numeric_limits<int>::min();
+
 /// The schedule `name` or `name:key=value,...` with `parameters`, of which 0 ranks or microbatches stand for
 /// none given. An order that follows costs follows those of `source`, bound to the schedule's own pipeline.
-/// Errors: bad_argument naming the schedules there are, or what is missing; those of generate and
-/// bind_cost_source.
+/// Errors: bad_argument naming the schedules there are, or what is missing; those of generate,
+/// bind_cost_source and slice_lengths.
 [[nodiscard]] Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters,
                                         const std::optional<CostSource>& source = {});
 

@@ -30,7 +30,7 @@ struct VerifiedRun {
 /// Proves well-formedness, matching, deadlock freedom and the worst-case memory under the transport of the
 /// run, unless a certificate is given or the run is to be unverified; then executes on the CPU. Errors:
 /// deadlock or ill_formed with the counterexample when a property is refuted; refused when one stays unknown;
-/// those of execute and reference_gradients.
+/// bad_argument to compare a Program without backward; those of execute and reference_gradients.
 [[nodiscard]] Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
                                                     const VerifiedRunOptions& options);
 

@@ -34,8 +34,8 @@ struct SliceLengths {
 /// Errors: bad_argument for counts below 1, more slices than pieces of the granularity, or more than 2048
 /// pieces.
 /// Source: Li et al., TeraPipe, ICML 2021, section 3.3, for one microbatch: a dynamic programme for the least
-/// sum under each bound on max(t_i). Deviation: bounds are tried from the largest down and each search lands
-/// on the next that changes the result, in place of all of them or of steps of epsilon.
+/// sum under each bound on max(t_i). Deviation: the bounds fall, each to where it can change the result, in
+/// place of a search over all of them in steps of epsilon.
 [[nodiscard]] Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const SliceCost& cost);
 
 }  // namespace ppsim
