@@ -229,6 +229,28 @@ std::string advice(int exit, const std::string& certificate) {
                              : "Every property holds in every timing; the proof is in " + certificate + ".";
 }
 
+/// For every number of ranks as well. Sizes and transports with limits are for one number of ranks.
+int run_all_ranks(const Options& options, const std::optional<CommunicatorPolicy>& policy,
+                  const Output& output) {
+  if (options.costs.given() || !options.memory_limit.empty() || !options.properties.empty() ||
+      options.resident) {
+    return report({ErrorCode::bad_argument,
+                   "without --ranks, --all-microbatches decides deadlock freedom for every number of ranks, "
+                   "without costs, --properties, --memory-limit and --resident",
+                   {.found = options.input.input, .expected = "--ranks P"}},
+                  output);
+  }
+  const ProgramForRanks program_for = [&](int ranks, int microbatches) -> Expected<Program> {
+    InputOptions input = options.input;
+    input.ranks = ranks;
+    input.microbatches = microbatches;
+    const auto subject = read_subject(input, options.costs);
+    if (!subject) return tl::unexpected(subject.error());
+    return program_of(options, *subject, policy);
+  };
+  return verify_for_all_ranks(program_for, options.timeout_s, output);
+}
+
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
 int run_all(const Options& options, const std::optional<CommunicatorPolicy>& policy, const Output& output) {
   if (names_file(options.input.input) || options.input.microbatches || !options.certificate.empty()) {
@@ -237,6 +259,7 @@ int run_all(const Options& options, const std::optional<CommunicatorPolicy>& pol
                    {.found = options.input.input, .expected = "the name of a schedule"}},
                   output);
   }
+  if (!options.input.ranks && options.costs.model.empty()) return run_all_ranks(options, policy, output);
   std::optional<VerifyOptions> asked;
   const ProgramFor program_for = [&](int microbatches) -> Expected<Program> {
     InputOptions input = options.input;
@@ -319,7 +342,8 @@ void add_verify(CLI::App& app, Selected& selected) {
       ->capture_default_str()
       ->check(CLI::Range(0.001, 1e6));
   command->add_flag("--all-microbatches", options->all_microbatches,
-                    "for every number of microbatches of NAME at once");
+                    "for every number of microbatches of NAME at once; without --ranks for every number of "
+                    "ranks as well");
   command->add_flag("--cross-check", options->cross_check,
                     "decide deadlock by Z3 too, where the program is small enough");
   command

@@ -147,4 +147,81 @@ int verify_for_all(const ProgramFor& program_for, const VerifyOptions& asked, co
   return exit;
 }
 
+namespace {
+
+Json ranking_json(const RankingForAll& ranking) {
+  const auto line = [](const RankLine& l) {
+    return Json{{"constant", l.constant}, {"per_rank", l.per_rank}, {"per_ranks", l.per_ranks}};
+  };
+  Json roles = Json::array();
+  for (const Role& role : ranking.roles)
+    roles.push_back({{"name", role.name}, {"offset", line(role.offset)}, {"phase", role.phase}});
+  Json waits = Json::array();
+  for (const RoleWait& wait : ranking.waits) {
+    waits.push_back({{"before", wait.before},
+                     {"after", wait.after},
+                     {"other_rank", line(wait.other)},
+                     {"shift", line(wait.shift)},
+                     {"shift_per_microbatch", wait.growth},
+                     {"first_rank", line(wait.first)},
+                     {"last_rank", line(wait.last)}});
+  }
+  return {{"ranks_from", ranking.least},
+          {"agrees_at_ranks", ranking.agrees},
+          {"scale", ranking.scale},
+          {"roles", roles},
+          {"waits", waits}};
+}
+
+Json all_ranks_json(const ProgramForRanks& program_for, const AllRanksReport& report) {
+  Json item = {{"verdict", verdict_name(report.verdict)}, {"method", "ranking"}, {"seconds", report.seconds}};
+  if (const auto* unknown = std::get_if<Unknown>(&report.verdict)) item["reason"] = unknown->reason;
+  if (const auto* refuted = std::get_if<Refuted>(&report.verdict)) {
+    item["ranks"] = report.ranks;
+    item["microbatches"] = report.microbatches;
+    if (const auto program = program_for(report.ranks, report.microbatches))
+      item["counterexample"] = counterexample_json(*program, refuted->counterexample);
+  }
+  Json object;
+  object["properties"][std::string(property_name(report.property))] = item;
+  object["one_by_one_ranks"] = report.alone;
+  if (std::holds_alternative<Proved>(report.verdict)) object["all_ranks"] = ranking_json(report.ranking);
+  return object;
+}
+
+void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& report) {
+  std::cout << property_name(report.property) << " for all p and all m: " << verdict_name(report.verdict)
+            << '\n';
+  if (const auto* unknown = std::get_if<Unknown>(&report.verdict)) std::cout << unknown->reason << '\n';
+  if (const auto* refuted = std::get_if<Refuted>(&report.verdict)) {
+    std::cout << "first at p = " << report.ranks << ", m = " << report.microbatches << ":\n";
+    if (const auto program = program_for(report.ranks, report.microbatches)) {
+      for (const std::string& line : explain(*program, refuted->counterexample))
+        std::cout << "  " << line << '\n';
+    }
+  }
+  if (!std::holds_alternative<Proved>(report.verdict)) return;
+  std::cout << "\nEvery wait is for something with a smaller number, for p >= " << report.ranking.least
+            << ":\n";
+  for (const std::string& line : to_lines(report.ranking)) std::cout << "  " << line << '\n';
+  std::cout << "\n"
+            << report.ranking.waits.size()
+            << " kinds of waits, as found at p = " << report.ranking.agrees.front() << ".."
+            << report.ranking.agrees.back() << "; fewer ranks one by one.\n";
+}
+
+}  // namespace
+
+int verify_for_all_ranks(const ProgramForRanks& program_for, double timeout_s, const Output& output) {
+  const auto answer = verify_all_ranks(program_for, timeout_s);
+  if (!answer) return report(answer.error(), output);
+  if (output.json) {
+    output.print(all_ranks_json(program_for, *answer));
+  } else {
+    print_all_ranks(program_for, *answer);
+  }
+  if (std::holds_alternative<Refuted>(answer->verdict)) return kRefuted;
+  return std::holds_alternative<Unknown>(answer->verdict) ? kUnknown : kDone;
+}
+
 }  // namespace ppsim::cli

@@ -120,7 +120,7 @@ class Investigation {
   }
 
   FamilyAnswer of_family(Property property, const PeriodicProgram& family) {
-    if (property == Property::matched) return matched_for_all(family);
+    if (property == Property::matched) return matched_for_all(question_, family);
     if (property == Property::deadlock_free) return deadlock_free_for_all(question_, family);
     if (property == Property::memory) return memory_of_family(family);
     return {Unknown{"no method for all numbers of microbatches"}, 0, "static"};

@@ -13,6 +13,7 @@ class FamilySearch {
 
   /// Nothing: `why` says what does not repeat.
   std::optional<Family> find(int period, int remainder, std::string& why) {
+    differs_at_ = 0;
     for (const SeriesRule& rule : rules(period, remainder)) {
       const int from = first_number(rule, remainder);
       if (!source_.affords(2 * from + 4 * period)) {
@@ -35,11 +36,15 @@ class FamilySearch {
     return std::nullopt;
   }
 
+  /// The largest number that was compared with a periodic program and is no member; 0: none.
+  [[nodiscard]] int differs_at() const { return differs_at_; }
+
  private:
   /// Ways to cut a schedule: everything repeats; the warm-up does not; neither warm-up nor cool-down do.
   [[nodiscard]] std::vector<SeriesRule> rules(int period, int remainder) const {
     std::vector<SeriesRule> result;
-    for (const int span : std::set<int>{0, period, ranks_, 2 * ranks_, remainder * (period + 1)}) {
+    for (const int span :
+         std::set<int>{0, period, ranks_, 2 * ranks_, 4 * ranks_, remainder * (period + 1)}) {
       for (const int split : std::set<int>{period, (period + 1) / 2}) {
         result.push_back({period, split, span, 0});
         if (span > 0) result.push_back({period, split, span, span});
@@ -60,6 +65,11 @@ class FamilySearch {
   /// The numbers of the remainder to compare with, descending.
   [[nodiscard]] std::vector<int> numbers(const PeriodicProgram& program, int from) const {
     std::set<int, std::greater<>> result{from, from + program.rule.period, from + 2 * program.rule.period};
+    // Far ahead as well: nothing says that a schedule goes on as it began.
+    for (const int far : {2, 4, 8}) {
+      const int m = from + far * steady_from(ranks_) * program.rule.period;
+      if (source_.affords(2 * m)) result.insert(m);
+    }
     for (int m = 1; m <= from; ++m) {
       const bool near = std::abs(m % ranks_) <= 1 || (m + 1) % ranks_ == 0;
       if (m % program.rule.period == program.remainder && (m <= dense_ || (near && source_.affords(4 * m))))
@@ -76,6 +86,7 @@ class FamilySearch {
       if (sample == nullptr) break;
       const auto member = check_member(family.program, *sample);
       if (!member && m >= from) {
+        differs_at_ = std::max(differs_at_, m);
         why = "m = " + std::to_string(m) + ": " + member.error().message;
         return std::nullopt;
       }
@@ -91,6 +102,7 @@ class FamilySearch {
   Source& source_;
   int ranks_;
   int dense_;
+  int differs_at_ = 0;
 };
 
 bool refuses_remainder(Source& source, int period, int remainder, int up_to) {
@@ -106,9 +118,11 @@ Coverage cover(Source& source, int ranks, int dense, int period) {
   for (int remainder = 0; remainder < period; ++remainder) {
     if (refuses_remainder(source, period, remainder, steady_from(ranks))) continue;
     std::string why;
-    if (auto family = FamilySearch(source, ranks, dense).find(period, remainder, why)) {
+    FamilySearch search(source, ranks, dense);
+    if (auto family = search.find(period, remainder, why)) {
       coverage.families.push_back(*std::move(family));
     } else {
+      coverage.differs_at = std::max(coverage.differs_at, search.differs_at());
       coverage.uncovered.push_back("m = " + std::to_string(remainder) + " + " + std::to_string(period) +
                                    "k: " + why);
     }
@@ -125,11 +139,12 @@ bool is_member(const Coverage& coverage, int m) {
 
 /// Every number up to the first member of each family that is none itself.
 std::vector<int> alone(Source& source, const Coverage& coverage, int dense) {
-  int last = dense;
+  int last = std::max(dense, coverage.differs_at);
   for (const Family& family : coverage.families)
     last = std::max(last, family.program.microbatches(family.program.first));
   std::vector<int> result;
   for (int m = 1; m <= last; ++m) {
+    if (m > dense && !source.affords(m)) break;
     if (!is_member(coverage, m) && source.get(m) != nullptr) result.push_back(m);
   }
   return result;

@@ -61,7 +61,12 @@ FamilyAnswer by_states(const AllQuestion& question, const PeriodicProgram& famil
 
 }  // namespace
 
-FamilyAnswer matched_for_all(const PeriodicProgram& family) {
+FamilyAnswer matched_for_all(const AllQuestion& question, const PeriodicProgram& family) {
+  AllMicrobatchesOptions options = question.options;
+  options.capabilities = rendezvous();
+  const FamilyAnswer finishes = deadlock_free_for_all({question.source, options, question.deadline}, family);
+  if (!std::holds_alternative<Proved>(finishes.verdict))
+    return {Unknown{"the order on channels is known only where nothing can hang"}, 0, "periodic"};
   for (const std::vector<int>& members : family.events) {
     const Series& first = family.series[static_cast<std::size_t>(members.front())];
     const OpKind kind = first.actions.front().kind;

@@ -25,8 +25,10 @@ struct AllQuestion {
   const Deadline& deadline;
 };
 
-/// The two ends of each message, and the members of each collective, name the same for every k.
-[[nodiscard]] FamilyAnswer matched_for_all(const PeriodicProgram& family);
+/// The two ends of each message, and the members of each collective, name the same for every k. That these
+/// are the ends that meet rests on deadlock freedom under rendezvous: both ends of a channel are on one queue
+/// each, so two messages that are sent in another order than they are received wait for each other.
+[[nodiscard]] FamilyAnswer matched_for_all(const AllQuestion& question, const PeriodicProgram& family);
 
 /// By a ranking; where there is none, or under a residency limit, by Z3 over all states for every k at once.
 /// Those states are more than a run with a residency limit can reach, so only what verify refutes for a

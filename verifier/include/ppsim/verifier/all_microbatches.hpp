@@ -45,6 +45,7 @@ struct Coverage {
   std::vector<int> alone;              ///< numbers that are no members; each is decided by itself, ascending
   std::vector<int> refused;            ///< numbers tried that the schedule refuses, ascending
   std::vector<std::string> uncovered;  ///< remainders without a periodic program, with the reason
+  int differs_at = 0;  ///< of those: a number that is no member of the program that was found; 0: none
   friend bool operator==(const Coverage&, const Coverage&) = default;
 };
 /// "m = 8, 12, 16, ... by the periodic program that equals the generated one at m = 8, 12, 16, 20".

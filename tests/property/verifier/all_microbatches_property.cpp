@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/verifier/all_microbatches.hpp"
+#include "support/draw_parameters.hpp"
+#include "support/generated.hpp"
+
+namespace ppsim::test {
+namespace {
+
+class AllMicrobatchesOf : public testing::TestWithParam<ScheduleInfo> {
+ protected:
+  static AllMicrobatchesReport ask(const ProgramFor& programs, const AllMicrobatchesOptions& options) {
+    return verify_all_microbatches(programs, options).value();
+  }
+};
+
+VerifyReport ask_one(const Program& program, const AllMicrobatchesOptions& options) {
+  VerifyOptions one;
+  one.properties = options.properties;
+  one.capabilities = options.capabilities;
+  one.sizes = options.sizes;
+  return verify(program, one);
+}
+
+constexpr int kUpTo = 20;
+
+TEST_P(AllMicrobatchesOf, RunsForEveryNumberAndSoForEachOne) {
+  AllMicrobatchesOptions options;
+  options.properties = {Property::matched, Property::deadlock_free};
+  for (const int p : {2, 4}) {
+    const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = p});
+    const AllMicrobatchesReport report = ask(programs, options);
+    ASSERT_TRUE(report.coverage.uncovered.empty()) << p << ": " << report.coverage.uncovered.front();
+    for (const AllMicrobatchesResult& result : report.results)
+      EXPECT_TRUE(std::holds_alternative<Proved>(result.verdict)) << result.property << " on " << p;
+    for (int m = 1; m <= kUpTo; ++m) {
+      if (const auto program = programs(m)) {
+        EXPECT_TRUE(ask_one(*program, options).all_proved()) << p << " ranks, m = " << m;
+      }
+    }
+  }
+}
+
+TEST_P(AllMicrobatchesOf, NeedsOnEachRankWhatTheWorstNumberNeeds) {
+  AllMicrobatchesOptions options;
+  options.properties = {Property::memory};
+  options.sizes = activation_size_table(10);
+  options.sizes->set({.kind = TensorKind::boundary_output}, 3);
+  options.sizes->set({.kind = TensorKind::outgoing_gradient}, 2);
+  const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
+  const AllMicrobatchesReport report = ask(programs, options);
+  ASSERT_TRUE(report.proved(Property::memory));
+  ASSERT_EQ(report.memory.size(), 2u);
+  for (const MemoryForAll& bound : report.memory) {
+    const auto need = [&](int m) {
+      return ask_one(programs(m).value(), options).memory.at(bound.rank.index()).bytes;
+    };
+    EXPECT_EQ(need(bound.reached_at), bound.bytes.at(bound.reached_at / bound.period)) << bound.rank;
+    for (int m = 1; m <= kUpTo; ++m) {
+      if (programs(m)) {
+        EXPECT_LE(need(m), bound.bytes.at(m / bound.period)) << bound.rank << ", m = " << m;
+      }
+    }
+  }
+}
+
+TEST_P(AllMicrobatchesOf, HangsUnderAResidencyLimitFromTheNumberThatIsFoundFirst) {
+  AllMicrobatchesOptions options;
+  options.properties = {Property::deadlock_free};
+  const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
+  for (const int residency : {1, 2}) {
+    options.capabilities.residency = residency;
+    const AllMicrobatchesReport report = ask(programs, options);
+    const AllMicrobatchesResult& result = report.results.front();
+    if (std::holds_alternative<Unknown>(result.verdict)) continue;
+    const bool refuted = std::holds_alternative<Refuted>(result.verdict);
+    for (int m = 1; m <= (refuted ? result.microbatches : 4); ++m) {
+      const auto program = programs(m);
+      if (!program) continue;
+      const auto hangs = can_deadlock(*program, options.capabilities, 20'000);
+      if (hangs) {
+        EXPECT_EQ(*hangs, refuted && m == result.microbatches) << "K = " << residency << ", m = " << m;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, AllMicrobatchesOf,
+                         testing::ValuesIn(schedules().begin(), schedules().end()), schedule_test_name);
+
+}  // namespace
+}  // namespace ppsim::test

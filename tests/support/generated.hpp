@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "ppsim/schedules/registry.hpp"
+#include "ppsim/verifier/all_microbatches.hpp"
+#include "support/lowered.hpp"
+
+namespace ppsim::test {
+
+/// The lowered Program of a schedule for every number of microbatches that it accepts.
+ProgramFor programs_of(const std::string& name, ScheduleParameters parameters, LoweringOptions options = {});
+
+/// The same after `change` of the draft, which knows the number of microbatches.
+using ChangeDraft = std::function<void(ProgramDraft&, int microbatches)>;
+ProgramFor changed(ProgramFor programs, ChangeDraft change);
+
+/// Swaps two instructions of a rank where the one with the action `first` stands directly before that with
+/// `second`. Returns: whether it did.
+bool swap_neighbours(std::vector<InstructionDraft>& row, const Action& first, const Action& second);
+
+}  // namespace ppsim::test
