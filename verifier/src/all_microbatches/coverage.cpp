@@ -45,10 +45,8 @@ class FamilySearch {
     std::vector<SeriesRule> result;
     for (const int span :
          std::set<int>{0, period, ranks_, 2 * ranks_, 4 * ranks_, remainder * (period + 1)}) {
-      for (const int split : std::set<int>{period, (period + 1) / 2}) {
-        result.push_back({period, split, span, 0});
-        if (span > 0) result.push_back({period, split, span, span});
-      }
+      result.push_back({period, span, 0});
+      if (span > 0) result.push_back({period, span, span});
     }
     std::stable_sort(result.begin(), result.end(), [](const SeriesRule& a, const SeriesRule& b) {
       return a.head + a.tail < b.head + b.tail;

@@ -16,11 +16,11 @@ struct Slot {
   int index = 0;
 };
 
-Slot slot_of(int n, int count, const SeriesRule& rule) {
+Slot slot_of(int n, int count, const SeriesRule& rule, int split) {
   if (n < rule.head) return {n, 0};
   const int from_end = count - n;
-  if (from_end <= rule.tail) return {rule.head + rule.split + rule.tail - from_end, 0};
-  return {rule.head + (n - rule.head) % rule.split, (n - rule.head) / rule.split};
+  if (from_end <= rule.tail) return {rule.head + split + rule.tail - from_end, 0};
+  return {rule.head + (n - rule.head) % split, (n - rule.head) / split};
 }
 
 int queue_of(const Program& program, InstructionId id) {
@@ -36,11 +36,25 @@ int SeriesTable::find(const SeriesKey& key) const {
   return found == number_.end() ? -1 : found->second;
 }
 
+int SeriesTable::split(const SeriesKey& key) const {
+  const auto found = split_.find(key);
+  return found == split_.end() ? 1 : found->second;
+}
+
 SeriesKey key_of(RankId rank, std::span<const Action> actions, int part) {
   SeriesKey key{rank.value(), part};
   for (const Action& a : actions)
     key.insert(key.end(), {static_cast<std::int32_t>(a.kind), a.subject, a.peer, a.slice});
   return key;
+}
+
+std::map<SeriesKey, int> occurrences_of(const Program& program) {
+  std::map<SeriesKey, int> count;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    ++count[key_of(program.rank_of(id), program.actions(id), 0)];
+  }
+  return count;
 }
 
 Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTable& table, bool may_add) {
@@ -54,8 +68,9 @@ Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTab
     }
     for (const auto& [key, ids] : occurrences) {
       SeriesKey of_part = key;
+      const int split = table.split(key);
       for (std::size_t n = 0; n < ids.size(); ++n) {
-        const Slot slot = slot_of(static_cast<int>(n), static_cast<int>(ids.size()), rule);
+        const Slot slot = slot_of(static_cast<int>(n), static_cast<int>(ids.size()), rule, split);
         of_part[1] = slot.part;
         const int series = may_add ? table.add(of_part) : table.find(of_part);
         if (series < 0) {

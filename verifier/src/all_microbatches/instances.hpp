@@ -14,9 +14,13 @@ namespace ppsim {
 /// What an instruction has in common with the others of its series, as numbers to look it up by.
 using SeriesKey = std::vector<std::int32_t>;
 
-/// Which series stands for which instructions.
+/// Which series stands for which instructions. A key is one of key_of; its part is left out where it names
+/// all instructions that differ in their microbatch only.
 class SeriesTable {
  public:
+  /// How many series such instructions are in turn. Requires: part 0.
+  void set_split(const SeriesKey& key, int split) { split_[key] = split; }
+  [[nodiscard]] int split(const SeriesKey& key) const;
   /// The series of a key, a new one where there is none.
   int add(const SeriesKey& key);
   /// -1: none.
@@ -26,6 +30,7 @@ class SeriesTable {
 
  private:
   std::map<SeriesKey, int> number_;
+  std::map<SeriesKey, int> split_;
 };
 
 /// The key of an instruction. Requires: one action, or the two of an overlap.
@@ -43,6 +48,9 @@ struct Instances {
     return s < of_series.size() ? static_cast<std::int64_t>(of_series[s].size()) : 0;
   }
 };
+
+/// How many instructions of a Program have each key, parts left out.
+[[nodiscard]] std::map<SeriesKey, int> occurrences_of(const Program& program);
 
 /// Numbers the instructions, with new series where `may_add`.
 [[nodiscard]] Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTable& table,

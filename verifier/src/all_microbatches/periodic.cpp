@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "ppsim/core/check.hpp"
@@ -278,8 +279,20 @@ class MemberCheck {
 
 SeriesTable table_of(const PeriodicProgram& family) {
   SeriesTable table;
-  for (const Series& series : family.series) table.add(key_of(series.rank, series.actions, series.part));
+  for (const Series& series : family.series) {
+    table.add(key_of(series.rank, series.actions, series.part));
+    table.set_split(key_of(series.rank, series.actions, 0), series.split);
+  }
   return table;
+}
+
+/// As many as a period adds; those of which it adds none stand each for itself.
+void set_splits(const Program& at_k, const Program& at_next, SeriesTable& table) {
+  std::map<SeriesKey, int> next = occurrences_of(at_next);
+  for (const auto& [key, count] : occurrences_of(at_k)) {
+    const int added = next[key] - count;
+    table.set_split(key, added > 0 ? added : count);
+  }
 }
 
 Expected<ExecutionGraph> plain_graph(const Program& program) {
@@ -304,6 +317,7 @@ Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_n
   if (!graph) return tl::unexpected(graph.error());
   if (!next_graph) return tl::unexpected(next_graph.error());
   SeriesTable table;
+  set_splits(at_k, at_next, table);
   const Sample a(at_k, *std::move(graph), rule, table, true);
   const int known = table.size();
   const Sample b(at_next, *std::move(next_graph), rule, table, true);
@@ -316,7 +330,11 @@ Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_n
   for (int s = 0; s < known; ++s) {
     if (auto good = fit_series(a, b, s, family); !good) return tl::unexpected(good.error());
   }
-  for (const auto& [key, s] : table.numbers()) family.series[static_cast<std::size_t>(s)].part = key[1];
+  for (const auto& [key, s] : table.numbers()) {
+    Series& series = family.series[static_cast<std::size_t>(s)];
+    series.part = key[1];
+    series.split = table.split(key_of(series.rank, series.actions, 0));
+  }
   if (auto good = fit_waits(a, b, family); !good) return tl::unexpected(good.error());
   fit_events(a, family);
   for (const Sample* sample : {&a, &b}) {

@@ -11,11 +11,11 @@
 
 namespace ppsim {
 
-/// How instructions become series. Those of a rank that differ in their microbatch only are `split` series in
-/// turn, except the first `head` and the last `tail` of them, each a series of its own.
+/// How instructions become series. Those of a rank that differ in their microbatch only are as many series in
+/// turn as a period adds of them, except the first `head` and the last `tail` of them, each a series of its
+/// own.
 struct SeriesRule {
   int period = 1;  ///< microbatches after which everything repeats
-  int split = 1;
   int head = 0;
   int tail = 0;
   friend bool operator==(const SeriesRule&, const SeriesRule&) = default;
@@ -38,6 +38,7 @@ struct Series {
   std::int64_t stride = 0;          ///< microbatches from one instance to the next
   Growing count;                    ///< instances
   int part = 0;                     ///< which of those that the rule makes of such instructions
+  int split = 1;                    ///< how many of these take turns
   int event = -1;                   ///< into PeriodicProgram::events
 
   friend bool operator==(const Series&, const Series&) = default;
