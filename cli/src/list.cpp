@@ -27,12 +27,12 @@ Json settings_json(const ScheduleInfo& info) {
 }
 
 Listing schedule_listing() {
-  Listing listing{{"name", "bubble", "peak_activations", "summary", "constraints", "placement", "paper",
+  Listing listing{{"name", "summary", "bubble", "peak_activations", "constraints", "placement", "paper",
                    "chunks", "most_chunks", "settings"},
                   {},
-                  4};
+                  3};
   for (const ScheduleInfo& info : schedules()) {
-    listing.rows.push_back({info.name, info.forms.bubble, info.forms.peak, info.summary, info.constraints,
+    listing.rows.push_back({info.name, info.summary, info.forms.bubble, info.forms.peak, info.constraints,
                             info.placement, info.paper, info.default_chunks, info.most_chunks,
                             settings_json(info)});
   }

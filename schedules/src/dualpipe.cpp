@@ -64,7 +64,7 @@ std::optional<int> peak(const ScheduleParameters& parameters, RankId) { return f
 ScheduleInfo dualpipe() {
   return {
       .name = kName,
-      .summary = "two directions over two copies of the model, F of one overlapped with B of the other",
+      .summary = "two directions over two copies of the model, F of one beside B of the other",
       .paper = "DeepSeek-AI, DeepSeek-V3 technical report, arXiv 2412.19437",
       .placement = "stage s of the first copy on rank s, of the second on rank p - 1 - s",
       .constraints = "even ranks and microbatches, at least 2p microbatches",

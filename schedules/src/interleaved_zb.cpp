@@ -104,7 +104,7 @@ ScheduleInfo interleaved_zb() {
                 .span = span,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+I-W)",
-                .peak = "min(p + (v-1)ceil(m/max(1, floor(m/p))), mv)"},
+                .peak = "pv for p | m"},
   };
 }
 

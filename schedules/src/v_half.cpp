@@ -50,7 +50,7 @@ ScheduleInfo v_half() {
       .generate = generate,
       .forms = {.span = span,
                 .peak_live_activations = peak,
-                .bubble = "(3p - 7 + 3(p mod 2))F for p >= 3",
+                .bubble = "(3p - 7 + 3(p mod 2))F for p >= 3, F = I, I = W",
                 .peak = "min(2m, 2 floor((p+2)/2))"},
   };
 }

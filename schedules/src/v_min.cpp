@@ -53,7 +53,7 @@ ScheduleInfo v_min() {
       .generate = generate,
       .forms = {.span = span,
                 .peak_live_activations = peak,
-                .bubble = "(4p - 7 + 2 ceil((p mod 3)/3))F for p >= 2",
+                .bubble = "(4p - 7 + 2 ceil((p mod 3)/3))F for p >= 2, F = I, I = W",
                 .peak = "2 floor((p+4)/3)"},
   };
 }

@@ -75,7 +75,7 @@ ScheduleInfo v_one_f_one_b() {
       .forms = {.makespan = time,
                 .span = time,
                 .peak_live_activations = peak,
-                .bubble = "5(p-1)F for 3 | p+2",
+                .bubble = "5(p-1)F for 3 | p+2, B = 2F",
                 .peak = "2 floor((2p+3)/3)"},
   };
 }

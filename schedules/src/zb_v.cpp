@@ -145,7 +145,7 @@ ScheduleInfo zb_v() {
       .generate = generate,
       .forms = {.span = span,
                 .peak_live_activations = peak,
-                .bubble = "max(2(p-1)(I-W), max((p-1)(2F-I-W), 2(p-1)(F-W) - min(W, max(0, F-I))))",
+                .bubble = "0 for F = I, I = W",
                 .peak = "min(2p, 2m)"},
   };
 }

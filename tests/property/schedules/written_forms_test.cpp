@@ -60,12 +60,13 @@ WrittenForm split(std::string_view text) {
 }
 
 bool holds(std::string_view condition, const std::map<std::string, double>& names) {
-  for (const std::string_view relation : {" | ", " >= "}) {
+  for (const std::string_view relation : {" | ", " >= ", " = "}) {
     const std::size_t at = condition.find(relation);
     if (at == std::string_view::npos) continue;
     const double left = formula_value(condition.substr(0, at), names);
     const double right = formula_value(condition.substr(at + relation.size()), names);
-    return relation == " | " ? std::fmod(right, left) == 0 : left >= right;
+    if (relation == " | ") return std::fmod(right, left) == 0;
+    return relation == " = " ? left == right : left >= right;
   }
   throw std::invalid_argument("no condition: " + std::string(condition));
 }
@@ -131,6 +132,8 @@ TEST(WrittenForm, HoldsUnderItsConditions) {
   EXPECT_EQ(written_value("(p-1)(F+B) for p | m, B >= F", names), 9);
   EXPECT_EQ(written_value("(p-1)(F+B) for m | p", names), std::nullopt);
   EXPECT_EQ(written_value("m for F >= B, p | m", names), std::nullopt);
+  EXPECT_EQ(written_value("m for F = B", names), std::nullopt);
+  EXPECT_EQ(written_value("m for B = 2F", names), 8);
   EXPECT_THROW(static_cast<void>(written_value("m for p", names)), std::invalid_argument);
 }
 

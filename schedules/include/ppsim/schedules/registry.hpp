@@ -56,7 +56,8 @@ struct ClosedForms {
   /// ranks differ, the rank whose bubble is told.
   TimeForm busy = nullptr;
   /// How a reader writes the bubble of `makespan` (else `span`) and the largest peak over the ranks: in p, m,
-  /// v, k and the times F, B, I, W, FB, c of one stage's actions; "... for p | m, B >= F" under conditions.
+  /// v, k and the times F, B, I, W, FB, c of one stage's actions; "... for p | m, B >= F, I = W" under
+  /// conditions.
   std::string_view bubble = {};
   std::string_view peak = {};
 };
