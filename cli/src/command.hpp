@@ -122,6 +122,7 @@ void add_simulate(CLI::App& app, Selected& selected);
 void add_compare(CLI::App& app, Selected& selected);
 void add_verify(CLI::App& app, Selected& selected);
 void add_check_certificate(CLI::App& app, Selected& selected);
+void add_synthesize(CLI::App& app, Selected& selected);
 void add_run(CLI::App& app, Selected& selected);
 void add_doctor(CLI::App& app, Selected& selected);
 

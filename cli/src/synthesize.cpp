@@ -1,0 +1,168 @@
+#include <iostream>
+
+#include "command.hpp"
+#include "ppsim/core/hash.hpp"
+#include "ppsim/core/json.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/synthesis.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  std::optional<int> ranks, microbatches;
+  int limit = 1;
+  CostOptions costs;
+  std::string objective = "makespan", backward = "split", output, certificate;
+  double timeout_s = 60;
+};
+
+Expected<Objective> objective_from_name(const std::string& name) {
+  for (const Objective objective : {Objective::makespan, Objective::span}) {
+    if (name == objective_name(objective)) return objective;
+  }
+  return make_error(ErrorCode::bad_argument, "unknown --objective",
+                    {.found = name, .expected = "makespan or span"});
+}
+
+Expected<BackwardForm> backward_from_name(const std::string& name) {
+  if (name == "split") return BackwardForm::split;
+  if (name == "fused") return BackwardForm::fused;
+  return make_error(ErrorCode::bad_argument, "unknown --backward",
+                    {.found = name, .expected = "split (I and W) or fused (B)"});
+}
+
+/// Ranks and microbatches as given, or those of a model's parallelism.
+Expected<void> set_counts(const Options& options, const CostSource& source, SynthesisRequest& request) {
+  const auto* work = std::get_if<Workload>(&source);
+  if (work == nullptr && !(options.ranks && options.microbatches)) {
+    return make_error(ErrorCode::bad_argument, "synthesize needs --ranks and --microbatches, or --model");
+  }
+  request.ranks = options.ranks ? *options.ranks : work->parallelism.pipeline;
+  request.microbatches = options.microbatches ? *options.microbatches : work->parallelism.microbatches();
+  return {};
+}
+
+Expected<SynthesisRequest> request_of(const Options& options) {
+  SynthesisRequest request;
+  const auto objective = objective_from_name(options.objective);
+  const auto backward = backward_from_name(options.backward);
+  const auto source = cost_source(options.costs);
+  if (!objective) return tl::unexpected(objective.error());
+  if (!backward) return tl::unexpected(backward.error());
+  if (!source) return tl::unexpected(source.error());
+  if (!*source) return make_error(ErrorCode::bad_argument, "synthesize needs --unit, --costs or --model");
+  if (auto good = set_counts(options, **source, request); !good) return tl::unexpected(good.error());
+  const auto chain = make_chain(request.ranks, request.ranks, request.microbatches);
+  if (!chain) return tl::unexpected(chain.error());
+  const auto bound = bind_cost_source(**source, *chain);
+  if (!bound) return tl::unexpected(bound.error());
+  request.activation_limit = options.limit;
+  request.backward = *backward;
+  request.objective = *objective;
+  request.costs = bound->tables.costs;
+  request.timeout_s = options.timeout_s;
+  request.known = known_schedules(request);
+  return request;
+}
+
+Json result_json(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
+  Json object = {{"file", options.output},
+                 {"ranks", request.ranks},
+                 {"microbatches", request.microbatches},
+                 {"activation_limit", request.activation_limit},
+                 {"peak_live_activations", peak_live_microbatches(found.schedule)},
+                 {"objective", objective_name(request.objective)},
+                 {"value_ns", found.value},
+                 {"lower_bound_ns", found.lower_bound},
+                 {"optimal", found.optimal()},
+                 {"method", found.method},
+                 {"bound_method", found.bound_method},
+                 {"queries", found.queries},
+                 {"seconds", found.seconds},
+                 {"program_hash", program_hash(found.program)}};
+  if (!found.optimal()) object["reason"] = found.open;
+  return object;
+}
+
+void print_text(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
+  std::cout << objective_name(request.objective) << ' ' << time_text(found.value) << " with at most "
+            << peak_live_microbatches(found.schedule) << " live microbatches on a rank, found by "
+            << found.method << '\n';
+  if (found.optimal()) {
+    std::cout << "optimal: no schedule within the limit is shorter (" << found.bound_method << ")\n";
+  } else {
+    std::cout << "not known to be optimal: no schedule is below " << time_text(found.lower_bound) << " ("
+              << found.bound_method << "); " << found.open << '\n';
+  }
+  if (options.output == "-") return;
+  std::cout << (found.optimal() ? "Next: ppsim simulate " : "A longer --timeout may find a shorter one than ")
+            << options.output << '\n';
+}
+
+Expected<void> write(const Options& options, const Synthesized& found) {
+  const auto text = ir_text(found.schedule, options.output, CsvDialect::torch);
+  if (!text) return tl::unexpected(text.error());
+  if (auto written = write_text_file(options.output, *text); !written) return written;
+  if (options.certificate.empty() || !found.certificate) return {};
+  return write_text_file(options.certificate, to_json(*found.certificate));
+}
+
+int report_none(const NoSchedule& none, const Output& output) {
+  output.note("ppsim: no schedule: " + none.reason);
+  if (output.json) output.print({{"feasible", false}, {"reason", none.reason}});
+  return kDoesNotFit;
+}
+
+int run(const Options& options, const Output& output) {
+  const auto request = request_of(options);
+  if (!request) return report(request.error(), output);
+  const auto answer = synthesize(*request);
+  if (!answer) return report(answer.error(), output);
+  if (const auto* none = std::get_if<NoSchedule>(&*answer)) return report_none(*none, output);
+  const auto& found = std::get<Synthesized>(*answer);
+  if (auto written = write(options, found); !written) return report(written.error(), output);
+  if (options.output != "-") {
+    if (output.json) {
+      output.print(result_json(options, *request, found));
+    } else {
+      print_text(options, *request, found);
+    }
+  }
+  if (!options.certificate.empty() && !found.certificate) {
+    output.note("ppsim: no time was left for the proof, so there is no " + options.certificate);
+    return kUnknown;
+  }
+  return found.optimal() ? kDone : kUnknown;
+}
+
+}  // namespace
+
+void add_synthesize(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("synthesize", "the shortest schedule within a limit of live activations");
+  command->add_option("--ranks", options->ranks, "pipeline ranks, one stage each");
+  command->add_option("--microbatches", options->microbatches, "microbatches of a step");
+  command
+      ->add_option("--activation-limit", options->limit,
+                   "microbatches that a rank may hold between their F and their W or B")
+      ->required();
+  command->add_option("--objective", options->objective, "makespan, or span: of the longest rank")
+      ->capture_default_str();
+  command->add_option("--backward", options->backward, "split: I and W; fused: B")->capture_default_str();
+  command->add_option("--timeout", options->timeout_s, "seconds")
+      ->capture_default_str()
+      ->check(CLI::Range(0.001, 1e6));
+  command
+      ->add_option("--certificate", options->certificate,
+                   "write the proof to FILE that it runs within the limit, in every timing")
+      ->check(not_stdout());
+  command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
+      ->required();
+  add_cost_options(*command, options->costs, true);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,96 @@
+#include "synthesis/clauses.hpp"
+
+#include <z3++.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ppsim/core/check.hpp"
+
+namespace ppsim::synthesis {
+namespace {
+
+constexpr std::size_t kBetweenLooks = 4096;  // clauses that are handed over between looks at the clock
+
+ClauseAnswer unknown(std::string reason) {
+  return {.outcome = ClauseAnswer::Outcome::unknown, .reason = std::move(reason)};
+}
+
+/// The variables of the clauses in Z3, and their negations.
+struct Atoms {
+  Atoms(z3::context& context, int count) : positive(context), negative(context) {
+    for (int v = 0; v < count; ++v) {
+      positive.push_back(context.constant(context.int_symbol(v), context.bool_sort()));
+      negative.push_back(!positive.back());
+    }
+  }
+  [[nodiscard]] Z3_ast operator[](Literal literal) const {
+    const auto number = static_cast<unsigned>(literal.number());
+    return literal.negated() ? negative[number] : positive[number];
+  }
+  z3::expr_vector positive;
+  z3::expr_vector negative;
+};
+
+/// Whether all were handed over in time.
+bool hand_over(const Clauses& clauses, const Atoms& atoms, z3::solver& solver, Clock::time_point deadline) {
+  std::vector<Z3_ast> arguments;
+  for (std::size_t i = 0; i < clauses.size(); ++i) {
+    if (i % kBetweenLooks == 0 && Clock::now() > deadline) return false;
+    arguments.clear();
+    for (const Literal literal : clauses[i]) arguments.push_back(atoms[literal]);
+    z3::context& context = solver.ctx();
+    solver.add(
+        z3::expr(context, Z3_mk_or(context, static_cast<unsigned>(arguments.size()), arguments.data())));
+  }
+  return true;
+}
+
+std::vector<bool> values_of(const z3::model& model, const Atoms& atoms) {
+  std::vector<bool> values;
+  for (unsigned v = 0; v < atoms.positive.size(); ++v)
+    values.push_back(model.eval(atoms.positive[v], true).is_true());
+  return values;
+}
+
+ClauseAnswer ask(const Clauses& clauses, Clock::time_point deadline) {
+  z3::context context;
+  z3::solver solver(context, "QF_FD");
+  const Atoms atoms(context, clauses.variables());
+  if (!hand_over(clauses, atoms, solver, deadline)) return unknown(kTimeLimit);
+  const double left_ms = std::chrono::duration<double, std::milli>(deadline - Clock::now()).count();
+  if (left_ms <= 0) return unknown(kTimeLimit);
+  z3::params params(context);
+  params.set("timeout", static_cast<unsigned>(std::clamp(left_ms, 1.0, 4e9)));
+  solver.set(params);
+  switch (solver.check()) {
+    case z3::unsat:
+      return {.outcome = ClauseAnswer::Outcome::unsatisfiable};
+    case z3::unknown:
+      return unknown(Clock::now() >= deadline ? kTimeLimit : "Z3: " + solver.reason_unknown());
+    case z3::sat:
+      break;
+  }
+  return {.outcome = ClauseAnswer::Outcome::satisfiable, .values = values_of(solver.get_model(), atoms)};
+}
+
+}  // namespace
+
+void Clauses::add(std::initializer_list<Literal> literals) {
+  if (std::ranges::any_of(literals, [](Literal l) { return l.is_true(); })) return;
+  std::ranges::copy_if(literals, std::back_inserter(literals_), [](Literal l) { return !l.is_false(); });
+  ends_.push_back(literals_.size());
+}
+
+ClauseAnswer satisfy(const Clauses& clauses, Clock::time_point deadline) {
+  for (std::size_t i = 0; i < clauses.size(); ++i) {
+    if (clauses[i].empty()) return {.outcome = ClauseAnswer::Outcome::unsatisfiable};
+  }
+  try {
+    return ask(clauses, deadline);
+  } catch (const z3::exception& error) {
+    return unknown(std::string("Z3: ") + error.msg());
+  }
+}
+
+}  // namespace ppsim::synthesis

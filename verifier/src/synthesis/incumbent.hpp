@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "synthesis/chain_model.hpp"
+
+namespace ppsim::synthesis {
+
+/// The rows of a schedule: per rank the phases in the order in which they run, each phase in the order of the
+/// microbatches.
+using PhaseRows = std::vector<std::vector<int>>;
+
+/// 1F1B with at most `limit` live microbatches, W directly behind its I: it always works, because no rank
+/// runs ahead by less than the next one.
+[[nodiscard]] PhaseRows plain_rows(const ChainModel& model);
+
+/// The rows of start times by task.
+[[nodiscard]] PhaseRows rows_of(const ChainModel& model, const std::vector<Slot>& starts);
+
+/// The best schedule so far. Everything that is offered is rebuilt, timed and counted anew.
+class Incumbent {
+ public:
+  /// Requires: check_request(request), limit >= 1. The request outlives the incumbent.
+  explicit Incumbent(const SynthesisRequest& request) : request_(request) {}
+
+  /// A schedule from elsewhere: passed over when it is of another chain, over the limit or no better.
+  void offer_known(const Schedule& schedule);
+  /// Rows that were made for the request. Returns: the objective. Errors: throws CheckFailure where they are
+  /// no schedule, or over the limit.
+  Nanoseconds offer(const PhaseRows& rows, const std::string& method);
+
+  [[nodiscard]] Nanoseconds value() const { return value_; }
+  [[nodiscard]] const Schedule& schedule() const { return *schedule_; }
+  [[nodiscard]] const std::string& method() const { return method_; }
+
+ private:
+  void keep(const Schedule& schedule, Nanoseconds value, const std::string& method);
+  [[nodiscard]] bool has_form(const Schedule& schedule) const;
+
+  const SynthesisRequest& request_;
+  std::optional<Schedule> schedule_;
+  Nanoseconds value_ = 0;
+  std::string method_;
+};
+
+}  // namespace ppsim::synthesis

@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/verify.hpp"
+#include "synthesis/search.hpp"
+
+namespace ppsim {
+namespace {
+
+using synthesis::Clock;
+
+// Of the time, for the search; the rest is for the proof about what it found.
+constexpr double kSearchShare = 0.9;
+constexpr double kLeastProofTime = 0.1;  // seconds
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Clock::time_point after(Clock::time_point start, double seconds) {
+  constexpr double kLongest = 1e8;  // a clock cannot tell later times
+  return start + std::chrono::duration_cast<Clock::duration>(
+                     std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
+Program lowered(const Schedule& schedule, const CostTable& costs) {
+  LoweringOptions options;
+  options.order = IssueOrder::timed;
+  auto program = lower(schedule, options, &costs);
+  PPSIM_CHECK(program.has_value(), "a schedule that was timed can be lowered in that order");
+  return *std::move(program);
+}
+
+/// The proof that the Program runs within the limit in every timing, if there is time for it.
+std::optional<Certificate> proof_of(const Program& program, int limit, double timeout_s) {
+  VerifyOptions options;
+  options.sizes = activation_size_table(1);
+  options.memory_limit = limit;
+  options.timeout_s = timeout_s;
+  options.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::memory};
+  const VerifyReport report = verify(program, options);
+  for (const PropertyResult& result : report.results)
+    PPSIM_CHECK(!std::holds_alternative<Refuted>(result.verdict), "a synthesised schedule is refuted");
+  auto certificate = make_certificate(program, options, report);
+  if (!certificate) return std::nullopt;
+  return *std::move(certificate);
+}
+
+}  // namespace
+
+Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
+  const Clock::time_point start = Clock::now();
+  if (auto good = synthesis::check_request(request); !good) return tl::unexpected(good.error());
+  if (request.activation_limit < 1) {
+    return NoSchedule{
+        "every rank holds the activations of a microbatch from its F to its W or B: at least 1 is "
+        "needed, the limit is 0"};
+  }
+  synthesis::Search search(request, after(start, kSearchShare * request.timeout_s));
+  search.run();
+  const Schedule& schedule = search.incumbent().schedule();
+  Synthesized result{.schedule = schedule,
+                     .value = search.incumbent().value(),
+                     .lower_bound = search.lower_bound(),
+                     .method = search.incumbent().method(),
+                     .bound_method = search.bound_method(),
+                     .queries = search.queries(),
+                     .program = lowered(schedule, request.costs)};
+  if (!result.optimal()) result.open = search.open();
+  result.certificate = proof_of(result.program, request.activation_limit,
+                                std::max(kLeastProofTime, request.timeout_s - seconds_since(start)));
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+}  // namespace ppsim
