@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "analytic_check.hpp"
+#include "route_parts.hpp"
 
 namespace ppsim {
 namespace {
@@ -60,10 +62,10 @@ class Estimator {
 
   AnalyticCosts run() {
     AnalyticCosts result;
-    const auto& routes = pipeline_.spec().routes;
-    for (const std::vector<StageId>& route : routes) add_route(result.tables, route);
+    for (const auto& route : pipeline_.spec().routes) add_route(result.tables, parts_of(pipeline_, route));
     add_transfers(result.tables);
-    result.layout = layout_of(routes[RouteId(0)].size());
+    add_collectives(result.tables.costs);
+    result.layout = layout_of(parts_of(pipeline_, pipeline_.spec().routes[RouteId(0)]));
     result.memory_limit = cluster_.gpu.memory_bytes;
     result.tokens_per_step = sequence_ * spread_.global_batch_size;
     result.model_flops_per_step = step_flops(result.layout.mtp());
@@ -72,26 +74,31 @@ class Estimator {
   }
 
  private:
-  [[nodiscard]] PipelineLayout layout_of(std::size_t stages) const {
+  [[nodiscard]] PipelineLayout layout_of(const RouteParts& route) const {
     if (const auto* given = std::get_if<PipelineLayout>(&layout_)) return *given;
-    const auto count = static_cast<int>(stages);
+    const auto count = static_cast<int>(route.layers.size());
     if (std::get<LayoutRule>(layout_) == LayoutRule::even) return even_layout(model_.layers, count);
     LayoutTimes times;
     for (std::int64_t layer = 0; layer < model_.layers; ++layer)
       times.layers.push_back(whole_time({.contents = {.layers = 1}, .first_layer = layer}));
-    times.loss = whole_time({.contents = {.loss = true}, .heads = 1});
+    if (route.output.empty()) times.loss = whole_time({.contents = {.loss = true}, .heads = 1});
     return balanced_layout(times, count);
   }
 
-  void add_route(Tables& tables, const std::vector<StageId>& route) {
-    const PipelineLayout layout = layout_of(route.size());
+  void add_route(Tables& tables, const RouteParts& route) {
+    const PipelineLayout layout = layout_of(route);
     StageShare share{.heads = 1 + layout.mtp()};
-    for (std::size_t i = 0; i < route.size(); ++i) {
+    for (std::size_t i = 0; i < route.layers.size(); ++i) {
       share.contents = layout.stages[i];
-      add_stage(tables, route[i], share);
+      share.contents.loss = share.contents.loss && route.output.empty();
+      share.contents.embedding = share.contents.embedding && route.input.empty();
+      add_stage(tables, route.layers[i], stage_sum(share), share);
       share.first_layer += share.contents.layers;
       share.mtp_before += share.contents.mtp;
     }
+    share.contents = {};
+    for (const StageId shard : route.output) add_stage(tables, shard, output_shard(route, share), share);
+    for (const StageId shard : route.input) add_stage(tables, shard, input_shard(route), {});
   }
 
   /// Channels that the MLP products of one token run through.
@@ -233,8 +240,28 @@ class Estimator {
     return nanoseconds(times.forward + times.input + times.weight);
   }
 
-  void add_stage(Tables& tables, StageId stage, const StageShare& share) const {
-    const StageSum sum = stage_sum(share);
+  /// A part of the head. It may make the input gradient together with the logits.
+  [[nodiscard]] StageSum output_shard(const RouteParts& route, const StageShare& share) const {
+    const auto part = 1 / static_cast<double>(route.output.size());
+    StageSum sum;
+    add_head(share.heads, sum);
+    sum.times = {sum.times.forward * part, sum.times.input * part, sum.times.weight * part};
+    if (route.gradient_in_forward) sum.times.forward += std::exchange(sum.times.input, 0);
+    sum.logits *= part;
+    sum.work.saved_for_input *= part;
+    sum.work.parameters = vocabulary() * part;
+    return sum;
+  }
+
+  /// A part of the embedding: what it looks up and adds up is written once.
+  [[nodiscard]] StageSum input_shard(const RouteParts& route) const {
+    StageSum sum;
+    sum.times.forward = sum.times.weight = boundary() / memory_rate_;
+    sum.work.parameters = vocabulary() / static_cast<double>(route.input.size());
+    return sum;
+  }
+
+  void add_stage(Tables& tables, StageId stage, const StageSum& sum, const StageShare& share) const {
     set_costs(tables.costs, stage, sum.times);
     set_sizes(tables.sizes, stage, sum.work, kFloat32 * sum.logits);
     set_boundaries(tables.sizes, stage, share);
@@ -319,6 +346,24 @@ class Estimator {
           nanoseconds(near ? kNvlinkLatency + size / nvlink_rate_ : network_latency() + size / network_rate_);
       tables.costs.set({OpKind::send_forward, edge.from.value(), edge.to.value()}, cost);
       tables.costs.set({OpKind::send_backward, edge.to.value(), edge.from.value()}, cost);
+    }
+  }
+
+  /// All-reduces in a ring: of a hidden state where they sum one, of the statistics of a softmax between
+  /// passes.
+  void add_collectives(CostTable& costs) const {
+    for (std::size_t c = 0; c < pipeline_.spec().collectives.size(); ++c) {
+      const CollectiveId id(static_cast<std::int32_t>(c));
+      const Collective& collective = pipeline_.spec().collectives[id];
+      const auto members = static_cast<double>(collective.members.size());
+      if (!collective.per_microbatch() || members == 1) continue;
+      const bool sums = collective.gradient_of.valid() || collective.input_of.valid();
+      const double softmax = collective.before.stages.empty() ? 0 : 3 * kFloat32 * tokens_ / spread_.tensor;
+      const double size = (softmax + (sums ? boundary() : 0)) * (members - 1) / members;
+      const bool near = share_nvlink(collective.members.front(), collective.members.back());
+      const double way =
+          near ? kNvlinkLatency + size / nvlink_rate_ : network_latency() + size / network_rate_;
+      costs.set({OpKind::collective, id.value()}, nanoseconds(2 * way));
     }
   }
 

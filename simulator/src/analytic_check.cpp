@@ -1,5 +1,7 @@
 #include "analytic_check.hpp"
 
+#include "route_parts.hpp"
+
 #include <string>
 
 namespace ppsim {
@@ -13,7 +15,8 @@ Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) 
   const auto* given = std::get_if<PipelineLayout>(&workload.layout);
   const bool even = given == nullptr && std::get<LayoutRule>(workload.layout) == LayoutRule::even;
   for (const std::vector<StageId>& route : pipeline.spec().routes) {
-    const int stages = static_cast<int>(route.size());
+    const int stages = static_cast<int>(parts_of(pipeline, route).layers.size());
+    if (stages == 0) return make_error(ErrorCode::bad_argument, "no stage of a route has layers");
     if (given != nullptr) {
       if (auto good = check_layout(*given, layers, stages); !good) return good;
     } else if (!even && layers > kMostToBalance / stages) {
@@ -44,11 +47,6 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
     return make_error(
         ErrorCode::bad_argument, "the analytic cost model covers whole sequences",
         {.found = std::to_string(pipeline.slices()) + " slices", .expected = "1, or a cost table (--costs)"});
-  }
-  for (const Collective& collective : pipeline.spec().collectives) {
-    if (!collective.per_microbatch()) continue;
-    return make_error(ErrorCode::bad_argument, "the analytic cost model covers stages that are not sharded",
-                      {.found = "collective " + collective.name, .expected = "a cost table (--costs)"});
   }
   if (pipeline.ranks() != workload.parallelism.pipeline) {
     return make_error(ErrorCode::bad_argument, "the schedule's ranks must be the pipeline-parallel size",

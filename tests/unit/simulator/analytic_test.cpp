@@ -87,15 +87,51 @@ TEST(Analytic, AStageReceivesATensorForEveryEdge) {
   EXPECT_EQ(sizes({TensorKind::boundary_input, 0}), sizes({TensorKind::boundary_output, 0}));
 }
 
-TEST(Analytic, LeavesShardedStagesToCostTables) {
+/// A chain of p stages whose last one feeds p shards, and the collective that sums their gradients behind
+/// this pass.
+Pipeline sharded_output(int p, OpKind after) {
+  PipelineSpec spec{.ranks = p, .stages = 2 * p, .microbatches = 64};
+  Collective sum{.name = "sum", .members = {}, .after = {after, {}}, .gradient_of = StageId(p - 1)};
+  for (int r = 0; r < p; ++r) {
+    if (r > 0) spec.edges.push_back({StageId(r - 1), StageId(r)});
+    spec.edges.push_back({StageId(p - 1), StageId(p + r)});
+    sum.members.emplace_back(r);
+    sum.after.stages.emplace_back(p + r);
+  }
+  spec.collectives = {sum};
+  return Pipeline::make(spec).value();
+}
+
+TEST(Analytic, SharesTheHeadAmongItsShards) {
+  const Tables whole = analytic_costs(llama(), test::chain(4, 4, 64)).value().tables;
+  const Tables late = analytic_costs(llama(), sharded_output(4, OpKind::backward)).value().tables;
+  const auto head = [&](OpKind kind) { return whole.costs({kind, 3}) - late.costs({kind, 3}); };
+  EXPECT_GT(head(OpKind::forward), 0);
+  EXPECT_EQ(late.costs({OpKind::forward, 3}), late.costs({OpKind::forward, 1})) << "layers alone";
+  for (const OpKind kind : {OpKind::forward, OpKind::backward}) {
+    EXPECT_NEAR(static_cast<double>(4 * late.costs({kind, 5})), static_cast<double>(head(kind)), 5);
+  }
+  EXPECT_NEAR(static_cast<double>(whole.sizes({TensorKind::parameters, 3})),
+              static_cast<double>(late.sizes({TensorKind::parameters, 3}) +
+                                  4 * late.sizes({TensorKind::parameters, 5})),
+              5);
+  EXPECT_GT(late.costs({OpKind::collective, 0}), 0);
+
+  const Tables early = analytic_costs(llama(), sharded_output(4, OpKind::forward)).value().tables;
+  EXPECT_GT(early.costs({OpKind::forward, 5}), late.costs({OpKind::forward, 5})) << "S makes the gradient";
+  EXPECT_NEAR(static_cast<double>(early.costs({OpKind::forward, 5}) + early.costs({OpKind::backward, 5})),
+              static_cast<double>(late.costs({OpKind::forward, 5}) + late.costs({OpKind::backward, 5})), 2);
+}
+
+TEST(Analytic, RefusesShardsOfNothing) {
   PipelineSpec spec{.ranks = 4, .stages = 4, .microbatches = 64};
+  for (int s = 1; s < 4; ++s) spec.edges.push_back({StageId(0), StageId(s)});
   spec.collectives = {{.name = "sum",
-                       .members = {RankId(0), RankId(1)},
-                       .after = {OpKind::forward, {StageId(1)}},
+                       .members = {RankId(0), RankId(1), RankId(2), RankId(3)},
+                       .after = {OpKind::forward, {StageId(1), StageId(2), StageId(3)}},
                        .gradient_of = StageId(0)}};
-  const auto refused = analytic_costs(llama(), Pipeline::make(spec).value());
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message.find("not sharded"), std::string::npos) << refused.error().message;
+  spec.routes = {{StageId(1), StageId(2), StageId(3)}, {StageId(0), StageId(1)}};
+  EXPECT_FALSE(analytic_costs(llama(), Pipeline::make(spec).value()).has_value());
 }
 
 TEST(Analytic, RefusesWhatItDoesNotCover) {

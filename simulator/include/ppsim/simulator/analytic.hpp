@@ -48,7 +48,9 @@ struct AnalyticCosts {
 /// weights; B = I + W; R = F; OVERLAP_F_B = F + B. A transfer costs latency + bytes / rate of the slower link
 /// between the two ranks. Memory: bf16 parameters and activations, float32 gradients, 12 bytes a parameter of
 /// optimizer state spread over the data-parallel ranks; activations as saved with flash attention and
-/// sequence parallelism. Expert-parallel all-to-alls cost their bytes over the network.
+/// sequence parallelism. Expert-parallel all-to-alls cost their bytes over the network. Of sharded vocabulary
+/// layers each stage has its part of parameters and times, S of an output shard that of the input gradient
+/// where a collective sums it behind S; collectives between passes are all-reduces in a ring.
 ///
 /// Order: values are deterministic; durations are rounded to nanoseconds.
 /// Errors: bad_argument for an encoder-decoder or vision model, slices, fp8 on a GPU without it, more stages

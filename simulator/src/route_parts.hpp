@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/core/pipeline.hpp"
+
+namespace ppsim {
+
+/// The stages of a route: those with layers, and shards of the vocabulary layers, which collectives tie
+/// together.
+struct RouteParts {
+  std::vector<StageId> layers;
+  std::vector<StageId> output;       ///< their input gradients are summed for the stage that they read
+  std::vector<StageId> input;        ///< their outputs are summed for the stage that reads them
+  bool gradient_in_forward = false;  ///< F of an output shard makes the input gradient, too
+};
+
+/// Requires: a route of the pipeline.
+[[nodiscard]] RouteParts parts_of(const Pipeline& pipeline, const std::vector<StageId>& route);
+
+}  // namespace ppsim
