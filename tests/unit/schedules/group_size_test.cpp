@@ -32,5 +32,20 @@ TEST(GroupSize, LargerGroupsPayLessLatency) {
   EXPECT_EQ(tenths(16), 525 + 6);
 }
 
+// The closed form says so: what waits is the first group forward and the last one back, (v - 1)(p - N) chunks
+// and p transfers each, and nothing where N is long enough to cover the way round.
+TEST(GroupSize, TheClosedFormKnowsTheGroups) {
+  const ScheduleInfo& info = **find_schedule("interleaved-1f1b");
+  const auto claimed = [&](const char* group, Nanoseconds transfer) {
+    return info.forms.makespan({.ranks = 4, .microbatches = 16, .chunks = 2, .settings = {{"group", group}}},
+                               {.forward = 5, .backward = 10, .transfer = transfer});
+  };
+  EXPECT_EQ(claimed("4", 1), 525 + 14);
+  EXPECT_EQ(claimed("8", 1), 525 + 6);
+  EXPECT_EQ(claimed("16", 1), 525 + 6);
+  EXPECT_EQ(claimed("6", 0), 525);
+  EXPECT_EQ(claimed("6", 1), std::nullopt) << "groups of 6, 6 and 4";
+}
+
 }  // namespace
 }  // namespace ppsim
