@@ -62,8 +62,12 @@ class Planner {
       const bool can_return = trips_[returns_[back]].is_out;
       const bool can_leave = out < trips_.size();
       const Nanoseconds leaves = can_leave ? std::max(free_, times_.end[trips_[out].wait.from]) : 0;
-      const Nanoseconds deadline = trips_[returns_[back]].latest;
-      if (can_leave && (!can_return || leaves + trips_[out].out <= deadline)) {
+      const Trip& next = trips_[returns_[back]];
+      const Nanoseconds deadline = next.latest;
+      // Where computation takes no time a forward behind the backward of `next` is over just as early.
+      const bool in_time =
+          can_leave && trips_[out].wait.from < next.wait.until && leaves + trips_[out].out <= deadline;
+      if (can_leave && (!can_return || in_time)) {
         leave(trips_[out++], leaves);
       } else {
         come_back(trips_[returns_[back++]], can_leave ? std::min(leaves, deadline) : deadline);

@@ -468,5 +468,14 @@ TEST(LoweringOptions, NamesOfPolicies) {
   EXPECT_FALSE(policy_from_name("per_rank").has_value());
 }
 
+// A forward behind a backward is over just as early then; its copy must not keep the backward's from coming
+// back.
+TEST(Lowering, CopiesKeepTheOrderOfTheRowWhereComputationTakesNoTime) {
+  const CostTable none;
+  const Program program = lowered(schedule_of(test::chain(1, 1, 3), {"0F2 0F1 0B2 0F0 0B1 0B0"}),
+                                  {.order = IssueOrder::timed, .offload = percent(kAll)}, &none);
+  EXPECT_TRUE(test::finishes(program));
+}
+
 }  // namespace
 }  // namespace ppsim
