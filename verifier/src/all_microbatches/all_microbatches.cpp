@@ -22,20 +22,21 @@ class Investigation {
   Investigation(const ProgramFor& program_for, const AllMicrobatchesOptions& options)
       : options_(options),
         deadline_(options.timeout_s),
-        source_(program_for, options.sample_limit),
+        source_(program_for, options.sample_limit, deadline_),
         question_{source_, options_, deadline_} {}
 
   Expected<AllMicrobatchesReport> run() {
     const int ranks = ranks_of_schedule();
     if (source_.failure()) return tl::unexpected(*source_.failure());
-    if (ranks == 0)
+    if (ranks == 0 && !source_.is_late())
       return make_error(ErrorCode::bad_argument,
                         "the schedule accepts no number of microbatches up to " + std::to_string(kMostTried));
-    report_.coverage = find_coverage(source_, ranks, dense_limit(source_, ranks));
+    if (ranks > 0) report_.coverage = find_coverage(source_, ranks, dense_limit(source_, ranks));
     if (source_.failure()) return tl::unexpected(*source_.failure());
     for (const PropertyInfo& info : property_registry()) {
       if (is_asked(info.property, options_)) decide(info.property);
     }
+    if (source_.failure()) return tl::unexpected(*source_.failure());
     return std::move(report_);
   }
 
@@ -52,6 +53,9 @@ class Investigation {
     AllMicrobatchesResult result;
     result.property = property;
     FamilyAnswer answer = one_by_one(property);
+    // From then on no Program is generated, which must not read as if it were refused.
+    if (deadline_.over() && std::holds_alternative<Proved>(answer.verdict))
+      answer.verdict = Unknown{"time limit reached"};
     if (!std::holds_alternative<Unknown>(answer.verdict)) combine(answer, of_families(property));
     if (property == Property::memory) settle_memory(answer);
     if (std::holds_alternative<Proved>(answer.verdict) && !report_.coverage.uncovered.empty())

@@ -104,9 +104,8 @@ class FamilySearch {
 };
 
 bool refuses_remainder(Source& source, int period, int remainder, int up_to) {
-  for (int m = remainder; m <= up_to + period; m += period) {
-    if (m >= 1 && !source.affords(m)) break;
-    if (source.get(m) != nullptr) return false;
+  for (int m = remainder == 0 ? period : remainder; m <= up_to + period; m += period) {
+    if (!source.affords(m) || source.get(m) != nullptr) return false;
   }
   return true;
 }
@@ -135,15 +134,21 @@ bool is_member(const Coverage& coverage, int m) {
   });
 }
 
-/// Every number up to the first member of each family that is none itself.
-std::vector<int> alone(Source& source, const Coverage& coverage, int dense) {
+/// Every number up to the first member of each family that is none itself. Order: what is too large to look
+/// at is added to coverage.uncovered.
+std::vector<int> alone(Source& source, Coverage& coverage, int dense) {
   int last = std::max(dense, coverage.differs_at);
   for (const Family& family : coverage.families)
     last = std::max(last, family.program.microbatches(family.program.first));
   std::vector<int> result;
   for (int m = 1; m <= last; ++m) {
-    if (m > dense && !source.affords(m)) break;
-    if (!is_member(coverage, m) && source.get(m) != nullptr) result.push_back(m);
+    if (is_member(coverage, m)) continue;
+    if (m > dense && !source.affords(m)) {
+      coverage.uncovered.push_back("m = " + std::to_string(m) +
+                                   ", ...: needs more instructions than may be generated");
+      break;
+    }
+    if (source.get(m) != nullptr) result.push_back(m);
   }
   return result;
 }
@@ -185,6 +190,8 @@ Coverage find_coverage(Source& source, int ranks, int dense) {
     if (complete) break;
   }
   Coverage result = best.value_or(Coverage{});
+  if (result.families.empty() && result.uncovered.empty())
+    result.uncovered.emplace_back("m = 1, 2, ...: few numbers are accepted");
   result.alone = alone(source, result, dense);
   result.refused.assign(source.refused().begin(), source.refused().end());
   return result;

@@ -48,6 +48,7 @@ FamilyAnswer by_states(const AllQuestion& question, const PeriodicProgram& famil
       break;  // what is left is more than verify can replay, or is not reached
     }
     if (answer.outcome == SmtAnswer::Outcome::unknown) return {Unknown{answer.reason}, 0, "smt"};
+    if (!question.source.is_in_reach(family.rule.period * answer.k)) break;
     const auto program = question.source.get(family.microbatches(answer.k));
     if (program == nullptr) break;
     FamilyAnswer replayed = answer_for(question, *program);

@@ -30,7 +30,9 @@ class BoundSearch {
     const std::int64_t k = std::max<std::int64_t>(family_.first, least / family_.rule.period + 1);
     const auto at_k = worst_at(k);
     const auto at_next = worst_at(k + 1);
-    if (!at_k || !at_next) return "the worst case of one number of microbatches is not known";
+    if (!at_k || !at_next)
+      return question_.deadline.over() ? "time limit reached"
+                                       : "the worst case of one number of microbatches is not known";
     for (int r = 0; r < family_.ranks; ++r) {
       const auto rank = static_cast<std::size_t>(r);
       const std::int64_t growth = std::max<std::int64_t>((*at_next)[rank] - (*at_k)[rank], 0);
@@ -48,11 +50,15 @@ class BoundSearch {
     beyond.add(definitions);
     for (;;) {
       beyond.add(bytes > counters_.value(bound.bytes));
-      const SmtAnswer answer = beyond.ask();
+      SmtAnswer answer = beyond.ask();
+      if (answer.outcome == SmtAnswer::Outcome::sometimes && !is_in_reach(answer.k))
+        answer = beyond.ask_smallest(family_.first);
       if (answer.outcome == SmtAnswer::Outcome::never) return {};
       if (answer.outcome == SmtAnswer::Outcome::unknown) return answer.reason;
       const auto worst = worst_at(answer.k);
-      if (!worst) return "the worst case of one number of microbatches is not known";
+      if (!worst)
+        return question_.deadline.over() ? "time limit reached"
+                                         : "the worst case of one number of microbatches is not known";
       const Bytes need = (*worst)[bound.rank.index()];
       if (need <= bound.bytes.at(answer.k)) return "a state of Z3 is none of the Program's";
       bound.bytes.constant += need - bound.bytes.at(answer.k);
@@ -81,8 +87,9 @@ class BoundSearch {
   }
 
   FamilyAnswer replay(std::int64_t k) const {
-    const auto program = question_.source.get(family_.microbatches(k));
-    if (program == nullptr) return {Unknown{"the schedule refuses the number that needs too much"}, 0, "smt"};
+    const auto program = is_in_reach(k) ? question_.source.get(family_.microbatches(k)) : nullptr;
+    if (program == nullptr)
+      return {Unknown{"the number that needs too much could not be replayed"}, 0, "smt"};
     VerifyOptions options;
     options.properties = {Property::memory};
     options.sizes = sizes_;
@@ -95,7 +102,12 @@ class BoundSearch {
     return {result.verdict, program->pipeline().microbatches(), result.method, result.notes};
   }
 
+  [[nodiscard]] bool is_in_reach(std::int64_t k) const {
+    return question_.source.is_in_reach(family_.rule.period * k + family_.remainder);
+  }
+
   [[nodiscard]] std::optional<std::vector<Bytes>> worst_at(std::int64_t k) const {
+    if (!is_in_reach(k)) return std::nullopt;
     const auto program = question_.source.get(family_.microbatches(k));
     return program == nullptr ? std::nullopt : worst_cases(*program, sizes_);
   }

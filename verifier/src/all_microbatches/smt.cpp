@@ -6,6 +6,10 @@ namespace ppsim {
 
 StateQuestion::StateQuestion(z3::context& context, const Counters& counters, const Deadline& deadline)
     : context_(context), counters_(counters), deadline_(deadline), solver_(context, "QF_LIA") {
+  // The older simplex of Z3: on these questions two to three times as fast as the default.
+  z3::params params(context);
+  params.set("arith.solver", 2U);
+  solver_.set(params);
   solver_.add(counters.states());
 }
 

@@ -11,7 +11,7 @@ constexpr std::size_t kMostKept = 1'000'000;  // instructions
 
 std::shared_ptr<const Program> Source::get(int microbatches) {
   if (const auto kept = kept_.find(microbatches); kept != kept_.end()) return kept->second;
-  if (microbatches < 1 || failure_ || refused_.contains(microbatches)) return nullptr;
+  if (microbatches < 1 || failure_ || is_late() || refused_.contains(microbatches)) return nullptr;
   auto program = program_for_(microbatches);
   if (!program) {
     if (program.error().code == ErrorCode::bad_argument) {
@@ -36,7 +36,11 @@ void Source::keep(int microbatches, std::shared_ptr<const Program> program) {
 }
 
 bool Source::affords(int microbatches) const {
-  return per_microbatch_ * microbatches <= static_cast<double>(left_);
+  return !is_late() && per_microbatch_ * microbatches <= static_cast<double>(left_);
+}
+
+bool Source::is_in_reach(std::int64_t microbatches) const {
+  return per_microbatch_ * static_cast<double>(microbatches) <= static_cast<double>(limit_);
 }
 
 int dense_limit(Source& source, int ranks) {

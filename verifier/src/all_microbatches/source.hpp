@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "../properties/properties.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"
 
 namespace ppsim {
@@ -13,12 +14,16 @@ namespace ppsim {
 /// The Programs of a schedule, generated when asked for and kept as long as they are few.
 class Source {
  public:
-  Source(const ProgramFor& program_for, std::size_t limit) : program_for_(program_for), left_(limit) {}
+  Source(const ProgramFor& program_for, std::size_t limit, const Deadline& deadline)
+      : program_for_(program_for), deadline_(deadline), limit_(limit), left_(limit) {}
 
-  /// nullptr: the schedule refuses this number, or failure() is set.
+  /// nullptr: the schedule refuses this number, time is over, or failure() is set.
   [[nodiscard]] std::shared_ptr<const Program> get(int microbatches);
   /// Whether a Program of this number, by the size of the others, is within what may still be generated.
   [[nodiscard]] bool affords(int microbatches) const;
+  /// The same as if no other had been generated: for numbers that a solver names.
+  [[nodiscard]] bool is_in_reach(std::int64_t microbatches) const;
+  [[nodiscard]] bool is_late() const { return deadline_.over(); }
   [[nodiscard]] const std::set<int>& refused() const { return refused_; }
   [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
   /// The first error that was no refusal.
@@ -28,6 +33,8 @@ class Source {
   void keep(int microbatches, std::shared_ptr<const Program> program);
 
   const ProgramFor& program_for_;
+  const Deadline& deadline_;
+  std::size_t limit_;
   std::size_t left_;
   std::size_t kept_instructions_ = 0;
   double per_microbatch_ = 0;

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# verify --all-microbatches: every number of microbatches at once, and without --ranks every number of ranks.
+source "$(dirname "$0")/support/lib.sh"
+
+expect_exit 0 verify zb-h1 --ranks 4 --all-microbatches
+expect_out "m = 1, 2, 3, ...: the periodic program that equals the generated one at m = 1.."
+expect_out "as long as the schedule goes on as it began"
+
+expect_exit 0 verify 1f1b --ranks 4 --all-microbatches --unit F=1,B=2,A=10 --json
+expect_json 'd["properties"]["deadlock_free"]["method"] == "ranking"'
+expect_json '[w["bytes"] for w in d["worst_case_memory"]] == [40, 30, 20, 10]'
+expect_json 'all(w["bytes_per_period"] == 0 for w in d["worst_case_memory"])'
+expect_json 'd["all_microbatches"]["not_covered"] == [] and d["all_microbatches"]["periodic"][0]["first"] == 1'
+
+# A limit that holds up to three microbatches; the fourth has a run that needs more.
+expect_exit 3 verify gpipe --ranks 4 --all-microbatches --unit F=1,B=2,A=10 --memory-limit 35
+expect_out "memory is refuted, first at m = 4"
+expect_exit 3 verify gpipe --ranks 4 --all-microbatches --unit F=1,B=2,A=10 --memory-limit 35 --json
+expect_json 'd["properties"]["memory"]["microbatches"] == 4'
+expect_json 'd["properties"]["memory"]["counterexample"]["bytes"] == 40'
+expect_exit 3 verify gpipe --ranks 4 --microbatches 4 --unit F=1,B=2,A=10 --memory-limit 35
+expect_exit 0 verify gpipe --ranks 4 --microbatches 3 --unit F=1,B=2,A=10 --memory-limit 35
+
+# Two resident kernels hang, three never do.
+expect_exit 4 verify 1f1b --ranks 4 --all-microbatches --resident 2
+expect_out "deadlock_free is refuted, first at m = 4"
+expect_exit 0 verify 1f1b --ranks 4 --all-microbatches --resident 3 --json
+expect_json 'd["properties"]["deadlock_free"]["method"] == "smt"'
+expect_exit 5 verify 1f1b --ranks 8 --all-microbatches --resident 3 --timeout 0.001
+
+# Every number of ranks.
+expect_exit 0 verify 1f1b --all-microbatches
+expect_out "deadlock_free for all p and all m: proved"
+expect_exit 0 verify zb-h2 --all-microbatches --json
+expect_json 'd["all_ranks"]["ranks_from"] == 3 and len(d["all_ranks"]["roles"]) == 5'
+expect_exit 5 verify interleaved-1f1b --all-microbatches
+
+expect_error 2 "is for a NAME" "" verify 1f1b --ranks 4 --microbatches 8 --all-microbatches
+expect_error 2 "without --ranks" "" verify 1f1b --all-microbatches --resident 2
+expect_error 2 "no schedule" "" verify nosuch --ranks 4 --all-microbatches
+expect_error 2 "without a method" "" verify 1f1b --ranks 4 --all-microbatches --properties well_formed
