@@ -8,6 +8,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "ppsim/planner/adaptive_recompute.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
@@ -67,20 +68,17 @@ Expected<CostSource> workload(const CostOptions& options) {
   auto cluster = read_cluster(options.cluster, options.nodes);
   const auto dtype = dtype_from_name(options.dtype);
   const auto order = rank_order_from_name(options.rank_order);
-  const auto recompute = recompute_from_text(options.recompute);
   auto layout = layout_from_text(options.layout);
   if (!model) return tl::unexpected(model.error());
   if (!cluster) return tl::unexpected(cluster.error());
   if (!dtype) return tl::unexpected(dtype.error());
   if (!order) return tl::unexpected(order.error());
-  if (!recompute) return tl::unexpected(recompute.error());
   if (!layout) return tl::unexpected(layout.error());
   result.layout = *std::move(layout);
   result.model = *std::move(model);
   result.cluster = *std::move(cluster);
   result.parallelism.dtype = *dtype;
   result.parallelism.rank_order = *order;
-  result.parallelism.recompute = *recompute;
   if (auto good = check_parallelism(result.parallelism, result.model, result.cluster); !good)
     return tl::unexpected(good.error());
   return CostSource(std::move(result));
@@ -229,7 +227,9 @@ void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {
   of_model("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first (tp-cp-dp-pp)");
   of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");
   if (recompute) {
-    app.add_option("--recompute", options.recompute, "none, selective or full (none)")->group(group);
+    app.add_option("--recompute", options.recompute,
+                   "none, selective, full, stages=0,2:selective, or adaptive: the cheapest that fits (none)")
+        ->group(group);
   }
 }
 
@@ -262,6 +262,31 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
   });
 }
 
+namespace {
+
+/// What --recompute asks for, or chooses for a schedule.
+Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
+                                      const std::optional<CostSource>& source) {
+  const bool adaptive = asked == "adaptive";
+  auto recompute = adaptive ? StageRecompute() : recompute_from_text(asked);
+  if (!recompute || (!adaptive && !recompute->any(Recompute::selective))) return recompute;
+  const auto* work = source ? std::get_if<Workload>(&*source) : nullptr;
+  if (work == nullptr) {
+    return make_error(
+        ErrorCode::bad_argument, "--recompute " + asked + " is a matter of the model's costs and sizes",
+        {.found = "no --model", .expected = "--model and --cluster, or none, full, stages=0,2"});
+  }
+  if (!adaptive) return recompute;
+  const auto* schedule = std::get_if<Schedule>(&ir);
+  if (schedule == nullptr) {
+    return make_error(ErrorCode::bad_argument, "--recompute adaptive chooses for a schedule",
+                      {.found = "a Program", .expected = "a schedule"});
+  }
+  return adaptive_recompute(*schedule, *work);
+}
+
+}  // namespace
+
 Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
                                CommunicatorPolicy policy) {
   auto source = cost_source(options);
@@ -272,6 +297,10 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   bool native_program = false;
   auto ir = read_ir(input, *source, {*dialect, policy}, native_program);
   if (!ir) return tl::unexpected(ir.error());
+  auto recompute = recompute_of(options.recompute, *ir, *source);
+  if (!recompute) return tl::unexpected(recompute.error());
+  if (auto* work = *source ? std::get_if<Workload>(&**source) : nullptr)
+    work->parallelism.recompute = *recompute;
   std::optional<CostBinding> costs;
   if (*source) {
     auto bound = bind_cost_source(**source, pipeline_of(*ir));
@@ -280,20 +309,18 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   }
   const bool from_file = std::holds_alternative<Program>(*ir);
   std::string name = from_file ? input.input : name_of(*ir);
-  return Subject{std::move(name), *std::move(ir), std::move(costs), native_program};
+  return Subject{std::move(name), *std::move(ir), std::move(costs), *std::move(recompute), native_program};
 }
 
-LoweringOptions default_lowering(const Subject& subject, const StageRecompute& recompute) {
+LoweringOptions default_lowering(const Subject& subject) {
   LoweringOptions options;
   options.order = subject.costs ? IssueOrder::timed : IssueOrder::global;
-  options.recompute = recompute;
+  options.recompute = subject.recompute;
   return options;
 }
 
-Expected<Program> default_program(const Subject& subject, const CostOptions& costs) {
-  const auto recompute = recompute_from_text(costs.recompute);
-  if (!recompute) return tl::unexpected(recompute.error());
-  return to_program(subject.ir, default_lowering(subject, *recompute), subject.cost_table());
+Expected<Program> default_program(const Subject& subject) {
+  return to_program(subject.ir, default_lowering(subject), subject.cost_table());
 }
 
 Expected<TransportCapabilities> buffers_from_text(const std::string& text) {

@@ -81,6 +81,7 @@ struct Subject {
   std::string name;
   Ir ir;
   std::optional<CostBinding> costs;
+  StageRecompute recompute;     ///< that was asked for, or chosen
   bool native_program = false;  ///< a Program from a JSON file: its communicators are given
 
   [[nodiscard]] const CostTable* cost_table() const { return costs ? &costs->tables.costs : nullptr; }
@@ -89,8 +90,8 @@ struct Subject {
 [[nodiscard]] Expected<Subject> read_subject(const InputOptions& input, const CostOptions& costs,
                                              CommunicatorPolicy policy = CommunicatorPolicy::per_edge);
 /// The Program of a subject under the default options: `timed` with costs, `global` without.
-[[nodiscard]] Expected<Program> default_program(const Subject& subject, const CostOptions& costs);
-[[nodiscard]] LoweringOptions default_lowering(const Subject& subject, const StageRecompute& recompute);
+[[nodiscard]] Expected<Program> default_program(const Subject& subject);
+[[nodiscard]] LoweringOptions default_lowering(const Subject& subject);
 
 /// The capabilities of --buffers: `rendezvous` or the messages that a channel buffers.
 [[nodiscard]] Expected<TransportCapabilities> buffers_from_text(const std::string& text);

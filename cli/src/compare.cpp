@@ -25,7 +25,7 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input)
     one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
   auto subject = read_subject(one, options.costs);
   if (!subject) return tl::unexpected(subject.error());
-  auto program = default_program(*subject, options.costs);
+  auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
   // As it was asked for: two variants of one schedule need two names.
   return evaluate(input, *std::move(program), *std::move(subject->costs));

@@ -37,9 +37,7 @@ Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) 
 }
 
 Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
-  const auto recompute = recompute_from_text(options.costs.recompute);
-  if (!recompute) return tl::unexpected(recompute.error());
-  LoweringOptions lowering = default_lowering(subject, *recompute);
+  LoweringOptions lowering = default_lowering(subject);
   if (!options.order.empty()) {
     if (auto set = set_order(lowering, options.order); !set) return tl::unexpected(set.error());
   }
@@ -66,7 +64,8 @@ Expected<Program> lowered(const Options& options, const Subject& subject) {
   if (!lowering) return tl::unexpected(lowering.error());
   const auto* program = std::get_if<Program>(&subject.ir);
   if (program == nullptr) return lower(std::get<Schedule>(subject.ir), *lowering, subject.cost_table());
-  LoweringOptions only_communicators = default_lowering(subject, Recompute::none);
+  LoweringOptions only_communicators = default_lowering(subject);
+  only_communicators.recompute = Recompute::none;
   only_communicators.communicators = lowering->communicators;
   only_communicators.order = IssueOrder::as_written;
   LoweringOptions asked = *lowering;

@@ -1,5 +1,7 @@
 #include "metrics_json.hpp"
 
+#include <sstream>
+
 #include "ppsim/core/hash.hpp"
 #include "ppsim/core/layout.hpp"
 #include "ppsim/core/text.hpp"
@@ -61,6 +63,11 @@ Json evaluation_json(const Evaluation& step) {
     object["fits"] = step.fits();
   }
   if (step.costs.layout) object["layout"] = layout_text(*step.costs.layout);
+  if (step.costs.tokens_per_step) {
+    std::ostringstream recompute;
+    recompute << step.costs.recompute;
+    object["recompute"] = recompute.str();
+  }
   if (step.costs.tokens_per_step) {
     object["tokens_per_second"] = tokens_per_second(step.work(), times.makespan);
     object["model_flops_utilization"] = model_flops_utilization(step.work(), times.makespan);

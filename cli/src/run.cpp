@@ -169,7 +169,7 @@ int run(const Options& options, const Output& output) {
   if (auto good = check_backend(options); !good) return report(good.error(), output);
   const auto subject = read_subject(options.input, options.costs);
   if (!subject) return report(subject.error(), output);
-  const auto program = default_program(*subject, options.costs);
+  const auto program = default_program(*subject);
   if (!program) return report(program.error(), output);
   const auto config = transformer_of(options, program->pipeline().stages());
   if (!config) return report(config.error(), output);

@@ -32,7 +32,7 @@ Expected<Evaluation> evaluated(const Options& options) {
   if (!costs.given()) costs.unit = "F=1,B=2";
   auto subject = read_subject(options.input, costs);
   if (!subject) return tl::unexpected(subject.error());
-  auto program = default_program(*subject, costs);
+  auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
   return evaluate(subject->name, *std::move(program), *std::move(subject->costs));
 }

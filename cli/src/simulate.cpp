@@ -22,7 +22,7 @@ Expected<Evaluation> evaluated(const Options& options) {
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs)
     return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
-  auto program = default_program(*subject, options.costs);
+  auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
   const auto capabilities = buffers_from_text(options.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
@@ -67,6 +67,7 @@ void print_text(const Evaluation& step) {
   if (step.costs.layout) std::cout << "layout " << *step.costs.layout << '\n';
   if (!step.costs.slice_lengths.empty())
     std::cout << "slices of " << lengths_text(step.costs.slice_lengths) << " tokens\n";
+  if (step.costs.recompute != StageRecompute()) std::cout << "recompute " << step.costs.recompute << '\n';
   if (step.costs.tokens_per_step) {
     std::cout << static_cast<long long>(tokens_per_second(step.work(), times.makespan)) << " tokens/s, "
               << percent_text(model_flops_utilization(step.work(), times.makespan)) << " of peak FLOP/s\n";

@@ -93,8 +93,6 @@ Expected<VerifyOptions> verify_options(const Options& options, const Subject& su
 /// The Program of the subject; --communicators re-lowers what is no native Program.
 Expected<Program> program_of(const Options& options, const Subject& subject,
                              const std::optional<CommunicatorPolicy>& policy) {
-  const auto recompute = recompute_from_text(options.costs.recompute);
-  if (!recompute) return tl::unexpected(recompute.error());
   if (const auto* program = std::get_if<Program>(&subject.ir)) {
     if (policy && subject.native_program) {
       return make_error(
@@ -103,7 +101,7 @@ Expected<Program> program_of(const Options& options, const Subject& subject,
     }
     return *program;
   }
-  LoweringOptions lowering = default_lowering(subject, *recompute);
+  LoweringOptions lowering = default_lowering(subject);
   lowering.communicators = policy.value_or(lowering.communicators);
   return to_program(subject.ir, lowering, subject.cost_table());
 }

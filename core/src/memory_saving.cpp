@@ -60,6 +60,11 @@ Recompute StageRecompute::operator()(StageId stage) const {
   return found == stages_.end() ? everywhere_ : found->second;
 }
 
+bool StageRecompute::any(Recompute choice) const {
+  return everywhere_ == choice ||
+         std::any_of(stages_.begin(), stages_.end(), [&](const auto& item) { return item.second == choice; });
+}
+
 std::ostream& operator<<(std::ostream& out, const StageRecompute& recompute) {
   if (recompute.stages().empty()) return out << recompute_name(recompute(StageId(0)));
   std::string_view before = kStages;

@@ -92,6 +92,7 @@ GpuDescription read_gpu(const json& object, const std::string& file, std::option
   gpu.memory_bytes = reader.integer({"memory_bytes"});
   gpu.memory_tbps = reader.number("memory_tbps");
   gpu.nvlink_gbytes = reader.number("nvlink_gbytes_per_s");
+  gpu.host_gbytes = reader.optional_number("host_gbytes_per_s").value_or(gpu.host_gbytes);
   error = reader.error();
   return gpu;
 }

@@ -136,6 +136,7 @@ Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline&
     binding.tables = std::move(costs->tables);
     binding.has_sizes = true;
     binding.layout = std::move(costs->layout);
+    binding.recompute = work.parallelism.recompute;
     binding.memory_limit = costs->memory_limit;
     binding.tokens_per_step = costs->tokens_per_step;
     binding.model_flops_per_step = costs->model_flops_per_step;

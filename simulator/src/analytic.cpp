@@ -36,6 +36,8 @@ struct LayerWork {
   double expert_bytes = 0;     ///< one all-to-all of the expert-parallel group
   double saved_for_input = 0;
   double saved_for_weight = 0;
+  double cheap_saved = 0;    ///< of saved_for_weight: norms and activation functions, from what I needs
+  double cheap_traffic = 0;  ///< element-wise reads and writes that make it again
   double inner_gradients = 0;
   double parameters = 0;
 };
@@ -130,6 +132,8 @@ class Estimator {
                            (kBf16 * (2 * hidden + query + key_value + gate * channels) +
                             kFloat32 * static_cast<double>(model_.heads)) /
                            tp;
+    work.cheap_saved = kBf16 * tokens_ * (2 * hidden + channels) / tp;
+    work.cheap_traffic = kBf16 * tokens_ * (4 * hidden + (gate + 1) * channels) / tp;
     work.inner_gradients = kBf16 * tokens_ * (query + key_value + 2 * hidden + gate * channels) / tp;
     work.traffic_bytes = 2 * (work.saved_for_input + work.saved_for_weight);
     work.exchange_bytes = tp > 1 ? kBf16 * tokens_ * hidden * (tp - 1) / tp : 0;
@@ -203,6 +207,8 @@ class Estimator {
     add_times(work, sum.times);
     sum.work.saved_for_input += work.saved_for_input;
     sum.work.saved_for_weight += work.saved_for_weight;
+    sum.work.cheap_saved += work.cheap_saved;
+    sum.work.cheap_traffic += work.cheap_traffic;
     sum.work.inner_gradients += work.inner_gradients;
     sum.work.parameters += work.parameters;
   }
@@ -261,10 +267,40 @@ class Estimator {
     return sum;
   }
 
-  void add_stage(Tables& tables, StageId stage, const StageSum& sum, const StageShare& share) const {
+  void add_stage(Tables& tables, StageId stage, StageSum sum, const StageShare& share) const {
+    const bool selective = spread_.recompute(stage) == Recompute::selective;
+    if (selective) {
+      sum.times.weight += sum.work.cheap_traffic / memory_rate_;
+      sum.work.saved_for_weight -= sum.work.cheap_saved;
+    }
     set_costs(tables.costs, stage, sum.times);
-    set_sizes(tables.sizes, stage, sum.work, kFloat32 * sum.logits);
+    set_sizes(tables.sizes, stage, sum.work);
     set_boundaries(tables.sizes, stage, share);
+    set_workspace(tables.sizes, stage, kFloat32 * sum.logits, selective ? sum.work.cheap_saved : 0);
+    set_copies(tables, stage);
+  }
+
+  /// Logits where there are any, and what W makes again for itself.
+  static void set_workspace(SizeTable& sizes, StageId stage, double logits, double remade) {
+    const auto set = [&](OpKind op, double count) {
+      sizes.set({TensorKind::workspace, stage.value(), -1, -1, op}, bytes(count));
+    };
+    set(OpKind::forward, logits);
+    set(OpKind::backward_input, logits);
+    set(OpKind::backward, logits + remade);
+    if (remade > 0) set(OpKind::backward_weight, remade);
+  }
+
+  /// Saved activations to host memory, and to the mirrored rank, the one that BPipe lends to.
+  void set_copies(Tables& tables, StageId stage) const {
+    const std::int32_t s = stage.value();
+    const auto saved = static_cast<double>(tables.sizes({TensorKind::lent_activations, s}));
+    const Nanoseconds copy = nanoseconds(saved / (kLinkEfficiency * cluster_.gpu.host_gbytes * 1e9));
+    tables.costs.set({OpKind::offload, s}, copy);
+    tables.costs.set({OpKind::reload, s}, copy);
+    const RankId own = pipeline_.rank_of(stage);
+    const RankId mirrored(pipeline_.ranks() - 1 - own.value());
+    tables.costs.set({OpKind::send_activation, s}, transfer_time(own, mirrored, saved));
   }
 
   static Nanoseconds nanoseconds(double seconds) {
@@ -310,15 +346,12 @@ class Estimator {
     sizes.set({TensorKind::incoming_gradient, s}, out * bytes(boundary()));
   }
 
-  void set_sizes(SizeTable& sizes, StageId stage, const LayerWork& sum, double workspace) const {
+  void set_sizes(SizeTable& sizes, StageId stage, const LayerWork& sum) const {
     const std::int32_t s = stage.value();
     sizes.set({TensorKind::saved_for_input, s}, bytes(sum.saved_for_input));
     sizes.set({TensorKind::saved_for_weight, s}, bytes(sum.saved_for_weight));
     sizes.set({TensorKind::lent_activations, s}, bytes(sum.saved_for_input) + bytes(sum.saved_for_weight));
     sizes.set({TensorKind::inner_gradients, s}, bytes(sum.inner_gradients));
-    for (const OpKind op : {OpKind::forward, OpKind::backward, OpKind::backward_input}) {
-      sizes.set({TensorKind::workspace, s, -1, -1, op}, bytes(workspace));
-    }
     for (const BlockId block : pipeline_.blocks_of(stage)) {
       sizes.set({TensorKind::parameters, block.value()}, bytes(kBf16 * sum.parameters));
       sizes.set({TensorKind::gradients, block.value()}, bytes(kFloat32 * sum.parameters));
@@ -336,14 +369,16 @@ class Estimator {
            (b.value() * stride + inner - 1) / cluster_.node.nvlink_domain;
   }
 
+  [[nodiscard]] Nanoseconds transfer_time(RankId a, RankId b, double size) const {
+    const bool near = share_nvlink(std::min(a, b), std::max(a, b));
+    return nanoseconds(near ? kNvlinkLatency + size / nvlink_rate_
+                            : network_latency() + size / network_rate_);
+  }
+
   void add_transfers(Tables& tables) const {
     for (const StageEdge& edge : pipeline_.spec().edges) {
-      const RankId from = pipeline_.rank_of(edge.from);
-      const RankId to = pipeline_.rank_of(edge.to);
-      const bool near = share_nvlink(std::min(from, to), std::max(from, to));
       const auto size = static_cast<double>(tables.sizes({TensorKind::boundary_output, edge.from.value()}));
-      const Nanoseconds cost =
-          nanoseconds(near ? kNvlinkLatency + size / nvlink_rate_ : network_latency() + size / network_rate_);
+      const Nanoseconds cost = transfer_time(pipeline_.rank_of(edge.from), pipeline_.rank_of(edge.to), size);
       tables.costs.set({OpKind::send_forward, edge.from.value(), edge.to.value()}, cost);
       tables.costs.set({OpKind::send_backward, edge.to.value(), edge.from.value()}, cost);
     }

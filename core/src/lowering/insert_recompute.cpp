@@ -6,19 +6,8 @@
 
 namespace ppsim::lowering {
 
-namespace {
-
-bool any_full(const Pipeline& pipeline, const StageRecompute& recompute) {
-  for (int s = 0; s < pipeline.stages(); ++s) {
-    if (recompute(StageId(s)) == Recompute::full) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute, StepRows& rows) {
-  if (!any_full(pipeline, recompute)) return;
+  if (!recompute.any(Recompute::full)) return;
   std::vector<char> recomputed(cell_count(pipeline), 0);
   for (int r = 0; r < rows.ranks(); ++r) {
     std::vector<Step> steps;

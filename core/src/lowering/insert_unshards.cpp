@@ -18,19 +18,34 @@ bool uses_parameters(const Action& action) {
          info(action.kind).microbatch == MicrobatchUse::required;
 }
 
+/// A stage and the step of a row that computes on it next.
+struct NextUse {
+  std::int32_t stage;
+  std::size_t step;
+};
+
+/// The first three of the next uses; a fourth where an overlapped pair brings the third and the fourth.
+Stages first_stages(const std::vector<NextUse>& uses) {
+  Stages stages;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (i >= kLookAhead && uses[i].step != uses[kLookAhead - 1].step) break;
+    stages.push_back(uses[i].stage);
+  }
+  return stages;
+}
+
 /// For every step of a row the next distinct stages that compute, this step's first.
 std::vector<Stages> stages_ahead(std::span<const Step> row) {
   std::vector<Stages> result(row.size());
-  Stages ahead;
+  std::vector<NextUse> ahead;
   for (std::size_t i = row.size(); i-- > 0;) {
     const std::span<const Action> actions = row[i].actions();
     for (auto a = actions.rbegin(); a != actions.rend(); ++a) {
       if (!uses_parameters(*a)) continue;
-      std::erase(ahead, a->subject);
-      ahead.insert(ahead.begin(), a->subject);
+      std::erase_if(ahead, [&](const NextUse& use) { return use.stage == a->subject; });
+      ahead.insert(ahead.begin(), {a->subject, i});
     }
-    result[i].assign(ahead.begin(),
-                     ahead.begin() + static_cast<std::ptrdiff_t>(std::min(ahead.size(), kLookAhead)));
+    result[i] = first_stages(ahead);
   }
   return result;
 }

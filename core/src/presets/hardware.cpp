@@ -7,7 +7,7 @@ namespace {
 
 // Sources: stas00/ml-engineering (accelerator and network pages, measured achievable rates),
 // ai-dynamo/aiconfigurator systems/*.yaml, vendors' documentation of the cloud instances. Dense rates, one
-// direction of every link.
+// direction of every link; to host memory PCIe 4 and 5 x16, for gb200 one GPU's half of NVLink-C2C.
 const auto kGpus = std::to_array<GpuDescription>({
     {.name = "a100-sxm-40gb",
      .bf16_tflops = 312,
@@ -16,7 +16,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .fp8_achievable_tflops = 0,
      .memory_bytes = 40000000000,
      .memory_tbps = 1.555,
-     .nvlink_gbytes = 300},
+     .nvlink_gbytes = 300,
+     .host_gbytes = 32},
     {.name = "a100-sxm-80gb",
      .bf16_tflops = 312,
      .bf16_achievable_tflops = 271.2,
@@ -24,7 +25,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .fp8_achievable_tflops = 0,
      .memory_bytes = 80000000000,
      .memory_tbps = 2.039,
-     .nvlink_gbytes = 300},
+     .nvlink_gbytes = 300,
+     .host_gbytes = 32},
     {.name = "h100-sxm-80gb",
      .bf16_tflops = 989,
      .bf16_achievable_tflops = 794.5,
@@ -32,7 +34,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .fp8_achievable_tflops = 1402.6,
      .memory_bytes = 80000000000,
      .memory_tbps = 3.35,
-     .nvlink_gbytes = 450},
+     .nvlink_gbytes = 450,
+     .host_gbytes = 64},
     {.name = "h200-sxm-141gb",
      .bf16_tflops = 989,
      .bf16_achievable_tflops = 794.5,
@@ -40,7 +43,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .fp8_achievable_tflops = 1453.4,
      .memory_bytes = 141000000000,
      .memory_tbps = 4.8,
-     .nvlink_gbytes = 450},
+     .nvlink_gbytes = 450,
+     .host_gbytes = 64},
     {.name = "b200-sxm",
      .bf16_tflops = 2250,
      .bf16_achievable_tflops = 1745.0,
@@ -48,7 +52,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .fp8_achievable_tflops = 3432.5,
      .memory_bytes = 180000000000,
      .memory_tbps = 8.0,
-     .nvlink_gbytes = 900},
+     .nvlink_gbytes = 900,
+     .host_gbytes = 64},
     {.name = "b300-sxm",
      .bf16_tflops = 2250,
      .bf16_achievable_tflops = 1769.0,
@@ -56,7 +61,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .fp8_achievable_tflops = 3353.3,
      .memory_bytes = 288000000000,
      .memory_tbps = 8.0,
-     .nvlink_gbytes = 900},
+     .nvlink_gbytes = 900,
+     .host_gbytes = 64},
     {.name = "gb200",
      .bf16_tflops = 2500,
      .bf16_achievable_tflops = 1822.0,
@@ -64,7 +70,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .fp8_achievable_tflops = 3615.6,
      .memory_bytes = 186000000000,
      .memory_tbps = 8.0,
-     .nvlink_gbytes = 900},
+     .nvlink_gbytes = 900,
+     .host_gbytes = 225},
 });
 
 const auto kNodes = std::to_array<NodeDescription>({

@@ -21,6 +21,7 @@ struct GpuDescription {
   Bytes memory_bytes = 0;    ///< as sold: 80 GB = 80e9
   double memory_tbps = 0;    ///< TB/s of device memory
   double nvlink_gbytes = 0;  ///< GB/s, one direction
+  double host_gbytes = 32;   ///< GB/s to host memory, one direction; PCIe 4 x16 where nothing else is said
   friend bool operator==(const GpuDescription&, const GpuDescription&) = default;
 };
 

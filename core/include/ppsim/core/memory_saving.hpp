@@ -15,7 +15,7 @@ namespace ppsim {
 /// How much of a stage's forward runs again in its backward.
 enum class Recompute : std::uint8_t {
   none,
-  selective,  ///< what is cheap to make from what is kept, within B or I: other costs and sizes, same Program
+  selective,  ///< what is cheap to make from what is kept, within B or W: other costs and sizes, same Program
   full,       ///< everything, from the stage's input, as an R
 };
 [[nodiscard]] std::string_view recompute_name(Recompute recompute);
@@ -28,6 +28,8 @@ class StageRecompute {
   explicit StageRecompute(const std::map<StageId, Recompute>& stages);
 
   [[nodiscard]] Recompute operator()(StageId stage) const;
+  /// Whether some stage recomputes so much.
+  [[nodiscard]] bool any(Recompute choice) const;
   /// The stages that a map named, without those of Recompute::none.
   [[nodiscard]] const std::map<StageId, Recompute>& stages() const { return stages_; }
 

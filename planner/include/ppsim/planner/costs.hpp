@@ -36,6 +36,7 @@ struct CostBinding {
   Tables tables;
   bool has_sizes = false;
   std::optional<PipelineLayout> layout;  ///< of the model on the first route
+  StageRecompute recompute;              ///< that costs and sizes are for
   std::optional<Bytes> memory_limit;     ///< of one GPU
   std::optional<double> tokens_per_step;
   std::optional<double> model_flops_per_step;

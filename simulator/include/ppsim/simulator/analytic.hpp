@@ -45,12 +45,15 @@ struct AnalyticCosts {
 /// 0.8 of the memory rate + tensor-parallel collectives (two all-gathers and two reduce-scatters a layer and
 /// direction, with sequence parallelism) at 0.8 of the link rate, none overlapped. I has the products for the
 /// input gradient and 2.5 times the attention of F (flash attention recomputes scores), W those for the
-/// weights; B = I + W; R = F; OVERLAP_F_B = F + B. A transfer costs latency + bytes / rate of the slower link
-/// between the two ranks. Memory: bf16 parameters and activations, float32 gradients, 12 bytes a parameter of
-/// optimizer state spread over the data-parallel ranks; activations as saved with flash attention and
-/// sequence parallelism. Expert-parallel all-to-alls cost their bytes over the network. Of sharded vocabulary
-/// layers each stage has its part of parameters and times, S of an output shard that of the input gradient
-/// where a collective sums it behind S; collectives between passes are all-reduces in a ring.
+/// weights; B = I + W; R = F; OVERLAP_F_B = F + B. Selective recompute makes the outputs of norms and
+/// activation functions again in W, from what I needs: W has their traffic and workspace, F saves them not. A
+/// copy to host memory takes its bytes at 0.8 of the link's rate. A transfer costs latency + bytes / rate of
+/// the slower link between the two ranks. Memory: bf16 parameters and activations, float32 gradients, 12
+/// bytes a parameter of optimizer state spread over the data-parallel ranks; activations as saved with flash
+/// attention and sequence parallelism. Expert-parallel all-to-alls cost their bytes over the network. Of
+/// sharded vocabulary layers each stage has its part of parameters and times, S of an output shard that of
+/// the input gradient where a collective sums it behind S; collectives between passes are all-reduces in a
+/// ring.
 ///
 /// Order: values are deterministic; durations are rounded to nanoseconds.
 /// Errors: bad_argument for an encoder-decoder or vision model, slices, fp8 on a GPU without it, more stages
