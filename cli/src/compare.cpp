@@ -111,7 +111,7 @@ void print_text(const std::vector<Evaluation>& steps, int best) {
   std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
                "of it\n";
   if (best < 0) {
-    std::cout << "None fits: try --recompute full, more ranks, or a smaller microbatch.\n";
+    std::cout << "None fits: try --recompute adaptive, more ranks, or a smaller microbatch.\n";
   } else {
     std::cout << "Fastest that fits: " << steps[static_cast<std::size_t>(best)].name
               << ". Next: ppsim verify it with the same costs.\n";

@@ -32,7 +32,7 @@ Expected<Evaluation> evaluated(const Options& options) {
 std::string advice(const Evaluation& step) {
   if (!step.fits()) {
     return "It does not fit: " + size_text(step.peak_bytes()) + " of " + size_text(*step.costs.memory_limit) +
-           ". Try a schedule with fewer live microbatches, --recompute full, or more ranks.";
+           ". Try a schedule with fewer live microbatches, --recompute adaptive, or more ranks.";
   }
   const BubbleBreakdown bubble = step.metrics.bubble();
   const Nanoseconds ramp = bubble.warmup + bubble.cooldown;

@@ -91,8 +91,7 @@ Expected<VerifyOptions> verify_options(const Options& options, const Subject& su
 }
 
 /// The Program of the subject; --communicators re-lowers what is no native Program.
-Expected<Program> program_of(const Options& options, const Subject& subject,
-                             const std::optional<CommunicatorPolicy>& policy) {
+Expected<Program> program_of(const Subject& subject, const std::optional<CommunicatorPolicy>& policy) {
   if (const auto* program = std::get_if<Program>(&subject.ir)) {
     if (policy && subject.native_program) {
       return make_error(
@@ -264,7 +263,7 @@ int run_all(const Options& options, const std::optional<CommunicatorPolicy>& pol
     input.microbatches = microbatches;
     const auto subject = read_subject(input, options.costs);
     if (!subject) return tl::unexpected(subject.error());
-    auto program = program_of(options, *subject, policy);
+    auto program = program_of(*subject, policy);
     if (program && !asked) {
       auto of_subject = verify_options(options, *subject);
       if (!of_subject) return tl::unexpected(of_subject.error());
@@ -297,7 +296,7 @@ int run(const Options& options, const Output& output) {
   if (!subject) return report(subject.error(), output);
   const auto asked = verify_options(options, *subject);
   if (!asked) return report(asked.error(), output);
-  const auto program = program_of(options, *subject, policy);
+  const auto program = program_of(*subject, policy);
   if (!program) return report(program.error(), output);
 
   const VerifyReport answers = verify(*program, *asked);

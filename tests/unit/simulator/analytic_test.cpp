@@ -134,6 +134,32 @@ TEST(Analytic, RefusesShardsOfNothing) {
   EXPECT_FALSE(analytic_costs(llama(), Pipeline::make(spec).value()).has_value());
 }
 
+/// Llama 3 70B, 20 layers a stage: norms and the activation function save 2 h + ffn channels a token and
+/// layer.
+TEST(Analytic, SelectiveRecomputeSavesLessAndTakesLonger) {
+  Workload workload = llama();
+  workload.parallelism.recompute = StageRecompute({{StageId(1), Recompute::selective}});
+  const auto costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables;
+  const auto plain = analytic_costs(llama(), test::chain(4, 4, 64)).value().tables;
+  const SizeClass saved{TensorKind::saved_for_weight, 1};
+  const Bytes less = 20 * 2 * 8192LL * (2 * 8192 + 28672) / 8;
+  EXPECT_EQ(plain.sizes(saved) - costs.sizes(saved), less);
+  EXPECT_EQ(costs.sizes({TensorKind::workspace, 1, -1, -1, OpKind::backward_weight}), less);
+  EXPECT_GT(costs.costs({OpKind::backward_weight, 1}), plain.costs({OpKind::backward_weight, 1}));
+  EXPECT_EQ(costs.costs({OpKind::forward, 1}), plain.costs({OpKind::forward, 1}));
+  for (const OpKind kind : {OpKind::backward_weight, OpKind::backward})
+    EXPECT_EQ(costs.costs({kind, 2}), plain.costs({kind, 2})) << "stage 2 recomputes nothing";
+}
+
+TEST(Analytic, CopiesOfActivationsTakeTheirBytes) {
+  Workload workload = llama();
+  const auto tables = analytic_costs(workload, test::chain(4, 4, 64)).value().tables;
+  const auto bytes = static_cast<double>(tables.sizes({TensorKind::lent_activations, 1}));
+  EXPECT_NEAR(static_cast<double>(tables.costs({OpKind::offload, 1})), bytes / (0.8 * 64), 1.0);
+  EXPECT_EQ(tables.costs({OpKind::offload, 1}), tables.costs({OpKind::reload, 1}));
+  EXPECT_GT(tables.costs({OpKind::send_activation, 1}), tables.costs({OpKind::send_forward, 1, 2}));
+}
+
 TEST(Analytic, RefusesWhatItDoesNotCover) {
   Workload workload = llama();
   EXPECT_FALSE(analytic_costs(workload, test::chain(2, 4, 64)).has_value()) << "two ranks, but pp is 4";
