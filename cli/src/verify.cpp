@@ -243,7 +243,7 @@ int run_all_ranks(const Options& options, const std::optional<CommunicatorPolicy
     input.microbatches = microbatches;
     const auto subject = read_subject(input, options.costs);
     if (!subject) return tl::unexpected(subject.error());
-    return program_of(options, *subject, policy);
+    return program_of(*subject, policy);
   };
   return verify_for_all_ranks(program_for, options.timeout_s, output);
 }
