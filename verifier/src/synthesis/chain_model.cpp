@@ -9,7 +9,7 @@
 namespace ppsim::synthesis {
 namespace {
 
-constexpr int kMostTasks = 400'000;
+constexpr int kMostTasks = 60'000;
 
 Nanoseconds forward_transfer(const CostTable& costs, int rank) {
   return costs({OpKind::send_forward, rank, rank + 1, 0});
@@ -126,9 +126,8 @@ void ChainModel::add_precedences() {
       // Live microbatches are the latest ones, so the limit counts back.
       if (i + limit_ < microbatches_) precede(task(r, last, i), task(r, 0, i + limit_), 0);
       if (r + 1 == ranks_) continue;
-      const auto edge = static_cast<std::size_t>(r);
-      precede(task(r, 0, i), task(r + 1, 0, i), forward_[edge]);
-      precede(task(r + 1, 1, i), task(r, 1, i), backward_[edge]);
+      precede(task(r, 0, i), task(r + 1, 0, i), transfer(r, r + 1));
+      precede(task(r + 1, 1, i), task(r, 1, i), transfer(r + 1, r));
     }
   }
 }
@@ -160,8 +159,7 @@ void ChainModel::sort_tasks() {
 Slot ChainModel::round_trip(int rank) const {
   Slot sum = duration(rank, 0);
   for (int r = rank; r + 1 < ranks_; ++r) {
-    const auto edge = static_cast<std::size_t>(r);
-    sum += forward_[edge] + duration(r + 1, 0) + duration(r + 1, 1) + backward_[edge];
+    sum += transfer(r, r + 1) + duration(r + 1, 0) + duration(r + 1, 1) + transfer(r + 1, r);
   }
   for (int phase = 1; phase < phases(); ++phase) sum += duration(rank, phase);
   return sum;

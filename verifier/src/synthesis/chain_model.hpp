@@ -49,6 +49,10 @@ class ChainModel {
   [[nodiscard]] Slot duration(int task) const {
     return durations_[static_cast<std::size_t>(task / microbatches_)];
   }
+  /// Of an activation or a gradient. Requires: ranks next to each other.
+  [[nodiscard]] Slot transfer(int from, int to) const {
+    return from < to ? forward_[static_cast<std::size_t>(from)] : backward_[static_cast<std::size_t>(to)];
+  }
   /// The clock of a rank begins here: 0 for the makespan, its earliest start for the span.
   [[nodiscard]] Slot clock_start(int rank) const { return clock_starts_[static_cast<std::size_t>(rank)]; }
   /// The longest lag of a precedence.

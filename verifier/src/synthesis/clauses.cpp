@@ -54,6 +54,7 @@ std::vector<bool> values_of(const z3::model& model, const Atoms& atoms) {
 }
 
 ClauseAnswer ask(const Clauses& clauses, Clock::time_point deadline) {
+  if (Clock::now() >= deadline) return unknown(kTimeLimit);
   z3::context context;
   z3::solver solver(context, "QF_FD");
   const Atoms atoms(context, clauses.variables());

@@ -29,20 +29,6 @@ Schedule build(const SynthesisRequest& request, const PhaseRows& rows) {
 
 }  // namespace
 
-PhaseRows plain_rows(const ChainModel& model) {
-  PhaseRows rows(static_cast<std::size_t>(model.ranks()));
-  for (int r = 0; r < model.ranks(); ++r) {
-    std::vector<int>& row = rows[static_cast<std::size_t>(r)];
-    const int ahead = std::min(model.ranks() - r, model.limit());
-    row.assign(static_cast<std::size_t>(ahead), 0);
-    for (int i = 0; i < model.microbatches(); ++i) {
-      for (int phase = 1; phase < model.phases(); ++phase) row.push_back(phase);
-      if (i + ahead < model.microbatches()) row.push_back(0);
-    }
-  }
-  return rows;
-}
-
 PhaseRows rows_of(const ChainModel& model, const std::vector<Slot>& starts) {
   PhaseRows rows(static_cast<std::size_t>(model.ranks()));
   const int per_rank = model.phases() * model.microbatches();

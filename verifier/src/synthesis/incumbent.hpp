@@ -12,10 +12,6 @@ namespace ppsim::synthesis {
 /// microbatches.
 using PhaseRows = std::vector<std::vector<int>>;
 
-/// 1F1B with at most `limit` live microbatches, W directly behind its I: it always works, because no rank
-/// runs ahead by less than the next one.
-[[nodiscard]] PhaseRows plain_rows(const ChainModel& model);
-
 /// The rows of start times by task.
 [[nodiscard]] PhaseRows rows_of(const ChainModel& model, const std::vector<Slot>& starts);
 
@@ -31,6 +27,7 @@ class Incumbent {
   /// no schedule, or over the limit.
   Nanoseconds offer(const PhaseRows& rows, const std::string& method);
 
+  [[nodiscard]] bool empty() const { return !schedule_; }
   [[nodiscard]] Nanoseconds value() const { return value_; }
   [[nodiscard]] const Schedule& schedule() const { return *schedule_; }
   [[nodiscard]] const std::string& method() const { return method_; }

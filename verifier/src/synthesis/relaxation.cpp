@@ -9,6 +9,8 @@ namespace {
 
 // Beyond these a bound would be no weaker by much, and the time to find it long.
 constexpr int kMostScanned = 512;
+constexpr int kLeastScanned = 16;
+constexpr int kScans = 20'000'000;  // of all tasks
 constexpr std::size_t kMostThresholds = 512;
 
 /// Tasks of the rank of one task that all precede it, or all follow it: per phase a range of microbatches.
@@ -44,9 +46,10 @@ Neighbours successors_of(const ChainModel& model, int task) {
 /// max over thresholds h of h + the durations of the neighbours whose time (head or tail) is at least h. The
 /// times ascend with the microbatch before a task and descend behind it, so one end of each range is next.
 Slot packed(const ChainModel& model, const std::vector<Slot>& times, Neighbours near, bool before) {
+  const int most = std::clamp(kScans / model.tasks(), kLeastScanned, kMostScanned);
   Slot sum = 0;
   Slot best = 0;
-  for (int scanned = 0; scanned < kMostScanned; ++scanned) {
+  for (int scanned = 0; scanned < most; ++scanned) {
     int chosen = -1;
     int phase = 0;
     for (int q = 0; q < model.phases(); ++q) {

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "ppsim/core/check.hpp"
+#include "synthesis/greedy_rows.hpp"
 
 namespace ppsim::synthesis {
 namespace {
 
-constexpr Slot kMostVariables = 600'000;    // of a question that is still put
+constexpr Slot kMostVariables = 400'000;    // of a question that is still put
 constexpr Slot kDirectVariables = 120'000;  // of a question that needs no rounding of costs
 constexpr Slot kRoundedVariables = 30'000;  // of a question with rounded costs
 constexpr Slot kShortVariables = 8'000;     // of a question that needs no repetend
@@ -43,8 +44,11 @@ StartTimes Search::ask(const StartQuestion& question, double share) {
 }
 
 void Search::run() {
-  incumbent_.offer(plain_rows(model_), "order");
   for (const Schedule& schedule : request_.known) incumbent_.offer_known(schedule);
+  for (const Preference& preference : preferences(model_)) {
+    if (incumbent_.empty() || (!done() && !late()))
+      incumbent_.offer(greedy_rows(model_, preference), "greedy");
+  }
   if (done()) return;
   const Slot size = question_size({model_, relaxation_, lower_});
   if (size > kShortVariables) repeat({model_, relaxation_});

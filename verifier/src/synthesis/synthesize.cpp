@@ -11,8 +11,10 @@ namespace {
 
 using synthesis::Clock;
 
-// Of the time, for the search; the rest is for the proof about what it found.
-constexpr double kSearchShare = 0.9;
+// Of the time, for the proof about what the search found: at least this share, and these seconds of a longer
+// time.
+constexpr double kProofShare = 0.1;
+constexpr double kProofTime = 0.5;
 constexpr double kLeastProofTime = 0.1;  // seconds
 
 double seconds_since(Clock::time_point start) {
@@ -23,6 +25,10 @@ Clock::time_point after(Clock::time_point start, double seconds) {
   constexpr double kLongest = 1e8;  // a clock cannot tell later times
   return start + std::chrono::duration_cast<Clock::duration>(
                      std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
+double search_time(double timeout_s) {
+  return std::min((1 - kProofShare) * timeout_s, std::max(timeout_s - kProofTime, timeout_s / 2));
 }
 
 Program lowered(const Schedule& schedule, const CostTable& costs) {
@@ -58,7 +64,7 @@ Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
         "every rank holds the activations of a microbatch from its F to its W or B: at least 1 is "
         "needed, the limit is 0"};
   }
-  synthesis::Search search(request, after(start, kSearchShare * request.timeout_s));
+  synthesis::Search search(request, after(start, search_time(request.timeout_s)));
   search.run();
   const Schedule& schedule = search.incumbent().schedule();
   Synthesized result{.schedule = schedule,

@@ -44,7 +44,8 @@ struct Synthesized {
   Schedule schedule;
   Nanoseconds value = 0;        ///< of the objective
   Nanoseconds lower_bound = 0;  ///< proved: no schedule is below
-  std::string method;           ///< that found the schedule: known, order, repetend or time-indexed
+  std::string method;           ///< that found the schedule: known, greedy, repetend, rounded costs or
+                                ///< time-indexed
   std::string bound_method;     ///< that proved the lower bound: relaxation or time-indexed
   std::string open;             ///< why it is not known to be optimal; empty when it is
   int queries = 0;              ///< put to Z3
