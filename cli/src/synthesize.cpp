@@ -13,7 +13,7 @@ struct Options {
   std::optional<int> ranks, microbatches;
   int limit = 1;
   CostOptions costs;
-  std::string objective = "makespan", backward = "split", output, certificate;
+  std::string objective = "makespan", backward = "split", output, certificate, order_of;
   double timeout_s = 60;
 };
 
@@ -43,6 +43,20 @@ Expected<void> set_counts(const Options& options, const CostSource& source, Synt
   return {};
 }
 
+/// The schedule whose order of F and I is kept.
+Expected<Schedule> read_order(const Options& options, const SynthesisRequest& request) {
+  InputOptions input;
+  input.input = options.order_of;
+  if (!names_file(input.input)) {
+    input.ranks = request.ranks;
+    input.microbatches = request.microbatches;
+  }
+  auto subject = read_subject(input, options.costs);
+  if (!subject) return tl::unexpected(subject.error());
+  if (const auto* program = std::get_if<Program>(&subject->ir)) return compute_only(*program);
+  return std::get<Schedule>(std::move(subject->ir));
+}
+
 Expected<SynthesisRequest> request_of(const Options& options) {
   SynthesisRequest request;
   const auto objective = objective_from_name(options.objective);
@@ -62,7 +76,13 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   request.objective = *objective;
   request.costs = bound->tables.costs;
   request.timeout_s = options.timeout_s;
-  request.known = known_schedules(request);
+  if (options.order_of.empty()) {
+    request.known = known_schedules(request);
+    return request;
+  }
+  auto order = read_order(options, request);
+  if (!order) return tl::unexpected(order.error());
+  request.kept_order = *std::move(order);
   return request;
 }
 
@@ -151,6 +171,8 @@ void add_synthesize(CLI::App& app, Selected& selected) {
   command->add_option("--objective", options->objective, "makespan, or span: of the longest rank")
       ->capture_default_str();
   command->add_option("--backward", options->backward, "split: I and W; fused: B")->capture_default_str();
+  command->add_option("--order-of", options->order_of,
+                      "FILE or NAME whose order of F and I (or B) is kept: only the W are placed");
   command->add_option("--timeout", options->timeout_s, "seconds")
       ->capture_default_str()
       ->check(CLI::Range(0.001, 1e6));

@@ -28,6 +28,18 @@ expect_json 'd["optimal"] and d["value_ns"] == 125 * 10**6'
 expect_exit 0 synthesize --ranks 4 --microbatches 8 --activation-limit 4 --backward fused --unit F=1,B=2 -o fused.json --json
 expect_json 'd["value_ns"] == 33 * 10**6'
 
+# The W of a given order: never longer than with each W directly behind its I.
+expect_exit 0 simulate 1f1b "${job[@]}" --unit F=1,B=2 --json
+makespan=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+expect_exit 0 synthesize "${job[@]}" --activation-limit 4 --unit F=1 --order-of 1f1b -o filled.json --json
+expect_json "d['optimal'] and d['value_ns'] < $makespan"
+value=$(python3 -c 'import json; print(json.load(open("stdout"))["value_ns"])')
+expect_exit 0 synthesize "${job[@]}" --activation-limit 4 --unit F=1 --order-of filled.json -o again.json --json
+expect_json "d['value_ns'] == $value"
+expect_exit 3 synthesize "${job[@]}" --activation-limit 3 --unit F=1 --order-of 1f1b -o none.json
+expect_err "holds 4 microbatches on rank 0"
+expect_error 2 "another chain" "" synthesize "${job[@]}" --activation-limit 4 --unit F=1 --order-of interleaved-1f1b -o x.json
+
 # Time that ran out: the best so far, and how far from the best it can be.
 expect_exit 5 synthesize --ranks 8 --microbatches 32 --activation-limit 5 --unit F=1 --timeout 0.001 -o soon.json --json
 expect_json 'not d["optimal"] and d["lower_bound_ns"] < d["value_ns"] and d["reason"] == "time limit reached"'

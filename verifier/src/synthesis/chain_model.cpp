@@ -73,7 +73,7 @@ std::vector<OpKind> phases_of(BackwardForm form) {
 Expected<void> check_request(const SynthesisRequest& request) {
   std::string broken = broken_counts(request);
   if (broken.empty()) broken = broken_costs(request);
-  if (broken.empty()) return {};
+  if (broken.empty()) return check_kept_order(request);
   broken.pop_back();
   return make_error(ErrorCode::bad_argument, "cannot synthesise:\n" + broken);
 }
@@ -89,9 +89,11 @@ ChainModel::ChainModel(const SynthesisRequest& request, Nanoseconds unit)
       microbatches_(request.microbatches),
       limit_(std::min(request.activation_limit, request.microbatches)),
       unit_(unit),
-      kinds_(phases_of(request.backward)) {
+      kinds_(phases_of(request.backward)),
+      kept_order_(kept_order_of(request)) {
   read_costs(request);
   add_precedences();
+  keep_order();
   sort_tasks();
 }
 
@@ -128,6 +130,19 @@ void ChainModel::add_precedences() {
       if (r + 1 == ranks_) continue;
       precede(task(r, 0, i), task(r + 1, 0, i), transfer(r, r + 1));
       precede(task(r + 1, 1, i), task(r, 1, i), transfer(r + 1, r));
+    }
+  }
+}
+
+void ChainModel::keep_order() {
+  for (std::size_t r = 0; r < kept_order_.size(); ++r) {
+    int forwards = 0;
+    int backwards = 0;
+    int before = -1;
+    for (const bool forward : kept_order_[r]) {
+      const int now = task(static_cast<int>(r), forward ? 0 : 1, forward ? forwards++ : backwards++);
+      if (before >= 0) precede(before, now, 0);
+      before = now;
     }
   }
 }

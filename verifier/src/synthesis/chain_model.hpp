@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ppsim/verifier/synthesis.hpp"
+#include "synthesis/kept_order.hpp"
 
 namespace ppsim::synthesis {
 
@@ -60,6 +61,8 @@ class ChainModel {
   /// From the start of a microbatch's F on a rank to the end of its W or B there, when nothing else runs.
   [[nodiscard]] Slot round_trip(int rank) const;
 
+  /// Empty when the order of F and I is open.
+  [[nodiscard]] const KeptOrder& kept_order() const { return kept_order_; }
   [[nodiscard]] const std::vector<Precedence>& precedences() const { return precedences_; }
   /// All tasks, each behind those that precede it.
   [[nodiscard]] const std::vector<int>& order() const { return order_; }
@@ -67,6 +70,7 @@ class ChainModel {
  private:
   void read_costs(const SynthesisRequest& request);
   void add_precedences();
+  void keep_order();
   void precede(int before, int after, Slot transfer);
   void sort_tasks();
 
@@ -75,6 +79,7 @@ class ChainModel {
   int limit_;
   Nanoseconds unit_;
   std::vector<OpKind> kinds_;
+  KeptOrder kept_order_;
   std::vector<Slot> durations_;     // by rank and phase
   std::vector<Slot> forward_;       // transfer from rank r to r + 1
   std::vector<Slot> backward_;      // transfer from rank r + 1 to r

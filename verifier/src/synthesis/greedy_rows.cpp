@@ -41,6 +41,13 @@ class Greedy {
     return next_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(phase)];
   }
 
+  /// Whether the order that is kept has the other one of F and I next.
+  [[nodiscard]] bool out_of_turn(int rank, int phase) const {
+    if (model_.kept_order().empty() || phase > 1) return false;
+    const auto position = static_cast<std::size_t>(next(rank, 0) + next(rank, 1));
+    return model_.kept_order()[static_cast<std::size_t>(rank)][position] != (phase == 0);
+  }
+
   /// When the inputs of a phase's next task are there; kNever when that is not known yet.
   [[nodiscard]] Slot ready(int rank, int phase) const {
     const int i = next(rank, phase);
@@ -48,6 +55,7 @@ class Greedy {
     if (i == model_.microbatches()) return kNever;
     if (phase == 0 && i - next(rank, last) >= model_.limit()) return kNever;
     if (phase > 0 && i == next(rank, phase - 1)) return kNever;
+    if (out_of_turn(rank, phase)) return kNever;
     const int from = phase == 0 ? rank - 1 : phase == 1 ? rank + 1 : -1;
     if (from < 0 || from == model_.ranks()) return 0;
     const Slot end = ends_[static_cast<std::size_t>(model_.task(from, phase, i))];

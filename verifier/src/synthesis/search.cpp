@@ -44,7 +44,9 @@ StartTimes Search::ask(const StartQuestion& question, double share) {
 }
 
 void Search::run() {
-  for (const Schedule& schedule : request_.known) incumbent_.offer_known(schedule);
+  if (!request_.kept_order) {
+    for (const Schedule& schedule : request_.known) incumbent_.offer_known(schedule);
+  }
   for (const Preference& preference : preferences(model_)) {
     if (incumbent_.empty() || (!done() && !late()))
       incumbent_.offer(greedy_rows(model_, preference), "greedy");
@@ -65,6 +67,7 @@ void Search::look_at_rounded_costs() {
 }
 
 void Search::repeat(const Stage& stage) {
+  if (request_.kept_order) return;  // need not have a period
   for (const Rate& rate : possible_rates(stage.model)) {
     if (done() || late()) return;
     if (short_length(stage.model, rate) > 0) try_rate(stage, rate);

@@ -64,6 +64,8 @@ Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
         "every rank holds the activations of a microbatch from its F to its W or B: at least 1 is "
         "needed, the limit is 0"};
   }
+  if (std::string reason = synthesis::too_many_live(request); !reason.empty())
+    return NoSchedule{std::move(reason)};
   synthesis::Search search(request, after(start, search_time(request.timeout_s)));
   search.run();
   const Schedule& schedule = search.incumbent().schedule();

@@ -34,7 +34,9 @@ struct SynthesisRequest {
   int activation_limit = 1;
   BackwardForm backward = BackwardForm::split;
   Objective objective = Objective::makespan;
-  CostTable costs;              ///< per stage or for all; F, I and W (or B) take time
+  CostTable costs;  ///< per stage or for all; F, I and W (or B) take time
+  /// Each rank's order of F and of I, or B, is that of this schedule; only its W are placed.
+  std::optional<Schedule> kept_order = {};
   std::vector<Schedule> known;  ///< to start from; what is of another chain or over the limit is passed over
   double timeout_s = 60;        ///< seconds for everything
 };
@@ -71,8 +73,9 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 /// the limit says that F(i) starts after the end of W(i - limit). A relaxation bounds the objective from
 /// below, a periodic pattern with the warm-up and cool-down that fit it gives long schedules, and Z3 decides
 /// bound after bound whether the actions fit. A schedule that Z3 finds counts for what earliest_times says.
-/// Errors: bad_argument for counts or a timeout out of range, an action that takes no time, or costs whose
-/// sum does not fit.
+/// Errors: bad_argument for counts or a timeout out of range, an action that takes no time, costs whose sum
+/// does not fit, or an order to keep that is of another chain, does not run its microbatches in order, waits
+/// for itself or leaves nothing open.
 [[nodiscard]] Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request);
 
 /// The objective of a schedule. Errors: those of earliest_times.

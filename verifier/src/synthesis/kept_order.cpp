@@ -1,0 +1,77 @@
+#include "synthesis/kept_order.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "ppsim/core/earliest_times.hpp"
+
+namespace ppsim::synthesis {
+namespace {
+
+bool is_weight(const Action& action) { return action.kind == OpKind::backward_weight; }
+
+/// Whether a rank runs one F, I or B after the other, each in the order of the microbatches.
+bool ascends(const Schedule& schedule, RankId rank) {
+  std::array<int, 2> next = {};
+  for (const Step& step : schedule.row(rank)) {
+    if (step.overlapped()) return false;
+    for (const Action& action : step.actions()) {
+      if (is_weight(action)) continue;
+      const bool forward = action.kind == OpKind::forward;
+      const bool backward = action.kind == OpKind::backward || action.kind == OpKind::backward_input;
+      if (!forward && !backward) return false;
+      if (action.microbatch != next[forward ? 0 : 1]++) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+KeptOrder kept_order_of(const SynthesisRequest& request) {
+  if (!request.kept_order) return {};
+  KeptOrder result(static_cast<std::size_t>(request.ranks));
+  for (int r = 0; r < request.ranks; ++r) {
+    for (const Step& step : request.kept_order->row(RankId(r))) {
+      for (const Action& action : step.actions()) {
+        if (!is_weight(action)) result[static_cast<std::size_t>(r)].push_back(action.kind == OpKind::forward);
+      }
+    }
+  }
+  return result;
+}
+
+Expected<void> check_kept_order(const SynthesisRequest& request) {
+  if (!request.kept_order) return {};
+  const auto refused = [](const std::string& why) {
+    return make_error(ErrorCode::bad_argument, "cannot keep this order: " + why);
+  };
+  if (request.backward == BackwardForm::fused) return refused("that of F and B leaves nothing open");
+  const auto chain = make_chain(request.ranks, request.ranks, request.microbatches);
+  if (!chain) return tl::unexpected(chain.error());
+  if (request.kept_order->pipeline() != *chain) return refused("it is of another chain");
+  for (int r = 0; r < request.ranks; ++r) {
+    if (!ascends(*request.kept_order, RankId(r)))
+      return refused("rank " + std::to_string(r) +
+                     " does not run F and I one by one, microbatch by microbatch");
+  }
+  if (const auto times = earliest_times(*request.kept_order, request.costs); !times)
+    return refused(times.error().message);
+  return {};
+}
+
+std::string too_many_live(const SynthesisRequest& request) {
+  const KeptOrder order = kept_order_of(request);
+  for (std::size_t r = 0; r < order.size(); ++r) {
+    int live = 0;
+    int peak = 0;
+    for (const bool forward : order[r]) peak = std::max(peak, live += forward ? 1 : -1);
+    if (peak <= request.activation_limit) continue;
+    return "the order that is kept holds " + std::to_string(peak) + " microbatches on rank " +
+           std::to_string(r) + " however early their W is, the limit is " +
+           std::to_string(request.activation_limit);
+  }
+  return "";
+}
+
+}  // namespace ppsim::synthesis
