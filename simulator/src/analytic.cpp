@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "analytic_check.hpp"
+#include "analytic_links.hpp"
+#include "analytic_work.hpp"
 #include "route_parts.hpp"
 
 namespace ppsim {
@@ -12,35 +14,9 @@ namespace {
 
 constexpr double kAttentionEfficiency = 0.6;  // of the achievable rate of large products
 constexpr double kMemoryEfficiency = 0.8;
-constexpr double kLinkEfficiency = 0.8;
-constexpr double kNvlinkLatency = 3e-6;    // seconds
-constexpr double kNetworkLatency = 10e-6;  // seconds, where the cluster does not say
-constexpr double kBf16 = 2;                // bytes
+constexpr double kBf16 = 2;  // bytes
 constexpr double kFloat32 = 4;
 constexpr double kOptimizerBytes = 12;  // float32 master weights and two moments, a parameter
-
-/// What a stage holds of its model, and what stands before it.
-struct StageShare {
-  StageContents contents;
-  std::int64_t first_layer = 0;
-  std::int64_t mtp_before = 0;
-  std::int64_t heads = 0;  ///< passes of the head, if it stands here
-};
-
-/// Work of one layer for one microbatch on one GPU.
-struct LayerWork {
-  double product_flops = 0;    ///< forward; the same again for I and for W
-  double attention_flops = 0;  ///< forward
-  double traffic_bytes = 0;    ///< element-wise reads and writes, forward
-  double exchange_bytes = 0;   ///< one all-gather or reduce-scatter of the tensor-parallel group
-  double expert_bytes = 0;     ///< one all-to-all of the expert-parallel group
-  double saved_for_input = 0;
-  double saved_for_weight = 0;
-  double cheap_saved = 0;    ///< of saved_for_weight: norms and activation functions, from what I needs
-  double cheap_traffic = 0;  ///< element-wise reads and writes that make it again
-  double inner_gradients = 0;
-  double parameters = 0;
-};
 
 class Estimator {
  public:
@@ -49,7 +25,8 @@ class Estimator {
         cluster_(workload.cluster),
         spread_(workload.parallelism),
         layout_(workload.layout),
-        pipeline_(pipeline) {
+        pipeline_(pipeline),
+        links_(cluster_, spread_) {
     sequence_ = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
     tokens_ = sequence_ / spread_.context * spread_.microbatch_size;
     const GpuDescription& gpu = cluster_.gpu;
@@ -58,8 +35,6 @@ class Estimator {
     attention_rate_ = kAttentionEfficiency * gpu.bf16_achievable_tflops * 1e12;
     peak_rate_ = (fp8 ? gpu.fp8_tflops : gpu.bf16_tflops) * 1e12;
     memory_rate_ = kMemoryEfficiency * gpu.memory_tbps * 1e12;
-    nvlink_rate_ = kLinkEfficiency * gpu.nvlink_gbytes * 1e9;
-    network_rate_ = kLinkEfficiency * cluster_.node.node_gbytes.value_or(0) * 1e9 / cluster_.node.gpus;
   }
 
   AnalyticCosts run() {
@@ -154,15 +129,9 @@ class Estimator {
   }
 
   [[nodiscard]] double exchange_time(const LayerWork& work) const {
-    const double tensor =
-        work.exchange_bytes > 0 ? 4 * (work.exchange_bytes / nvlink_rate_ + kNvlinkLatency) : 0;
-    const double expert =
-        work.expert_bytes > 0 ? 2 * (work.expert_bytes / network_rate_ + network_latency()) : 0;
+    const double tensor = work.exchange_bytes > 0 ? 4 * links_.nvlink_time(work.exchange_bytes) : 0;
+    const double expert = work.expert_bytes > 0 ? 2 * links_.network_time(work.expert_bytes) : 0;
     return tensor + expert;
-  }
-
-  [[nodiscard]] double network_latency() const {
-    return cluster_.node.latency_us ? *cluster_.node.latency_us * 1e-6 : kNetworkLatency;
   }
 
   struct StageTimes {
@@ -295,12 +264,12 @@ class Estimator {
   void set_copies(Tables& tables, StageId stage) const {
     const std::int32_t s = stage.value();
     const auto saved = static_cast<double>(tables.sizes({TensorKind::lent_activations, s}));
-    const Nanoseconds copy = nanoseconds(saved / (kLinkEfficiency * cluster_.gpu.host_gbytes * 1e9));
+    const Nanoseconds copy = nanoseconds(links_.host_time(saved));
     tables.costs.set({OpKind::offload, s}, copy);
     tables.costs.set({OpKind::reload, s}, copy);
     const RankId own = pipeline_.rank_of(stage);
     const RankId mirrored(pipeline_.ranks() - 1 - own.value());
-    tables.costs.set({OpKind::send_activation, s}, transfer_time(own, mirrored, saved));
+    tables.costs.set({OpKind::send_activation, s}, nanoseconds(links_.time_between(own, mirrored, saved)));
   }
 
   static Nanoseconds nanoseconds(double seconds) {
@@ -361,24 +330,11 @@ class Estimator {
     }
   }
 
-  /// Whether two neighbouring pipeline ranks share an NVLink domain, from the layout of groups over GPUs.
-  [[nodiscard]] bool share_nvlink(RankId a, RankId b) const {
-    const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
-    const std::int64_t stride = spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner * spread_.data : inner;
-    return a.value() * stride / cluster_.node.nvlink_domain ==
-           (b.value() * stride + inner - 1) / cluster_.node.nvlink_domain;
-  }
-
-  [[nodiscard]] Nanoseconds transfer_time(RankId a, RankId b, double size) const {
-    const bool near = share_nvlink(std::min(a, b), std::max(a, b));
-    return nanoseconds(near ? kNvlinkLatency + size / nvlink_rate_
-                            : network_latency() + size / network_rate_);
-  }
-
   void add_transfers(Tables& tables) const {
     for (const StageEdge& edge : pipeline_.spec().edges) {
       const auto size = static_cast<double>(tables.sizes({TensorKind::boundary_output, edge.from.value()}));
-      const Nanoseconds cost = transfer_time(pipeline_.rank_of(edge.from), pipeline_.rank_of(edge.to), size);
+      const Nanoseconds cost =
+          nanoseconds(links_.time_between(pipeline_.rank_of(edge.from), pipeline_.rank_of(edge.to), size));
       tables.costs.set({OpKind::send_forward, edge.from.value(), edge.to.value()}, cost);
       tables.costs.set({OpKind::send_backward, edge.to.value(), edge.from.value()}, cost);
     }
@@ -395,9 +351,7 @@ class Estimator {
       const bool sums = collective.gradient_of.valid() || collective.input_of.valid();
       const double softmax = collective.before.stages.empty() ? 0 : 3 * kFloat32 * tokens_ / spread_.tensor;
       const double size = (softmax + (sums ? boundary() : 0)) * (members - 1) / members;
-      const bool near = share_nvlink(collective.members.front(), collective.members.back());
-      const double way =
-          near ? kNvlinkLatency + size / nvlink_rate_ : network_latency() + size / network_rate_;
+      const double way = links_.time_between(collective.members.front(), collective.members.back(), size);
       costs.set({OpKind::collective, id.value()}, nanoseconds(2 * way));
     }
   }
@@ -418,10 +372,10 @@ class Estimator {
   const Parallelism& spread_;
   const std::variant<LayoutRule, PipelineLayout>& layout_;
   const Pipeline& pipeline_;
+  AnalyticLinks links_;
   double sequence_ = 0;
   double tokens_ = 0;  ///< of one microbatch on one context-parallel rank
-  double product_rate_ = 0, attention_rate_ = 0, peak_rate_ = 0, memory_rate_ = 0, nvlink_rate_ = 0,
-         network_rate_ = 0;
+  double product_rate_ = 0, attention_rate_ = 0, peak_rate_ = 0, memory_rate_ = 0;
 };
 
 }  // namespace
