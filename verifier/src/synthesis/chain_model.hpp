@@ -45,7 +45,8 @@ class ChainModel {
   [[nodiscard]] int microbatch_of(int task) const { return task % microbatches_; }
 
   [[nodiscard]] Slot duration(int rank, int phase) const {
-    return durations_[static_cast<std::size_t>(rank * phases() + phase)];
+    const int row = rank * phases() + phase;
+    return durations_[static_cast<std::size_t>(row)];
   }
   [[nodiscard]] Slot duration(int task) const {
     return durations_[static_cast<std::size_t>(task / microbatches_)];

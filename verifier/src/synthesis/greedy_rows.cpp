@@ -44,8 +44,9 @@ class Greedy {
   /// Whether the order that is kept has the other one of F and I next.
   [[nodiscard]] bool out_of_turn(int rank, int phase) const {
     if (model_.kept_order().empty() || phase > 1) return false;
-    const auto position = static_cast<std::size_t>(next(rank, 0) + next(rank, 1));
-    return model_.kept_order()[static_cast<std::size_t>(rank)][position] != (phase == 0);
+    const int position = next(rank, 0) + next(rank, 1);
+    const std::vector<bool>& order = model_.kept_order()[static_cast<std::size_t>(rank)];
+    return order[static_cast<std::size_t>(position)] != (phase == 0);
   }
 
   /// When the inputs of a phase's next task are there; kNever when that is not known yet.
