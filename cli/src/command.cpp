@@ -185,16 +185,18 @@ void add_parameter_options(CLI::App& app, InputOptions& options) {
 }
 
 void add_dialect_option(CLI::App& app, std::string& dialect) {
-  app.add_option("--dialect", dialect, "alphabet of a CSV file: torch, legacy or zero-bubble")
+  app.add_option("--dialect", dialect,
+                 "alphabet of a CSV file: torch, torch-2.15 (writes WAIT cells), legacy or zero-bubble")
       ->capture_default_str();
 }
 
 Expected<CsvDialect> dialect_from_name(const std::string& name) {
   if (name == "torch") return CsvDialect::torch;
+  if (name == "torch-2.15") return CsvDialect::torch_2_15;
   if (name == "legacy") return CsvDialect::legacy;
   if (name == "zero-bubble") return CsvDialect::zero_bubble;
   return make_error(ErrorCode::bad_argument, "unknown --dialect",
-                    {.found = name, .expected = "torch, legacy or zero-bubble"});
+                    {.found = name, .expected = "torch, torch-2.15, legacy or zero-bubble"});
 }
 
 void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {

@@ -33,14 +33,14 @@ int run(const Options& options, const Output& output) {
   if (!dialect) return report(dialect.error(), output);
   const auto text = read_text_file(options.input.input);
   if (!text) return report(text.error(), output);
-  // A file's own alphabet is asked for on the way in; what is written is PyTorch's present one, unless the
-  // input is native.
+  // A file's own alphabet is asked for on the way in; what is written is PyTorch's present one, with waits
+  // where these are asked for, unless the input is native.
   auto ir = ir_from_text(*text, options.input.input, {*dialect, CommunicatorPolicy::per_edge});
   if (!ir) return report(ir.error(), output);
   const auto converted = in_flavor(*std::move(ir), options.flavor);
   if (!converted) return report(converted.error(), output);
-  const bool native_input = is_native_json(*text, options.input.input);
-  const auto result = ir_text(*converted, options.output, native_input ? *dialect : CsvDialect::torch);
+  const bool as_asked = is_native_json(*text, options.input.input) || *dialect == CsvDialect::torch_2_15;
+  const auto result = ir_text(*converted, options.output, as_asked ? *dialect : CsvDialect::torch);
   if (!result) return report(result.error(), output);
   if (auto written = write_text_file(options.output, *result); !written)
     return report(written.error(), output);

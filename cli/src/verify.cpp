@@ -14,16 +14,6 @@
 namespace ppsim::cli {
 namespace {
 
-struct Options {
-  InputOptions input;
-  CostOptions costs;
-  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate;
-  std::optional<int> resident;
-  double timeout_s = 60;
-  bool cross_check = false;
-  bool all_microbatches = false;
-};
-
 Expected<std::vector<Property>> properties_of(const std::string& names) {
   std::vector<Property> result;
   std::istringstream items(names);
@@ -40,7 +30,7 @@ Expected<std::vector<Property>> properties_of(const std::string& names) {
   return result;
 }
 
-Expected<TransportCapabilities> capabilities_of(const Options& options) {
+Expected<TransportCapabilities> capabilities_of(const VerifyRequest& options) {
   auto capabilities = buffers_from_text(options.buffers);
   if (!capabilities) return capabilities;
   if (options.resident && *options.resident < 1) {
@@ -52,7 +42,7 @@ Expected<TransportCapabilities> capabilities_of(const Options& options) {
 }
 
 /// A certificate is of a Program that runs: it rests on these.
-Expected<void> check_certifiable(const Options& options, const std::vector<Property>& asked) {
+Expected<void> check_certifiable(const VerifyRequest& options, const std::vector<Property>& asked) {
   if (options.certificate.empty() || asked.empty()) return {};
   for (const Property property : {Property::well_formed, Property::matched, Property::deadlock_free}) {
     if (std::ranges::find(asked, property) != asked.end()) continue;
@@ -62,7 +52,7 @@ Expected<void> check_certifiable(const Options& options, const std::vector<Prope
   return {};
 }
 
-Expected<VerifyOptions> verify_options(const Options& options, const Subject& subject) {
+Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subject& subject) {
   VerifyOptions result;
   const auto properties = properties_of(options.properties);
   const auto capabilities = capabilities_of(options);
@@ -147,9 +137,34 @@ Json counterexample_json(const Program& program, const Counterexample& counterex
   return result;
 }
 
-namespace {
+Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
+                                    const std::optional<CommunicatorPolicy>& policy) {
+  const auto subject =
+      read_subject(request.input, request.costs, policy.value_or(CommunicatorPolicy::per_edge));
+  if (!subject) return tl::unexpected(subject.error());
+  auto asked = verify_options(request, *subject);
+  if (!asked) return tl::unexpected(asked.error());
+  auto program = program_of(*subject, policy);
+  if (!program) return tl::unexpected(program.error());
+  VerifyReport report = verify(*program, *asked);
+  return VerifyAnswer{*std::move(program), *std::move(asked), std::move(report)};
+}
 
-Json report_json(const Program& program, const VerifyOptions& options, const VerifyReport& report) {
+int verdict_exit(const VerifyReport& report) {
+  bool does_not_fit = false;
+  bool unknown = false;
+  for (const PropertyResult& result : report.results) {
+    unknown = unknown || std::holds_alternative<Unknown>(result.verdict);
+    if (!std::holds_alternative<Refuted>(result.verdict)) continue;
+    if (result.property != Property::memory) return kRefuted;
+    does_not_fit = true;
+  }
+  if (does_not_fit) return kDoesNotFit;
+  return unknown ? kUnknown : kDone;
+}
+
+Json report_json(const VerifyAnswer& answer) {
+  const auto& [program, options, report] = answer;
   Json properties;
   for (const PropertyResult& result : report.results) {
     Json item = {
@@ -170,6 +185,8 @@ Json report_json(const Program& program, const VerifyOptions& options, const Ver
   if (options.memory_limit) object["memory_limit_bytes"] = *options.memory_limit;
   return object;
 }
+
+namespace {
 
 constexpr std::size_t kMostLines = 40;
 
@@ -200,19 +217,6 @@ void print_text(const Program& program, const VerifyOptions& options, const Veri
     std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
 }
 
-int verdict_exit(const VerifyReport& report) {
-  bool does_not_fit = false;
-  bool unknown = false;
-  for (const PropertyResult& result : report.results) {
-    unknown = unknown || std::holds_alternative<Unknown>(result.verdict);
-    if (!std::holds_alternative<Refuted>(result.verdict)) continue;
-    if (result.property != Property::memory) return kRefuted;
-    does_not_fit = true;
-  }
-  if (does_not_fit) return kDoesNotFit;
-  return unknown ? kUnknown : kDone;
-}
-
 std::string advice(int exit, const std::string& certificate) {
   if (exit == kRefuted)
     return "Do not run this: the lines above say which instructions to reorder or which communicators to "
@@ -227,7 +231,7 @@ std::string advice(int exit, const std::string& certificate) {
 }
 
 /// For every number of ranks as well. Sizes and transports with limits are for one number of ranks.
-int run_all_ranks(const Options& options, const std::optional<CommunicatorPolicy>& policy,
+int run_all_ranks(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
                   const Output& output) {
   if (options.costs.given() || !options.memory_limit.empty() || !options.properties.empty() ||
       options.resident) {
@@ -249,7 +253,8 @@ int run_all_ranks(const Options& options, const std::optional<CommunicatorPolicy
 }
 
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
-int run_all(const Options& options, const std::optional<CommunicatorPolicy>& policy, const Output& output) {
+int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
+            const Output& output) {
   if (names_file(options.input.input) || options.input.microbatches || !options.certificate.empty()) {
     return report({ErrorCode::bad_argument,
                    "--all-microbatches is for a NAME, without --microbatches and --certificate",
@@ -279,7 +284,29 @@ int run_all(const Options& options, const std::optional<CommunicatorPolicy>& pol
   return verify_for_all(program_for, *asked, output);
 }
 
-int run(const Options& options, const Output& output) {
+int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
+            const Output& output) {
+  const auto answer = verify_input(options, policy);
+  if (!answer) return report(answer.error(), output);
+  const int exit = verdict_exit(answer->report);
+  if (!options.certificate.empty() && exit == kDone) {
+    const auto certificate = make_certificate(answer->program, answer->asked, answer->report);
+    if (!certificate) return report(certificate.error(), output);
+    if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)
+      return report(written.error(), output);
+  }
+  if (output.json) {
+    output.print(report_json(*answer));
+  } else {
+    print_text(answer->program, answer->asked, answer->report);
+    std::cout << '\n' << advice(exit, options.certificate) << '\n';
+  }
+  return exit;
+}
+
+int run(VerifyRequest options, const Output& output) {
+  if (is_many(options)) return verify_many(options, output);
+  options.input.input = options.inputs.front();
   std::optional<CommunicatorPolicy> policy;
   if (!options.policy.empty()) {
     policy = policy_from_name(options.policy);
@@ -290,47 +317,27 @@ int run(const Options& options, const Output& output) {
                     output);
     }
   }
-  if (options.all_microbatches) return run_all(options, policy, output);
-  const auto subject =
-      read_subject(options.input, options.costs, policy.value_or(CommunicatorPolicy::per_edge));
-  if (!subject) return report(subject.error(), output);
-  const auto asked = verify_options(options, *subject);
-  if (!asked) return report(asked.error(), output);
-  const auto program = program_of(*subject, policy);
-  if (!program) return report(program.error(), output);
-
-  const VerifyReport answers = verify(*program, *asked);
-  const int exit = verdict_exit(answers);
-  if (!options.certificate.empty() && exit == kDone) {
-    const auto certificate = make_certificate(*program, *asked, answers);
-    if (!certificate) return report(certificate.error(), output);
-    if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)
-      return report(written.error(), output);
-  }
-  if (output.json) {
-    output.print(report_json(*program, *asked, answers));
-  } else {
-    print_text(*program, *asked, answers);
-    std::cout << '\n' << advice(exit, options.certificate) << '\n';
-  }
-  return exit;
+  return options.all_microbatches ? run_all(options, policy, output) : run_one(options, policy, output);
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, Selected& selected) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyRequest>();
   CLI::App* command = app.add_subcommand(
       "verify", "prove or refute: no deadlock, no mix-up, memory within the limit, in every timing");
-  command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
+  command->add_option("INPUT", options->inputs, "FILE or NAME; several, or a folder, give one table")
+      ->required();
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("--properties", options->properties,
                       "comma-separated; default: all that apply (ppsim list properties)");
   command->add_option("--memory-limit", options->memory_limit,
                       "of one rank, e.g. 80GB; default with --model: the GPU's");
-  command->add_option("--communicators", options->policy,
-                      "re-lower with per-rank, per-pair, per-edge or per-stage-edge");
+  command->add_option(
+      "--communicators", options->policy,
+      "re-lower with per-rank, per-pair, per-edge or per-stage-edge; of several files also several, "
+      "with commas, or all");
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
   command->add_option("--resident", options->resident,

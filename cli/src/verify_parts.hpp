@@ -7,6 +7,38 @@
 
 namespace ppsim::cli {
 
+/// What the command line of `verify` asks.
+struct VerifyRequest {
+  std::vector<std::string> inputs;
+  InputOptions input;
+  CostOptions costs;
+  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate;
+  std::optional<int> resident;
+  double timeout_s = 60;
+  bool cross_check = false;
+  bool all_microbatches = false;
+};
+
+struct VerifyAnswer {
+  Program program;
+  VerifyOptions asked;
+  VerifyReport report;
+};
+
+/// Verifies request.input, lowered or read with the communicators of `policy`.
+[[nodiscard]] Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
+                                                  const std::optional<CommunicatorPolicy>& policy);
+
+/// The exit code that the verdicts give.
+[[nodiscard]] int verdict_exit(const VerifyReport& report);
+/// One Program's verdicts as `verify --json` writes them.
+[[nodiscard]] Json report_json(const VerifyAnswer& answer);
+
+/// True for several inputs and for a folder.
+[[nodiscard]] bool is_many(const VerifyRequest& request);
+/// One table for several files under one or more policies; returns the exit code that goes before the others.
+int verify_many(const VerifyRequest& request, const Output& output);
+
 /// A counterexample as `verify --json` writes it.
 [[nodiscard]] Json counterexample_json(const Program& program, const Counterexample& counterexample);
 

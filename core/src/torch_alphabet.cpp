@@ -6,6 +6,7 @@ namespace {
 std::optional<std::string_view> backward_text(CsvDialect dialect) {
   switch (dialect) {
     case CsvDialect::torch:
+    case CsvDialect::torch_2_15:
       return "B";
     case CsvDialect::legacy:
       return "BW";
@@ -40,7 +41,7 @@ std::optional<std::string_view> torch_text(OpKind kind, CsvDialect dialect) {
     case OpKind::backward:
       return backward_text(dialect);
     case OpKind::backward_input:
-      return dialect == CsvDialect::torch ? "I" : "B";
+      return dialect == CsvDialect::torch || dialect == CsvDialect::torch_2_15 ? "I" : "B";
     case OpKind::forward:
     case OpKind::backward_weight:
     case OpKind::send_forward:
@@ -68,6 +69,7 @@ std::optional<std::string_view> torch_text(OpKind kind, CsvDialect dialect) {
 Alphabet compute_alphabet(CsvDialect dialect) {
   switch (dialect) {
     case CsvDialect::torch:
+    case CsvDialect::torch_2_15:
       return {compute_kind_of<CsvDialect::torch>, "F, I, W or B of a stage and a microbatch, such as 2F0"};
     case CsvDialect::legacy:
       return {compute_kind_of<CsvDialect::legacy>, "F, B, W or BW of a stage and a microbatch, such as 2F0"};
@@ -81,6 +83,7 @@ Alphabet communication_alphabet(CsvDialect dialect) {
   constexpr const char* kExpected = "an action of PyTorch, such as 2F0, 0SEND_F3 or 1UNSHARD";
   switch (dialect) {
     case CsvDialect::torch:
+    case CsvDialect::torch_2_15:
       return {kind_of<CsvDialect::torch>, kExpected};
     case CsvDialect::legacy:
       return {kind_of<CsvDialect::legacy>, kExpected};

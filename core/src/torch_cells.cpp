@@ -27,8 +27,33 @@ Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet&
   return {};
 }
 
+/// The text of the action that a cell waits for: without its `WAIT_`; nothing where the cell is no wait.
+std::optional<std::string> waited_for(const std::string& text) {
+  constexpr std::string_view kWait = "WAIT_";
+  const std::size_t kind = text.find_first_not_of("0123456789");
+  if (kind == std::string::npos || !std::string_view(text).substr(kind).starts_with(kWait))
+    return std::nullopt;
+  return text.substr(0, kind) + text.substr(kind + kWait.size());
+}
+
+Expected<void> scan_wait(TorchCell& cell, const std::string& action, const Alphabet& alphabet) {
+  cell.waits = true;
+  const Expected<ScannedAction> scanned = scan_action(action, kNativeAlphabet);
+  if (scanned && (is_send(scanned->kind) || scanned->kind == OpKind::reduce_grad) &&
+      scanned->kind != OpKind::send_activation) {
+    return scan_into(cell, action, alphabet).map_error([&](Error error) {
+      error.place.found = printable(cell.text);
+      return error;
+    });
+  }
+  return at(cell, text_error("not a wait", cell.text,
+                             "WAIT_SEND_F, WAIT_SEND_B or WAIT_REDUCE_GRAD, such as 0WAIT_SEND_F3")
+                      .value());
+}
+
 Expected<void> scan_cell(TorchCell& cell, const Alphabet& alphabet) {
   if (cell.text.empty()) return {};
+  if (const auto action = waited_for(cell.text)) return scan_wait(cell, *action, alphabet);
   if (!cell.text.starts_with('(')) return scan_into(cell, cell.text, alphabet);
   const auto parts = scan_pair(cell.text);
   if (!parts) return at(cell, parts.error());

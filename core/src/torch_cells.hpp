@@ -9,11 +9,12 @@
 
 namespace ppsim {
 
-/// A cell of a PyTorch file: nothing, an action, or an overlapped pair.
+/// A cell of a PyTorch file: nothing, an action, a wait for one, or an overlapped pair.
 struct TorchCell {
   std::string text;
   std::vector<ScannedAction> actions;
-  ErrorPlace place;  ///< file, row and column
+  bool waits = false;  ///< WAIT_SEND_F, WAIT_SEND_B or WAIT_REDUCE_GRAD; `actions` has what it waits for
+  ErrorPlace place;    ///< file, row and column
 };
 
 /// The cells of a PyTorch file, a row per rank, and the pipeline that they imply.

@@ -1,10 +1,13 @@
 #include "ppsim/core/torch_csv.hpp"
 
+#include <map>
+
 #include "csv_cells.hpp"
 #include "ppsim/core/communicators.hpp"
 #include "ppsim/core/text.hpp"
 #include "torch_alphabet.hpp"
 #include "torch_cells.hpp"
+#include "torch_waits.hpp"
 
 namespace ppsim {
 namespace {
@@ -45,6 +48,17 @@ class CsvWriter {
     cells_.push_back(std::move(cell));
     return {};
   }
+
+  /// The cell that waits for an action.
+  Expected<void> add_wait(const Action& action) {
+    Expected<std::string> text = cell_text(action);
+    if (!text) return tl::unexpected(text.error());
+    text->insert(std::to_string(action.subject).size(), "WAIT_");
+    cells_.push_back(*std::move(text));
+    return {};
+  }
+
+  [[nodiscard]] bool writes_waits() const { return dialect_ == CsvDialect::torch_2_15; }
 
   void end_row() {
     text_ += csv_line(cells_);
@@ -108,6 +122,63 @@ Expected<InstructionDraft> draft_of(const Pipeline& pipeline, const TorchCell& c
   return draft;
 }
 
+/// A row of a `compute_comms` file: its instructions, and where it waits for which of them.
+class CommunicationRow {
+ public:
+  explicit CommunicationRow(const Pipeline& pipeline) : pipeline_(pipeline) {}
+
+  Expected<void> add(const TorchCell& cell) {
+    auto instruction = draft_of(pipeline_, cell);
+    if (!instruction) return tl::unexpected(instruction.error());
+    if (cell.waits) return add_wait(instruction->actions[0], cell);
+    const auto position = static_cast<int>(instructions_.size());
+    if (instruction->form == InstructionForm::single) under_way_[instruction->actions[0]] = position;
+    instructions_.push_back(*std::move(instruction));
+    return {};
+  }
+
+  [[nodiscard]] std::vector<InstructionDraft>& instructions() { return instructions_; }
+  [[nodiscard]] const std::vector<TorchWait>& waits() const { return waits_; }
+
+ private:
+  /// PyTorch refuses such waits too: one needs what it waits for before it, and each is waited for once.
+  Expected<void> add_wait(const Action& action, const TorchCell& cell) {
+    const auto found = under_way_.find(action);
+    if (found == under_way_.end()) {
+      ErrorPlace place = cell.place;
+      place.found = cell.text;
+      place.expected = action_text(pipeline_, action) + " before it in its row, and no other wait for it";
+      return make_error(ErrorCode::bad_file, "a wait for nothing", std::move(place));
+    }
+    waits_.push_back({found->second, static_cast<int>(instructions_.size())});
+    under_way_.erase(found);
+    return {};
+  }
+
+  const Pipeline& pipeline_;
+  std::vector<InstructionDraft> instructions_;
+  std::vector<TorchWait> waits_;
+  std::map<Action, int> under_way_;
+};
+
+Expected<ProgramDraft> draft_of(const Pipeline& pipeline, const TorchCells& cells,
+                                CommunicatorPolicy policy) {
+  ProgramDraft draft;
+  std::vector<std::vector<TorchWait>> waits;
+  for (const std::vector<TorchCell>& cells_of_row : cells.rows()) {
+    CommunicationRow row(pipeline);
+    for (const TorchCell& cell : cells_of_row) {
+      if (auto added = row.add(cell); !added) return tl::unexpected(added.error());
+    }
+    draft.rows.push_back(std::move(row.instructions()));
+    waits.push_back(row.waits());
+  }
+  assign_communicators(pipeline, draft, policy);
+  for (std::size_t r = 0; r < waits.size(); ++r)
+    add_waits(draft.rows[RankId(static_cast<std::int32_t>(r))], waits[r]);
+  return draft;
+}
+
 Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells) {
   for (std::size_t r = 0; r < cells.rows().size(); ++r) {
     for (const TorchCell& cell : cells.rows()[r]) {
@@ -118,6 +189,47 @@ Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, con
       if (actions->size() == 2) step = Step((*actions)[0], (*actions)[1]);
       builder.add(RankId(static_cast<std::int32_t>(r)), step);
     }
+  }
+  return {};
+}
+
+/// Errors: bad_argument for `after` that waits at these places do not say.
+Expected<void> check_waits(std::vector<InstructionDraft> row, std::span<const TorchWait> waits) {
+  const std::vector<InstructionDraft> asked = row;
+  for (InstructionDraft& item : row) item.after.clear();
+  add_waits(row, waits);
+  if (row == asked) return {};
+  return cannot_hold("`after` other than that of waits for sends and reductions");
+}
+
+/// Errors: bad_argument for what a cell cannot say.
+Expected<void> check_cell(const Program& program, InstructionId id, bool writes_waits) {
+  const Instruction& instruction = program.instruction(id);
+  const std::string where =
+      " (rank " + std::to_string(program.rank_of(id).value()) + ": " + actions_text(program, id) + ")";
+  if (instruction.form == InstructionForm::group) return cannot_hold("groups" + where);
+  if (!writes_waits && !program.after(id).empty()) return cannot_hold("`after`" + where);
+  if (instruction.blocking) return cannot_hold("blocking instructions" + where);
+  return {};
+}
+
+Expected<void> add_row(CsvWriter& writer, const Program& program, const ProgramDraft& draft, RankId rank) {
+  const std::vector<InstructionDraft>& row = draft.rows[rank];
+  std::vector<TorchWait> waits;
+  if (writer.writes_waits()) waits = plan_waits(row);
+  if (writer.writes_waits() && has_after(row)) {
+    if (auto said = check_waits(row, waits); !said) return said;
+  }
+  auto wait = waits.begin();
+  for (int i = 0; i <= static_cast<int>(row.size()); ++i) {
+    for (; wait != waits.end() && wait->before == i; ++wait) {
+      const Action& action = row[static_cast<std::size_t>(wait->what)].actions[0];
+      if (auto added = writer.add_wait(action); !added) return added;
+    }
+    if (i == static_cast<int>(row.size())) break;
+    const InstructionId id(program.first(rank).value() + i);
+    if (auto good = check_cell(program, id, writer.writes_waits()); !good) return good;
+    if (auto added = writer.add_cell(program.actions(id)); !added) return added;
   }
   return {};
 }
@@ -142,18 +254,9 @@ Expected<Program> program_from_csv(std::string_view text, const std::string& fil
   if (!cells) return tl::unexpected(cells.error());
   const auto pipeline = cells->infer_pipeline();
   if (!pipeline) return tl::unexpected(pipeline.error());
-  ProgramDraft draft;
-  for (const std::vector<TorchCell>& row : cells->rows()) {
-    std::vector<InstructionDraft> instructions;
-    for (const TorchCell& cell : row) {
-      auto instruction = draft_of(*pipeline, cell);
-      if (!instruction) return tl::unexpected(instruction.error());
-      instructions.push_back(*std::move(instruction));
-    }
-    draft.rows.push_back(std::move(instructions));
-  }
-  assign_communicators(*pipeline, draft, policy);
-  auto program = ProgramBuilder::build(*pipeline, draft);
+  const auto draft = draft_of(*pipeline, *cells, policy);
+  if (!draft) return tl::unexpected(draft.error());
+  auto program = ProgramBuilder::build(*pipeline, *draft);
   if (!program) return in_file(program.error(), file);
   return program;
 }
@@ -185,16 +288,9 @@ Expected<std::string> to_csv(const Schedule& schedule, CsvDialect dialect) {
 Expected<std::string> to_csv(const Program& program, CsvDialect dialect) {
   if (auto plain = check_plain(program.pipeline()); !plain) return tl::unexpected(plain.error());
   CsvWriter writer(program.pipeline(), dialect);
+  const ProgramDraft draft = to_draft(program);
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const InstructionId last = program.last(RankId(r));
-    for (InstructionId id = program.first(RankId(r)); id < last; id = InstructionId(id.value() + 1)) {
-      const Instruction& instruction = program.instruction(id);
-      const std::string where = " (rank " + std::to_string(r) + ": " + actions_text(program, id) + ")";
-      if (instruction.form == InstructionForm::group) return cannot_hold("groups" + where);
-      if (!program.after(id).empty()) return cannot_hold("`after`" + where);
-      if (instruction.blocking) return cannot_hold("blocking instructions" + where);
-      if (auto added = writer.add_cell(program.actions(id)); !added) return tl::unexpected(added.error());
-    }
+    if (auto added = add_row(writer, program, draft, RankId(r)); !added) return tl::unexpected(added.error());
     writer.end_row();
   }
   return writer.finish(communication_alphabet(dialect));

@@ -74,11 +74,12 @@ expect_exit 4 run wrong.json --unverified
 
 # Other files than schedules.
 mkdir folder
-for command in verify 'convert IN out.json' 'lower IN -o out.json' 'simulate IN --unit F=1' show run; do
+for command in 'convert IN out.json' 'lower IN -o out.json' 'simulate IN --unit F=1' show run; do
   words=(${command/IN/./folder})
   [ ${#words[@]} -gt 1 ] || words+=(./folder)
   expect_error 2 "./folder" "Is a directory" "${words[@]}"
 done
+expect_error 2 "./folder" "a folder without schedules" verify ./folder
 expect_error 2 "gone.json" "No such file" verify gone.json
 expect_error 2 "gone/x" "No such file" simulate gone/x --unit F=1
 printf '{"format":"ppsim-tables"' >bad.costs

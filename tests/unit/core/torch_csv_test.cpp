@@ -206,6 +206,88 @@ TEST(ProgramFromCsv, RefusesEmptyCellsAndTransfersThatLeadNowhere) {
             "1UNSHARD)");
 }
 
+/// The instructions of a rank with what each is `after`.
+std::vector<std::string> row_text(const Program& read, int rank) {
+  std::vector<std::string> row;
+  for (InstructionId id = read.first(RankId(rank)); id < read.last(RankId(rank));
+       id = InstructionId(id.value() + 1)) {
+    std::string text = actions_text(read, id);
+    for (const InstructionId after : read.after(id)) text += " after " + actions_text(read, after);
+    row.push_back(text);
+  }
+  return row;
+}
+
+/// What PyTorch 2.15 dumps for two stages and two microbatches, with a wait that holds things up.
+constexpr const char* kWaits =
+    "0F0,0SEND_F0,0WAIT_SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0WAIT_SEND_F1,0REDUCE_GRAD,"
+    "0WAIT_REDUCE_GRAD\r\n"
+    "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,1WAIT_SEND_B0,"
+    "1WAIT_SEND_B1\r\n";
+
+TEST(ProgramFromCsv, WhatARankIssuesBehindAWaitComesAfterWhatIsWaitedFor) {
+  const auto read = program(kWaits);
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(row_text(*read, 0),
+            (std::vector<std::string>{"0F0", "0SEND_F0", "0F1 after 0SEND_F0", "0SEND_F1 after 0SEND_F0",
+                                      "0RECV_B0 after 0SEND_F0", "0B0", "0RECV_B1", "0B1",
+                                      "0REDUCE_GRAD after 0SEND_F0 after 0SEND_F1"}));
+  EXPECT_EQ(row_text(*read, 1), (std::vector<std::string>{"1RECV_F0", "1F0", "1B0", "1SEND_B0", "1RECV_F1",
+                                                          "1F1", "1B1", "1SEND_B1", "1REDUCE_GRAD"}))
+      << "a wait at the end of a row holds nothing up";
+  EXPECT_EQ(to_csv(*read, CsvDialect::torch_2_15), kWaits);
+  EXPECT_EQ(refusal(to_csv(*read, kTorch)), "PyTorch's CSV cannot hold `after` (rank 0: 0F1)");
+}
+
+TEST(ProgramFromCsv, RefusesWaitsForNothing) {
+  EXPECT_EQ(
+      refusal(program("0F0,0WAIT_SEND_F0,0SEND_F0\n1F0\n")),
+      "f.csv:1:2: a wait for nothing (found 0WAIT_SEND_F0, expected 0SEND_F0 before it in its row, and no "
+      "other wait for it)");
+  EXPECT_EQ(
+      refusal(program("0F0,0SEND_F0,0WAIT_SEND_F0,0WAIT_SEND_F0\n1F0\n")),
+      "f.csv:1:4: a wait for nothing (found 0WAIT_SEND_F0, expected 0SEND_F0 before it in its row, and no "
+      "other wait for it)");
+  EXPECT_EQ(refusal(program("0F0,0SEND_F0,0WAIT_RECV_F0\n1F0\n")),
+            "f.csv:1:3: not a wait (found 0WAIT_RECV_F0, expected WAIT_SEND_F, WAIT_SEND_B or "
+            "WAIT_REDUCE_GRAD, such as 0WAIT_SEND_F3)");
+  EXPECT_EQ(refusal(schedule("0F0,0WAIT_SEND_F0\n1F0\n")),
+            "a/f.csv:1:2: not an action (found 0WAIT_SEND_F0, expected F, I, W or B of a stage and a "
+            "microbatch, such as 2F0)");
+}
+
+/// PyTorch's rule: behind the stage's own backward for a SEND_F, before the next reduction for a reduction,
+/// at the end for others.
+TEST(ToCsv, WritesAWaitForEverySendAndReductionForPyTorch215) {
+  const auto read = program(
+      "0F0,0SEND_F0,0RECV_B0,0B0,0REDUCE_GRAD,3RECV_F0,3F0,3B0,3SEND_B0,3REDUCE_GRAD\n"
+      "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,(1F1;2B0)OVERLAP_F_B,1B0,1SEND_B0\n");
+  ASSERT_TRUE(read) << to_string(read.error());
+  const auto text = to_csv(*read, CsvDialect::torch_2_15);
+  ASSERT_TRUE(text) << to_string(text.error());
+  EXPECT_EQ(*text,
+            "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0REDUCE_GRAD,3RECV_F0,3F0,3B0,3SEND_B0,"
+            "0WAIT_REDUCE_GRAD,3REDUCE_GRAD,3WAIT_REDUCE_GRAD,3WAIT_SEND_B0\r\n"
+            "1RECV_F0,1F0,2F0,2SEND_F0,2RECV_B0,(1F1;2B0)OVERLAP_F_B,2WAIT_SEND_F0,1B0,1SEND_B0,"
+            "1WAIT_SEND_B0\r\n");
+}
+
+TEST(ToCsv, RefusesAfterThatNoWaitSays) {
+  const auto written = [](std::vector<std::string> row) {
+    return refusal(to_csv(test::HandProgram{.pipeline = test::chain_spec(2, 2, 1),
+                                            .communicators = test::communicators({{0, 1}, {0}}),
+                                            .rows = {std::move(row), {"1F0"}}}
+                              .build(),
+                          CsvDialect::torch_2_15));
+  };
+  const std::string refused =
+      "PyTorch's CSV cannot hold `after` other than that of waits for sends and reductions";
+  EXPECT_EQ(written({"0F0", "0SEND_F0@0", "0B0 after 1"}), "read");
+  EXPECT_EQ(written({"0F0", "0SEND_F0@0 after 0"}), refused);
+  EXPECT_EQ(written({"0F0", "0SEND_F0@0", "0I0", "0W0 after 1", "0RECV_B0@0"}), refused)
+      << "a wait would hold up 0RECV_B0 as well";
+}
+
 TEST(ToCsv, RefusesInstructionsThatPyTorchDoesNotHave) {
   const auto written = [](std::vector<std::string> row) {
     return refusal(to_csv(test::HandProgram{.pipeline = test::chain_spec(2, 2, 1),

@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "verify_parts.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+using Policy = std::optional<CommunicatorPolicy>;  ///< none: those of the file, or the default
+
+/// One file under one policy.
+struct Row {
+  std::string file;
+  Policy policy;
+  Expected<VerifyAnswer> answer;
+
+  [[nodiscard]] int exit() const {
+    return answer ? verdict_exit(answer->report) : exit_code(answer.error().code);
+  }
+};
+
+bool is_schedule_file(const std::filesystem::directory_entry& entry) {
+  const std::string suffix = entry.path().extension().string();
+  return entry.is_regular_file() && (suffix == ".csv" || suffix == ".json");
+}
+
+/// The .csv and .json files of a folder by name; another input as it is.
+Expected<std::vector<std::string>> files_of(const std::string& input) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(input, failed)) return std::vector<std::string>{input};
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(input, failed)) {
+    if (is_schedule_file(entry)) files.push_back(entry.path().string());
+  }
+  if (failed) return make_error(ErrorCode::io, failed.message(), {.file = input});
+  std::sort(files.begin(), files.end());
+  if (!files.empty()) return files;
+  return make_error(ErrorCode::bad_file, "a folder without schedules",
+                    {.file = input, .found = "no such file", .expected = "files that end in .csv or .json"});
+}
+
+Expected<std::vector<std::string>> files_of(const std::vector<std::string>& inputs) {
+  std::vector<std::string> files;
+  for (const std::string& input : inputs) {
+    const auto found = files_of(input);
+    if (!found) return found;
+    files.insert(files.end(), found->begin(), found->end());
+  }
+  return files;
+}
+
+Expected<std::vector<Policy>> policies_of(const std::string& names) {
+  if (names.empty()) return std::vector<Policy>{std::nullopt};
+  std::vector<Policy> policies;
+  std::istringstream items(names == "all" ? "per-rank,per-pair,per-edge,per-stage-edge" : names);
+  for (std::string item; std::getline(items, item, ',');) {
+    const Policy policy = policy_from_name(item);
+    if (!policy) {
+      return make_error(ErrorCode::bad_argument, "unknown --communicators",
+                        {.found = item, .expected = "per-rank, per-pair, per-edge, per-stage-edge or all"});
+    }
+    policies.push_back(policy);
+  }
+  return policies;
+}
+
+Expected<void> check_request(const VerifyRequest& request) {
+  if (!request.all_microbatches && request.certificate.empty()) return {};
+  return make_error(ErrorCode::bad_argument, "--all-microbatches and --certificate are for one input",
+                    {.found = std::to_string(request.inputs.size()) + " inputs", .expected = "one"});
+}
+
+std::string verdict_text(int exit) {
+  if (exit == kDone) return "proved";
+  if (exit == kRefuted) return "refuted";
+  if (exit == kDoesNotFit) return "does not fit";
+  return exit == kUnknown ? "unknown" : "error";
+}
+
+/// What is not proved, or the error.
+std::string reason_text(const Row& row) {
+  if (!row.answer) return to_string(row.answer.error());
+  std::string text;
+  for (const PropertyResult& result : row.answer->report.results) {
+    if (std::holds_alternative<Proved>(result.verdict)) continue;
+    text += (text.empty() ? "" : ", ") + std::string(property_name(result.property));
+  }
+  return text;
+}
+
+std::string policy_text(const Policy& policy) { return policy ? std::string(policy_name(*policy)) : "-"; }
+
+Json row_json(const Row& row) {
+  Json item = {{"file", row.file}};
+  if (row.policy) item["communicators"] = policy_name(*row.policy);
+  item["verdict"] = verdict_text(row.exit());
+  item.update(row.answer ? report_json(*row.answer) : Json{{"error", error_json(row.answer.error())}});
+  return item;
+}
+
+/// Rows as they come, so that of thousands only their summary stays.
+class Table {
+ public:
+  explicit Table(bool json) : json_(json) {}
+
+  void add(const Row& row) {
+    ++counts_[row.exit()];
+    if (json_) {
+      results_.push_back(row_json(row));
+    } else {
+      lines_.push_back({row.file, policy_text(row.policy), verdict_text(row.exit()), reason_text(row)});
+    }
+  }
+
+  /// The first code of the contract's order that some row has.
+  int finish(const Output& output) const {
+    if (json_) {
+      output.print({{"results", results_}, {"counts", counts_json()}});
+    } else {
+      std::cout << table_text(lines_, Align::left) << '\n';
+      const Json counts = counts_json();
+      for (const auto& [verdict, count] : counts.items()) {
+        if (count != 0) std::cout << count << ' ' << verdict << '\n';
+      }
+    }
+    constexpr std::array kFirst = {kUsage, kFailed, kRefuted, kDoesNotFit, kUnknown};
+    const auto found =
+        std::find_if(kFirst.begin(), kFirst.end(), [&](int exit) { return counts_.contains(exit); });
+    return found == kFirst.end() ? kDone : *found;
+  }
+
+ private:
+  [[nodiscard]] Json counts_json() const {
+    Json counts = {{"proved", 0}, {"error", 0}, {"refuted", 0}, {"does not fit", 0}, {"unknown", 0}};
+    for (const auto& [exit, count] : counts_)
+      counts[verdict_text(exit)] = counts[verdict_text(exit)].get<int>() + count;
+    return counts;
+  }
+
+  bool json_;
+  Json results_ = Json::array();
+  std::vector<std::vector<std::string>> lines_ = {{"file", "communicators", "verdict", "not proved"}};
+  std::map<int, int> counts_;
+};
+
+}  // namespace
+
+bool is_many(const VerifyRequest& request) {
+  std::error_code ignored;
+  return request.inputs.size() > 1 || (std::filesystem::is_directory(request.inputs.front(), ignored) &&
+                                       !find_schedule(request.inputs.front()));
+}
+
+int verify_many(const VerifyRequest& request, const Output& output) {
+  if (auto good = check_request(request); !good) return report(good.error(), output);
+  const auto policies = policies_of(request.policy);
+  if (!policies) return report(policies.error(), output);
+  const auto files = files_of(request.inputs);
+  if (!files) return report(files.error(), output);
+  Table table(output.json);
+  for (const std::string& file : *files) {
+    VerifyRequest single = request;
+    single.input.input = file;
+    for (const Policy& policy : *policies) table.add({file, policy, verify_input(single, policy)});
+  }
+  return table.finish(output);
+}
+
+}  // namespace ppsim::cli

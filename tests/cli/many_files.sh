@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# `verify` of a folder, and of several files, under several communicator policies: one table, and no file stops another.
+source "$(dirname "$0")/support/lib.sh"
+
+mkdir files
+cp "$data/deferred_receives.csv" files/b.csv
+printf '0F0,0B0\n1F0,1B0\n' >files/a.csv
+echo "not a schedule" >files/notes.txt
+
+expect_exit 4 verify files --communicators per-rank,per-edge
+grep -qE '^files/a.csv +per-rank +proved$' stdout || fail "a.csv is proved"
+grep -qE '^files/b.csv +per-rank +refuted +deadlock_free$' stdout || fail "b.csv is refuted"
+grep -qE '^files/b.csv +per-edge +proved$' stdout || fail "b.csv is proved per edge"
+expect_out "3 proved"
+expect_out "1 refuted"
+[ "$(grep -c '^files' stdout)" -eq 4 ] || fail "two files under two policies"
+
+expect_exit 4 verify files --communicators all --json
+expect_json '[(r["file"], r["communicators"], r["verdict"]) for r in d["results"][4:]] == [("files/b.csv", p, v) for p, v in (("per-rank", "refuted"), ("per-pair", "refuted"), ("per-edge", "proved"), ("per-stage-edge", "proved"))]'
+expect_json 'd["counts"] == {"proved": 6, "error": 0, "refuted": 2, "does not fit": 0, "unknown": 0}'
+expect_json 'len(d["results"][4]["properties"]["deadlock_free"]["counterexample"]["cycle"]) == 4'
+
+# Without --communicators each file has the usual ones. Files and names can stand side by side.
+expect_exit 0 verify files/a.csv files/b.csv 1f1b:ranks=2,microbatches=3
+expect_out "3 proved"
+
+# A file that cannot be read is an error of its own, and goes before what is refuted.
+printf '0F0,0FOO\n' >files/broken.csv
+expect_exit 2 verify files --communicators per-rank
+expect_out "files/broken.csv:1:2: not an action"
+expect_out "1 refuted"
+expect_exit 2 verify files files/absent.csv --communicators per-rank --json
+expect_json '[r["error"]["file"] for r in d["results"] if r["verdict"] == "error"] == ["files/broken.csv", "files/absent.csv"]'
+expect_json 'd["counts"]["refuted"] == 1'
+
+# What does not fit comes after what is refuted.
+expect_exit 3 verify files/a.csv files/a.csv --unit F=1,B=2,A=1e9 --memory-limit 1kB
+expect_out "does not fit"
+expect_exit 4 verify files/a.csv files/b.csv --communicators per-rank --unit F=1,B=2,A=1e9 --memory-limit 1kB
+
+mkdir empty
+expect_error 2 "a folder without schedules" "empty" verify empty
+expect_error 2 "unknown --communicators" "per-planet" verify files --communicators per-planet
+expect_error 2 "are for one input" "2 inputs" verify files files/a.csv --certificate proof.json
