@@ -34,7 +34,10 @@ class BlockReader {
     return tl::unexpected(TextError{column, std::move(message)});
   }
   [[nodiscard]] char peek() const { return column_ > text_.size() ? '\0' : text_[column_ - 1]; }
-  [[nodiscard]] bool is_digit() const { return std::isdigit(static_cast<unsigned char>(peek())) != 0; }
+  [[nodiscard]] bool is_digit_at(std::size_t column) const {
+    return column <= text_.size() && std::isdigit(static_cast<unsigned char>(text_[column - 1])) != 0;
+  }
+  [[nodiscard]] bool is_digit() const { return is_digit_at(column_); }
   void skip() { column_ = skip_blanks(text_, column_); }
 
   tl::expected<std::pair<char, int>, TextError> label() {
@@ -47,7 +50,7 @@ class BlockReader {
     while (is_digit()) chunk = std::min(names_.v, 10 * chunk + (text_[column_++ - 1] - '0'));
     if (column_ == at && names_.v > 1) return tl::unexpected(expected_at(text_, at, "the number of a chunk"));
     if (chunk >= names_.v) {
-      return error(at, "there are " + std::to_string(names_.v) + " chunks, numbered from 0");
+      return error(at, "chunks are numbered from 0 to " + std::to_string(names_.v - 1));
     }
     skip();
     if (peek() != ':') return tl::unexpected(expected_at(text_, column_, ":"));
@@ -68,14 +71,15 @@ class BlockReader {
     return values;
   }
 
-  /// Formulas without blanks would be hard to tell apart: a list holds numbers.
+  /// Formulas, in which blanks may stand, could not be told apart: a list holds numbers.
   tl::expected<RankSlots, TextError> list() {
     RankSlots values;
     const std::size_t at = column_++;
     for (skip(); peek() != ']'; skip()) {
       if (!is_digit() && peek() != '-') return tl::unexpected(expected_at(text_, column_, "a number or ]"));
-      std::size_t end = column_ + 1;
-      while (end <= text_.size() && std::isdigit(static_cast<unsigned char>(text_[end - 1])) != 0) ++end;
+      std::size_t end = column_ + (peek() == '-' ? 1 : 0);
+      if (!is_digit_at(end)) return tl::unexpected(expected_at(text_, end, "a digit"));
+      while (is_digit_at(end)) ++end;
       const auto value = read_formula(text_.substr(0, end - 1), column_, names_);
       if (!value) return tl::unexpected(value.error());
       values.push_back(*value);

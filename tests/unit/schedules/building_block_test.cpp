@@ -87,10 +87,12 @@ TEST(BuildingBlock, SaysWhatItsTextLacksAndWhere) {
   EXPECT_EQ(refused_offsets("F: i / (p-2)"), start + "column 8: division by zero");
   EXPECT_EQ(refused_offsets("F: 9999999999999"), start + "column 11: the number is larger than 1048576");
   EXPECT_EQ(refused_offsets("F: i; F0: i"), start + "column 7: F0 is given twice");
-  EXPECT_EQ(refused_offsets("F1: i"), start + "column 2: there are 1 chunks, numbered from 0");
+  EXPECT_EQ(refused_offsets("F1: i"), start + "column 2: chunks are numbered from 0 to 0");
   EXPECT_EQ(refused_offsets("F: [0]; I: 3"),
             start + "column 4: expected a slot for each of 2 ranks, found 1");
   EXPECT_EQ(refused_offsets("F: [0 i]"), start + "column 7: expected a number or ], found \"i\"");
+  EXPECT_EQ(refused_offsets("F: [-1 --1]"), start + "column 9: expected a digit, found \"-\"");
+  EXPECT_EQ(refused_offsets("F: [0"), start + "column 6: expected a number or ], found the end");
   EXPECT_EQ(refused_offsets("F: i"), start + "I0 is missing");
   EXPECT_EQ(refused_offsets("F: i; B: 4-2i; W: 6"), start + "expected either B or I and W, found both");
 }
