@@ -201,14 +201,19 @@ class Ranks {
   }
 
   bool judge(int p, const AllMicrobatchesReport& of_ranks) {
+    const AllMicrobatchesResult* worst = nullptr;
     for (const AllMicrobatchesResult& result : of_ranks.results) {
       if (std::holds_alternative<Proved>(result.verdict)) continue;
-      report_.verdict = result.verdict;
-      report_.property = result.property;
+      // matched is unknown where deadlock freedom is refuted: what is refuted says more.
+      if (worst == nullptr || std::holds_alternative<Refuted>(result.verdict)) worst = &result;
+    }
+    if (worst != nullptr) {
+      report_.verdict = worst->verdict;
+      report_.property = worst->property;
       if (auto* unknown = std::get_if<Unknown>(&report_.verdict))
         unknown->reason = std::to_string(p) + " ranks: " + unknown->reason;
       report_.ranks = p;
-      report_.microbatches = result.microbatches;
+      report_.microbatches = worst->microbatches;
       return false;
     }
     const auto& found = of_ranks.coverage.families;

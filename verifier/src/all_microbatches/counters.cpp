@@ -33,7 +33,7 @@ Counters::Counters(z3::context& context, const PeriodicProgram& family)
 }
 
 z3::expr Counters::value(const Growing& number) const {
-  const z3::expr constant = context_.int_val(number.constant);
+  z3::expr constant = context_.int_val(number.constant);
   if (number.per_period == 0) return constant;
   return constant + context_.int_val(number.per_period) * k_;
 }

@@ -114,10 +114,6 @@ Expected<void> fit_waits(const Sample& a, const Sample& b, PeriodicProgram& fami
   return {};
 }
 
-Growing line(std::int64_t at_k, std::int64_t at_next, std::int64_t k) {
-  return {at_k - (at_next - at_k) * k, at_next - at_k};
-}
-
 std::int64_t microbatch_of(const Sample& sample, InstructionId id) {
   return sample.program.actions(id).front().microbatch;
 }

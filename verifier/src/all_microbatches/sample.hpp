@@ -22,6 +22,11 @@ struct Sample {
   [[nodiscard]] std::int64_t index(InstructionId id) const { return instances.index[id.index()]; }
 };
 
+/// The line through its values at k and at k + 1.
+[[nodiscard]] inline Growing line(std::int64_t at_k, std::int64_t at_next, std::int64_t k) {
+  return {at_k - (at_next - at_k) * k, at_next - at_k};
+}
+
 /// Instances of a series that touch a tensor, those left out that others imply.
 struct TensorTouches {
   SizeClass size_class;

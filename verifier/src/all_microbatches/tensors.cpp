@@ -85,17 +85,20 @@ Kinds kinds_of(const Sample& sample) {
   return kinds;
 }
 
-Growing line(std::int64_t at_k, std::int64_t at_next, std::int64_t k) {
-  return {at_k - (at_next - at_k) * k, at_next - at_k};
-}
+/// Which instances touch the first tensor, the second one, and the first one of a period more.
+struct Touching {
+  const std::vector<std::int64_t>& first;
+  const std::vector<std::int64_t>& second;
+  const std::vector<std::int64_t>& at_next;
+};
 
 /// Touches by instances that run in one direction from those of the first tensor, as the second one says.
-std::vector<Touch> touches(const std::vector<int>& series, const std::vector<std::int64_t>& at_k,
-                           const std::vector<std::int64_t>& second, const std::vector<std::int64_t>& at_next,
-                           std::int64_t k) {
+std::vector<Touch> touches(const std::vector<int>& series, const Touching& instances, std::int64_t k) {
   std::vector<Touch> result;
-  for (std::size_t i = 0; i < series.size(); ++i)
-    result.push_back({series[i], line(at_k[i], at_next[i], k), second[i] < at_k[i] ? -1 : 1});
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    result.push_back({series[i], line(instances.first[i], instances.at_next[i], k),
+                      instances.second[i] < instances.first[i] ? -1 : 1});
+  }
   return result;
 }
 
@@ -161,8 +164,8 @@ Expected<std::vector<TensorSeries>> find_tensors(const Sample& at_k, const Sampl
     const Instance& first_next = found->second.front();
     const Instance& second = instances[std::min<std::size_t>(1, instances.size() - 1)];
     TensorSeries series{kind.size_class, kind.rank, kind.from_start, kind.to_end, {}, {}, {}};
-    series.writers = touches(kind.writers, first.writers, second.writers, first_next.writers, at_k.k);
-    series.users = touches(kind.users, first.users, second.users, first_next.users, at_k.k);
+    series.writers = touches(kind.writers, {first.writers, second.writers, first_next.writers}, at_k.k);
+    series.users = touches(kind.users, {first.users, second.users, first_next.users}, at_k.k);
     series.count = line(static_cast<std::int64_t>(instances.size()),
                         static_cast<std::int64_t>(found->second.size()), at_k.k);
     result.push_back(std::move(series));

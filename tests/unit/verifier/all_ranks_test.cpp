@@ -1,0 +1,82 @@
+#include "ppsim/verifier/all_ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/generated.hpp"
+
+namespace ppsim::test {
+namespace {
+
+ProgramForRanks for_ranks(const std::string& name, LoweringOptions options = {}) {
+  return [=](int ranks, int microbatches) {
+    return test::programs_of(name, ScheduleParameters{.ranks = ranks}, options)(microbatches);
+  };
+}
+
+PeriodicProgram periodic(const std::string& name, int ranks) {
+  const int m = 3 * ranks + 8;
+  const ProgramForRanks programs = for_ranks(name);
+  return find_periodic(programs(ranks, m).value(), programs(ranks, m + 1).value(), {}).value();
+}
+
+const char* const kAdmitted[] = {"gpipe", "1f1b",       "eager-1f1b", "zb-h1",
+                                 "zb-h2", "looped-bfs", "seq-1f1b",   "forward-only"};
+
+TEST(AllRanks, SchedulesWhoseRanksWaitAlikeAreProved) {
+  for (const char* name : kAdmitted) {
+    const AllRanksReport report = verify_all_ranks(for_ranks(name)).value();
+    EXPECT_TRUE(std::holds_alternative<Proved>(report.verdict)) << name;
+    EXPECT_EQ(report.alone, (std::vector<int>{1, 2})) << name;
+    EXPECT_EQ(to_lines(report.ranking).size(), report.ranking.roles.size()) << name;
+  }
+}
+
+TEST(AllRanks, MoreRanksThanWereComparedGoOnAlike) {
+  for (const char* name : kAdmitted) {
+    const auto few = find_roles({periodic(name, 3), periodic(name, 4), periodic(name, 5)});
+    const auto many =
+        find_roles({periodic(name, 3), periodic(name, 4), periodic(name, 5), periodic(name, 13)});
+    ASSERT_TRUE(few.has_value() && many.has_value()) << name;
+    EXPECT_EQ(few->waits, many->waits) << name;
+  }
+}
+
+/// The numbers of the ranking on 13 ranks, of which it was not made: those of a Ranking for all microbatches.
+TEST(AllRanks, TheRankingHoldsForMoreRanks) {
+  const RankingForAll ranking = verify_all_ranks(for_ranks("zb-h1")).value().ranking;
+  constexpr int kRanks = 13;
+  for (const RoleWait& wait : ranking.waits) {
+    const Role& before = ranking.roles[static_cast<std::size_t>(wait.before)];
+    const Role& after = ranking.roles[static_cast<std::size_t>(wait.after)];
+    for (std::int64_t r = wait.first.at(0, kRanks); r <= wait.last.at(0, kRanks); ++r) {
+      const std::int64_t other = r + wait.other.at(r, kRanks);
+      // Instance 0 waits for instance shift - 1 of the other.
+      EXPECT_GT(after.offset.at(r, kRanks),
+                before.offset.at(other, kRanks) + ranking.scale * (wait.shift.at(r, kRanks) - 1));
+    }
+  }
+}
+
+TEST(AllRanks, DeferredReceivesAreRefutedWithTheFewestRanks) {
+  LoweringOptions options;
+  options.order = IssueOrder::early;
+  options.communicators = CommunicatorPolicy::per_rank;
+  const AllRanksReport report = verify_all_ranks(for_ranks("1f1b", options)).value();
+  EXPECT_TRUE(std::holds_alternative<Refuted>(report.verdict));
+  EXPECT_EQ(report.ranks, 2);
+  EXPECT_EQ(report.microbatches, 2);
+}
+
+TEST(AllRanks, APeriodThatGrowsWithTheRanksIsUnknown) {
+  const AllRanksReport report = verify_all_ranks(for_ranks("interleaved-1f1b")).value();
+  EXPECT_TRUE(std::holds_alternative<Unknown>(report.verdict));
+}
+
+TEST(AllRanks, OneScheduleIsNotTakenForAnother) {
+  const auto mixed = find_roles({periodic("1f1b", 3), periodic("1f1b", 4), periodic("eager-1f1b", 5)});
+  ASSERT_FALSE(mixed.has_value());
+  EXPECT_EQ(mixed.error().code, ErrorCode::refused);
+}
+
+}  // namespace
+}  // namespace ppsim::test
