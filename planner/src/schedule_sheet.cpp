@@ -68,7 +68,13 @@ std::string number(double value) {
   return out.str();
 }
 
-std::string formula(std::string_view text) { return text.empty() ? "-" : "`" + std::string(text) + "`"; }
+/// For a cell of a table, where a bar would end the cell.
+std::string formula(std::string_view text) {
+  if (text.empty()) return "-";
+  std::string cell = "`";
+  for (const char c : text) cell += c == '|' ? std::string("\\|") : std::string(1, c);
+  return cell + "`";
+}
 
 std::string example_text(const ScheduleParameters& example) {
   std::ostringstream out;

@@ -78,7 +78,7 @@ ScheduleInfo dualpipe() {
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,
-                .bubble = "(p/2-1)(FB+B-3W)",
+                .bubble = "(p/2-1)(FB+B-3W) for F = I, I = W",
                 .peak = "p+1"},
   };
 }

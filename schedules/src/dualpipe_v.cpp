@@ -68,7 +68,7 @@ ScheduleInfo dualpipe_v() {
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,
-                .bubble = "(p-1)(FB+B-3W)",
+                .bubble = "(p-1)(FB+B-3W) for F = I, I = W",
                 .peak = "2p+1"},
   };
 }

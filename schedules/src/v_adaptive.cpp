@@ -237,7 +237,7 @@ ScheduleInfo v_adaptive() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
-      .forms = {.span = span, .bubble = "0"},
+      .forms = {.span = span, .bubble = "0 for F = I, I = W"},
   };
 }
 
