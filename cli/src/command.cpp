@@ -230,7 +230,8 @@ void add_cost_options(CLI::App& app, CostOptions& options, bool recompute) {
   of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");
   if (recompute) {
     app.add_option("--recompute", options.recompute,
-                   "none, selective, full, stages=0,2:selective, or adaptive: the cheapest that fits (none)")
+                   "none, full, stages=0,2; with --model selective (within the backward: costs and sizes, no "
+                   "R) and adaptive (the cheapest that fits)")
         ->group(group);
   }
 }
