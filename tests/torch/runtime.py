@@ -2,13 +2,14 @@
 
 import os
 import re
+import subprocess
 from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as processes
-from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining import PipelineStage, schedules
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
 import generators
@@ -26,6 +27,7 @@ class Run:
     ranks: int
     microbatches: int
     chunks: int
+    lowered: bool = False  # our compute_comms file instead of PyTorch's lowering of our compute_only one
 
     @property
     def sizes(self):
@@ -44,6 +46,8 @@ RUNS = (
     Run("zb-v", 2, 5, 2),
     Run("zb-v", 4, 12, 2),
     Run("dualpipe-v", 2, 6, 2),
+    Run("interleaved-1f1b", 2, 6, 2, lowered=True),
+    Run("zb-v", 2, 5, 2, lowered=True),
 )
 
 
@@ -81,7 +85,7 @@ def _run_rank(rank, run, path, folder):
     layers = _layers(run.stages)
     stages = [PipelineStage(layers[stage], stage, run.stages, torch.device("cpu")) for stage in mine]
     schedule = _PipelineScheduleRuntime(stages, run.microbatches, loss_fn=torch.nn.functional.mse_loss)
-    schedule._load_csv(str(path))
+    schedule._load_csv(str(path), format="compute_comms" if run.lowered else "compute_only")
     _step(run, schedule)
     torch.save({stage: _gradients(layers[stage]) for stage in mine}, folder / f"gradients{rank}")
     dist.barrier()
@@ -110,9 +114,20 @@ def _compare(run, folder):
     }
 
 
+def _lower(ppsim, path, folder):
+    """From 2.15 on PyTorch wants a wait for every send. REDUCE_GRAD is where it divides by the number of microbatches."""
+    program, lowered = folder / "lowered.json", folder / "lowered.csv"
+    dialect = "torch-2.15" if hasattr(schedules, "WAIT_SEND_F") else "torch"
+    subprocess.run([ppsim, "lower", str(path), "--with", "reduce-grad", "-o", str(program)], check=True)
+    subprocess.run([ppsim, "convert", str(program), str(lowered), "--dialect", dialect], check=True)
+    return lowered
+
+
 def check(ppsim, run, folder):
     """Exports, executes and compares one schedule; raises where a process of PyTorch fails."""
     path = folder / "ours.csv"
     generate_ours(ppsim, run.schedule, run.sizes, path)
+    if run.lowered:
+        path = _lower(ppsim, path, folder)
     processes.spawn(_run_rank, args=(run, path, folder), nprocs=run.ranks)
     return _compare(run, folder)
