@@ -118,7 +118,7 @@ def _lower(ppsim, path, folder):
     """From 2.15 on PyTorch wants a wait for every send. REDUCE_GRAD is where it divides by the number of microbatches."""
     program, lowered = folder / "lowered.json", folder / "lowered.csv"
     dialect = "torch-2.15" if hasattr(schedules, "WAIT_SEND_F") else "torch"
-    subprocess.run([ppsim, "lower", str(path), "--with", "reduce-grad", "-o", str(program)], check=True)
+    subprocess.run([ppsim, "lower", str(path), "--with", "reduce-grad", "-o", str(program)], check=True, capture_output=True)
     subprocess.run([ppsim, "convert", str(program), str(lowered), "--dialect", dialect], check=True)
     return lowered
 
