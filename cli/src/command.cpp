@@ -132,7 +132,10 @@ Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>&
 
 }  // namespace
 
-void Output::print(const Json& object) const { std::cout << object.dump(2) << '\n'; }
+void Output::print(const Json& object) const {
+  // A command line may hold bytes that are no UTF-8; they show as replacement characters.
+  std::cout << object.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
 
 void Output::note(const std::string& text) const { std::cerr << text << '\n'; }
 

@@ -40,15 +40,16 @@ Expected<Evaluation> named(const Options& options, const std::string& input) {
   });
 }
 
+/// Most bytes of parameters that a rank holds at once, all their versions.
 Bytes parameter_bytes(const Evaluation& step) {
-  Bytes most = 0;
   const TensorTable table = tensor_table(step.program);
-  const std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
-  std::vector<Bytes> of_rank(static_cast<std::size_t>(step.program.pipeline().ranks()), 0);
-  for (std::size_t t = 0; t < table.tensors.size(); ++t) {
-    if (table.tensors[t].size_class.kind != TensorKind::parameters) continue;
-    most = std::max(most, of_rank[table.tensors[t].rank.index()] += sizes[t]);
+  std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
+  for (std::size_t t = 0; t < sizes.size(); ++t) {
+    if (table.tensors[t].size_class.kind != TensorKind::parameters) sizes[t] = 0;
   }
+  Bytes most = 0;
+  for (const MemoryProfile& rank : replay_memory(step.program, step.trace, table, sizes))
+    most = std::max(most, rank.peak_bytes);
   return most;
 }
 

@@ -45,7 +45,7 @@ Expected<std::vector<std::string>> files_of(const std::string& input) {
 Expected<std::vector<std::string>> files_of(const std::vector<std::string>& inputs) {
   std::vector<std::string> files;
   for (const std::string& input : inputs) {
-    const auto found = files_of(input);
+    auto found = files_of(input);
     if (!found) return found;
     files.insert(files.end(), found->begin(), found->end());
   }

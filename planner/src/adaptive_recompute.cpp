@@ -19,7 +19,7 @@ class Chooser {
   Expected<StageRecompute> run() {
     if (auto good = prepare(); !good) return tl::unexpected(good.error());
     while (true) {
-      const Expected<StageRecompute> choice = choose();
+      Expected<StageRecompute> choice = choose();
       if (!choice) return choice;
       const auto peaks = simulated_peaks(*choice);
       if (!peaks) return tl::unexpected(peaks.error());

@@ -143,8 +143,10 @@ std::string schedule_page(const std::vector<ScheduleSheet>& sheets) {
   out << "# Schedules\n\n"
          "Written by `ppsim list schedules --docs docs`; a test keeps it true.\n\n"
          "Formulas: p ranks, r a rank, m microbatches, v chunks, k slices; F, B, I, W, FB the times of one "
-         "stage's actions, c that of one transfer. Bubble is the time that a rank does not compute. Where a "
-         "formula holds, and where the paper says otherwise, stands in the schedule's source and tests.\n\n"
+         "stage's actions, c that of one transfer. Bubble is the time that a rank does not compute. "
+         "Formulas are for the default settings, and for c = 0 where they do not name it; where else they "
+         "hold, and "
+         "where the paper says otherwise, stands in the schedule's source and tests.\n\n"
          "Examples: 4 ranks and 8 microbatches where the schedule allows it, F=I=W=1, B=2, FB=3, c=0. "
          "Activations: 1 is all that one microbatch leaves on a rank between its forward and backward. "
          "Parameters: 1 is a p-th of the model, on the rank that holds most.\n\n";

@@ -192,6 +192,7 @@ ScheduleInfo building_block() {
       .paper = kControllableMemory,
       .placement = "a chain, a loop or a V",
       .constraints = "any ranks, microbatches and chunks; a block that can be repeated",
+      .most_ranks = 1024,
       .most_chunks = kMostChunks,
       .settings = kSettings,
       .refusal = refusal,

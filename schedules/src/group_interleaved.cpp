@@ -122,8 +122,8 @@ ScheduleInfo group_interleaved() {
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,
-                .bubble = "(p-1)(F+I)",
-                .peak = "pv"},
+                .bubble = "(p-1)(F+I) for p | m",
+                .peak = "pv for p | m"},
   };
 }
 

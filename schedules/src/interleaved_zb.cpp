@@ -103,7 +103,7 @@ ScheduleInfo interleaved_zb() {
       .forms = {.makespan = makespan,
                 .span = span,
                 .peak_live_activations = peak,
-                .bubble = "(p-1)(F+I-W)",
+                .bubble = "(p-1)(F+I-W) for m >= p, F >= W, I >= W",
                 .peak = "pv for p | m"},
   };
 }

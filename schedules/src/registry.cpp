@@ -55,7 +55,6 @@ std::string unknown_setting(const ScheduleInfo& info, const std::string& name) {
   return "no setting \"" + name + "\"" + suggestion(name, names) + ": there are " + joined(names);
 }
 
-constexpr int kMaxRanks = 1 << 16;
 constexpr int kMaxMicrobatches = 1 << 24;
 constexpr int kMaxSlices = 1 << 15;
 
@@ -81,7 +80,7 @@ Expected<const ScheduleInfo*> find_schedule(std::string_view name) {
 
 Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParameters& parameters) {
   Complaints complaints(info.name);
-  complaints.check_count("ranks", parameters.ranks, 1, kMaxRanks);
+  complaints.check_count("ranks", parameters.ranks, 1, info.most_ranks);
   complaints.check_count("microbatches", parameters.microbatches, 1, kMaxMicrobatches);
   complaints.check_count("chunks", info.chunks(parameters), info.least_chunks, info.most_chunks);
   complaints.check_count("slices", parameters.slices, 1, info.has_slices ? kMaxSlices : 1);

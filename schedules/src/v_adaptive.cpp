@@ -229,6 +229,7 @@ ScheduleInfo v_adaptive() {
       .paper = kControllableMemory,
       .placement = "down the ranks and back up: stages r and 2p - 1 - r on rank r",
       .constraints = "any ranks and microbatches; memory_limit of at least 2",
+      .most_ranks = 256,
       .default_chunks = 2,
       .least_chunks = 2,
       .most_chunks = 2,

@@ -45,6 +45,7 @@ ScheduleInfo v_min() {
       .paper = kControllableMemory,
       .placement = "stage s on rank s, stage 2p-1-s on rank s",
       .constraints = "any ranks and microbatches",
+      .most_ranks = 1024,
       .default_chunks = 2,
       .least_chunks = 2,
       .most_chunks = 2,

@@ -29,8 +29,13 @@ constexpr int kKept = 50;
 constexpr std::array<std::string_view, 5> kLimits = {"1", "2", "4", "8", "32"};
 constexpr std::array<std::string_view, 3> kShares = {"0", "40", "100"};
 constexpr std::array kSettings = {
-    SettingInfo{"memory_limit", "activations of one stage that a rank may hold, 1 or more", "2p", kLimits},
-    SettingInfo{"weight_share", "percent of an activation that W needs, held on from I to W", "50", kShares},
+    SettingInfo{"memory_limit",
+                "activations of one stage that a rank may hold, 1 or more, counted with weight_share", "2p",
+                kLimits},
+    SettingInfo{"weight_share",
+                "percent of an activation that counts from I to W, as in the paper's models; 100 counts all "
+                "of it until W",
+                "50", kShares},
 };
 
 /// One unit for each action, none for a transfer.

@@ -64,7 +64,7 @@ ScheduleInfo zb_h1() {
       .forms = {.makespan = makespan,
                 .span = span,
                 .peak_live_activations = peak,
-                .bubble = "(p-1)(F+I-W)",
+                .bubble = "(p-1)(F+I-W) for m >= p, F >= W, I >= W",
                 .peak = "min(p, m)"},
   };
 }

@@ -6,7 +6,8 @@
 // ZB-H2: rank r runs 2(p-r) - 1 F before its first backward and its W 2r backwards late, so that each rank
 // computes without a pause where F, I and W cost the same; it holds up to 2p - 1 activations. The ranks end
 // one after another: the form is that of the span, which counts as the step's time when the optimizer does
-// not wait for all ranks.
+// not wait for all ranks. For m <= p a step of (m + p - 1)(F + I) + W is ZB-H1's alone: here the early F of
+// the upper ranks come before backwards that the ranks below wait for (p=8, m=7, unit costs: 32 against 29).
 
 namespace ppsim::catalogue {
 namespace {
@@ -53,7 +54,7 @@ ScheduleInfo zb_h2() {
       .generate = generate,
       .forms = {.span = span,
                 .peak_live_activations = peak,
-                .bubble = "(p-1)(F+I-2W)",
+                .bubble = "(p-1)(F+I-2W) for m >= 2p-1, F >= W, I >= W",
                 .peak = "min(2p-1, m)"},
   };
 }

@@ -107,3 +107,8 @@ bad "same ranks and microbatches" "" compare p.json few.json --unit F=1
 # One of several inputs: the error says which.
 bad "seq-1f1b:slices=4: " "4 slices" compare 1f1b seq-1f1b:slices=4 --model llama3-8b --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
 [ ! -e x.json ] && [ ! -e x.csv ] || fail "a bad command line wrote a file"
+
+# Bytes that are no UTF-8 are refused like others, in JSON too.
+bad "graph" "" simulate gpipe "${sched[@]}" --set $'graph=\xff' --unit F=1
+# What would take all memory is refused before it is tried.
+bad "v-half: ranks must be in [1, 1024]" "65536" generate v-half --ranks 65536 --microbatches 1 -o x.json

@@ -28,8 +28,8 @@ std::vector<Copy> copies_that_fit(Offload offload, const CostTable& costs, std::
   for (int percent = offload.percent; above - fits > 1; percent = (fits + above) / 2) {
     offload.percent = percent;
     auto copies = plan_copies(offloaded_waits(offload, row), costs, row, times);
-    if (copies) best = *std::move(copies);
     (copies ? fits : above) = percent;
+    if (copies) best = *std::move(copies);
   }
   return best;
 }

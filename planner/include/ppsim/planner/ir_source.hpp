@@ -59,6 +59,7 @@ inline constexpr int kUsualSlices = std::numeric_limits<int>::min();
 
 /// A Program as it is; a Schedule lowered, `timed` where costs are given and no order is asked for.
 /// Errors: those of lower.
-[[nodiscard]] Expected<Program> to_program(const Ir& ir, LoweringOptions options, const CostTable* costs);
+[[nodiscard]] Expected<Program> to_program(const Ir& ir, const LoweringOptions& options,
+                                           const CostTable* costs);
 
 }  // namespace ppsim

@@ -78,6 +78,7 @@ struct ScheduleInfo {
   std::string_view paper;        ///< authors, title, venue or arXiv number
   std::string_view placement;    ///< which rank holds which stage
   std::string_view constraints;  ///< which parameters are possible
+  int most_ranks = 1 << 16;
   int default_chunks = 1;
   int least_chunks = 1;  ///< stages per rank
   int most_chunks = 1;
