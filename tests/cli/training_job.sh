@@ -46,3 +46,8 @@ for what in schedules models clusters properties policies; do
   expect_exit 0 list $what
   [ "$(awk '{ if (length > n) n = length } END { print n }' stdout)" -le 160 ] || fail "a table for nobody's terminal"
 done
+
+# Parameters are what a rank holds at once: p versions on the first rank of PipeDream, two with 2BW.
+expect_exit 0 compare 1f1b pipedream pipedream-2bw --model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 \
+  --global-batch-size 64 --json
+expect_json '[round(s["parameter_bytes"] / d["schedules"][0]["parameter_bytes"], 2) for s in d["schedules"]] == [1, 4, 2]'
