@@ -31,9 +31,7 @@ std::unique_ptr<StageModel> transformer(Arithmetic arithmetic) {
 }
 
 /// What the model computes: chains of stages, whole sequences.
-bool computable(const Pipeline& pipeline) {
-  return pipeline.is_chain() && pipeline.slices() == 1;
-}
+bool computable(const Pipeline& pipeline) { return pipeline.is_chain() && pipeline.slices() == 1; }
 
 /// Whether no gradient is summed across ranks, where the order of the microbatches is not all.
 bool sums_on_one_rank(const Pipeline& pipeline) {

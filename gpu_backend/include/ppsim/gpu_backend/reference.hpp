@@ -18,10 +18,10 @@ struct ReferenceOptions {
 [[nodiscard]] ReferenceOptions reference_options(const Program& program, const RunOptions& options);
 
 /// Gradients of the last step without any pipelining: on one thread, every microbatch in ascending order runs
-/// F through all stages of its route, then B, each stage on the version of its weights that the pipeline says.
-/// Order: one entry per block and update, ascending; `rank` is the lowest that owns the block.
-/// Errors: bad_argument when the model refuses the pipeline, a stage has several producers, consumers or
-/// blocks, or updates do not come one after another.
+/// F through all stages of its route, then B, each stage on the version of its weights that the pipeline
+/// says. Order: one entry per block and update, ascending; `rank` is the lowest that owns the block. Errors:
+/// bad_argument when the model refuses the pipeline, a stage has several producers, consumers or blocks, or
+/// updates do not come one after another.
 [[nodiscard]] Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline,
                                                                         const StageModel& model,
                                                                         const ReferenceOptions& options = {});
