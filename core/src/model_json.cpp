@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -112,7 +114,10 @@ Expected<ModelDescription> model_from_config_json(std::string_view text, const s
   const std::int64_t head_dim = model.heads > 0 ? model.hidden / model.heads : 0;
   model.head_dim = reader.optional_integer({"head_dim"}).value_or(head_dim);
   model.gated_mlp = model.name != "gpt2" && model.name != "gpt_neox";
-  model.ffn = reader.optional_integer({"intermediate_size", "n_inner"}).value_or(4 * model.hidden);
+  // A hidden size beyond all limits is refused with the others, below.
+  const std::int64_t usual_ffn =
+      4 * std::clamp<std::int64_t>(model.hidden, 0, std::numeric_limits<std::int64_t>::max() / 4);
+  model.ffn = reader.optional_integer({"intermediate_size", "n_inner"}).value_or(usual_ffn);
   model.vocab = reader.integer({"vocab_size"});
   model.sequence = reader.integer({"max_position_embeddings", "n_positions"});
   model.tied_embeddings = reader.boolean("tie_word_embeddings", model.name == "gpt2");

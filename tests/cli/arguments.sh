@@ -112,3 +112,7 @@ bad "seq-1f1b:slices=4: " "4 slices" compare 1f1b seq-1f1b:slices=4 --model llam
 bad "graph" "" simulate gpipe "${sched[@]}" --set $'graph=\xff' --unit F=1
 # What would take all memory is refused before it is tried.
 bad "v-half: ranks must be in [1, 1024]" "65536" generate v-half --ranks 65536 --microbatches 1 -o x.json
+
+# A size beyond all limits, of which another one would be a multiple.
+printf '{"model_type":"gpt2","hidden_size":7177777777777779280,"num_hidden_layers":2,"num_attention_heads":2,"vocab_size":100,"max_position_embeddings":128}' >wide.json
+bad "hidden is out of range" "7177777777777779280" simulate 1f1b --model wide.json --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
