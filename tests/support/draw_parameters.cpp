@@ -38,6 +38,14 @@ ScheduleParameters draw_legal_parameters(const ScheduleInfo& info, const Paramet
   throw std::runtime_error(std::string(info.name) + " refuses a thousand draws");
 }
 
+std::vector<ScheduleInfo> schedules_with(bool (*holds)(const ScheduleInfo&)) {
+  std::vector<ScheduleInfo> chosen;
+  for (const ScheduleInfo& info : schedules()) {
+    if (holds(info)) chosen.push_back(info);
+  }
+  return chosen;
+}
+
 std::string schedule_test_name(const testing::TestParamInfo<ScheduleInfo>& tested) {
   std::string name(tested.param.name);
   std::replace(name.begin(), name.end(), '-', '_');

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::test {
@@ -20,6 +22,9 @@ ScheduleParameters draw_any_parameters(const ScheduleInfo& info, const Parameter
 
 /// Parameters that check_parameters accepts. Throws when a thousand draws find none.
 ScheduleParameters draw_legal_parameters(const ScheduleInfo& info, const ParameterLimits& limits = {});
+
+/// The schedules of the registry of which something holds, for a test that is about them.
+std::vector<ScheduleInfo> schedules_with(bool (*holds)(const ScheduleInfo&));
 
 /// "zb_h1" for GoogleTest, which takes no hyphens.
 std::string schedule_test_name(const testing::TestParamInfo<ScheduleInfo>& tested);

@@ -99,9 +99,10 @@ TEST_P(EveryClosedForm, IsTheTimeWhereItIsClaimed) {
   }
 }
 
-TEST_P(EveryClosedForm, IsThePeakOfLiveActivationsWhereItIsClaimed) {
+class EveryPeakForm : public testing::TestWithParam<ScheduleInfo> {};
+
+TEST_P(EveryPeakForm, IsThePeakOfLiveActivationsWhereItIsClaimed) {
   const ScheduleInfo& info = GetParam();
-  if (!info.forms.peak_live_activations) GTEST_SKIP() << "no closed form";
   int claims = 0;
   const bool holds = rc::check([&] {
     const ScheduleParameters parameters = test::draw_legal_parameters(info, {.microbatches = 20});
@@ -118,6 +119,12 @@ TEST_P(EveryClosedForm, IsThePeakOfLiveActivationsWhereItIsClaimed) {
   EXPECT_TRUE(holds);
   EXPECT_GT(claims, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryPeakForm,
+                         testing::ValuesIn(test::schedules_with([](const ScheduleInfo& schedule) {
+                           return schedule.forms.peak_live_activations != nullptr;
+                         })),
+                         test::schedule_test_name);
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryClosedForm, testing::ValuesIn(schedules().begin(), schedules().end()),
                          test::schedule_test_name);
