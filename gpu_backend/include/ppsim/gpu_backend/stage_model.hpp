@@ -9,6 +9,8 @@
 
 namespace ppsim {
 
+class GpuStageModel;
+
 /// The tensors that one action reads and writes, in the pool of its rank; empty where the action has none.
 /// On one rank a stage's x is its producer's y, and the dx of its consumer is its own dy.
 struct ActionBuffers {
@@ -58,6 +60,9 @@ class StageModel {
   /// Largest absolute difference of two gradient buffers; 0 only if they are equal bit by bit.
   [[nodiscard]] virtual double max_abs_difference(std::span<const std::byte> a,
                                                   std::span<const std::byte> b) const = 0;
+
+  /// The same model as kernels; null where it runs on a CPU only.
+  [[nodiscard]] virtual const GpuStageModel* on_gpu() const { return nullptr; }
 };
 
 }  // namespace ppsim

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/tables.hpp"
+#include "ppsim/gpu_backend/stage_model.hpp"
+
+struct CUstream_st;
+
+namespace ppsim {
+
+/// CUDA's stream, the same type as CUstream and cudaStream_t.
+using GpuStream = CUstream_st*;
+
+/// What the elements of gradients are, for sums over ranks.
+enum class ElementType : std::uint8_t { float32, float64, bfloat16, uint64 };
+
+/// Where the stages of a rank run.
+struct GpuPlace {
+  RankId rank;
+  int device = 0;           ///< ordinal of the CUDA device
+  int multiprocessors = 0;  ///< that the rank has to itself
+};
+
+/// The tensors of one OPT, in device memory.
+struct UpdateBuffers {
+  std::span<std::byte> parameters;
+  std::span<std::byte> gradients;
+  std::span<std::byte> optimizer_state;
+  const double* squared_norm = nullptr;  ///< of all gradients, in device memory; null: no clipping
+  double largest_norm = 1;               ///< gradients are scaled down to it where their norm is larger
+};
+
+/// The kernels of one rank's stages. Every call enqueues work on a stream and returns: it allocates nothing,
+/// creates nothing, waits for nothing, so that it can be captured in a graph. Buffers are device memory,
+/// whose bytes the host must not touch. One thread at a time calls it, with the rank's CUDA context current;
+/// calls on different streams may run at the same time on the device. Errors: throws BackendError.
+class GpuStages {
+ public:
+  virtual ~GpuStages() = default;
+
+  /// The parameters of a block before the first step, and cleared optimizer state.
+  virtual void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
+                          std::span<std::byte> optimizer_state) = 0;
+  /// The input batch of a microbatch, the x of a first stage.
+  virtual void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) = 0;
+  /// F, B, I, W or R. B is I followed by W on the same bits. Gradients are added to; the executor clears
+  /// them.
+  virtual void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) = 0;
+  /// OPT.
+  virtual void update(GpuStream stream, const UpdateBuffers& buffers) = 0;
+  /// into += from, element by element.
+  virtual void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) = 0;
+  /// *sum += squared norm of the gradients; `sum` is in device memory.
+  virtual void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) = 0;
+};
+
+/// A model cut into stages, as kernels: what StageModel is on the CPU. User code implements this to run its
+/// own stages; the executor owns all tensors and decides when what runs.
+class GpuStageModel {
+ public:
+  virtual ~GpuStageModel() = default;
+
+  /// Whether this model can run a pipeline. Errors: bad_argument naming what it cannot do.
+  [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
+  /// Bytes of every tensor class, workspaces included, each a multiple of 64.
+  [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
+  /// Gradients are arrays of this type over their whole size.
+  [[nodiscard]] virtual ElementType gradient_type() const = 0;
+
+  /// Prepares the kernels of a rank, once before its first step, with its CUDA context current: handles,
+  /// algorithms, memory beyond the tensors belong here. Requires: a pipeline that outlives the result.
+  /// Errors: throws BackendError.
+  [[nodiscard]] virtual std::unique_ptr<GpuStages> open(const Pipeline& pipeline,
+                                                        const GpuPlace& place) const = 0;
+};
+
+}  // namespace ppsim

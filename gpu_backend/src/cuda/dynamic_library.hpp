@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace ppsim {
+
+/// Where a library is looked for: a path, else what the environment variable says, else by name.
+struct LibrarySource {
+  std::string path;
+  const char* variable = "";
+  const char* name = "";
+  const char* purpose = "";  ///< what needs it, for the message when it is missing
+};
+
+/// A library opened at run time. It stays open as long as any function taken from it lives.
+class DynamicLibrary {
+ public:
+  /// Errors: throws BackendError naming the library, what needs it, and how to name another one.
+  explicit DynamicLibrary(const LibrarySource& source);
+
+  /// Errors: throws BackendError naming the library and the symbol that it lacks.
+  template <class Signature>
+  void take(std::function<Signature>& into, const char* symbol) const {
+    auto* const function = reinterpret_cast<Signature*>(address(symbol));
+    into = [keep = handle_, function](auto&&... arguments) {
+      return function(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
+
+ private:
+  [[nodiscard]] void* address(const char* symbol) const;
+
+  std::string name_;
+  std::shared_ptr<void> handle_;
+};
+
+}  // namespace ppsim

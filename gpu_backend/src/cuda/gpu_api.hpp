@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+
+#include "cuda/cuda_table.hpp"
+#include "cuda/nccl_table.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// Named ranges of host time for a profiler, as NVTX has them.
+struct MarkTable {
+  std::function<void(const char* name)> push;
+  std::function<void()> pop;
+};
+
+/// The host's time, and what a host thread does while it waits for a device.
+struct HostClock {
+  std::function<Nanoseconds()> now;
+  std::function<void()> pause;
+};
+
+/// Everything outside of this library that the executor touches: a machine, or a test's fake of one.
+struct GpuApi {
+  CudaTable cuda;
+  NcclTable nccl;  ///< empty where the transport is not NCCL
+  MarkTable marks;
+  HostClock clock;
+};
+
+/// NVTX ranges where its header was there at build time, else nothing.
+[[nodiscard]] MarkTable profiler_marks();
+/// Steady time; pause() gives the core away for a moment.
+[[nodiscard]] HostClock host_clock();
+
+}  // namespace ppsim

@@ -1,0 +1,63 @@
+#include "cublaslt_table.hpp"
+#include "cuda_table.hpp"
+#include "dynamic_library.hpp"
+#include "nccl_table.hpp"
+#include "ppsim/gpu_backend/device.hpp"
+
+namespace ppsim {
+namespace {
+
+std::string text_or(const char* text, int code) {
+  return text == nullptr ? "error " + std::to_string(code) : text;
+}
+
+}  // namespace
+
+CudaTable load_cuda(const std::string& path) {
+  const DynamicLibrary library({path, "PPSIM_CUDA_LIBRARY", "libcuda.so.1", "the CUDA backend"});
+  CudaTable table;
+#define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
+#include "cuda/cuda_table.def"
+#undef PPSIM_CALL
+  return table;
+}
+
+NcclTable load_nccl(const std::string& path) {
+  const DynamicLibrary library({path, "PPSIM_NCCL_LIBRARY", "libnccl.so.2", "the NCCL transport"});
+  NcclTable table;
+#define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
+#include "cuda/nccl_table.def"
+#undef PPSIM_CALL
+  return table;
+}
+
+CublasLtTable load_cublaslt(const std::string& path) {
+  const DynamicLibrary library(
+      {path, "PPSIM_CUBLASLT_LIBRARY", "libcublasLt.so.13", "the transformer on a GPU"});
+  CublasLtTable table;
+#define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
+#include "cuda/cublaslt_table.def"
+#undef PPSIM_CALL
+  return table;
+}
+
+void check_cuda(const CudaTable& cuda, int result, const std::string& what) {
+  if (result == kCudaSuccess) return;
+  const char* name = nullptr;
+  const char* text = nullptr;
+  cuda.error_name(result, &name);
+  cuda.error_text(result, &text);
+  throw BackendError(ErrorCode::io, what + ": " + text_or(name, result) + ", " + text_or(text, result));
+}
+
+void check_nccl(const NcclTable& nccl, int result, const std::string& what) {
+  if (result == kNcclSuccess || result == kNcclInProgress) return;
+  throw BackendError(ErrorCode::io, what + ": NCCL: " + text_or(nccl.error_text(result), result));
+}
+
+void check_cublaslt(const CublasLtTable& cublaslt, int status, const std::string& what) {
+  if (status == kCublasSuccess) return;
+  throw BackendError(ErrorCode::io, what + ": cuBLASLt: " + text_or(cublaslt.error_text(status), status));
+}
+
+}  // namespace ppsim
