@@ -1,7 +1,7 @@
 #include <iostream>
-#include <thread>
 
 #include "command.hpp"
+#include "ppsim/gpu_backend/backends.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/verifier/z3_check.hpp"
@@ -31,8 +31,10 @@ std::vector<Check> self_test() {
 
 int run(const Output& output) {
   std::vector<Check> checks = self_test();
-  checks.push_back({"CPU threads", true, std::to_string(std::thread::hardware_concurrency())});
-  checks.push_back({"CUDA backend", true, "not part of this version: `run` executes on the CPU"});
+  for (const BackendStatus& backend : backend_statuses()) {
+    checks.push_back(
+        {"backend " + backend.name, true, (backend.available ? "" : "not here: ") + backend.detail});
+  }
   bool good = true;
   Json items = Json::array();
   for (const Check& check : checks) {

@@ -5,6 +5,8 @@
 #include "command.hpp"
 #include "ppsim/core/hash.hpp"
 #include "ppsim/core/json.hpp"
+#include "ppsim/gpu_backend/backends.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/trace_file.hpp"
@@ -20,7 +22,7 @@ struct Options {
               arithmetic = "float32", buffers = "rendezvous";
   bool unverified = false, compare = false;
   int steps = 3;
-  double deadline_s = 0;
+  double deadline_s = 0, time_scale = 1;
 };
 
 Expected<TransformerConfig> transformer_of(const Options& options, int stages) {
@@ -50,19 +52,47 @@ Expected<TransformerConfig> transformer_of(const Options& options, int stages) {
 }
 
 Expected<void> check_backend(const Options& options) {
-  if (options.backend != "cpu") {
-    return make_error(ErrorCode::bad_argument, "this version runs programs on the CPU only",
-                      {.found = options.backend, .expected = "--backend cpu"});
-  }
-  if (options.transport != "inproc") {
-    return make_error(ErrorCode::bad_argument, "the CPU backend moves data between threads of one process",
+  std::string names;
+  for (const BackendStatus& status : backend_statuses()) {
+    names += (names.empty() ? "" : ", ") + status.name;
+    if (status.name != options.backend) continue;
+    if (!status.available) {
+      return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + status.detail,
+                        {.found = options.backend, .expected = "a backend that `ppsim doctor` has"});
+    }
+    if (options.transport == "inproc") return {};
+    return make_error(ErrorCode::bad_argument, "this backend moves data between threads of one process",
                       {.found = options.transport, .expected = "--transport inproc"});
   }
-  return {};
+  return make_error(ErrorCode::bad_argument, "unknown backend",
+                    {.found = options.backend, .expected = names});
 }
 
-Expected<RunOptions> run_options(const Options& options) {
+/// What runs: on a CPU a transformer, emulated nothing but the sizes of its tensors.
+Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
+                                               const Pipeline& pipeline) {
+  if (options.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
+  const auto config = transformer_of(options, pipeline.stages());
+  if (!config) return tl::unexpected(config.error());
+  return make_transformer(*config);
+}
+
+Expected<Subject> subject_of(const Options& options) {
+  auto subject = read_subject(options.input, options.costs);
+  if (!subject || options.backend != "emulated") return subject;
+  if (!subject->costs) {
+    return make_error(ErrorCode::bad_argument,
+                      "an emulated run needs costs: --unit, --costs or --model with --cluster");
+  }
+  auto scaled = scaled_costs(subject->costs->tables.costs, options.time_scale);
+  if (!scaled) return tl::unexpected(scaled.error());
+  subject->costs->tables.costs = *std::move(scaled);
+  return subject;
+}
+
+Expected<RunOptions> run_options(const Options& options, const Subject& subject) {
   RunOptions run;
+  if (options.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
   run.unverified = options.unverified;
   run.steps = options.steps;
   run.deadline_s = options.deadline_s;
@@ -121,7 +151,18 @@ void print_json(const Output& output, const Options& options, const Program& pro
   output.print(object);
 }
 
-void print_text(const Program& program, const VerifiedRun& result) {
+bool has_given_costs(const Options& options) {
+  return options.backend == "emulated" || !options.costs.costs.empty();
+}
+
+/// Where the costs of the simulation come from.
+std::string costs_text(const Options& options, const VerifiedRun& result) {
+  if (has_given_costs(options)) return "the given costs";
+  return result.run.step_ns.size() > 1 ? "the costs measured in the steps before it"
+                                       : "the costs measured in the same step";
+}
+
+void print_text(const Options& options, const Program& program, const VerifiedRun& result) {
   std::vector<std::vector<std::string>> rows = {{"rank", "high water", "proved worst case", "pool"}};
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
     rows.push_back({std::to_string(r), size_text(result.run.high_water_bytes.items()[r]),
@@ -131,11 +172,10 @@ void print_text(const Program& program, const VerifiedRun& result) {
   std::cout << "program " << program_hash(program) << ", " << program.size() << " instructions on "
             << program.pipeline().ranks() << " ranks\n"
             << table_text(rows) << "measured step " << time_text(result.measured_step_ns)
-            << ", simulated with the costs measured in "
-            << (result.run.step_ns.size() > 1 ? "the steps before it " : "the same step ")
+            << ", simulated with " << costs_text(options, result) << ' '
             << time_text(result.simulated_step_ns) << '\n';
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (cores < program.pipeline().ranks()) {
+  if (options.backend == "cpu" && cores < program.pipeline().ranks()) {
     std::cout << "(the simulation gives every rank a core of its own; here " << program.pipeline().ranks()
               << " ranks share " << cores << ")\n";
   }
@@ -167,28 +207,28 @@ int print_hang(const Program& program, const VerifiedRun& result, const Output& 
 
 int run(const Options& options, const Output& output) {
   if (auto good = check_backend(options); !good) return report(good.error(), output);
-  const auto subject = read_subject(options.input, options.costs);
+  const auto subject = subject_of(options);
   if (!subject) return report(subject.error(), output);
   const auto program = default_program(*subject);
   if (!program) return report(program.error(), output);
-  const auto config = transformer_of(options, program->pipeline().stages());
-  if (!config) return report(config.error(), output);
-  const auto model = make_transformer(*config);
+  const auto model = model_of(options, *subject, program->pipeline());
   if (!model) return report(model.error(), output);
   const auto certificate = certificate_of(options);
   if (!certificate) return report(certificate.error(), output);
-  auto run = run_options(options);
+  auto run = run_options(options, *subject);
   if (!run) return report(run.error(), output);
   if (*certificate) run->certificate = &**certificate;
 
-  const auto result = verify_then_run(*program, **model, {*run, options.compare});
+  VerifiedRunOptions how{.run = *run, .compare = options.compare};
+  if (has_given_costs(options)) how.costs = subject->cost_table();
+  const auto result = verify_then_run(*program, **model, how);
   if (!result) return report(result.error(), output);
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
   const ExecutionGraph graph = build_execution_graph(*program, run->capabilities);
   const SizeTable sizes = (*model)->sizes(program->pipeline());
   const RunView view{*program, graph, result->run.trace(), result->measured, sizes};
   if (auto written = write_outputs(options, view); !written) return report(written.error(), output);
-  output.json ? print_json(output, options, *program, *result) : print_text(*program, *result);
+  output.json ? print_json(output, options, *program, *result) : print_text(options, *program, *result);
   return kDone;
 }
 
@@ -196,11 +236,18 @@ int run(const Options& options, const Output& output) {
 
 void add_run(CLI::App& app, Selected& selected) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "execute a verified program with a small transformer");
+  CLI::App* command = app.add_subcommand(
+      "run", "execute a verified program: a small transformer, or the times of a cost table");
   command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--backend", options->backend, "cpu")->capture_default_str();
+  command
+      ->add_option("--backend", options->backend,
+                   "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
+      ->capture_default_str();
+  command
+      ->add_option("--time-scale", options->time_scale, "an emulated run takes so many times what COSTS say")
+      ->check(CLI::PositiveNumber);
   command->add_option("--transport", options->transport, "inproc")->capture_default_str();
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();

@@ -10,20 +10,35 @@ namespace ppsim {
 namespace {
 
 constexpr double kNoNorm = -1;
+/// What shows a use of memory that nothing has written: a NaN in float32, -1 in integers.
+constexpr std::byte kPoison{0xFF};
 
 std::tuple<BlockId, int, RankId> key_of(const BlockGradients& g) { return {g.block, g.update, g.rank}; }
 
+/// One pool per rank. Filling it also makes the system provide its pages before the first step.
+std::vector<std::span<std::byte>> make_pools(const Devices& devices, const SlotPlan& slots,
+                                             std::byte content) {
+  std::vector<std::span<std::byte>> pools;
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    pools.push_back(devices[r]->allocate(slots.pool_bytes[RankId(static_cast<std::int32_t>(r))]));
+    devices[r]->fill(pools.back(), content);
+  }
+  return pools;
+}
+
 }  // namespace
 
-ActionRunner::ActionRunner(const RunInput& input, const std::vector<std::unique_ptr<Device>>& devices,
-                           const TensorMap& tensors)
+ActionRunner::ActionRunner(const RunInput& input, const MemoryPlan& memory, Devices devices)
     : program_(input.program),
       pipeline_(input.program.pipeline()),
       model_(input.model),
       options_(input.options),
-      devices_(devices),
-      tensors_(tensors),
-      norms_(devices.size() * static_cast<std::size_t>(pipeline_.updates()), kNoNorm) {
+      memory_(memory),
+      devices_(std::move(devices)),
+      sizes_(model_.sizes(pipeline_)),
+      tensors_(program_, memory_, sizes_,
+               make_pools(devices_, memory_.slots, options_.poison ? kPoison : std::byte{0})),
+      norms_(devices_.size() * static_cast<std::size_t>(pipeline_.updates()), kNoNorm) {
   find_shares();
   find_actions();
 }
@@ -72,7 +87,7 @@ ActionRunner::Taken* ActionRunner::find_gradients(RankId rank, BlockId block, in
   return at == gradients_.end() || key_of(at->gradients) != key ? nullptr : &*at;
 }
 
-void ActionRunner::begin_step(int step, const TensorTable& table) {
+void ActionRunner::begin_step(int step) {
   last_step_ = step + 1 == options_.steps;
   std::fill(norms_.begin(), norms_.end(), kNoNorm);
   if (step > 0) {
@@ -85,8 +100,8 @@ void ActionRunner::begin_step(int step, const TensorTable& table) {
       });
     }
   }
-  for (std::uint32_t t = 0; t < table.tensors.size(); ++t) {
-    const Tensor& tensor = table.tensors[t];
+  for (std::uint32_t t = 0; t < memory_.table.tensors.size(); ++t) {
+    const Tensor& tensor = memory_.table.tensors[t];
     if (!tensor.from_start || tensor.size_class.kind != TensorKind::boundary_input) continue;
     device(tensor.rank).run(Program::kCopyQueue, [&] {
       model_.load(pipeline_, MicrobatchId(tensor.microbatch), tensors_.memory(t));
@@ -199,25 +214,16 @@ void ActionRunner::take(Taken& taken) {
   device(g.rank).copy(g.values, memory);
 }
 
-std::vector<Transfer> ActionRunner::transfers(ActionPlace place) const {
-  std::vector<Transfer> result;
+std::vector<Transfer> ActionRunner::transfers(ActionPlace place) {
+  std::vector<Transfer> ends = transfer_ends(program_, place);
   const auto actions = program_.actions(place.instruction);
-  const auto communicators = program_.communicators_of(place.instruction);
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const RankId peer = peer_rank(pipeline_, actions[i]);
-    const Direction direction = info(actions[i].kind).direction;
-    const bool sends = direction == Direction::send;
-    const Channel channel{communicators[i], sends ? place.rank : peer, sends ? peer : place.rank};
-    result.push_back({place.instruction, channel, direction, tensors_.payload(place, actions[i])});
-  }
-  return result;
+  for (Transfer& end : ends) end.payload = tensors_.payload(place, actions[end.member]);
+  return ends;
 }
 
 CollectiveCall ActionRunner::collective(ActionPlace place) {
   const Action& action = program_.actions(place.instruction).front();
-  CollectiveCall call{.instruction = place.instruction,
-                      .communicator = program_.communicators_of(place.instruction).front(),
-                      .rank = place.rank};
+  CollectiveCall call = collective_end(program_, place);
   if (action.kind == OpKind::unshard) unshard(place, action.stage());
   if (action.kind == OpKind::reduce_grad) {
     call.reduction = Reduction::gradients;
@@ -245,7 +251,12 @@ std::span<std::byte> ActionRunner::own_norm(ActionPlace place, const Action& act
   return std::as_writable_bytes(std::span(&norm, 1));
 }
 
-void ActionRunner::end_step() {
+void ActionRunner::freed(std::uint32_t tensor) {
+  if (!options_.poison) return;
+  device(memory_.table.tensors[tensor].rank).fill(tensors_.memory(tensor), kPoison);
+}
+
+void ActionRunner::finish() {
   for (Taken& taken : gradients_) {
     if (!taken.optimized) take(taken);
   }

@@ -6,38 +6,31 @@
 #include <vector>
 
 #include "ppsim/gpu_backend/device.hpp"
-#include "ppsim/gpu_backend/execute.hpp"
 #include "tensor_map.hpp"
+#include "worker.hpp"
 
 namespace ppsim {
 
-/// What is to run, with what arithmetic, and how.
-struct RunInput {
-  const Program& program;
-  const StageModel& model;
-  const RunOptions& options;
-};
+using Devices = std::vector<std::unique_ptr<Device>>;
 
-/// What each action does to the tensors, on the devices: its meaning apart from when it happens.
-/// Different lanes call it at the same time; the Program's dependencies keep them off each other's tensors.
-class ActionRunner {
+/// What each action does to the tensors, on a device for each rank with one pool of memory.
+class ActionRunner final : public Worker {
  public:
   /// Requires: references that outlive the runner.
-  ActionRunner(const RunInput& input, const std::vector<std::unique_ptr<Device>>& devices,
-               const TensorMap& tensors);
+  ActionRunner(const RunInput& input, const MemoryPlan& memory, Devices devices);
 
   /// Fills what exists from the step's start: parameters, and batches that no LOAD fetches.
-  void begin_step(int step, const TensorTable& table);
-  /// Runs an instruction of compute or copy actions.
-  void run(ActionPlace place);
-  /// What a communication instruction posts, all of it transfers or one collective. An UNSHARD has done its
-  /// part then.
-  [[nodiscard]] std::vector<Transfer> transfers(ActionPlace place) const;
-  [[nodiscard]] CollectiveCall collective(ActionPlace place);
+  void begin_step(int step) override;
+  void run(ActionPlace place) override;
+  [[nodiscard]] std::vector<Transfer> transfers(ActionPlace place) override;
+  /// An UNSHARD has done its part then.
+  [[nodiscard]] CollectiveCall collective(ActionPlace place) override;
+  /// Overwrites the tensor where the run poisons.
+  void freed(std::uint32_t tensor) override;
+  void interrupt() override {}
   /// Takes the gradients of the last step that no OPT has consumed.
-  void end_step();
-  /// The gradients of the last step, as OPT found them where there is one.
-  [[nodiscard]] std::vector<BlockGradients> gradients() const;
+  void finish() override;
+  [[nodiscard]] std::vector<BlockGradients> gradients() const override;
 
  private:
   /// A block and a rank that holds it.
@@ -73,8 +66,10 @@ class ActionRunner {
   const Pipeline& pipeline_;
   const StageModel& model_;
   const RunOptions& options_;
-  const std::vector<std::unique_ptr<Device>>& devices_;
-  const TensorMap& tensors_;
+  const MemoryPlan& memory_;
+  Devices devices_;
+  SizeTable sizes_;
+  TensorMap tensors_;
   std::vector<Share> shares_;
   std::map<Cell, Payload> host_copies_;
   std::vector<Taken> gradients_;  ///< by block, update, rank; each is written by one rank's compute queue

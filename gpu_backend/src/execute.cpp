@@ -8,35 +8,14 @@
 #include <system_error>
 #include <thread>
 
-#include "action_runner.hpp"
 #include "admission.hpp"
 #include "backend.hpp"
-#include "cpu/cpu_backend.hpp"
 #include "hang_report.hpp"
 #include "monitor.hpp"
+#include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {
 namespace {
-
-/// What shows a use of memory that nothing has written: a NaN in float32, -1 in integers.
-constexpr std::byte kPoison{0xFF};
-
-std::vector<std::unique_ptr<Device>> make_devices(const Backend& backend, const Program& program) {
-  std::vector<std::unique_ptr<Device>> devices;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) devices.push_back(backend.make_device(RankId(r)));
-  return devices;
-}
-
-/// One pool per rank. Filling it also makes the system provide its pages before the first step.
-std::vector<std::span<std::byte>> make_pools(const std::vector<std::unique_ptr<Device>>& devices,
-                                             const SlotPlan& slots, std::byte content) {
-  std::vector<std::span<std::byte>> pools;
-  for (std::size_t r = 0; r < devices.size(); ++r) {
-    pools.push_back(devices[r]->allocate(slots.pool_bytes[RankId(static_cast<std::int32_t>(r))]));
-    devices[r]->fill(pools.back(), content);
-  }
-  return pools;
-}
 
 /// Runs the steps of one Program on one backend.
 class Executor {
@@ -44,29 +23,25 @@ class Executor {
   Executor(const Backend& backend, const RunInput& input)
       : program_(input.program),
         options_(input.options),
-        sizes_(input.model.sizes(program_.pipeline())),
         graph_(build_execution_graph(program_, options_.capabilities)),
-        memory_(plan_memory(program_, graph_, sizes_)),
-        devices_(make_devices(backend, program_)),
-        tensors_(program_, memory_, sizes_,
-                 make_pools(devices_, memory_.slots, options_.poison ? kPoison : std::byte{0})),
+        memory_(plan_memory(program_, graph_, input.model.sizes(program_.pipeline()))),
         lanes_(make_lanes(program_)),
-        meter_(program_, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
-        runner_(input, devices_, tensors_),
+        worker_(backend.make_worker(input, memory_)),
+        meter_(program_, memory_, [this](std::uint32_t tensor) { worker_->freed(tensor); }),
         monitor_(program_, graph_, lanes_, meter_),
-        transport_(backend.make_transport(program_, input.model, options_.capabilities, monitor_)) {}
+        transport_(backend.make_transport(input, monitor_)) {}
 
   RunResult run() {
     RunResult result;
     for (int step = 0; step < options_.steps && result.outcome == RunOutcome::finished; ++step) {
-      runner_.begin_step(step, memory_.table);
+      worker_->begin_step(step);
       result.outcome = run_step();
       result.traces.push_back(monitor_.trace());
       if (result.outcome == RunOutcome::finished) result.step_ns.push_back(duration(result.trace()));
     }
     if (result.outcome == RunOutcome::finished) {
-      runner_.end_step();
-      result.gradients = runner_.gradients();
+      worker_->finish();
+      result.gradients = worker_->gradients();
     } else {
       result.hang = hang_report(graph_, lanes_, monitor_.states());
     }
@@ -87,6 +62,7 @@ class Executor {
       if (failure) monitor_.fail(failure);
       gate.count_down();
       end = monitor_.wait_for_end(deadline());
+      if (end != StepEnd::finished) worker_->interrupt();
     }
     switch (end) {
       case StepEnd::finished:
@@ -135,21 +111,16 @@ class Executor {
     const OpKind kind = program_.actions(id).front().kind;
     if (!monitor_.start(lane, id)) return false;
     if (!is_communication(kind)) {
-      runner_.run(place);
+      worker_->run(place);
       monitor_.complete({&id, 1});
       return true;
     }
     if (is_transfer(kind)) {
-      transport_->post(runner_.transfers(place));
+      transport_->post(worker_->transfers(place));
     } else {
-      transport_->post(runner_.collective(place));
+      transport_->post(worker_->collective(place));
     }
     return monitor_.await(lane, id);
-  }
-
-  void freed(std::uint32_t tensor) {
-    if (!options_.poison) return;
-    devices_[memory_.table.tensors[tensor].rank.index()]->fill(tensors_.memory(tensor), kPoison);
   }
 
   [[nodiscard]] std::optional<std::chrono::nanoseconds> deadline() const {
@@ -172,14 +143,11 @@ class Executor {
 
   const Program& program_;
   const RunOptions& options_;
-  SizeTable sizes_;
   ExecutionGraph graph_;
   MemoryPlan memory_;
-  std::vector<std::unique_ptr<Device>> devices_;
-  TensorMap tensors_;
   std::vector<Lane> lanes_;
+  std::unique_ptr<Worker> worker_;
   MemoryMeter meter_;
-  ActionRunner runner_;
   Monitor monitor_;
   std::unique_ptr<Transport> transport_;
 };
@@ -187,13 +155,13 @@ class Executor {
 }  // namespace
 
 Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
-  const CpuBackend backend;
-  if (auto ok = backend.check(options.capabilities); !ok) return tl::unexpected(ok.error());
+  const std::unique_ptr<Backend> backend = make_backend(options.backend);
+  if (auto ok = backend->check(options.capabilities); !ok) return tl::unexpected(ok.error());
   if (auto ok = model.check(program.pipeline()); !ok) return tl::unexpected(ok.error());
   if (auto ok = admit(program, model.sizes(program.pipeline()), options); !ok)
     return tl::unexpected(ok.error());
   try {
-    return Executor(backend, {program, model, options}).run();
+    return Executor(*backend, {program, model, options}).run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   } catch (const std::bad_alloc&) {

@@ -120,6 +120,16 @@ void Monitor::wake_rank(RankId rank) {
   }
 }
 
+void Monitor::under_way() {
+  const std::lock_guard lock(mutex_);
+  ++running_;
+}
+
+void Monitor::landed() {
+  const std::lock_guard lock(mutex_);
+  if (!end_) stop_running();
+}
+
 void Monitor::leave() {
   const std::lock_guard lock(mutex_);
   ++left_;

@@ -27,7 +27,7 @@ enum class StepEnd : std::uint8_t { finished, deadlock, failed, late };
 ///
 /// Hangs are recognised exactly. A lane either runs or waits for something that only a running lane can bring
 /// about, and whoever brings it about counts it as running again at that moment: no lane running means that
-/// none ever will.
+/// none ever will. What a transport has under way counts as a running lane.
 class Monitor final : public CompletionSink {
  public:
   /// Requires: references that outlive the monitor.
@@ -41,6 +41,8 @@ class Monitor final : public CompletionSink {
   /// Waits until a started instruction is complete. Returns: false when the step is over.
   [[nodiscard]] bool await(std::size_t lane, InstructionId id);
   void complete(std::span<const InstructionId> ends) override;
+  void under_way() override;
+  void landed() override;
   /// The lane has nothing more to do in this step.
   void leave();
   /// Ends the step. The first failure counts.
@@ -84,7 +86,7 @@ class Monitor final : public CompletionSink {
   TimedTrace trace_;
   std::chrono::steady_clock::time_point origin_;
   Nanoseconds last_time_ = 0;
-  std::size_t running_ = 0;
+  std::size_t running_ = 0;  ///< lanes that do not wait, and what is under way without one
   std::size_t left_ = 0;
   std::optional<StepEnd> end_;
   std::exception_ptr failure_;

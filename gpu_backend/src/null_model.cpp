@@ -24,6 +24,7 @@ Bytes remote_producers(const Pipeline& pipeline, StageId stage) {
 Expected<void> NullModel::check(const Pipeline& /*pipeline*/) const { return {}; }
 
 SizeTable NullModel::sizes(const Pipeline& pipeline) const {
+  if (sizes_) return *sizes_;
   SizeTable sizes;
   for (int kind = 0; kind < kTensorKindCount; ++kind)
     sizes.set({.kind = static_cast<TensorKind>(kind)}, kTensor);

@@ -4,17 +4,12 @@
 #include <span>
 #include <vector>
 
+#include "action_place.hpp"
 #include "memory_plan.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 
 namespace ppsim {
-
-/// Where and when an action runs.
-struct ActionPlace {
-  RankId rank;
-  InstructionId instruction;
-};
 
 /// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
 /// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in

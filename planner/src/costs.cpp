@@ -1,6 +1,7 @@
 #include "ppsim/planner/costs.hpp"
 
 #include <array>
+#include <cmath>
 #include <sstream>
 
 #include "decimal.hpp"
@@ -9,6 +10,8 @@ namespace ppsim {
 namespace {
 
 constexpr double kLargestUnit = 1e9;  // units; keeps sums of many actions within 64-bit nanoseconds
+
+constexpr double kLongestCost = 1e18;  // nanoseconds
 
 struct UnitValues {
   std::optional<double> F, B, I, W, R, FB, c, A;
@@ -143,6 +146,18 @@ Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline&
     binding.peak_flops = costs->peak_flops;
   }
   return binding;
+}
+
+Expected<CostTable> scaled_costs(const CostTable& costs, double factor) {
+  if (!std::isfinite(factor) || factor <= 0)
+    return make_error(ErrorCode::bad_argument, "costs are scaled by a number above 0");
+  CostTable result;
+  for (const auto& [key, duration] : costs.entries()) {
+    const double scaled = std::round(static_cast<double>(duration) * factor);
+    if (scaled > kLongestCost) return make_error(ErrorCode::bad_argument, "scaled costs are above 10^18 ns");
+    result.set(key, static_cast<Nanoseconds>(scaled));
+  }
+  return result;
 }
 
 }  // namespace ppsim

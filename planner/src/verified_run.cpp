@@ -1,5 +1,7 @@
 #include "ppsim/planner/verified_run.hpp"
 
+#include <algorithm>
+
 #include "ppsim/core/inference.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
@@ -34,15 +36,25 @@ Expected<Certificate> prove(const Program& program, const StageModel& model,
   return make_certificate(program, asked, report);
 }
 
-/// Calibrates on every step but the last, which is the one to predict.
-Expected<void> predict(const Program& program, const RunOptions& options, VerifiedRun& result) {
+Nanoseconds median(std::vector<Nanoseconds> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Simulates what ran. Given costs predict every step; else those of all steps but the last predict the last.
+Expected<void> predict(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
   const std::span<const TimedTrace> traces = result.run.traces;
-  result.measured = measured_costs(program, traces.size() > 1 ? traces.first(traces.size() - 1) : traces);
-  result.measured_step_ns = result.run.step_ns.back();
-  const auto simulated = simulate_program(program, options.capabilities, result.measured);
+  const bool given = options.costs != nullptr;
+  const bool all = given || traces.size() == 1;
+  result.measured = measured_costs(program, all ? traces : traces.first(traces.size() - 1));
+  result.measured_step_ns = given ? median(result.run.step_ns) : result.run.step_ns.back();
+  auto simulated =
+      simulate_program(program, options.run.capabilities, given ? *options.costs : result.measured);
   if (!simulated) return tl::unexpected(simulated.error());
   if (!*simulated) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
-  for (const Span& span : (*simulated)->spans)
+  result.simulated = **std::move(simulated);
+  for (const Span& span : result.simulated.spans)
     result.simulated_step_ns = std::max(result.simulated_step_ns, span.end.time);
   return {};
 }
@@ -53,6 +65,8 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
                                       const VerifiedRunOptions& options) {
   VerifiedRun result;
   RunOptions run = options.run;
+  if (options.compare && std::holds_alternative<EmulatedOptions>(options.run.backend))
+    return make_error(ErrorCode::bad_argument, "an emulated run has no gradients to compare");
   if (options.compare && !trains(program))
     return make_error(ErrorCode::bad_argument, "no backward, and so no gradients to compare");
   if (auto good = model.check(program.pipeline()); !good) return tl::unexpected(good.error());
@@ -74,7 +88,8 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
     }
   }
   if (result.run.outcome == RunOutcome::deadlock) return result;
-  if (auto predicted = predict(program, run, result); !predicted) return tl::unexpected(predicted.error());
+  if (auto predicted = predict(program, options, result); !predicted)
+    return tl::unexpected(predicted.error());
   if (options.compare) {
     const auto reference = reference_gradients(program.pipeline(), model, reference_options(program, run));
     if (!reference) return tl::unexpected(reference.error());

@@ -1,31 +1,24 @@
 #include "cpu_backend.hpp"
 
+#include "action_runner.hpp"
 #include "cpu_device.hpp"
 #include "in_process_transport.hpp"
 
 namespace ppsim {
 
 Expected<void> CpuBackend::check(const TransportCapabilities& capabilities) const {
-  if (capabilities.residency) {
-    return make_error(ErrorCode::bad_argument, "the in-process transport has no residency limit");
-  }
-  if (capabilities.captures_graphs) {
-    return make_error(ErrorCode::bad_argument, "the in-process transport captures no graphs");
-  }
-  if (capabilities.credits && *capabilities.credits < 1) {
-    return make_error(ErrorCode::bad_argument, "a channel needs at least 1 credit");
-  }
-  return {};
+  return check_in_process(capabilities);
 }
 
-std::unique_ptr<Device> CpuBackend::make_device(RankId /*rank*/) const {
-  return std::make_unique<CpuDevice>();
+std::unique_ptr<Worker> CpuBackend::make_worker(const RunInput& input, const MemoryPlan& memory) const {
+  Devices devices;
+  for (int r = 0; r < input.program.pipeline().ranks(); ++r) devices.push_back(std::make_unique<CpuDevice>());
+  return std::make_unique<ActionRunner>(input, memory, std::move(devices));
 }
 
-std::unique_ptr<Transport> CpuBackend::make_transport(const Program& program, const StageModel& model,
-                                                      const TransportCapabilities& capabilities,
-                                                      CompletionSink& sink) const {
-  return std::make_unique<InProcessTransport>(program, model, capabilities.credits, sink);
+std::unique_ptr<Transport> CpuBackend::make_transport(const RunInput& input, CompletionSink& sink) const {
+  return std::make_unique<InProcessTransport>(input.program, input.model, input.options.capabilities.credits,
+                                              sink);
 }
 
 }  // namespace ppsim

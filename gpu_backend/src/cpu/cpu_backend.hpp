@@ -8,9 +8,9 @@ namespace ppsim {
 class CpuBackend final : public Backend {
  public:
   [[nodiscard]] Expected<void> check(const TransportCapabilities& capabilities) const override;
-  [[nodiscard]] std::unique_ptr<Device> make_device(RankId rank) const override;
-  [[nodiscard]] std::unique_ptr<Transport> make_transport(const Program& program, const StageModel& model,
-                                                          const TransportCapabilities& capabilities,
+  [[nodiscard]] std::unique_ptr<Worker> make_worker(const RunInput& input,
+                                                    const MemoryPlan& memory) const override;
+  [[nodiscard]] std::unique_ptr<Transport> make_transport(const RunInput& input,
                                                           CompletionSink& sink) const override;
 };
 

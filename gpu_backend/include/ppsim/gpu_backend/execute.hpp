@@ -3,19 +3,40 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "ppsim/core/capabilities.hpp"
 #include "ppsim/core/certificate.hpp"
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/program.hpp"
+#include "ppsim/core/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
 namespace ppsim {
 
-/// How a Program is run on the CPU.
+/// Ranks that compute on threads of this process, in host memory.
+struct CpuOptions {
+  friend bool operator==(const CpuOptions&, const CpuOptions&) = default;
+};
+
+/// Ranks that compute nothing: every action, transfer and collective takes the time that `costs` says, on the
+/// clock on the wall. No pool is allocated, only accounted for, and there are no gradients.
+struct EmulatedOptions {
+  CostTable costs;
+  friend bool operator==(const EmulatedOptions&, const EmulatedOptions&) = default;
+};
+
+/// What a Program runs on.
+using BackendOptions = std::variant<CpuOptions, EmulatedOptions>;
+/// "cpu", "emulated".
+[[nodiscard]] std::string_view backend_name(const BackendOptions& backend);
+
+/// How a Program is run.
 struct RunOptions {
+  BackendOptions backend = CpuOptions{};
   /// What the transport between the ranks does, which are threads of this process: rendezvous, or credits(n)
   /// for any n >= 1, with the messages that are out in buffers of the transport. It has no residency limit,
   /// and captures no graphs.

@@ -24,6 +24,7 @@ using Payload = std::array<std::span<std::byte>, 2>;
 /// One end of a message.
 struct Transfer {
   InstructionId instruction;  ///< what the sink hears when this end is complete
+  std::uint32_t member = 0;   ///< which of its actions this is
   Channel channel;
   Direction direction = Direction::send;
   Payload payload;
@@ -52,6 +53,10 @@ class CompletionSink {
   /// These ends and calls are complete, all at one instant. An instruction of several ends is named once for
   /// each.
   virtual void complete(std::span<const InstructionId> ends) = 0;
+  /// Something that the transport will complete on its own is under way: until it has landed, no run hangs,
+  /// even if every lane waits.
+  virtual void under_way() = 0;
+  virtual void landed() = 0;
 };
 
 /// Moves messages between ranks. A call starts what it is given and may return before it is complete;

@@ -48,4 +48,8 @@ struct CostBinding {
 /// slice_lengths.
 [[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
 
+/// Every cost times `factor`, rounded to nanoseconds.
+/// Errors: bad_argument for a factor that is not above 0, and for costs above 10^18 ns.
+[[nodiscard]] Expected<CostTable> scaled_costs(const CostTable& costs, double factor);
+
 }  // namespace ppsim

@@ -14,21 +14,24 @@ struct VerifiedRunOptions {
   RunOptions run;                ///< its certificate may be null: then the Program is verified first
   bool compare = false;          ///< gradients against the unpipelined reference
   double verify_timeout_s = 60;  ///< seconds
+  /// Predict every step; null: the costs measured in all steps but the last predict the last.
+  const CostTable* costs = nullptr;
 };
 
 /// A run, and how it compares with what was predicted and proved about it.
 struct VerifiedRun {
   RunResult run;
-  std::optional<Certificate> certificate;    ///< the one that was used; none for an unverified run
-  CostTable measured;                        ///< costs of the steps before the last (of the only one)
-  Nanoseconds measured_step_ns = 0;          ///< of the last step
-  Nanoseconds simulated_step_ns = 0;         ///< of the same Program under `measured`
+  std::optional<Certificate> certificate;  ///< the one that was used; none for an unverified run
+  CostTable measured;                      ///< of all steps, or of those that predict the last
+  TimedTrace simulated;                    ///< of the same Program under the predicting costs
+  Nanoseconds measured_step_ns = 0;        ///< median of all steps, or the last where they predict it
+  Nanoseconds simulated_step_ns = 0;
   std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
   std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
 };
 
 /// Proves well-formedness, matching, deadlock freedom and the worst-case memory under the transport of the
-/// run, unless a certificate is given or the run is to be unverified; then executes on the CPU. Errors:
+/// run, unless a certificate is given or the run is to be unverified; then executes. Errors:
 /// deadlock or ill_formed with the counterexample when a property is refuted; refused when one stays unknown;
 /// bad_argument to compare a Program without backward; those of execute and reference_gradients.
 [[nodiscard]] Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ppsim/core/ids.hpp"
+
+namespace ppsim {
+
+/// Where and when an action runs.
+struct ActionPlace {
+  RankId rank;
+  InstructionId instruction;
+};
+
+}  // namespace ppsim

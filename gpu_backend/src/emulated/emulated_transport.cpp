@@ -1,0 +1,125 @@
+#include "emulated_transport.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ppsim {
+
+EmulatedTransport::EmulatedTransport(const Program& program, const CostTable& costs,
+                                     std::optional<int> credits, CompletionSink& sink)
+    : program_(program), costs_(costs), credits_(credits), sink_(sink) {
+  begin_step();
+}
+
+void EmulatedTransport::begin_step() {
+  const std::lock_guard lock(mutex_);
+  const auto ranks = static_cast<std::size_t>(program_.pipeline().ranks());
+  channels_.clear();
+  meetings_.assign(program_.communicators().size(),
+                   Meetings{.calls = std::vector<std::size_t>(ranks), .open = {}});
+}
+
+Nanoseconds EmulatedTransport::cost(InstructionId instruction, std::uint32_t member) const {
+  return costs_(cost_class_of(program_.actions(instruction)[member]));
+}
+
+void EmulatedTransport::post(std::span<const Transfer> group) {
+  const Time now = WallClock::now();
+  const std::lock_guard lock(mutex_);
+  for (const Transfer& end : group) {
+    ChannelState& channel = channels_[end.channel];
+    (end.direction == Direction::send ? channel.sends : channel.receives).push_back(end);
+  }
+  for (const Transfer& end : group) progress(channels_[end.channel], now);
+}
+
+/// Moves what can move at `now`.
+void EmulatedTransport::progress(ChannelState& channel, Time now) {
+  receive(channel);
+  while (may_move(channel)) {
+    channel.moving = true;
+    const Transfer& send = channel.sends.front();
+    const Nanoseconds takes = cost(send.instruction, send.member);
+    if (takes == 0) {
+      land(channel);
+      continue;
+    }
+    const Time due = now + std::chrono::nanoseconds(takes);
+    sink_.under_way();
+    alarms_.set(due, [this, &channel, due] {
+      const std::lock_guard lock(mutex_);
+      land(channel);
+      progress(channel, due);
+      sink_.landed();
+    });
+  }
+}
+
+bool EmulatedTransport::may_move(const ChannelState& channel) const {
+  if (channel.moving || channel.sends.empty()) return false;
+  return credits_ ? channel.arrived < *credits_ : !channel.receives.empty();
+}
+
+void EmulatedTransport::land(ChannelState& channel) {
+  channel.moving = false;
+  const InstructionId send = channel.sends.front().instruction;
+  channel.sends.pop_front();
+  if (credits_) {
+    sink_.complete(std::array{send});
+    ++channel.arrived;
+    receive(channel);
+  } else {
+    const InstructionId received = channel.receives.front().instruction;
+    channel.receives.pop_front();
+    sink_.complete(std::array{send, received});
+  }
+}
+
+void EmulatedTransport::receive(ChannelState& channel) {
+  for (; channel.arrived > 0 && !channel.receives.empty(); --channel.arrived) {
+    const InstructionId received = channel.receives.front().instruction;
+    channel.receives.pop_front();
+    sink_.complete(std::array{received});
+  }
+}
+
+void EmulatedTransport::post(const CollectiveCall& call) {
+  const Time now = WallClock::now();
+  const std::lock_guard lock(mutex_);
+  std::optional<std::vector<CollectiveCall>> meeting = join(call);
+  if (!meeting) return;
+  const Nanoseconds takes = cost(meeting->front().instruction, 0);
+  if (takes == 0) return end(*meeting);
+  sink_.under_way();
+  alarms_.set(now + std::chrono::nanoseconds(takes), [this, meeting = *std::move(meeting)] {
+    const std::lock_guard alarm_lock(mutex_);
+    end(meeting);
+    sink_.landed();
+  });
+}
+
+/// Returns: the meeting that this call completes, in rank order.
+std::optional<std::vector<CollectiveCall>> EmulatedTransport::join(const CollectiveCall& call) {
+  Meetings& meetings = meetings_[call.communicator.index()];
+  const std::size_t nth = meetings.calls[call.rank.index()]++ - meetings.met;
+  if (nth >= meetings.open.size()) meetings.open.resize(nth + 1);
+  meetings.open[nth].push_back(call);
+  if (meetings.open[nth].size() < program_.communicator(call.communicator).members.size())
+    return std::nullopt;
+  // Members join in order, so the first meeting is the first to be complete.
+  std::vector<CollectiveCall> meeting = std::move(meetings.open.front());
+  meetings.open.pop_front();
+  ++meetings.met;
+  std::sort(meeting.begin(), meeting.end(),
+            [](const CollectiveCall& a, const CollectiveCall& b) { return a.rank < b.rank; });
+  return meeting;
+}
+
+void EmulatedTransport::end(const std::vector<CollectiveCall>& meeting) {
+  std::vector<InstructionId> members;
+  for (const CollectiveCall& member : meeting) members.push_back(member.instruction);
+  sink_.complete(members);
+}
+
+}  // namespace ppsim
