@@ -2,36 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
-#include "ppsim/gpu_backend/device.hpp"
+#include "payload.hpp"
 
 namespace ppsim {
 namespace {
-
-std::size_t size_of(const Payload& payload) { return payload[0].size() + payload[1].size(); }
-
-void check_sizes(std::size_t to, std::size_t from) {
-  if (to == from) return;
-  throw BackendError(
-      ErrorCode::bad_argument,
-      "a payload of " + std::to_string(from) + " bytes meets a payload of " + std::to_string(to) + " bytes");
-}
-
-std::vector<std::byte> pack(const Payload& payload) {
-  std::vector<std::byte> bytes;
-  bytes.reserve(size_of(payload));
-  for (const std::span<std::byte> piece : payload) bytes.insert(bytes.end(), piece.begin(), piece.end());
-  return bytes;
-}
-
-/// Copies bytes, in order, into the pieces of a payload of the same size.
-void unpack(std::span<const std::byte> bytes, const Payload& to) {
-  for (const std::span<std::byte> piece : to) {
-    std::copy_n(bytes.begin(), piece.size(), piece.begin());
-    bytes = bytes.subspan(piece.size());
-  }
-}
 
 void copy(const Payload& from, const Payload& to) {
   check_sizes(size_of(to), size_of(from));
@@ -40,16 +15,6 @@ void copy(const Payload& from, const Payload& to) {
   } else {
     unpack(pack(from), to);
   }
-}
-
-void add_norm(std::span<std::byte> into, std::span<const std::byte> from) {
-  double a = 0;
-  double b = 0;
-  check_sizes(into.size(), sizeof a);
-  std::memcpy(&a, into.data(), sizeof a);
-  std::memcpy(&b, from.data(), sizeof b);
-  a += b;
-  std::memcpy(into.data(), &a, sizeof a);
 }
 
 }  // namespace
@@ -137,9 +102,13 @@ bool InProcessTransport::move_out(ChannelState& channel, std::unique_lock<std::m
 void InProcessTransport::post(const CollectiveCall& call) {
   std::optional<std::vector<CollectiveCall>> meeting = join(call);
   if (!meeting) return;
-  reduce(*meeting);
+  std::vector<std::span<std::byte>> payloads;
   std::vector<InstructionId> members;
-  for (const CollectiveCall& member : *meeting) members.push_back(member.instruction);
+  for (const CollectiveCall& member : *meeting) {
+    payloads.push_back(member.payload);
+    members.push_back(member.instruction);
+  }
+  reduce(model_, call.reduction, payloads);
   sink_.complete(members);
 }
 
@@ -159,33 +128,6 @@ std::optional<std::vector<CollectiveCall>> InProcessTransport::join(const Collec
   std::sort(meeting.begin(), meeting.end(),
             [](const CollectiveCall& a, const CollectiveCall& b) { return a.rank < b.rank; });
   return meeting;
-}
-
-void InProcessTransport::reduce(std::span<const CollectiveCall> meeting) const {
-  std::vector<std::span<std::byte>> payloads;
-  for (const CollectiveCall& call : meeting) {
-    if (!call.payload.empty()) payloads.push_back(call.payload);
-  }
-  if (payloads.empty()) return;
-  for (std::size_t i = 1; i < payloads.size(); ++i) {
-    check_sizes(payloads[0].size(), payloads[i].size());
-    add(meeting.front().reduction, payloads[0], payloads[i]);
-  }
-  for (std::size_t i = 1; i < payloads.size(); ++i) {
-    std::copy(payloads[0].begin(), payloads[0].end(), payloads[i].begin());
-  }
-}
-
-void InProcessTransport::add(Reduction reduction, std::span<std::byte> into,
-                             std::span<const std::byte> from) const {
-  switch (reduction) {
-    case Reduction::none:
-      return;
-    case Reduction::gradients:
-      return model_.accumulate(into, from);
-    case Reduction::norm:
-      return add_norm(into, from);
-  }
 }
 
 }  // namespace ppsim

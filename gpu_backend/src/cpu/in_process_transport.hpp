@@ -46,8 +46,6 @@ class InProcessTransport final : public Transport {
   bool move_in(ChannelState& channel, std::unique_lock<std::mutex>& lock);
   bool move_out(ChannelState& channel, std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::optional<std::vector<CollectiveCall>> join(const CollectiveCall& call);
-  void reduce(std::span<const CollectiveCall> meeting) const;
-  void add(Reduction reduction, std::span<std::byte> into, std::span<const std::byte> from) const;
 
   const Program& program_;
   const StageModel& model_;

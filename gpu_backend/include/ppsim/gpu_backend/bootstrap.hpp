@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// What a process hears from the others while it does something else. Called from a thread of the bootstrap:
+/// return soon, and do not call back.
+class BootstrapListener {
+ public:
+  virtual ~BootstrapListener() = default;
+  /// Process 0 alone: a process has sent a note. Returns: why to stop all, if so. Order: those of one process
+  /// as it sent them.
+  [[nodiscard]] virtual std::optional<Error> on_note(int process, std::string_view note) = 0;
+  /// Some process has stopped all, or is gone.
+  virtual void on_stop(const Error& error) = 0;
+};
+
+/// How far the steady clock of a process is ahead of that of process 0; the truth is within `uncertainty_ns`.
+struct ClockOffset {
+  Nanoseconds offset_ns = 0;
+  Nanoseconds uncertainty_ns = 0;
+  friend bool operator==(const ClockOffset&, const ClockOffset&) = default;
+};
+
+/// The processes of one run, beside the transfers of its Program: who this one is, how all exchange bytes,
+/// and how one stops all. It goes on working when the transport of the Program hangs, and notices at once
+/// when a process dies.
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+
+  [[nodiscard]] virtual int process() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// Number of this process among those of its host.
+  [[nodiscard]] virtual int local_process() const = 0;
+
+  /// What every process gave, in ascending order; all call it equally often.
+  /// Errors: what some process stopped all with; io naming a process that is gone.
+  [[nodiscard]] virtual Expected<std::vector<std::string>> allgather(const std::string& bytes) = 0;
+  /// The same for process 0 alone; the others get nothing and do not wait.
+  [[nodiscard]] virtual Expected<std::vector<std::string>> gather(const std::string& bytes) = 0;
+  [[nodiscard]] Expected<void> barrier() {
+    return allgather("").map([](const std::vector<std::string>&) {});
+  }
+
+  /// Sends a note to the listener of process 0, which may be this one.
+  virtual void note(const std::string& note) = 0;
+  /// Stops all: what they wait for here ends with this error, until they resume.
+  virtual void stop(const Error& error) = 0;
+  /// Forgets the stop. Errors: io when a process is gone, for good.
+  [[nodiscard]] virtual Expected<void> resume() = 0;
+  /// Null: nobody listens. Requires: a listener that lives until it is replaced.
+  virtual void listen(BootstrapListener* listener) = 0;
+
+  /// False once a process is gone for good.
+  [[nodiscard]] virtual bool all_here() const = 0;
+  /// Process 0 alone: per process, itself included.
+  [[nodiscard]] virtual Expected<std::vector<ClockOffset>> clock_offsets() = 0;
+};
+
+/// Who a process is and where all meet.
+struct Membership {
+  int process = 0;
+  int size = 1;
+  int local_process = 0;
+  std::string host;  ///< where process 0 listens
+  int port = 0;
+  std::string token;       ///< what only the processes of this run know, or at least share
+  double patience_s = 60;  ///< how long to wait for the others
+  friend bool operator==(const Membership&, const Membership&) = default;
+};
+
+/// Value of an environment variable, or null.
+using Environment = std::function<const char*(const char*)>;
+
+/// Reads what a launcher has set: torchrun (RANK, WORLD_SIZE, LOCAL_RANK), Slurm (SLURM_PROCID, SLURM_NTASKS,
+/// SLURM_LOCALID) or Open MPI (OMPI_COMM_WORLD_*), with MASTER_ADDR and MASTER_PORT. Slurm's first host
+/// stands in for MASTER_ADDR, and 29500 for MASTER_PORT; beside torchrun's own store the next port is taken.
+/// Errors: bad_argument naming the variable that is missing, no number, out of range, or that two launchers
+/// set differently.
+[[nodiscard]] Expected<Membership> membership_from_environment(const Environment& environment);
+
+/// Meets the other processes at `host`:`port` by TCP.
+/// Errors: io naming the processes that did not arrive, or that cannot be connected to; bad_argument when two
+/// have one number or they do not agree on how many they are.
+[[nodiscard]] Expected<std::unique_ptr<Bootstrap>> meet(const Membership& membership);
+
+/// Ends for `size` threads of this process, for tests of what runs on several.
+[[nodiscard]] Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size);
+
+}  // namespace ppsim

@@ -1,0 +1,190 @@
+#include "ppsim/gpu_backend/bootstrap.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <thread>
+
+namespace ppsim {
+namespace {
+
+using Ends = std::vector<std::unique_ptr<Bootstrap>>;
+
+/// Runs one thread for each process.
+void on_each(const Ends& ends, const std::function<void(Bootstrap&)>& work) {
+  std::vector<std::jthread> threads;
+  for (const auto& end : ends) threads.emplace_back([&] { work(*end); });
+}
+
+TEST(Bootstrap, AllgatherGivesEveryProcessWhatAllGave) {
+  const Ends ends = in_process_bootstraps(4).value();
+  on_each(ends, [](Bootstrap& end) {
+    for (int round = 0; round < 50; ++round) {
+      const auto all = end.allgather(std::string(static_cast<std::size_t>(end.process() * round), 'x'));
+      ASSERT_TRUE(all.has_value());
+      ASSERT_EQ(all->size(), 4U);
+      for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ((*all)[p].size(), p * static_cast<std::size_t>(round));
+      EXPECT_TRUE(end.barrier().has_value());
+    }
+  });
+}
+
+TEST(Bootstrap, GatherGivesProcess0WhatAllGave) {
+  const Ends ends = in_process_bootstraps(3).value();
+  on_each(ends, [](Bootstrap& end) {
+    const std::string large(3'000'000, static_cast<char>('a' + end.process()));
+    const auto all = end.gather(large);
+    ASSERT_TRUE(all.has_value());
+    ASSERT_EQ(all->size(), end.process() == 0 ? 3U : 0U);
+    if (end.process() == 0) {
+      EXPECT_EQ((*all)[2], std::string(3'000'000, 'c'));
+    }
+  });
+}
+
+TEST(Bootstrap, OneProcessIsEnough) {
+  const auto end = meet({}).value();
+  EXPECT_EQ(end->allgather("x").value(), std::vector<std::string>{"x"});
+  EXPECT_EQ(end->clock_offsets().value(), std::vector<ClockOffset>(1));
+}
+
+TEST(Bootstrap, AStopReachesEveryoneAndIsForgottenAfterResume) {
+  const Ends ends = in_process_bootstraps(3).value();
+  on_each(ends, [](Bootstrap& end) {
+    if (end.process() == 2) end.stop({ErrorCode::deadlock, "a reason"});
+    const auto first = end.barrier();
+    ASSERT_FALSE(first.has_value());
+    EXPECT_EQ(first.error(), (Error{ErrorCode::deadlock, "a reason"}));
+    EXPECT_TRUE(end.resume().has_value());
+    EXPECT_EQ(end.allgather("again").value(), std::vector<std::string>(3, "again"));
+  });
+}
+
+TEST(Bootstrap, AProcessThatLeavesEarlyIsNamed) {
+  Ends ends = in_process_bootstraps(3).value();
+  ends[1].reset();
+  const auto result = ends[0]->allgather("");
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().message, "process 1 has left the run before its end");
+  EXPECT_TRUE(ends[0]->all_here());
+}
+
+struct Notes final : BootstrapListener {
+  std::optional<Error> on_note(int process, std::string_view note) override {
+    heard[process] += note;
+    if (note == "stop") return Error{ErrorCode::io, "as asked"};
+    return std::nullopt;
+  }
+  void on_stop(const Error& error) override {
+    EXPECT_EQ(error.message, "as asked");
+    ++stops;
+  }
+  std::map<int, std::string> heard;
+  std::atomic<int> stops = 0;
+};
+
+TEST(Bootstrap, Process0HearsNotesAndMayStopAll) {
+  const Ends ends = in_process_bootstraps(3).value();
+  std::vector<Notes> notes(3);
+  for (std::size_t p = 0; p < 3; ++p) ends[p]->listen(&notes[p]);
+  ends[1]->note("a");
+  ends[1]->note("stop");
+  for (const auto& end : ends) EXPECT_FALSE(end->barrier().has_value());
+  EXPECT_EQ(notes[0].heard, (std::map<int, std::string>{{1, "astop"}}));
+  for (const auto& end : ends) end->listen(nullptr);
+  for (const Notes& heard : notes) EXPECT_EQ(heard.stops, 1);
+}
+
+TEST(Bootstrap, ClocksOfOneMachineAgreeWithinWhatIsSaid) {
+  const Ends ends = in_process_bootstraps(3).value();
+  const auto offsets = ends[0]->clock_offsets().value();
+  ASSERT_EQ(offsets.size(), 3U);
+  for (const ClockOffset& offset : offsets) EXPECT_LE(std::abs(offset.offset_ns), offset.uncertainty_ns);
+}
+
+TEST(Bootstrap, TheMissingAreNamed) {
+  const auto result = meet({.process = 0, .size = 3, .host = "127.0.0.1", .port = 0, .patience_s = 0.05});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::io);
+  EXPECT_EQ(result.error().message, "of 3 processes these did not arrive in 0 s: 1, 2");
+}
+
+TEST(Bootstrap, NobodyListening) {
+  // Port 1 of this machine is nobody's.
+  const auto result = meet({.process = 1, .size = 2, .host = "127.0.0.1", .port = 1, .patience_s = 0.05});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_NE(result.error().message.find("process 0 does not answer at 127.0.0.1:1"), std::string::npos);
+  EXPECT_FALSE(meet({.process = 2, .size = 2}).has_value());
+}
+
+Expected<Membership> membership(const std::map<std::string, std::string>& variables) {
+  return membership_from_environment([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(Membership, OfTorchrun) {
+  std::map<std::string, std::string> torch = {{"RANK", "3"},
+                                              {"WORLD_SIZE", "8"},
+                                              {"LOCAL_RANK", "1"},
+                                              {"MASTER_ADDR", "node7"},
+                                              {"MASTER_PORT", "12345"}};
+  EXPECT_EQ(membership(torch).value(),
+            (Membership{.process = 3, .size = 8, .local_process = 1, .host = "node7", .port = 12345}));
+  torch["TORCHELASTIC_USE_AGENT_STORE"] = "True";  // whose store has that port
+  EXPECT_EQ(membership(torch).value().port, 12346);
+}
+
+TEST(Membership, OfSlurm) {
+  std::map<std::string, std::string> slurm = {{"SLURM_PROCID", "5"},
+                                              {"SLURM_NTASKS", "16"},
+                                              {"SLURM_LOCALID", "1"},
+                                              {"SLURM_JOB_ID", "77"},
+                                              {"SLURM_JOB_NODELIST", "gpu[03-04,9],other"}};
+  EXPECT_EQ(
+      membership(slurm).value(),
+      (Membership{
+          .process = 5, .size = 16, .local_process = 1, .host = "gpu03", .port = 29500, .token = "77"}));
+  for (const auto& [list, host] : std::map<std::string, std::string>{
+           {"a,b", "a"}, {"a", "a"}, {"n[1,3]", "n1"}, {"n[08]", "n08"}, {"n[1-2]-ib", "n1"}}) {
+    slurm["SLURM_JOB_NODELIST"] = list;
+    EXPECT_EQ(membership(slurm).value().host, host);
+  }
+}
+
+TEST(Membership, OfOpenMpiWithinSlurmWhereBothAgree) {
+  std::map<std::string, std::string> both = {{"OMPI_COMM_WORLD_RANK", "1"},
+                                             {"OMPI_COMM_WORLD_SIZE", "2"},
+                                             {"SLURM_PROCID", "1"},
+                                             {"SLURM_NTASKS", "2"},
+                                             {"MASTER_ADDR", "here"}};
+  EXPECT_EQ(membership(both).value().process, 1);
+  both["SLURM_PROCID"] = "0";
+  const Error error = membership(both).error();
+  EXPECT_EQ(error.message, "Open MPI and Slurm do not agree on who this process is");
+  EXPECT_EQ(error.place.expected, "OMPI_COMM_WORLD_RANK=1 of OMPI_COMM_WORLD_SIZE=2");
+}
+
+TEST(Membership, SaysWhatIsWrong) {
+  const auto message = [](const std::map<std::string, std::string>& variables) {
+    return to_string(membership(variables).error());
+  };
+  EXPECT_NE(message({}).find("no launcher has said who this process is"), std::string::npos);
+  EXPECT_NE(message({{"RANK", "0"}}).find("RANK is set and WORLD_SIZE is not"), std::string::npos);
+  EXPECT_NE(message({{"RANK", "x"}, {"WORLD_SIZE", "2"}}).find("RANK is wrong (found x"), std::string::npos);
+  EXPECT_NE(message({{"RANK", "2"}, {"WORLD_SIZE", "2"}}).find("a number from 0 to 1"), std::string::npos);
+  EXPECT_NE(message({{"RANK", "0"}, {"WORLD_SIZE", "0"}}).find("WORLD_SIZE is wrong"), std::string::npos);
+  EXPECT_NE(message({{"RANK", "1"}, {"WORLD_SIZE", "2"}}).find("no MASTER_ADDR"), std::string::npos);
+  EXPECT_NE(message({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "70000"}})
+                .find("MASTER_PORT is wrong"),
+            std::string::npos);
+  EXPECT_NE(message({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "-1"}, {"MASTER_ADDR", "a"}})
+                .find("LOCAL_RANK is wrong"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppsim
