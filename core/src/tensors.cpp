@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ppsim/core/check.hpp"
+#include "ppsim/core/unwritten_reads.hpp"
 #include "tensor_touches.hpp"
 
 namespace ppsim {
@@ -49,18 +50,27 @@ Segment summarise(const std::vector<TensorTouch>& touches, std::size_t begin, st
   return segment;
 }
 
-/// Cuts touches, sorted by key, into tensors. What nobody writes is no tensor.
-std::vector<Segment> cut(const std::vector<TensorTouch>& touches) {
+/// Cuts touches, sorted by key, into copies.
+std::vector<Segment> copies(const std::vector<TensorTouch>& touches) {
   std::vector<Segment> segments;
   for (std::size_t begin = 0; begin < touches.size();) {
     std::size_t key_end = begin;
     while (key_end < touches.size() && same_key(touches[begin], touches[key_end])) ++key_end;
     while (begin < key_end) {
-      const Segment segment = summarise(touches, begin, copy_end(touches, begin, key_end));
-      if (segment.from_start || segment.first_writer >= 0) segments.push_back(segment);
-      begin = segment.end;
+      segments.push_back(summarise(touches, begin, copy_end(touches, begin, key_end)));
+      begin = segments.back().end;
     }
   }
+  return segments;
+}
+
+/// What nobody writes is no tensor.
+bool is_tensor(const Segment& segment) { return segment.from_start || segment.first_writer >= 0; }
+
+/// The tensors among the copies.
+std::vector<Segment> cut(const std::vector<TensorTouch>& touches) {
+  std::vector<Segment> segments = copies(touches);
+  std::erase_if(segments, [](const Segment& segment) { return !is_tensor(segment); });
   std::stable_sort(segments.begin(), segments.end(),
                    [](const Segment& a, const Segment& b) { return a.first_writer < b.first_writer; });
   return segments;
@@ -103,6 +113,21 @@ TensorTable tensor_table(const Program& program) {
     for (const Segment& segment : cut(touches)) append(table, RankId(r), segment, touches);
   }
   return table;
+}
+
+std::vector<UnwrittenRead> unwritten_reads(const Program& program) {
+  std::vector<UnwrittenRead> reads;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    const std::vector<TensorTouch> touches = tensor_touches(program, RankId(r));
+    for (const Segment& segment : copies(touches)) {
+      if (is_tensor(segment)) continue;
+      for (std::size_t i = segment.begin; i < segment.end; ++i) {
+        const TensorTouch& t = touches[i];
+        if (t.instruction.valid()) reads.push_back({t.size_class, t.microbatch, t.instruction});
+      }
+    }
+  }
+  return reads;
 }
 
 std::vector<Bytes> tensor_sizes(const TensorTable& table, const SizeTable& sizes) {

@@ -25,7 +25,8 @@ Error refutation(const Program& program, const PropertyResult& result) {
 Expected<Certificate> prove(const Program& program, const StageModel& model,
                             const VerifiedRunOptions& options) {
   VerifyOptions asked;
-  asked.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::memory};
+  asked.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::tensor_use,
+                      Property::memory};
   asked.capabilities = options.run.capabilities;
   asked.sizes = model.sizes(program.pipeline());
   asked.timeout_s = options.verify_timeout_s;

@@ -4,6 +4,7 @@
 
 #include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/well_formed.hpp"
+#include "ppsim/verifier/verify.hpp"
 
 namespace ppsim::test {
 
@@ -38,6 +39,12 @@ std::string first_violation(const Program& program) {
 
 bool finishes(const Program& program) {
   return run_order(build_execution_graph(program, rendezvous())).complete;
+}
+
+bool uses_tensors_in_time(const Program& program) {
+  VerifyOptions options;
+  options.properties = {Property::tensor_use};
+  return verify(program, options).all_proved();
 }
 
 Program lowered(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs) {

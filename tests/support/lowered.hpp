@@ -18,6 +18,9 @@ std::string first_violation(const Program& program);
 /// Whether a Program runs to its end under rendezvous.
 bool finishes(const Program& program);
 
+/// Whether the verifier proves tensor_use of a Program that finishes.
+bool uses_tensors_in_time(const Program& program);
+
 /// Lowers or throws with the reason.
 Program lowered(const Schedule& schedule, const LoweringOptions& options = {},
                 const CostTable* costs = nullptr);

@@ -14,8 +14,9 @@ Expected<void> has_grounds(const VerifyOptions& options, const VerifyReport& rep
     return make_error(ErrorCode::refused,
                       "deadlock freedom rests on exploring a residency limit, for which there is no witness");
   }
-  if (report.find(Property::memory) != nullptr && !report.proved(Property::memory)) {
-    return make_error(ErrorCode::refused, "memory is not proved");
+  for (const Property asked : {Property::tensor_use, Property::memory}) {
+    if (report.find(asked) == nullptr || report.proved(asked)) continue;
+    return make_error(ErrorCode::refused, std::string(property_name(asked)) + " is not proved");
   }
   for (const WorstCase& worst : report.memory) {
     if (options.memory_limit && worst.witness.bytes > *options.memory_limit) {

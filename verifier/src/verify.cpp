@@ -33,6 +33,8 @@ Answer decide(Property property, const Question& question, std::vector<WorstCase
       return check_ascending_accumulation(question);
     case Property::weight_versions:
       return check_weight_versions(question);
+    case Property::tensor_use:
+      return check_tensor_use(question);
     case Property::memory:
       return check_memory(question, worst);
   }

@@ -80,11 +80,15 @@ const char* option_that_adds(OpKind kind, const LoweringOptions& options) {
   return nullptr;
 }
 
-/// What a schedule brings along is not added again.
+/// What a schedule brings along is not added again, and what it lends is kept.
 Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& options) {
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
     for (const Step& step : schedule.row(RankId(r))) {
       for (const Action& action : step.actions()) {
+        if (action.kind == OpKind::send_activation && options.recompute(action.stage()) == Recompute::full) {
+          return refuse("the schedule lends activations, and recompute full keeps none of stage " +
+                        std::to_string(action.subject));
+        }
         const char* option = option_that_adds(action.kind, options);
         if (option == nullptr) continue;
         return refuse(std::string("the schedule has ") + std::string(info(action.kind).text) +

@@ -15,12 +15,21 @@
 namespace ppsim {
 namespace {
 
-/// Whether the rows have OPT already, which lowering does not add again.
-bool brings_updates(const Schedule& schedule) {
-  const std::span<const Step> row = schedule.row(RankId(0));
-  return std::any_of(row.begin(), row.end(), [](const Step& step) {
-    return !step.idle() && step.actions().front().kind == OpKind::optimizer;
-  });
+/// Whether the rows have an action of this kind, which lowering does not add again.
+bool brings(const Schedule& schedule, OpKind kind) {
+  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r))) {
+      if (!step.idle() && step.actions().front().kind == kind) return true;
+    }
+  }
+  return false;
+}
+
+/// Drawn options that the schedule can be lowered with.
+LoweringOptions draw_options(const Schedule& schedule) {
+  LoweringOptions options = test::draw_lowering_options(!brings(schedule, OpKind::optimizer));
+  if (brings(schedule, OpKind::send_activation)) options.recompute = Recompute::none;
+  return options;
 }
 
 class EverySchedule : public testing::TestWithParam<ScheduleInfo> {
@@ -69,13 +78,14 @@ TEST_P(EverySchedule, RefusesOtherParametersWithAReason) {
 TEST_P(EverySchedule, LowersUnderEveryOrderAndPolicy) {
   check_legal([&](const ScheduleParameters& parameters) {
     const Schedule schedule = test::generated(GetParam().name, parameters);
-    const LoweringOptions options = test::draw_lowering_options(!brings_updates(schedule));
+    const LoweringOptions options = draw_options(schedule);
     RC_LOG() << options << '\n';
     const CostTable costs = unit_cost_table({});
     const auto program = lower(schedule, options, &costs);
     if (!program) RC_FAIL(to_string(program.error()));
     RC_ASSERT(test::first_violation(*program) == "");
     if (options.order != IssueOrder::early) RC_ASSERT(test::finishes(*program));
+    if (test::finishes(*program)) RC_ASSERT(test::uses_tensors_in_time(*program));
   });
 }
 

@@ -30,6 +30,14 @@ TEST(BPipe, BalancesWhat1F1BPilesUpOnTheFirstRanks) {
             (std::vector<Bytes>{5, 5, 5, 5, 4, 5, 5, 5}));
 }
 
+TEST(BPipe, LendsNothingThatRecomputationDoesNotKeep) {
+  const auto refused =
+      lower(generated("bpipe", {.ranks = 4, .microbatches = 6}), {.recompute = Recompute::full});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message,
+            "the schedule lends activations, and recompute full keeps none of stage 0");
+}
+
 // Four ranks, bound 3: 0F3 would be a fourth, so microbatch 1 leaves beside 0F2. It comes back beside 0F4,
 // for which 3 leaves beside 0B0; microbatch 3 comes back in the pause of the cool-down.
 TEST(BPipe, RowsOfAPair) {

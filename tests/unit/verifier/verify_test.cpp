@@ -32,10 +32,10 @@ TEST(Properties, HaveNamesBothWays) {
 
 TEST(Verify, AsksByDefaultForMemoryOnlyWithSizes) {
   VerifyOptions options;
-  EXPECT_EQ(verify(two_rank_step(), options).results.size(), 5u);
+  EXPECT_EQ(verify(two_rank_step(), options).results.size(), 6u);
   options.sizes = activation_size_table(1);
   const VerifyReport report = verify(two_rank_step(), options);
-  EXPECT_EQ(report.results.size(), 6u);
+  EXPECT_EQ(report.results.size(), 7u);
   EXPECT_TRUE(report.all_proved());
   EXPECT_EQ(report.find(Property::ascending_accumulation), nullptr);
 }

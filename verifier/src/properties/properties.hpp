@@ -54,6 +54,7 @@ Answer check_deadlock_free(const Question& question);
 Answer check_collective_order(const Question& question);
 Answer check_ascending_accumulation(const Question& question);
 Answer check_weight_versions(const Question& question);
+Answer check_tensor_use(const Question& question);
 Answer check_memory(const Question& question, std::vector<WorstCase>& worst);
 
 }  // namespace ppsim

@@ -16,6 +16,7 @@ enum class Property : std::uint8_t {
   collective_order,
   ascending_accumulation,
   weight_versions,
+  tensor_use,
   memory,
 };
 

@@ -89,8 +89,8 @@ struct VerifyReport {
 [[nodiscard]] std::string tensor_text(const Tensor& tensor);
 
 /// Packs what `report` proved of `program` under `options` so that check_certificate can follow it.
-/// Errors: refused when well_formed, matched or deadlock_free is not proved, when a memory property asked for
-/// is not, or when deadlock freedom rests on exploration.
+/// Errors: refused when well_formed, matched or deadlock_free is not proved, when tensor_use or memory was
+/// asked for and is not, or when deadlock freedom rests on exploration.
 [[nodiscard]] Expected<Certificate> make_certificate(const Program& program, const VerifyOptions& options,
                                                      const VerifyReport& report);
 

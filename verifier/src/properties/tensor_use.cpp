@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <tuple>
+
+#include "ppsim/core/happens_before.hpp"
+#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/text.hpp"
+#include "ppsim/core/unwritten_reads.hpp"
+#include "properties.hpp"
+
+namespace ppsim {
+namespace {
+
+bool shares_queue(const std::vector<int>& a, const std::vector<int>& b) {
+  return std::ranges::any_of(a, [&](int queue) { return std::ranges::find(b, queue) != b.end(); });
+}
+
+/// Which instructions of a rank are complete before others in every timing. Most answers can be read off the
+/// queues and the waits of an instruction; happens-before of the rank is made for the rest alone.
+class RankOrder {
+ public:
+  explicit RankOrder(const Question& question) : question_(question) {}
+
+  /// One queue runs both, or what `second` waits for does.
+  [[nodiscard]] bool directly_before(InstructionId first, InstructionId second) const {
+    if (behind(first, second)) return true;
+    const auto waits = question_.graph.predecessors_of(second);
+    return std::ranges::any_of(waits, [&](InstructionId w) { return w == first || behind(first, w); });
+  }
+  [[nodiscard]] bool completes_before_start(InstructionId first, InstructionId second) {
+    return directly_before(first, second) || clocks(first).completes_before_start(first, second);
+  }
+  [[nodiscard]] bool completes_before_completion(InstructionId first, InstructionId second) {
+    return directly_before(first, second) || clocks(first).completes_before_completion(first, second);
+  }
+
+ private:
+  [[nodiscard]] bool behind(InstructionId first, InstructionId second) const {
+    const Program& program = question_.program;
+    return first < second && shares_queue(program.queues_of(first), program.queues_of(second));
+  }
+  const HappensBefore& clocks(InstructionId id) {
+    const RankId rank = question_.program.rank_of(id);
+    if (!clocks_ || rank_ != rank) {
+      clocks_ = HappensBefore::of_rank(question_.program, question_.graph, question_.order, rank);
+      rank_ = rank;
+    }
+    return *clocks_;
+  }
+
+  const Question& question_;
+  RankId rank_;
+  std::optional<HappensBefore> clocks_;
+};
+
+/// Parameters have versions, which weight_versions looks at; their tensors are buffers that hold several.
+bool is_of_interest(const Tensor& tensor) {
+  switch (tensor.size_class.kind) {
+    case TensorKind::parameters:
+    case TensorKind::optimizer_state:
+    case TensorKind::workspace:
+      return false;
+    case TensorKind::gradients:
+    case TensorKind::gathered_parameters:
+    case TensorKind::boundary_input:
+    case TensorKind::boundary_output:
+    case TensorKind::saved_for_input:
+    case TensorKind::saved_for_weight:
+    case TensorKind::lent_activations:
+    case TensorKind::incoming_gradient:
+    case TensorKind::outgoing_gradient:
+    case TensorKind::inner_gradients:
+    case TensorKind::kv_gradient:
+      return true;
+  }
+  return false;
+}
+
+/// Whether the action drops the memory of a tensor that it uses, rather than be its last user.
+bool frees(const Action& action, const Tensor& tensor) {
+  const SizeClass& what = tensor.size_class;
+  switch (what.kind) {
+    case TensorKind::gathered_parameters:
+      return action.kind == OpKind::reshard && action.subject == what.subject;
+    case TensorKind::saved_for_input:
+    case TensorKind::saved_for_weight:
+    case TensorKind::lent_activations:
+      return (action.kind == OpKind::offload || action.kind == OpKind::send_activation) &&
+             action.subject == what.subject && action.microbatch == tensor.microbatch &&
+             action.slice == what.slice;
+    case TensorKind::parameters:
+    case TensorKind::optimizer_state:
+    case TensorKind::gradients:
+    case TensorKind::boundary_input:
+    case TensorKind::boundary_output:
+    case TensorKind::incoming_gradient:
+    case TensorKind::outgoing_gradient:
+    case TensorKind::inner_gradients:
+    case TensorKind::kv_gradient:
+    case TensorKind::workspace:
+      return false;
+  }
+  return false;
+}
+
+class Checker {
+ public:
+  explicit Checker(const Question& question)
+      : question_(question), program_(question.program), order_(question) {}
+
+  std::vector<Violation> run() {
+    for (const UnwrittenRead& read : unwritten_reads(program_)) {
+      Tensor what;
+      what.size_class = read.size_class;
+      what.microbatch = read.microbatch;
+      report(read.reader, {" uses ", tensor_text(what), ", which nothing has written by then"});
+    }
+    table_ = tensor_table(program_);
+    for (const Tensor& tensor : table_.tensors) {
+      if (!is_of_interest(tensor)) continue;
+      check_complete(tensor);
+      check_freed(tensor);
+    }
+    // Two tensors that go together, such as both parts of the saved activations, break a rule twice.
+    const auto key = [](const Violation& v) { return std::tie(v.instruction, v.message); };
+    std::ranges::stable_sort(found_, {}, key);
+    const auto twice = std::ranges::unique(found_, {}, key);
+    found_.erase(twice.begin(), twice.end());
+    return std::move(found_);
+  }
+
+ private:
+  void report(InstructionId id, std::initializer_list<std::string> parts) {
+    std::ostringstream text;
+    text << "rank " << program_.rank_of(id) << ": " << actions_text(program_, id);
+    for (const std::string& part : parts) text << part;
+    found_.push_back({id, text.str()});
+  }
+
+  /// Every reader starts after all writers are complete.
+  void check_complete(const Tensor& tensor) {
+    const auto writers = table_.writers_of(tensor);
+    std::optional<InstructionId> after_all;  // a reader of which that is known
+    for (const InstructionId user : table_.users_of(tensor)) {
+      if (std::ranges::find(writers, user) != writers.end()) continue;
+      const auto late = std::ranges::find_if(writers, [&](InstructionId writer) {
+        return !order_.directly_before(writer, user) &&
+               !(after_all && order_.directly_before(*after_all, user)) &&
+               !order_.completes_before_start(writer, user);
+      });
+      if (late == writers.end()) {
+        if (!after_all) after_all = user;
+      } else {
+        report(user, {" can use ", tensor_text(tensor), " before ", actions_text(program_, *late),
+                      " has completed it"});
+      }
+    }
+  }
+
+  /// At most one instruction frees the tensor, and every other user is complete by then.
+  void check_freed(const Tensor& tensor) {
+    const auto users = table_.users_of(tensor);
+    const auto frees_it = [&](InstructionId id) {
+      return std::ranges::any_of(program_.actions(id), [&](const Action& a) { return frees(a, tensor); });
+    };
+    const auto freeing = std::ranges::find_if(users, frees_it);
+    if (freeing == users.end()) return;
+    for (const InstructionId user : users) {
+      if (user == *freeing || order_.completes_before_completion(user, *freeing)) continue;
+      report(user, {" can use ", tensor_text(tensor), " after ", actions_text(program_, *freeing),
+                    " has freed it"});
+    }
+  }
+
+  const Question& question_;
+  const Program& program_;
+  RankOrder order_;
+  TensorTable table_;
+  std::vector<Violation> found_;
+};
+
+}  // namespace
+
+Answer check_tensor_use(const Question& question) {
+  if (!question.finishes) return {Unknown{"deadlock freedom is not proved"}, "graph"};
+  return {proved_unless(Checker(question).run()), "graph"};
+}
+
+}  // namespace ppsim
