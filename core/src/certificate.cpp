@@ -86,9 +86,9 @@ Expected<void> check_certificate(const Certificate& certificate, const Program& 
                                  const SizeTable* sizes) {
   if (auto ok = check_identity(certificate, program, sizes); !ok) return ok;
   if (auto ok = check_limits(certificate.capabilities); !ok) return ok;
-  if (auto ok = check_none(well_formed_violations(program)); !ok) return ok;
-  if (auto ok = check_none(match_violations(program)); !ok) return ok;
   const ExecutionGraph graph = build_execution_graph(program, certificate.capabilities);
+  if (auto ok = check_none(well_formed_violations(program, graph)); !ok) return ok;
+  if (auto ok = check_none(match_violations(program, graph)); !ok) return ok;
   if (auto ok = check_graph(graph); !ok) return ok;
   if (auto ok = check_residency(program, certificate.capabilities); !ok) return ok;
   if (auto ok = check_certificate_order(program, graph, certificate.order); !ok) return ok;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "certificate_parts.hpp"
+#include "happens_before_maker.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/tensor_order.hpp"
 
@@ -79,18 +80,59 @@ Expected<void> check_ranks(const std::vector<MemoryWitness>& memory, int ranks) 
   return refuse("no memory of rank ", missing - seen.begin());
 }
 
+/// Checks witnesses of ranks that lie side by side, from one pass for all of them.
+class MemoryCheck {
+ public:
+  MemoryCheck(const Certificate& certificate, const Program& program, const ExecutionGraph& graph,
+              const SizeTable& sizes)
+      : order_{certificate.order, true},
+        clocks_(program, graph, order_),
+        table_(tensor_table(program)),
+        sizes_(tensor_sizes(table_, sizes)),
+        witnesses_(certificate.memory.size()) {
+    for (const MemoryWitness& witness : certificate.memory) witnesses_[witness.rank] = &witness;
+  }
+
+  /// Most reuses follow from what neighbours tell each other; where one does not, everything is looked at.
+  Expected<void> run(RankId first, RankId last) {
+    if (run(first, last, Reach::neighbours)) return {};
+    return run(first, last, Reach::everywhere);
+  }
+
+ private:
+  Expected<void> run(RankId first, RankId last, Reach reach) {
+    RankId rank = first;
+    for (const HappensBefore& known : clocks_.of_ranks(first, last, reach)) {
+      const TensorOrder tensors(table_, known, rank);
+      if (auto held = WitnessCheck(*witnesses_[rank], tensors, sizes_).run(); !held) return held;
+      rank = RankId(rank.value() + 1);
+    }
+    return {};
+  }
+
+  RunOrder order_;
+  HappensBeforeMaker clocks_;
+  TensorTable table_;
+  std::vector<Bytes> sizes_;
+  IdVector<RankId, const MemoryWitness*> witnesses_;
+};
+
+/// How many ranks share a pass: fewer where a Program is so long that their clocks would take much memory.
+int ranks_at_once(const Program& program) {
+  constexpr std::size_t kInstructions = std::size_t{1} << 23;
+  return static_cast<int>(std::clamp(kInstructions / (program.size() + 1), std::size_t{1}, std::size_t{8}));
+}
+
 }  // namespace
 
 Expected<void> check_certificate_memory(const Certificate& certificate, const Program& program,
                                         const ExecutionGraph& graph, const SizeTable& sizes) {
-  if (auto ranks = check_ranks(certificate.memory, program.pipeline().ranks()); !ranks) return ranks;
-  const RunOrder order{certificate.order, true};
-  const TensorTable table = tensor_table(program);
-  const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
-  for (const MemoryWitness& witness : certificate.memory) {
-    const HappensBefore clocks = HappensBefore::of_rank(program, graph, order, witness.rank);
-    const TensorOrder tensors(table, clocks, witness.rank);
-    if (auto held = WitnessCheck(witness, tensors, bytes).run(); !held) return held;
+  const int ranks = program.pipeline().ranks();
+  if (auto there = check_ranks(certificate.memory, ranks); !there) return there;
+  MemoryCheck check(certificate, program, graph, sizes);
+  const int step = ranks_at_once(program);
+  for (int r = 0; r < ranks; r += step) {
+    if (auto held = check.run(RankId(r), RankId(std::min(r + step, ranks))); !held) return held;
   }
   return {};
 }

@@ -16,45 +16,67 @@ std::vector<int> channels_of(const ExecutionGraph& graph) {
 
 }  // namespace
 
-RankParts::RankParts(const Program& program, const ExecutionGraph& graph, RankId rank)
-    : first_(program.first(rank)),
-      begin_{0},
+RankParts::RankParts(const Program& program, const ExecutionGraph& graph)
+    : program_(program),
+      graph_(graph),
+      channel_(channels_of(graph)),
+      first_(0),
+      last_(0),
       sent_(graph.messages.size(), -1),
       received_(graph.messages.size(), -1),
-      met_(graph.meetings.size(), -1) {
-  const std::vector<int> channel = channels_of(graph);
-  for (int i = first_.value(); i < program.last(rank).value(); ++i) {
-    const InstructionId id(i);
-    const Action& action = program.actions(id).front();
+      met_(graph.meetings.size(), -1) {}
+
+void RankParts::enter(RankId first, RankId last) {
+  leave();
+  first_ = last_ = program_.first(first);
+  begin_ = {0};
+  for (RankId rank = first; rank < last; rank = RankId(rank.value() + 1)) add_rank(rank);
+}
+
+void RankParts::add_rank(RankId rank) {
+  const InstructionId last = program_.last(rank);
+  for (; last_ < last; last_ = InstructionId(last_.value() + 1)) {
+    const Action& action = program_.actions(last_).front();
     if (is_transfer(action.kind)) {
-      add_messages(graph, id, channel);
+      add_messages(last_);
     } else if (is_collective(action.kind)) {
-      const auto meeting = static_cast<std::size_t>(graph.meeting_of[id.index()]);
-      met_[meeting] = track(TrackKind::met, graph.meetings[meeting].communicator.value());
+      const auto meeting = static_cast<std::size_t>(graph_.meeting_of[last_.index()]);
+      met_[meeting] = track(TrackKind::met, graph_.meetings[meeting].communicator.value());
       parts_.push_back(met(meeting));
     } else {
-      const int queue = program.queue_of(action, CommunicatorId());
-      parts_.push_back({track(TrackKind::work, queue), i - first_.value() + 1});
+      const int queue = program_.queue_of(action, CommunicatorId());
+      parts_.push_back({track(TrackKind::work, rank.value(), queue), last_.value() + 1});
     }
     begin_.push_back(parts_.size());
   }
 }
 
-void RankParts::add_messages(const ExecutionGraph& graph, InstructionId id, const std::vector<int>& channel) {
-  for (const std::uint32_t m : graph.messages_of(id)) {
-    if (graph.messages[m].send == id) {
-      sent_[m] = track(TrackKind::sent, channel[m]);
+void RankParts::leave() {
+  for (int i = first_.value(); i < last_.value(); ++i) {
+    const InstructionId id(i);
+    for (const std::uint32_t m : graph_.messages_of(id)) sent_[m] = received_[m] = -1;
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    if (meeting >= 0) met_[static_cast<std::size_t>(meeting)] = -1;
+  }
+  numbers_.clear();
+  parts_.clear();
+}
+
+void RankParts::add_messages(InstructionId id) {
+  for (const std::uint32_t m : graph_.messages_of(id)) {
+    if (graph_.messages[m].send == id) {
+      sent_[m] = track(TrackKind::sent, channel_[m]);
       parts_.push_back(sent(m));
     }
-    if (graph.messages[m].receive == id) {
-      received_[m] = track(TrackKind::received, channel[m]);
+    if (graph_.messages[m].receive == id) {
+      received_[m] = track(TrackKind::received, channel_[m]);
       parts_.push_back(received(m));
     }
   }
 }
 
-int RankParts::track(TrackKind kind, int number) {
-  return numbers_.try_emplace({kind, number}, tracks()).first->second;
+int RankParts::track(TrackKind kind, int number, int queue) {
+  return numbers_.try_emplace({kind, number, queue}, tracks()).first->second;
 }
 
 }  // namespace ppsim

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "completeness.hpp"
-#include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/facts.hpp"
 
 namespace ppsim {
@@ -58,10 +57,8 @@ std::optional<OpKind> return_of(OpKind kind) {
 
 class Checker {
  public:
-  explicit Checker(const Program& program)
-      : program_(program),
-        pipeline_(program.pipeline()),
-        graph_(build_execution_graph(program, rendezvous())) {}
+  Checker(const Program& program, const ExecutionGraph& graph)
+      : program_(program), pipeline_(program.pipeline()), graph_(graph) {}
 
   std::vector<Violation> run() {
     for (const Unsatisfiable& u : graph_.unsatisfiable) report(u.instruction, u.why);
@@ -158,16 +155,25 @@ class Checker {
 
   const Program& program_;
   const Pipeline& pipeline_;
-  ExecutionGraph graph_;
+  const ExecutionGraph& graph_;
   std::vector<Violation> found_;
 };
 
 }  // namespace
 
-std::vector<Violation> well_formed_violations(const Program& program) { return Checker(program).run(); }
+std::vector<Violation> well_formed_violations(const Program& program) {
+  return well_formed_violations(program, build_execution_graph(program, rendezvous()));
+}
+
+std::vector<Violation> well_formed_violations(const Program& program, const ExecutionGraph& graph) {
+  return Checker(program, graph).run();
+}
 
 std::vector<Violation> match_violations(const Program& program) {
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  return match_violations(program, build_execution_graph(program, rendezvous()));
+}
+
+std::vector<Violation> match_violations(const Program& program, const ExecutionGraph& graph) {
   std::vector<Violation> found;
   for (const Message& message : graph.messages) {
     if (message.matched) continue;

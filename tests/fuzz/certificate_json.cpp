@@ -27,9 +27,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (!ppsim::fuzz::read(certificate)) return 0;
   const auto again = ppsim::certificate_from_json(ppsim::to_json(*certificate), "output.json");
   ppsim::fuzz::require(again.has_value() && *again == *certificate, "what is written reads as it was");
-  // As if it were for this Program, so that the checker gets past the hash.
-  certificate->program_hash = ppsim::program_hash(small_program());
+  // As if it were for this Program, these sizes and this transport, so that the checker gets past the hashes.
   const ppsim::SizeTable sizes = ppsim::activation_size_table(100);
+  certificate->program_hash = ppsim::program_hash(small_program());
+  certificate->capabilities_hash = ppsim::capabilities_hash(certificate->capabilities);
+  if (!certificate->memory.empty()) certificate->sizes_hash = ppsim::sizes_hash(sizes);
   static_cast<void>(ppsim::fuzz::read(ppsim::check_certificate(*certificate, small_program(), &sizes)));
   return 0;
 }

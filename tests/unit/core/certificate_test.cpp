@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/hash.hpp"
@@ -257,6 +258,21 @@ TEST_F(MemoryWitnesses, BytesAreReusedOnce) {
   EXPECT_EQ(with(5, {{a[0], a[2], 5}, {a[1], a[2], 5}}), too_many(a[2]));
   EXPECT_EQ(with(5, {{a[0], a[1], 6}}), too_many(a[0]));
   EXPECT_EQ(with(15, {{a[0], a[1], -1}}), "certificate: rank 0: a reuse of -1 bytes");
+}
+
+TEST_F(MemoryWitnesses, NumbersAtTheirLimitsAreRefused) {
+  constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+  constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max();
+  const auto a = activations_;
+  EXPECT_NE(with(kMost, {{a[0], a[1], kMost}}), "");
+  EXPECT_NE(with(kMost, {{kLast, a[1], 1}}), "");
+  EXPECT_NE(with(kMost, {{a[0], kLast, 1}}), "");
+  EXPECT_NE(with(std::numeric_limits<Bytes>::min(), {}), "");
+  EXPECT_EQ(with(kMost, {}), "");
+  certificate_.memory[0].rank = RankId(std::numeric_limits<std::int32_t>::max());
+  EXPECT_NE(why_not(certificate_, program_, &sizes_), "");
+  certificate_.order.back() = kLast;
+  EXPECT_NE(why_not(certificate_, program_, &sizes_), "");
 }
 
 TEST_F(MemoryWitnesses, SizesAreThoseThatTheCertificateNames) {

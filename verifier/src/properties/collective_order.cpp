@@ -77,7 +77,7 @@ Answer check_collective_order(const Question& question) {
   for (const CollectiveMeeting& meeting : graph.meetings) {
     if (!meeting.complete) found.push_back(incomplete(question.program, graph, meeting));
   }
-  for (const Violation& violation : match_violations(question.program)) {
+  for (const Violation& violation : match_violations(question.program, question.graph)) {
     if (graph.meeting_of[violation.instruction.index()] >= 0) found.push_back(violation);
   }
   for (const Index meeting : unplaced(order_of(question.program, graph))) {

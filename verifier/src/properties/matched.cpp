@@ -2,6 +2,8 @@
 
 namespace ppsim {
 
-Answer check_matched(const Question& question) { return {proved_unless(match_violations(question.program))}; }
+Answer check_matched(const Question& question) {
+  return {proved_unless(match_violations(question.program, question.graph))};
+}
 
 }  // namespace ppsim

@@ -3,7 +3,7 @@
 namespace ppsim {
 
 Answer check_well_formed(const Question& question) {
-  return {proved_unless(well_formed_violations(question.program))};
+  return {proved_unless(well_formed_violations(question.program, question.graph))};
 }
 
 }  // namespace ppsim

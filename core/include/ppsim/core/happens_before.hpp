@@ -32,6 +32,7 @@ class HappensBefore {
   [[nodiscard]] int index_in_lane(InstructionId id) const { return index_in_lane_[offset(id)]; }
 
  private:
+  friend class HappensBeforeMaker;
   [[nodiscard]] std::size_t offset(InstructionId id) const {
     return static_cast<std::size_t>(id.value() - first_.value());
   }

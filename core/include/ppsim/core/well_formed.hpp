@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/program.hpp"
 
 namespace ppsim {
@@ -17,8 +18,13 @@ struct Violation {
 /// Every broken rule: an action on a wrong rank, missing or doubled; B beside I or W; a dependency or `after`
 /// that is absent or stands later in the list; a SEND without RECV or the other way round.
 [[nodiscard]] std::vector<Violation> well_formed_violations(const Program& program);
+/// Requires: `graph` is of the Program, under whatever transport.
+[[nodiscard]] std::vector<Violation> well_formed_violations(const Program& program,
+                                                            const ExecutionGraph& graph);
 
 /// Every meeting on a channel or communicator whose ends name different tensors or collectives.
 [[nodiscard]] std::vector<Violation> match_violations(const Program& program);
+/// Requires: `graph` is of the Program, under whatever transport.
+[[nodiscard]] std::vector<Violation> match_violations(const Program& program, const ExecutionGraph& graph);
 
 }  // namespace ppsim

@@ -1,0 +1,67 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/hash.hpp"
+#include "ppsim/core/tensor_order.hpp"
+#include "ppsim/core/well_formed.hpp"
+#include "support/random_program.hpp"
+#include "support/random_schedule.hpp"
+
+namespace ppsim::test {
+namespace {
+
+/// Every tensor has one byte; each rank's bound is that of no reuse at all.
+SizeTable one_byte_each() {
+  SizeTable sizes;
+  for (const TensorKind kind :
+       {TensorKind::boundary_input, TensorKind::boundary_output, TensorKind::incoming_gradient,
+        TensorKind::outgoing_gradient, TensorKind::saved_for_input, TensorKind::saved_for_weight}) {
+    sizes.set({.kind = kind}, 1);
+  }
+  return sizes;
+}
+
+Certificate without_reuse(const Program& program, const SizeTable& sizes,
+                          const TransportCapabilities& capabilities) {
+  Certificate certificate{.program_hash = program_hash(program),
+                          .sizes_hash = sizes_hash(sizes),
+                          .capabilities_hash = capabilities_hash(capabilities),
+                          .capabilities = capabilities,
+                          .order = run_order(build_execution_graph(program, capabilities)).items};
+  for (int r = 0; r < program.pipeline().ranks(); ++r)
+    certificate.memory.push_back({RankId(r), 1'000'000, {}});
+  return certificate;
+}
+
+/// The checker looks at ranks together, and at neighbours first: neither may change what it finds.
+RC_GTEST_PROP(Certificate, AReuseIsAcceptedExactlyWhereItHoldsInEveryTiming, ()) {
+  const Schedule schedule = *schedules(general_shapes());
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const Program program = random_program(schedule, 0, seed);
+  const TransportCapabilities capabilities = random_capabilities(false, seed);
+  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  const RunOrder order = run_order(graph);
+  RC_PRE(order.complete && well_formed_violations(program).empty() && match_violations(program).empty());
+  const SizeTable sizes = one_byte_each();
+  const TensorTable table = tensor_table(program);
+  const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
+  Certificate certificate = without_reuse(program, sizes, capabilities);
+  RC_ASSERT(check_certificate(certificate, program, &sizes).has_value());
+  for (MemoryWitness& witness : certificate.memory) {
+    const TensorOrder tensors(table, HappensBefore::of_rank(program, graph, order, witness.rank),
+                              witness.rank);
+    for (int i = 0; i < 4; ++i) {
+      const auto a = *rc::gen::inRange(tensors.first(), tensors.last());
+      const auto b = *rc::gen::inRange(tensors.first(), tensors.last());
+      if (bytes[a] == 0 || bytes[b] == 0) continue;
+      witness.reuse = {{a, b, 1}};
+      RC_ASSERT(check_certificate(certificate, program, &sizes).has_value() == tensors.before(a, b));
+    }
+    witness.reuse.clear();
+  }
+}
+
+}  // namespace
+}  // namespace ppsim::test
