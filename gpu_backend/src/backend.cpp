@@ -9,6 +9,7 @@ namespace {
 struct Name {
   std::string_view operator()(const CpuOptions& /*cpu*/) const { return "cpu"; }
   std::string_view operator()(const EmulatedOptions& /*emulated*/) const { return "emulated"; }
+  std::string_view operator()(const CudaOptions& /*cuda*/) const { return "cuda"; }
 };
 
 struct Make {
@@ -18,6 +19,7 @@ struct Make {
   std::unique_ptr<Backend> operator()(const EmulatedOptions& emulated) const {
     return std::make_unique<EmulatedBackend>(emulated.costs);
   }
+  std::unique_ptr<Backend> operator()(const CudaOptions& /*cuda*/) const { return nullptr; }
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class Backend {
 /// What threads of one process can be to each other. Errors: bad_argument.
 [[nodiscard]] Expected<void> check_in_process(const TransportCapabilities& capabilities);
 
-/// The backend that runs threads of this process for every rank.
+/// The backend that runs threads of this process for every rank; null for CUDA, whose ranks are streams.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(const BackendOptions& options);
 
 }  // namespace ppsim

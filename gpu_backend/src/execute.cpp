@@ -10,6 +10,7 @@
 
 #include "admission.hpp"
 #include "backend.hpp"
+#include "cuda/gpu_execute.hpp"
 #include "hang_report.hpp"
 #include "monitor.hpp"
 #include "ppsim/gpu_backend/device.hpp"
@@ -155,6 +156,12 @@ class Executor {
 }  // namespace
 
 Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
+  if (std::holds_alternative<CudaOptions>(options.backend)) {
+    if (model.on_gpu() == nullptr) {
+      return make_error(ErrorCode::bad_argument, "this model has no kernels for a GPU");
+    }
+    return execute_on_gpu({program, *model.on_gpu(), options});
+  }
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
   if (auto ok = backend->check(options.capabilities); !ok) return tl::unexpected(ok.error());
   if (auto ok = model.check(program.pipeline()); !ok) return tl::unexpected(ok.error());

@@ -29,9 +29,30 @@ struct EmulatedOptions {
   friend bool operator==(const EmulatedOptions&, const EmulatedOptions&) = default;
 };
 
+/// How messages travel between GPUs.
+enum class CudaTransport : std::uint8_t {
+  nccl,  ///< a communicator for each one of the Program; one rank on a device
+  copy,  ///< copy engines of the devices of one process; no collectives of several ranks
+};
+
+/// Ranks that compute on the GPUs of this process. The model needs on_gpu(). A deadline of 0 stands for ten
+/// minutes, because a device does not say whether it waits or hangs; a step that hangs is aborted then and
+/// reported.
+struct CudaOptions {
+  CudaTransport transport = CudaTransport::nccl;
+  int ranks_per_device = 1;  ///< above 1 each rank has as many multiprocessors of the device (green contexts)
+  bool graphs = false;  ///< a step is one CUDA graph per rank; else its instructions are enqueued one by one
+  bool profile = true;  ///< records when each instruction starts and ends; without, traces are empty
+  bool host_threads = true;  ///< a host thread for each rank enqueues its instructions; else one for all
+  int max_ctas = 4;  ///< blocks of a communicator's kernels: receives that are posted early stay resident
+  std::string cuda_library = {};  ///< path of the driver; empty: $PPSIM_CUDA_LIBRARY, else libcuda.so.1
+  std::string nccl_library = {};  ///< path of NCCL; empty: $PPSIM_NCCL_LIBRARY, else libnccl.so.2
+  friend bool operator==(const CudaOptions&, const CudaOptions&) = default;
+};
+
 /// What a Program runs on.
-using BackendOptions = std::variant<CpuOptions, EmulatedOptions>;
-/// "cpu", "emulated".
+using BackendOptions = std::variant<CpuOptions, EmulatedOptions, CudaOptions>;
+/// "cpu", "emulated", "cuda".
 [[nodiscard]] std::string_view backend_name(const BackendOptions& backend);
 
 /// How a Program is run.

@@ -1,0 +1,266 @@
+#include "gpu_actions.hpp"
+
+#include <algorithm>
+
+#include "gradient_norm.hpp"
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/facts.hpp"
+#include "transfers.hpp"
+
+namespace ppsim {
+
+GpuActions::GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankDevice& device)
+    : program_(input.program),
+      pipeline_(input.program.pipeline()),
+      model_(input.model),
+      options_(input.options),
+      tensors_(tensors),
+      device_(device) {
+  device_.make_current();
+  stages_ = model_.open(pipeline_, device_.place());
+  norms_ = device_.allocate(static_cast<Bytes>(sizeof(double)) * pipeline_.updates());
+  find_gradients();
+  find_actions();
+}
+
+void GpuActions::find_gradients() {
+  const RankId rank = device_.rank();
+  for (int b = 0; b < pipeline_.blocks(); ++b) {
+    const BlockId block(b);
+    const auto ranks = ranks_of(pipeline_, block);
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
+    blocks_.push_back(block);
+    const auto oldest = tensors_.parameters(rank, block, 0);
+    const auto newest = tensors_.parameters(rank, block, pipeline_.updates());
+    const bool moves = oldest.data() != newest.data() && options_.steps > 1;
+    newest_.push_back(moves ? device_.allocate(static_cast<Bytes>(newest.size())) : std::span<std::byte>());
+    for (int update = 0; update < pipeline_.updates(); ++update) {
+      const auto memory = tensors_.gradients(rank, block, update);
+      if (memory.empty()) continue;
+      taken_.push_back({.gradients = {.block = block, .rank = rank, .update = update},
+                        .host = device_.allocate_host(static_cast<Bytes>(memory.size()))});
+    }
+  }
+}
+
+/// Reserves memory for actions that need some beyond the tensors, and notes what becomes of the gradients.
+void GpuActions::find_actions() {
+  const RankId rank = device_.rank();
+  for (InstructionId id = program_.first(rank); id < program_.last(rank);
+       id = InstructionId(id.value() + 1)) {
+    for (const Action& action : program_.actions(id)) {
+      if (belongs_on(pipeline_, action, rank)) reserve(id, action);
+    }
+  }
+}
+
+void GpuActions::reserve(InstructionId id, const Action& action) {
+  if (action.kind == OpKind::offload) {
+    const auto [at, added] = host_copies_.try_emplace(cell(action));
+    const auto sizes = tensors_.saved_sizes(action);
+    for (std::size_t p = 0; added && p < sizes.size(); ++p) at->second[p] = device_.allocate_host(sizes[p]);
+  }
+  if (action.kind == OpKind::reduce_grad || action.kind == OpKind::optimizer) {
+    if (Taken* const taken = find(action.block(), action.update())) {
+      (action.kind == OpKind::optimizer ? taken->optimized : taken->gradients.reduced) = true;
+    }
+  }
+  if (!is_collective(action.kind) || is_norm(action)) return;
+  const bool sums = action.kind == OpKind::reduce_grad;
+  if (sums && find(action.block(), action.update()) != nullptr) return;
+  const SizeClass gradients{.kind = TensorKind::gradients, .subject = action.subject};
+  summed_[id] = device_.allocate(sums ? model_.sizes(pipeline_)(gradients) : Bytes{sizeof(double)});
+}
+
+GpuActions::Taken* GpuActions::find(BlockId block, int update) {
+  const auto at = std::find_if(taken_.begin(), taken_.end(), [&](const Taken& t) {
+    return t.gradients.block == block && t.gradients.update == update;
+  });
+  return at == taken_.end() ? nullptr : &*at;
+}
+
+bool GpuActions::is_norm(const Action& action) const {
+  return action.kind == OpKind::collective &&
+         pipeline_.spec().collectives[action.collective()].name == "norm";
+}
+
+void GpuActions::begin_step(int step, GpuStream stream, const TensorTable& table) {
+  if (step > 0) {
+    keep_newest_parameters(stream);
+  } else {
+    for (const BlockId block : blocks_) {
+      stages_->initialize(stream, block, tensors_.parameters(device_.rank(), block, 0),
+                          tensors_.optimizer_state(device_.rank(), block));
+    }
+    for (const auto& [id, memory] : summed_) device_.fill(stream, memory, std::byte{0});
+  }
+  for (std::uint32_t t = 0; t < table.tensors.size(); ++t) {
+    const Tensor& tensor = table.tensors[t];
+    if (tensor.rank != device_.rank() || !tensor.from_start) continue;
+    if (tensor.size_class.kind != TensorKind::boundary_input) continue;
+    stages_->load(stream, MicrobatchId(tensor.microbatch), tensors_.memory(t));
+  }
+}
+
+/// The last version of a step is the first of the next. Of several blocks one's last may lie where another's
+/// first belongs, hence the detour.
+void GpuActions::keep_newest_parameters(GpuStream stream) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (newest_[i].empty()) continue;
+    device_.copy(stream, newest_[i], tensors_.parameters(device_.rank(), blocks_[i], pipeline_.updates()));
+  }
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (newest_[i].empty()) continue;
+    device_.copy(stream, tensors_.parameters(device_.rank(), blocks_[i], 0), newest_[i]);
+  }
+}
+
+void GpuActions::begin_pass(bool takes) {
+  takes_ = takes;
+  norm_known_.assign(static_cast<std::size_t>(pipeline_.updates()), false);
+}
+
+void GpuActions::enqueue(InstructionId id, GpuStream stream) {
+  for (const Action& action : program_.actions(id)) run(id, action, stream);
+}
+
+void GpuActions::run(InstructionId id, const Action& action, GpuStream stream) {
+  switch (action.kind) {
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::backward_input:
+    case OpKind::backward_weight:
+    case OpKind::recompute:
+      return compute(id, action, stream);
+    case OpKind::optimizer:
+      return optimize(action, stream);
+    case OpKind::offload:
+      return move(host_copies_.at(cell(action)), tensors_.saved(place(id), action), stream);
+    case OpKind::reload:
+      return move(tensors_.saved(place(id), action), host_copies_.at(cell(action)), stream);
+    case OpKind::load:
+      return stages_->load(stream, action.mb(), tensors_.batch(place(id), action));
+    case OpKind::reshard:
+      return;  // dropping a copy is a matter of its lifetime alone
+    case OpKind::overlap:
+    case OpKind::send_forward:
+    case OpKind::recv_forward:
+    case OpKind::send_backward:
+    case OpKind::recv_backward:
+    case OpKind::send_activation:
+    case OpKind::recv_activation:
+    case OpKind::unshard:
+    case OpKind::reduce_grad:
+    case OpKind::collective:
+      break;
+  }
+  PPSIM_CHECK(false, "not an action of a compute or copy queue");
+}
+
+void GpuActions::compute(InstructionId id, const Action& action, GpuStream stream) {
+  if (gives_weight_gradient(action.kind)) {
+    const int update = pipeline_.spec().update[action.mb()];
+    for (const BlockId block : pipeline_.blocks_of(action.stage())) {
+      if (!tensors_.makes_gradients(place(id), block, update)) continue;
+      device_.fill(stream, tensors_.gradients(device_.rank(), block, update), std::byte{0});
+    }
+  }
+  stages_->compute(stream, action, tensors_.buffers(place(id), action));
+}
+
+void GpuActions::move(const Payload& to, const Payload& from, GpuStream stream) {
+  for (std::size_t p = 0; p < to.size(); ++p) device_.copy(stream, to[p], from[p]);
+}
+
+void GpuActions::optimize(const Action& action, GpuStream stream) {
+  const RankId rank = device_.rank();
+  const auto old = tensors_.parameters(rank, action.block(), action.update());
+  const auto updated = tensors_.parameters(rank, action.block(), action.update() + 1);
+  const auto gradients = tensors_.gradients(rank, action.block(), action.update());
+  const Taken* const taken = find(action.block(), action.update());
+  if (takes_ && taken != nullptr) take(*taken, stream);
+  if (old.data() != updated.data()) device_.copy(stream, updated, old);
+  if (gradients.empty()) return;  // no microbatch feeds the update: the weights stay as they are
+  const auto update = static_cast<std::size_t>(action.update());
+  const double* const norm =
+      norm_known_[update] ? reinterpret_cast<const double*>(norms_.data()) + update : nullptr;
+  stages_->update(stream, {.parameters = updated,
+                           .gradients = gradients,
+                           .optimizer_state = tensors_.optimizer_state(rank, action.block()),
+                           .squared_norm = norm,
+                           .largest_norm = options_.clip_norm});
+}
+
+void GpuActions::take(const Taken& taken, GpuStream stream) {
+  device_.copy(stream, taken.host,
+               tensors_.gradients(device_.rank(), taken.gradients.block, taken.gradients.update));
+}
+
+std::vector<Transfer> GpuActions::transfers(InstructionId id) const {
+  return transfers_of(program_, tensors_, place(id));
+}
+
+StreamCollective GpuActions::collective(InstructionId id, GpuStream stream) {
+  const Action& action = program_.actions(id).front();
+  StreamCollective call{.instruction = id,
+                        .communicator = program_.communicators_of(id).front(),
+                        .rank = device_.rank(),
+                        .stream = stream};
+  if (action.kind == OpKind::unshard) unshard(id, action.stage(), stream);
+  if (action.kind == OpKind::reduce_grad) {
+    call.type = model_.gradient_type();
+    call.payload = own_gradients(id, action, stream);
+  } else {
+    call.payload = is_norm(action) ? own_norm(std::max(action.microbatch, 0), stream) : summed_.at(id);
+  }
+  return call;
+}
+
+void GpuActions::unshard(InstructionId id, StageId stage, GpuStream stream) {
+  const std::span<std::byte> gathered = tensors_.gathered(place(id), stage);
+  const auto blocks = pipeline_.blocks_of(stage);
+  if (gathered.empty() || blocks.empty()) return;
+  device_.copy(stream, gathered, tensors_.parameters(device_.rank(), blocks.front(), pipeline_.updates()));
+}
+
+/// A rank without gradients of the update adds zeros, and what it gets is nobody's.
+std::span<std::byte> GpuActions::own_gradients(InstructionId id, const Action& action, GpuStream stream) {
+  const auto at = summed_.find(id);
+  if (at == summed_.end()) {
+    return tensors_.gradients(device_.rank(), action.block(), action.update());
+  }
+  device_.fill(stream, at->second, std::byte{0});
+  return at->second;
+}
+
+/// What the rank adds to the squared norm: a block that several ranks hold counts on the lowest of them.
+std::span<std::byte> GpuActions::own_norm(int update, GpuStream stream) {
+  const auto number = static_cast<std::size_t>(update);
+  const std::span<std::byte> norm = norms_.subspan(number * sizeof(double), sizeof(double));
+  device_.fill(stream, norm, std::byte{0});
+  for (const BlockId block : blocks_) {
+    if (find(block, update) == nullptr || ranks_of(pipeline_, block).front() != device_.rank()) continue;
+    stages_->add_squared_norm(stream, tensors_.gradients(device_.rank(), block, update),
+                              reinterpret_cast<double*>(norm.data()));
+  }
+  norm_known_[number] = true;
+  return norm;
+}
+
+void GpuActions::end_run(GpuStream stream) {
+  for (const Taken& taken : taken_) {
+    if (!taken.optimized) take(taken, stream);
+  }
+}
+
+std::vector<BlockGradients> GpuActions::gradients() const {
+  std::vector<BlockGradients> result;
+  for (const Taken& taken : taken_) {
+    BlockGradients one = taken.gradients;
+    one.values.assign(taken.host.begin(), taken.host.end());
+    result.push_back(std::move(one));
+  }
+  return result;
+}
+
+}  // namespace ppsim

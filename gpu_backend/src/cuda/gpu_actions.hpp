@@ -1,0 +1,89 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "cuda/gpu_channels.hpp"
+#include "cuda/gpu_device.hpp"
+#include "ppsim/gpu_backend/execute.hpp"
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "tensor_map.hpp"
+
+namespace ppsim {
+
+/// What is to run on GPUs, with what kernels, and how.
+struct GpuRunInput {
+  const Program& program;
+  const GpuStageModel& model;
+  const RunOptions& options;
+};
+
+/// What each action of one rank enqueues: its meaning apart from when it happens. All memory beyond the
+/// tensors is there once the object is.
+class GpuActions {
+ public:
+  /// Requires: references that outlive it.
+  GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankDevice& device);
+
+  /// Enqueues what exists from the step's start: parameters, and batches that no LOAD fetches.
+  void begin_step(int step, GpuStream stream, const TensorTable& table);
+  /// Starts a pass over the list of the rank, run or captured. `takes` says whether an OPT hands out
+  /// gradients.
+  void begin_pass(bool takes);
+  /// Enqueues an instruction of compute or copy actions.
+  void enqueue(InstructionId id, GpuStream stream);
+  [[nodiscard]] std::vector<Transfer> transfers(InstructionId id) const;
+  /// Enqueues what a collective does on its own rank first. Returns: what remains to be summed.
+  [[nodiscard]] StreamCollective collective(InstructionId id, GpuStream stream);
+  /// Enqueues taking the gradients of the step that no OPT has consumed.
+  void end_run(GpuStream stream);
+  /// The gradients that were taken. Requires: what took them is complete.
+  [[nodiscard]] std::vector<BlockGradients> gradients() const;
+
+ private:
+  /// Gradients to hand out, and the pinned memory that they come out in.
+  struct Taken {
+    BlockGradients gradients;
+    std::span<std::byte> host;
+    bool optimized = false;
+  };
+  using Cell = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< stage, microbatch, slice
+  static Cell cell(const Action& a) { return {a.subject, a.microbatch, a.slice}; }
+
+  void find_gradients();
+  void find_actions();
+  void reserve(InstructionId id, const Action& action);
+  [[nodiscard]] Taken* find(BlockId block, int update);
+  void run(InstructionId id, const Action& action, GpuStream stream);
+  void compute(InstructionId id, const Action& action, GpuStream stream);
+  void optimize(const Action& action, GpuStream stream);
+  void move(const Payload& to, const Payload& from, GpuStream stream);
+  void take(const Taken& taken, GpuStream stream);
+  void keep_newest_parameters(GpuStream stream);
+  void unshard(InstructionId id, StageId stage, GpuStream stream);
+  [[nodiscard]] std::span<std::byte> own_gradients(InstructionId id, const Action& action, GpuStream stream);
+  [[nodiscard]] std::span<std::byte> own_norm(int update, GpuStream stream);
+  [[nodiscard]] bool is_norm(const Action& action) const;
+  [[nodiscard]] ActionPlace place(InstructionId id) const { return {device_.rank(), id}; }
+
+  const Program& program_;
+  const Pipeline& pipeline_;
+  const GpuStageModel& model_;
+  const RunOptions& options_;
+  const TensorMap& tensors_;
+  RankDevice& device_;
+  std::unique_ptr<GpuStages> stages_;
+  std::vector<BlockId> blocks_;  ///< that the rank has a share of
+  std::vector<Taken> taken_;     ///< by block, update
+  std::map<Cell, Payload> host_copies_;
+  std::map<InstructionId, std::span<std::byte>>
+      summed_;                                ///< what a collective sums that has no tensor to sum
+  std::vector<std::span<std::byte>> newest_;  ///< per block: room for its newest version
+  std::span<std::byte> norms_;                ///< a double for each update
+  std::vector<bool> norm_known_;              ///< per update, in this pass
+  bool takes_ = false;
+};
+
+}  // namespace ppsim

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "cuda/gpu_actions.hpp"
+#include "cuda/gpu_api.hpp"
+#include "ppsim/gpu_backend/execute.hpp"
+
+namespace ppsim {
+
+/// execute() on a machine as `api` shows it. Requires: options.backend is CudaOptions.
+[[nodiscard]] Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input);
+
+/// execute() on the GPUs of this machine: opens the libraries first.
+[[nodiscard]] Expected<RunResult> execute_on_gpu(const GpuRunInput& input);
+
+}  // namespace ppsim

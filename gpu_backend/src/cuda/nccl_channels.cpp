@@ -1,0 +1,259 @@
+#include "nccl_channels.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/action.hpp"
+#include "ppsim/core/op_kind.hpp"
+#include "ppsim/gpu_backend/device.hpp"
+
+namespace ppsim {
+namespace {
+
+int nccl_type(ElementType type) {
+  switch (type) {
+    case ElementType::float32:
+      return kNcclFloat32;
+    case ElementType::float64:
+      return kNcclFloat64;
+    case ElementType::bfloat16:
+      return kNcclBfloat16;
+    case ElementType::uint64:
+      return kNcclUint64;
+  }
+  return -1;
+}
+
+std::size_t element_bytes(ElementType type) {
+  switch (type) {
+    case ElementType::float32:
+      return 4;
+    case ElementType::float64:
+    case ElementType::uint64:
+      return 8;
+    case ElementType::bfloat16:
+      return 2;
+  }
+  return 1;
+}
+
+std::string rank_text(RankId rank) { return "rank " + std::to_string(rank.value()); }
+
+}  // namespace
+
+NcclChannels::NcclChannels(const NcclSetup& setup)
+    : api_(setup.api), program_(setup.program), ranks_(setup.ranks) {
+  config_.blocking = 0;
+  config_.max_ctas = setup.max_ctas;
+  config_.split_share = 0;
+  try {
+    make_root(setup);
+    for (std::size_t c = 0; c < program_.communicators().size(); ++c) {
+      split(CommunicatorId(static_cast<std::int32_t>(c)));
+    }
+    warm_up();
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+void NcclChannels::make_root(const NcclSetup& setup) {
+  const NcclUniqueId id = setup.exchange_id();
+  const int size = program_.pipeline().ranks();
+  roots_.assign(ranks_.size(), nullptr);
+  check_nccl(api_.nccl, api_.nccl.group_start(), "opening communicators");
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i]->make_current();
+    check_nccl(api_.nccl,
+               api_.nccl.communicator_init(&roots_[i], size, id, ranks_[i]->rank().value(), &config_),
+               rank_text(ranks_[i]->rank()) + ": opening the communicator of all ranks");
+  }
+  check_nccl(api_.nccl, api_.nccl.group_end(), "opening communicators");
+  settle(roots_, "opening the communicator of all ranks");
+}
+
+/// Every rank takes part in every split, in one order.
+void NcclChannels::split(CommunicatorId id) {
+  const auto& members = program_.communicator(id).members;
+  if (members.size() < 2) return;
+  std::vector<ncclComm*> children(ranks_.size(), nullptr);
+  check_nccl(api_.nccl, api_.nccl.group_start(), "splitting communicators");
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const RankId rank = ranks_[i]->rank();
+    const bool member = std::find(members.begin(), members.end(), rank) != members.end();
+    ranks_[i]->make_current();
+    check_nccl(api_.nccl,
+               api_.nccl.communicator_split(roots_[i], member ? 0 : kNcclNoColor, rank.value(), &children[i],
+                                            &config_),
+               rank_text(rank) + ": opening " + name(id));
+  }
+  check_nccl(api_.nccl, api_.nccl.group_end(), "splitting communicators");
+  settle(roots_, "opening " + name(id));
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (children[i] != nullptr) communicators_[{id, ranks_[i]->rank()}] = children[i];
+  }
+  settle(children, "opening " + name(id));
+}
+
+void NcclChannels::warm_up() {
+  for (RankDevice* const rank : ranks_) {
+    streams_.emplace(rank->rank(), rank->make_stream());
+    bytes_[rank->rank()] = rank->allocate(sizeof(double));
+    rank->fill(streams_.at(rank->rank()).get(), bytes_[rank->rank()], std::byte{0});
+  }
+  for (const Channel& channel : channels()) warm_channel(channel);
+  for (std::size_t c = 0; c < program_.communicators().size(); ++c) {
+    warm_collective(CommunicatorId(static_cast<std::int32_t>(c)));
+  }
+  streams_.clear();
+}
+
+std::set<Channel> NcclChannels::channels() const {
+  std::set<Channel> found;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.size()); ++i) {
+    const InstructionId id(i);
+    const auto actions = program_.actions(id);
+    for (std::size_t a = 0; a < actions.size(); ++a) {
+      if (!is_send(actions[a].kind)) continue;
+      const RankId from = program_.rank_of(id);
+      const RankId to = peer_rank(program_.pipeline(), actions[a]);
+      if (from != to) found.insert({program_.communicators_of(id)[a], from, to});
+    }
+  }
+  return found;
+}
+
+void NcclChannels::warm_channel(const Channel& channel) {
+  check_nccl(api_.nccl, api_.nccl.group_start(), "connecting peers");
+  for (const RankId end : {channel.source, channel.destination}) {
+    RankDevice* const rank = local(end);
+    if (rank == nullptr) continue;
+    rank->make_current();
+    const bool sends = end == channel.source;
+    Transfer byte{.channel = channel, .direction = sends ? Direction::send : Direction::receive};
+    transfer(byte, bytes_.at(end).first(1), streams_.at(end).get());
+  }
+  check_nccl(api_.nccl, api_.nccl.group_end(), "connecting peers");
+  finish("connecting rank " + std::to_string(channel.source.value()) + " to rank " +
+         std::to_string(channel.destination.value()) + " in " + name(channel.communicator));
+}
+
+void NcclChannels::warm_collective(CommunicatorId id) {
+  const auto& members = program_.communicator(id).members;
+  if (members.size() < 2) return;
+  check_nccl(api_.nccl, api_.nccl.group_start(), "connecting a collective");
+  for (const RankId member : members) {
+    if (local(member) == nullptr) continue;
+    local(member)->make_current();
+    post(StreamCollective{.communicator = id,
+                          .rank = member,
+                          .payload = bytes_.at(member),
+                          .stream = streams_.at(member).get()});
+  }
+  check_nccl(api_.nccl, api_.nccl.group_end(), "connecting a collective");
+  finish("connecting the members of " + name(id));
+}
+
+/// Waits until all that the warm-up enqueued is done.
+void NcclChannels::finish(const std::string& what) {
+  for (RankDevice* const rank : ranks_) {
+    while (busy(rank->rank())) api_.clock.pause();
+  }
+  for (RankDevice* const rank : ranks_) {
+    rank->make_current();
+    for (int result = kCudaNotReady; result == kCudaNotReady;) {
+      result = rank->cuda().stream_query(streams_.at(rank->rank()).get());
+      if (result == kCudaNotReady) api_.clock.pause();
+      if (result != kCudaNotReady) rank->check(result, what.c_str());
+    }
+  }
+}
+
+RankDevice* NcclChannels::local(RankId rank) const {
+  const auto at =
+      std::find_if(ranks_.begin(), ranks_.end(), [&](const RankDevice* r) { return r->rank() == rank; });
+  return at == ranks_.end() ? nullptr : *at;
+}
+
+ncclComm* NcclChannels::communicator(CommunicatorId id, RankId rank) const {
+  return communicators_.at({id, rank});
+}
+
+int NcclChannels::peer_number(CommunicatorId id, RankId rank) const {
+  const auto& members = program_.communicator(id).members;
+  return static_cast<int>(std::lower_bound(members.begin(), members.end(), rank) - members.begin());
+}
+
+std::string NcclChannels::name(CommunicatorId id) const {
+  return "communicator " + program_.communicator(id).name;
+}
+
+bool NcclChannels::in_progress(ncclComm* communicator, const std::string& what) const {
+  int state = kNcclSuccess;
+  check_nccl(api_.nccl, api_.nccl.async_error(communicator, &state), what);
+  check_nccl(api_.nccl, state, what);
+  return state == kNcclInProgress;
+}
+
+void NcclChannels::settle(const std::vector<ncclComm*>& communicators, const std::string& what) {
+  for (ncclComm* const one : communicators) {
+    while (one != nullptr && in_progress(one, what)) api_.clock.pause();
+  }
+}
+
+bool NcclChannels::busy(RankId rank) {
+  auto& pending = pending_[rank];
+  std::erase_if(pending,
+                [&](ncclComm* one) { return !in_progress(one, rank_text(rank) + ": a communicator"); });
+  return !pending.empty();
+}
+
+void NcclChannels::transfer(const Transfer& transfer, std::span<std::byte> piece, GpuStream stream) {
+  if (piece.empty()) return;
+  const auto& [communicator_id, source, destination] = transfer.channel;
+  const bool sends = transfer.direction == Direction::send;
+  const RankId own = sends ? source : destination;
+  const int peer = peer_number(communicator_id, sends ? destination : source);
+  ncclComm* const one = communicator(communicator_id, own);
+  const int result = sends ? api_.nccl.send(piece.data(), piece.size(), kNcclUint8, peer, one, stream)
+                           : api_.nccl.receive(piece.data(), piece.size(), kNcclUint8, peer, one, stream);
+  check_nccl(api_.nccl, result, rank_text(own) + ": a transfer in " + name(communicator_id));
+  pending_[own].push_back(one);
+}
+
+void NcclChannels::post(RankId rank, std::span<const StreamTransfer> group) {
+  check_nccl(api_.nccl, api_.nccl.group_start(), rank_text(rank) + ": a group");
+  for (const StreamTransfer& end : group) {
+    for (const std::span<std::byte> piece : end.transfer.payload) transfer(end.transfer, piece, end.stream);
+  }
+  check_nccl(api_.nccl, api_.nccl.group_end(), rank_text(rank) + ": a group");
+}
+
+void NcclChannels::post(const StreamCollective& call) {
+  if (program_.communicator(call.communicator).members.size() < 2) return;
+  ncclComm* const one = communicator(call.communicator, call.rank);
+  check_nccl(api_.nccl,
+             api_.nccl.all_reduce(call.payload.data(), call.payload.data(),
+                                  call.payload.size() / element_bytes(call.type), nccl_type(call.type),
+                                  kNcclSum, one, call.stream),
+             rank_text(call.rank) + ": a collective in " + name(call.communicator));
+  pending_[call.rank].push_back(one);
+}
+
+void NcclChannels::check() {
+  for (const auto& [key, one] : communicators_) {
+    static_cast<void>(in_progress(one, rank_text(key.second) + ": " + name(key.first)));
+  }
+}
+
+void NcclChannels::abort() noexcept {
+  for (const auto& [key, one] : communicators_) api_.nccl.communicator_abort(one);
+  for (ncclComm* const root : roots_) {
+    if (root != nullptr) api_.nccl.communicator_abort(root);
+  }
+  communicators_.clear();
+  roots_.clear();
+  pending_.clear();
+}
+
+}  // namespace ppsim

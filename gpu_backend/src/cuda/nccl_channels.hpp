@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda/gpu_channels.hpp"
+#include "ppsim/core/program.hpp"
+
+namespace ppsim {
+
+/// What the ranks of this process need to meet the others.
+struct NcclSetup {
+  const GpuApi& api;
+  const Program& program;
+  std::vector<RankDevice*> ranks;             ///< of this process, ascending
+  std::function<NcclUniqueId()> exchange_id;  ///< one id for the whole Program
+  int max_ctas = 4;  ///< of a communicator: receives that are posted early stay resident
+};
+
+/// One NCCL communicator for each communicator of the Program with several members, split in order from one
+/// over all ranks, non-blocking, and one byte through every channel, in one global order, to connect the
+/// peers before the first step.
+class NcclChannels final : public GpuChannels {
+ public:
+  explicit NcclChannels(const NcclSetup& setup);
+  ~NcclChannels() override { abort(); }
+  NcclChannels(const NcclChannels&) = delete;
+  NcclChannels& operator=(const NcclChannels&) = delete;
+
+  void begin_step() override {}
+  [[nodiscard]] bool busy(RankId rank) override;
+  void post(RankId rank, std::span<const StreamTransfer> group) override;
+  void post(const StreamCollective& call) override;
+  void check() override;
+  /// Without any traffic left this is also the end of a communicator that waits for nobody.
+  void abort() noexcept override;
+
+ private:
+  using Key = std::pair<CommunicatorId, RankId>;
+
+  void make_root(const NcclSetup& setup);
+  void split(CommunicatorId id);
+  void warm_up();
+  void warm_channel(const Channel& channel);
+  void warm_collective(CommunicatorId id);
+  [[nodiscard]] std::set<Channel> channels() const;
+  [[nodiscard]] RankDevice* local(RankId rank) const;
+  [[nodiscard]] ncclComm* communicator(CommunicatorId id, RankId rank) const;
+  [[nodiscard]] int peer_number(CommunicatorId id, RankId rank) const;
+  void transfer(const Transfer& transfer, std::span<std::byte> piece, GpuStream stream);
+  void settle(const std::vector<ncclComm*>& communicators, const std::string& what);
+  [[nodiscard]] bool in_progress(ncclComm* communicator, const std::string& what) const;
+  void finish(const std::string& what);
+  [[nodiscard]] std::string name(CommunicatorId id) const;
+
+  const GpuApi& api_;
+  const Program& program_;
+  std::vector<RankDevice*> ranks_;
+  NcclConfig config_;
+  std::vector<ncclComm*> roots_;  ///< per rank of this process
+  std::map<Key, ncclComm*> communicators_;
+  std::map<RankId, std::vector<ncclComm*>> pending_;
+  // For the warm-up: a stream and a byte for each rank of this process.
+  std::map<RankId, StreamHandle> streams_;
+  std::map<RankId, std::span<std::byte>> bytes_;
+};
+
+}  // namespace ppsim

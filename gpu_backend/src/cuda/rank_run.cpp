@@ -1,0 +1,223 @@
+#include "rank_run.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/text.hpp"
+#include "ppsim/gpu_backend/device.hpp"
+
+namespace ppsim {
+
+RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.first(setup.device.rank())) {
+  for (std::size_t q = 0; q < in_.plan.queues.size(); ++q) {
+    streams_.push_back(in_.device.make_stream());
+    joins_.push_back(in_.device.make_event(false));
+  }
+  fork_ = in_.device.make_event(false);
+  started_ = in_.device.make_event(true);
+  ended_ = in_.device.make_event(true);
+  make_events();
+  for (const StreamStep& step : in_.plan.steps) {
+    names_.push_back("PP:" + actions_text(in_.program, step.id));
+  }
+}
+
+void RankRun::make_events() {
+  const auto last = in_.program.last(in_.device.rank());
+  events_.resize(static_cast<std::size_t>(last.value() - first_.value()));
+  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
+    const StreamStep& step = in_.plan.steps[n];
+    InstructionEvents& events = events_[static_cast<std::size_t>(step.id.value() - first_.value())];
+    const bool communicates = is_communication(in_.program.actions(step.id).front().kind);
+    const bool tells = in_.profile || (communicates && !in_.graphs);
+    if (in_.profile) events.start = in_.device.make_event(true);
+    if (tells) events.end = in_.device.make_event(true);
+    if (step.awaited && (in_.graphs || !tells)) events.done = in_.device.make_event(false);
+    events.number = n;
+  }
+}
+
+GpuStream RankRun::stream(int queue) const {
+  const auto& queues = in_.plan.queues;
+  const auto at = std::lower_bound(queues.begin(), queues.end(), queue);
+  return streams_[static_cast<std::size_t>(at - queues.begin())].get();
+}
+
+const RankRun::InstructionEvents& RankRun::events(InstructionId id) const {
+  return events_[static_cast<std::size_t>(id.value() - first_.value())];
+}
+
+/// What other streams wait for: a node that tells the host something does not order a graph.
+CUevent_st* RankRun::completion(InstructionId id) const {
+  return events(id).done ? events(id).done.get() : events(id).end.get();
+}
+
+void RankRun::prepare(const std::function<void(GpuStream)>& work) {
+  in_.device.make_current();
+  work(compute_stream());
+  in_.device.record(ended_.get(), compute_stream());
+}
+
+bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
+
+void RankRun::begin_pass(bool takes) {
+  in_.actions.begin_pass(takes);
+  next_ = 0;
+  open_ = false;
+  stage_ = Stage::issuing;
+}
+
+void RankRun::fork() {
+  in_.device.record(fork_.get(), compute_stream());
+  for (const StreamHandle& one : streams_) {
+    if (one.get() != compute_stream()) in_.device.wait(one.get(), fork_.get());
+  }
+}
+
+void RankRun::join() {
+  for (std::size_t q = 0; q < streams_.size(); ++q) {
+    if (streams_[q].get() == compute_stream()) continue;
+    in_.device.record(joins_[q].get(), streams_[q].get());
+    in_.device.wait(compute_stream(), joins_[q].get());
+  }
+}
+
+void RankRun::begin_capture(bool takes) {
+  in_.device.make_current();
+  capturing_ = true;
+  in_.device.check(in_.device.cuda().capture_begin(compute_stream(), kCudaCaptureThreadLocal),
+                   "capturing a step");
+  fork();
+  begin_pass(takes);
+}
+
+void RankRun::end_capture(bool takes) {
+  const CudaTable& cuda = in_.device.cuda();
+  in_.device.make_current();
+  CUgraph_st* captured = nullptr;
+  in_.device.check(cuda.capture_end(compute_stream(), &captured), "capturing a step");
+  const GpuHandle<CUgraph_st> graph(captured, [&cuda](CUgraph_st* g) { cuda.graph_destroy(g); });
+  CUgraphExec_st* executable = nullptr;
+  in_.device.check(cuda.graph_instantiate(&executable, graph.get(), 0), "making a graph of a step");
+  graphs_[takes ? 1 : 0] = {executable, [&cuda](CUgraphExec_st* g) { cuda.graph_executable_destroy(g); }};
+  in_.device.check(cuda.graph_upload(executable, compute_stream()), "making a graph of a step");
+  in_.device.record(ended_.get(), compute_stream());
+  capturing_ = false;
+  stage_ = Stage::idle;
+}
+
+void RankRun::begin_step(bool takes) {
+  in_.device.make_current();
+  in_.device.record(started_.get(), compute_stream());
+  origin_ = in_.api.clock.now();
+  if (!captured()) return begin_pass(takes);
+  CUgraphExec_st* const graph = graphs_[takes && graphs_[1] != nullptr ? 1 : 0].get();
+  in_.device.check(in_.device.cuda().graph_launch(graph, compute_stream()), "launching a step");
+  in_.device.record(ended_.get(), compute_stream());
+  stage_ = Stage::issued;
+}
+
+bool RankRun::advance() {
+  if (stage_ != Stage::issuing && stage_ != Stage::joining) return false;
+  in_.device.make_current();
+  bool moved = false;
+  while (stage_ == Stage::issuing && !in_.channels.busy(in_.device.rank())) {
+    if (next_ == in_.plan.steps.size()) {
+      stage_ = Stage::joining;
+      break;
+    }
+    const StreamStep& step = in_.plan.steps[next_];
+    if (!open_ && step.host_wait.valid() && complete(step.host_wait) != true) break;
+    open_ ? finish(step) : begin(step);
+    next_ += open_ ? 1 : 0;
+    open_ = !open_;
+    moved = true;
+  }
+  if (stage_ != Stage::joining) return moved;
+  join();
+  if (!capturing_) in_.device.record(ended_.get(), compute_stream());
+  stage_ = Stage::issued;
+  return true;
+}
+
+void RankRun::begin(const StreamStep& step) {
+  in_.api.marks.push(names_[next_].c_str());
+  try {
+    const GpuStream lead = stream(step.queue);
+    for (const InstructionId id : step.waits) in_.device.wait(lead, completion(id));
+    if (in_.profile) record_timed(events(step.id).start.get(), lead);
+    if (!step.other_queues.empty()) in_.device.record(fork_.get(), lead);
+    for (const int queue : step.other_queues) in_.device.wait(stream(queue), fork_.get());
+    enqueue(step);
+  } catch (const BackendError& failure) {
+    in_.api.marks.pop();
+    const std::string place = "rank " + std::to_string(in_.device.rank().value()) + ": " +
+                              actions_text(in_.program, step.id) + ": ";
+    throw BackendError(failure.error().code, place + failure.error().message);
+  }
+  in_.api.marks.pop();
+}
+
+void RankRun::enqueue(const StreamStep& step) {
+  const OpKind kind = in_.program.actions(step.id).front().kind;
+  if (!is_communication(kind)) return in_.actions.enqueue(step.id, stream(step.queue));
+  if (is_transfer(kind)) return post_transfers(step);
+  in_.channels.post(in_.actions.collective(step.id, stream(step.queue)));
+}
+
+void RankRun::post_transfers(const StreamStep& step) {
+  std::vector<StreamTransfer> ends;
+  const std::vector<Transfer> transfers = in_.actions.transfers(step.id);
+  const auto actions = in_.program.actions(step.id);
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const int queue = in_.program.queue_of(actions[i], transfers[i].channel.communicator);
+    ends.push_back({transfers[i], stream(queue)});
+  }
+  in_.channels.post(in_.device.rank(), ends);
+}
+
+void RankRun::finish(const StreamStep& step) {
+  const GpuStream lead = stream(step.queue);
+  for (const int queue : step.other_queues) {
+    const GpuStream other = stream(queue);
+    const auto q = std::lower_bound(in_.plan.queues.begin(), in_.plan.queues.end(), queue);
+    CUevent_st* const joined = joins_[static_cast<std::size_t>(q - in_.plan.queues.begin())].get();
+    in_.device.record(joined, other);
+    in_.device.wait(lead, joined);
+  }
+  // What waits for it starts after its end is on the clock.
+  if (events(step.id).end) record_timed(events(step.id).end.get(), lead);
+  if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);
+}
+
+/// In a graph an event tells the host something only as a node of its own.
+void RankRun::record_timed(CUevent_st* event, GpuStream stream) const {
+  in_.device.record(event, stream, capturing_ ? kCudaEventRecordExternal : kCudaEventDefault);
+}
+
+bool RankRun::complete() const { return in_.device.complete(ended_.get()); }
+
+bool RankRun::stopped() const {
+  return std::none_of(streams_.begin(), streams_.end(), [&](const StreamHandle& one) {
+    return in_.device.cuda().stream_query(one.get()) == kCudaNotReady;
+  });
+}
+
+std::optional<bool> RankRun::complete(InstructionId id) const {
+  if (captured()) return std::nullopt;
+  if (events(id).number >= next_ || in_.plan.steps[events(id).number].id != id) return false;
+  CUevent_st* const event = completion(id);
+  return event == nullptr ? std::nullopt : std::optional(in_.device.complete(event));
+}
+
+void RankRun::read_times(TimedTrace& trace, Nanoseconds origin) const {
+  for (const StreamStep& step : in_.plan.steps) {
+    const InstructionEvents& of = events(step.id);
+    trace.spans[step.id] = {{origin + in_.device.between(started_.get(), of.start.get()), 0},
+                            {origin + in_.device.between(started_.get(), of.end.get()), 0}};
+  }
+}
+
+Nanoseconds RankRun::step_time() const { return in_.device.between(started_.get(), ended_.get()); }
+
+}  // namespace ppsim

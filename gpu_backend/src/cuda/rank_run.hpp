@@ -1,0 +1,107 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/gpu_actions.hpp"
+#include "cuda/gpu_channels.hpp"
+#include "cuda/gpu_device.hpp"
+#include "cuda/stream_plan.hpp"
+#include "ppsim/core/timed_trace.hpp"
+
+namespace ppsim {
+
+/// What the run of one rank is made of. Everything outlives it.
+struct RankSetup {
+  const GpuApi& api;
+  const Program& program;
+  const StreamPlan& plan;
+  RankDevice& device;
+  GpuActions& actions;
+  GpuChannels& channels;
+  bool profile = true;  ///< records the start and the end of every instruction
+  bool graphs = false;  ///< the list will be captured
+};
+
+/// The list of one rank as work on streams: one generic loop over its instructions, that runs them or
+/// captures them in a graph. Every stream and event is there once the object is. Errors: throws BackendError
+/// that names the action.
+class RankRun {
+ public:
+  explicit RankRun(const RankSetup& setup);
+
+  /// Enqueues what `work` does on an idle stream.
+  void prepare(const std::function<void(GpuStream)>& work);
+  [[nodiscard]] bool idle() const;
+
+  /// Starts capturing the step; advance() goes on, end_capture() makes the graph.
+  void begin_capture(bool takes);
+  void end_capture(bool takes);
+  [[nodiscard]] bool captured() const { return graphs_[0] != nullptr; }
+
+  /// Starts a step on idle streams: by its graph where there is one, which is all then.
+  void begin_step(bool takes);
+  /// Enqueues as much as can be without waiting. Returns: whether that was anything.
+  bool advance();
+  /// Whether everything of the step is enqueued.
+  [[nodiscard]] bool issued() const { return stage_ == Stage::issued; }
+  /// Requires: issued().
+  [[nodiscard]] bool complete() const;
+
+  /// Whether nothing is left on any stream, after an abort.
+  [[nodiscard]] bool stopped() const;
+
+  /// Whether an instruction of the rank is complete in this step; nothing where no event tells, as in a
+  /// graph.
+  [[nodiscard]] std::optional<bool> complete(InstructionId id) const;
+  /// Start and end of every instruction, in time since `origin()`. Requires: a complete step, profiled.
+  void read_times(TimedTrace& trace, Nanoseconds origin) const;
+  /// When the step started, on the host's clock.
+  [[nodiscard]] Nanoseconds origin() const { return origin_; }
+  [[nodiscard]] Nanoseconds step_time() const;
+  [[nodiscard]] const StreamPlan& plan() const { return in_.plan; }
+
+ private:
+  enum class Stage : std::uint8_t { idle, issuing, joining, issued };
+  struct InstructionEvents {
+    EventHandle start;
+    EventHandle end;         ///< for the host and its clock
+    EventHandle done;        ///< for other streams, where `end` does not serve them
+    std::size_t number = 0;  ///< of its step in the plan
+  };
+
+  void make_events();
+  [[nodiscard]] GpuStream stream(int queue) const;
+  [[nodiscard]] const InstructionEvents& events(InstructionId id) const;
+  [[nodiscard]] CUevent_st* completion(InstructionId id) const;
+  void fork();
+  void join();
+  void begin_pass(bool takes);
+  void begin(const StreamStep& step);
+  void finish(const StreamStep& step);
+  void enqueue(const StreamStep& step);
+  void post_transfers(const StreamStep& step);
+  void record_timed(CUevent_st* event, GpuStream stream) const;
+  [[nodiscard]] GpuStream compute_stream() const { return stream(Program::kComputeQueue); }
+
+  RankSetup in_;
+  InstructionId first_;
+  std::vector<StreamHandle> streams_;      ///< per queue of the plan
+  std::vector<EventHandle> joins_;         ///< per queue of the plan
+  std::vector<InstructionEvents> events_;  ///< per instruction of the rank
+  std::vector<std::string> names_;         ///< per step of the plan
+  EventHandle fork_;
+  EventHandle started_;
+  EventHandle ended_;
+  GraphHandle graphs_[2];  ///< of a step, and of one whose OPTs hand out gradients
+  Stage stage_ = Stage::idle;
+  bool capturing_ = false;
+  bool open_ = false;  ///< the work of the next step is enqueued, its events are not
+  std::size_t next_ = 0;
+  Nanoseconds origin_ = 0;
+};
+
+}  // namespace ppsim

@@ -1,0 +1,156 @@
+#include "stream_plan.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <set>
+
+namespace ppsim {
+namespace {
+
+InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
+
+/// How many instructions of each queue are complete for certain.
+using Clock = std::vector<std::int32_t>;
+
+void merge(Clock& into, const Clock& from) {
+  for (std::size_t q = 0; q < into.size(); ++q) into[q] = std::max(into[q], from[q]);
+}
+
+class Planner {
+ public:
+  Planner(const Program& program, const ExecutionGraph& graph, RankId rank)
+      : program_(program), graph_(graph), first_(program.first(rank)), last_(program.last(rank)) {
+    std::set<int> queues = {Program::kComputeQueue};
+    for (InstructionId id = first_; id < last_; id = next(id)) {
+      for (const int queue : program_.queues_of(id)) queues.insert(queue);
+    }
+    plan_.queues.assign(queues.begin(), queues.end());
+    const auto count = static_cast<std::size_t>(last_.value() - first_.value());
+    known_.assign(plan_.queues.size(), 0);
+    issued_.assign(plan_.queues.size(), 0);
+    tail_.assign(plan_.queues.size(), Clock(plan_.queues.size(), 0));
+    after_.resize(count);
+    place_.resize(count);
+    issue_number_.resize(count);
+  }
+
+  StreamPlan plan() {
+    find_blocking();
+    for (const InstructionId id : issue_order()) add(id);
+    plan_.complete = plan_.steps.size() == after_.size();
+    mark_awaited();
+    return std::move(plan_);
+  }
+
+ private:
+  /// Where an instruction stands on its stream.
+  struct Place {
+    std::size_t queue = 0;
+    std::int32_t number = 0;  ///< counted from 1
+  };
+
+  [[nodiscard]] std::size_t offset(InstructionId id) const {
+    return static_cast<std::size_t>(id.value() - first_.value());
+  }
+  [[nodiscard]] std::size_t dense(int queue) const {
+    const auto at = std::lower_bound(plan_.queues.begin(), plan_.queues.end(), queue);
+    return static_cast<std::size_t>(at - plan_.queues.begin());
+  }
+
+  void find_blocking() {
+    InstructionId blocking;
+    for (InstructionId id = first_; id < last_; id = next(id)) {
+      blocking_before_.push_back(blocking);
+      if (program_.instruction(id).blocking) blocking = id;
+    }
+  }
+
+  /// By position in the list among those whose predecessors are issued.
+  [[nodiscard]] std::vector<InstructionId> issue_order() const {
+    std::vector<std::size_t> open(after_.size(), 0);
+    std::vector<std::vector<InstructionId>> successors(after_.size());
+    std::priority_queue<InstructionId, std::vector<InstructionId>, std::greater<>> ready;
+    for (InstructionId id = first_; id < last_; id = next(id)) {
+      open[offset(id)] = graph_.predecessors_of(id).size() + (graph_.waits_forever(id) ? 1 : 0);
+      for (const InstructionId p : graph_.predecessors_of(id)) successors[offset(p)].push_back(id);
+      if (open[offset(id)] == 0) ready.push(id);
+    }
+    std::vector<InstructionId> order;
+    while (!ready.empty()) {
+      order.push_back(ready.top());
+      ready.pop();
+      for (const InstructionId s : successors[offset(order.back())]) {
+        if (--open[offset(s)] == 0) ready.push(s);
+      }
+    }
+    return order;
+  }
+
+  void add(InstructionId id) {
+    StreamStep step{.id = id};
+    const auto queues = program_.queues_of(id);
+    step.queue = queues.front();
+    for (std::size_t i = 1; i < queues.size(); ++i) step.other_queues.push_back(queues[i]);
+    const std::size_t queue = dense(step.queue);
+    if (const InstructionId blocking = blocking_before_[offset(id)]; blocking != host_known_) {
+      step.host_wait = host_known_ = blocking;
+      merge(known_, after_[offset(blocking)]);
+    }
+    Clock clock = tail_[queue];
+    merge(clock, known_);
+    add_waits(step, clock);
+    Place& place = place_[offset(id)] = {queue, ++issued_[queue]};
+    clock[queue] = place.number;
+    after_[offset(id)] = clock;
+    tail_[queue] = std::move(clock);
+    plan_.steps.push_back(std::move(step));
+  }
+
+  /// The latest issued first: what an earlier one implies is never later than it.
+  void add_waits(StreamStep& step, Clock& clock) {
+    const auto predecessors = graph_.predecessors_of(step.id);
+    std::vector<InstructionId> candidates(predecessors.begin(), predecessors.end());
+    std::sort(candidates.begin(), candidates.end(), [&](InstructionId a, InstructionId b) {
+      return issue_number_[offset(a)] > issue_number_[offset(b)];
+    });
+    for (const InstructionId p : candidates) {
+      const Place& place = place_[offset(p)];
+      if (clock[place.queue] >= place.number) continue;
+      step.waits.push_back(p);
+      merge(clock, after_[offset(p)]);
+    }
+    issue_number_[offset(step.id)] = plan_.steps.size();
+  }
+
+  void mark_awaited() {
+    std::vector<bool> awaited(after_.size(), false);
+    for (const StreamStep& step : plan_.steps) {
+      for (const InstructionId p : step.waits) awaited[offset(p)] = true;
+      if (step.host_wait.valid()) awaited[offset(step.host_wait)] = true;
+    }
+    for (StreamStep& step : plan_.steps) step.awaited = awaited[offset(step.id)];
+  }
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  InstructionId first_;
+  InstructionId last_;
+  StreamPlan plan_;
+  std::vector<InstructionId> blocking_before_;  ///< per instruction: the last blocking one before it
+  InstructionId host_known_;                    ///< the last blocking instruction that the host waited for
+  Clock known_;                                 ///< what the host knows to be complete
+  Clock issued_;
+  std::vector<Clock> tail_;   ///< per queue: what is complete once all issued on it is
+  std::vector<Clock> after_;  ///< per instruction: what is complete once it is
+  std::vector<Place> place_;
+  std::vector<std::size_t> issue_number_;
+};
+
+}  // namespace
+
+StreamPlan plan_streams(const Program& program, const ExecutionGraph& graph, RankId rank) {
+  return Planner(program, graph, rank).plan();
+}
+
+}  // namespace ppsim
