@@ -5,6 +5,7 @@
 #include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"
+#include "query_folder.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -13,7 +14,8 @@ struct Options {
   std::optional<int> ranks, microbatches;
   int limit = 1;
   CostOptions costs;
-  std::string objective = "makespan", backward = "split", output, certificate, order_of;
+  std::string objective = "makespan", backward = "split", output, certificate, order_of, smt2;
+  std::shared_ptr<QueryFolder> queries;  ///< of --smt2
   double timeout_s = 60;
 };
 
@@ -76,6 +78,7 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   request.objective = *objective;
   request.costs = bound->tables.costs;
   request.timeout_s = options.timeout_s;
+  request.queries = sink_of(options.queries);
   if (options.order_of.empty()) {
     request.known = known_schedules(request);
     return request;
@@ -134,7 +137,7 @@ int report_none(const NoSchedule& none, const Output& output) {
   return kDoesNotFit;
 }
 
-int run(const Options& options, const Output& output) {
+int run_asked(const Options& options, const Output& output) {
   const auto request = request_of(options);
   if (!request) return report(request.error(), output);
   const auto answer = synthesize(*request);
@@ -154,6 +157,13 @@ int run(const Options& options, const Output& output) {
     return kUnknown;
   }
   return found.optimal() ? kDone : kUnknown;
+}
+
+int run(Options options, const Output& output) {
+  return with_queries(options.smt2, output, [&](const std::shared_ptr<QueryFolder>& folder) {
+    options.queries = folder;
+    return run_asked(options, output);
+  });
 }
 
 }  // namespace
@@ -182,6 +192,7 @@ void add_synthesize(CLI::App& app, Selected& selected) {
       ->check(not_stdout());
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
       ->required();
+  add_query_option(*command, options->smt2);
   add_cost_options(*command, options->costs, true);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

@@ -63,6 +63,7 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   result.capabilities = *capabilities;
   result.timeout_s = options.timeout_s;
   result.cross_check = options.cross_check;
+  result.queries = sink_of(options.queries);
   if (subject.costs && subject.costs->has_sizes) {
     result.sizes = subject.costs->tables.sizes;
     result.memory_limit = subject.costs->memory_limit;
@@ -249,7 +250,8 @@ int run_all_ranks(const VerifyRequest& options, const std::optional<Communicator
     if (!subject) return tl::unexpected(subject.error());
     return program_of(*subject, policy);
   };
-  return verify_for_all_ranks(program_for, options.timeout_s, output);
+  return verify_for_all_ranks(program_for,
+                              {.timeout_s = options.timeout_s, .queries = sink_of(options.queries)}, output);
 }
 
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
@@ -284,11 +286,20 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   return verify_for_all(program_for, *asked, output);
 }
 
+/// Of one Program Z3 is asked about deadlock only.
+std::string why_not_asked(const VerifyReport& report) {
+  const PropertyResult* deadlock = report.find(Property::deadlock_free);
+  if (deadlock == nullptr) return "of one Program only deadlock_free is asked of Z3";
+  if (const auto* unknown = std::get_if<Unknown>(&deadlock->verdict)) return unknown->reason;
+  return deadlock->notes.empty() ? "nothing was asked" : deadlock->notes.front();
+}
+
 int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
   const auto answer = verify_input(options, policy);
   if (!answer) return report(answer.error(), output);
   const int exit = verdict_exit(answer->report);
+  if (options.queries) options.queries->explain(why_not_asked(answer->report));
   if (!options.certificate.empty() && exit == kDone) {
     const auto certificate = make_certificate(answer->program, answer->asked, answer->report);
     if (!certificate) return report(certificate.error(), output);
@@ -304,7 +315,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   return exit;
 }
 
-int run(VerifyRequest options, const Output& output) {
+int run_asked(VerifyRequest options, const Output& output) {
   if (is_many(options)) return verify_many(options, output);
   options.input.input = options.inputs.front();
   std::optional<CommunicatorPolicy> policy;
@@ -318,6 +329,13 @@ int run(VerifyRequest options, const Output& output) {
     }
   }
   return options.all_microbatches ? run_all(options, policy, output) : run_one(options, policy, output);
+}
+
+int run(VerifyRequest options, const Output& output) {
+  return with_queries(options.smt2, output, [&](const std::shared_ptr<QueryFolder>& folder) {
+    options.queries = folder;
+    return run_asked(options, output);
+  });
 }
 
 }  // namespace
@@ -353,6 +371,7 @@ void add_verify(CLI::App& app, Selected& selected) {
   command
       ->add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
       ->check(not_stdout());
+  add_query_option(*command, options->smt2);
   add_cost_options(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

@@ -135,6 +135,8 @@ int verify_for_all(const ProgramFor& program_for, const VerifyOptions& asked, co
   options.sizes = asked.sizes;
   options.memory_limit = asked.memory_limit;
   options.timeout_s = asked.timeout_s;
+  options.memory_budget = asked.memory_budget;
+  options.queries = asked.queries;
   const auto answers = verify_all_microbatches(program_for, options);
   if (!answers) return report(answers.error(), output);
   const int exit = verdict_exit(*answers);
@@ -212,8 +214,9 @@ void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& r
 
 }  // namespace
 
-int verify_for_all_ranks(const ProgramForRanks& program_for, double timeout_s, const Output& output) {
-  const auto answer = verify_all_ranks(program_for, timeout_s);
+int verify_for_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
+                         const Output& output) {
+  const auto answer = verify_all_ranks(program_for, options);
   if (!answer) return report(answer.error(), output);
   if (output.json) {
     output.print(all_ranks_json(program_for, *answer));

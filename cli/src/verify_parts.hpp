@@ -4,6 +4,7 @@
 #include "ppsim/verifier/all_microbatches.hpp"
 #include "ppsim/verifier/all_ranks.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "query_folder.hpp"
 
 namespace ppsim::cli {
 
@@ -12,11 +13,12 @@ struct VerifyRequest {
   std::vector<std::string> inputs;
   InputOptions input;
   CostOptions costs;
-  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate;
+  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate, smt2;
   std::optional<int> resident;
   double timeout_s = 60;
   bool cross_check = false;
   bool all_microbatches = false;
+  std::shared_ptr<QueryFolder> queries;  ///< of --smt2
 };
 
 struct VerifyAnswer {
@@ -46,6 +48,7 @@ int verify_many(const VerifyRequest& request, const Output& output);
 int verify_for_all(const ProgramFor& program_for, const VerifyOptions& asked, const Output& output);
 
 /// `verify --all-microbatches` without --ranks: for every number of ranks as well.
-int verify_for_all_ranks(const ProgramForRanks& program_for, double timeout_s, const Output& output);
+int verify_for_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
+                         const Output& output);
 
 }  // namespace ppsim::cli

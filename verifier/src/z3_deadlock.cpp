@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "ask_z3.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/hash.hpp"
 #include "ppsim/verifier/z3_check.hpp"
 
 namespace ppsim {
@@ -94,24 +96,38 @@ bool replays(const z3::model& model, const z3::expr_vector& time, const Events& 
                              [&](const Precedence& p) { return at[p.before] < at[p.after]; });
 }
 
-SolverAnswer ask(const Events& events, double timeout_s) {
-  z3::context context;
-  z3::solver solver(context, "QF_IDL");
-  z3::params params(context);
-  params.set("timeout", static_cast<unsigned>(std::clamp(timeout_s * 1000, 1.0, 4e9)));
-  solver.set(params);
+QueryTitle title_of(const Program& program, const TransportCapabilities& capabilities) {
+  const std::string transport =
+      capabilities.credits ? std::to_string(*capabilities.credits) + " buffered messages" : "rendezvous";
+  return {"deadlock", "Program " + program_hash(program) + " under " + transport,
+          "Is there a time for every event after all that it waits for? Then the Program cannot deadlock.",
+          "QF_IDL"};
+}
+
+/// Hands the question to Z3. An event that nothing brings about has no time.
+z3::expr_vector pose(const Events& events, z3::solver& solver) {
+  z3::context& context = solver.ctx();
   z3::expr_vector time(context);
   for (std::size_t i = 0; i < events.count; ++i)
     time.push_back(context.int_const(("t" + std::to_string(i)).c_str()));
   for (const Precedence& p : events.precedences) {
     solver.add(time[static_cast<unsigned>(p.after)] - time[static_cast<unsigned>(p.before)] >= 1);
   }
-  switch (solver.check()) {
-    case z3::unsat:
+  if (events.impossible) solver.add(context.bool_val(false));
+  return time;
+}
+
+SolverAnswer ask(const Events& events, const QueryTitle& title, const SolverOptions& options) {
+  z3::context context;
+  z3::solver solver(context, "QF_IDL");
+  const z3::expr_vector time = pose(events, solver);
+  const SolverReply reply = ask_z3(solver, title, options);
+  switch (reply.answer) {
+    case SolverQuery::Answer::unsat:
       return {SolverAnswer::Outcome::deadlock, ""};
-    case z3::unknown:
-      return {SolverAnswer::Outcome::unknown, solver.reason_unknown()};
-    case z3::sat:
+    case SolverQuery::Answer::unknown:
+      return {SolverAnswer::Outcome::unknown, reply.reason};
+    case SolverQuery::Answer::sat:
       break;
   }
   PPSIM_CHECK(replays(solver.get_model(), time, events), "Z3's model breaks a precedence");
@@ -123,19 +139,19 @@ SolverAnswer unknown(std::string reason) { return {SolverAnswer::Outcome::unknow
 }  // namespace
 
 SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities& capabilities,
-                            double timeout_s) {
+                            const SolverOptions& options) {
   if (capabilities.residency)
     return unknown("a residency limit leaves choices that this question does not hold");
   const Events events = EventBuilder(build_execution_graph(program, capabilities)).build();
   if (events.count > static_cast<std::size_t>(kSolverEventLimit)) {
     return unknown(std::to_string(events.count) + " events, more than " + std::to_string(kSolverEventLimit));
   }
-  if (events.impossible) return {SolverAnswer::Outcome::deadlock, ""};
-  if (timeout_s <= 0) return unknown("time limit reached");
+  if (events.impossible && !options.queries) return {SolverAnswer::Outcome::deadlock, ""};
+  if (options.timeout_s <= 0) return unknown(kTimeLimit);
   try {
-    return ask(events, timeout_s);
+    return ask(events, title_of(program, capabilities), options);
   } catch (const z3::exception& error) {
-    return unknown(error.msg());
+    return unknown(std::string("Z3: ") + error.msg());
   }
 }
 

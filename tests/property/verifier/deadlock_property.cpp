@@ -29,7 +29,7 @@ RC_GTEST_PROP(DeadlockFree, AgreesWithZ3, ()) {
   options.capabilities = c.capabilities;
   const VerifyReport report = verify(c.program, options);
   RC_PRE(report.proved(Property::matched));
-  const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities, 60);
+  const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities, {.timeout_s = 60});
   RC_ASSERT(answer.outcome == (report.proved(Property::deadlock_free) ? SolverAnswer::Outcome::deadlock_free
                                                                       : SolverAnswer::Outcome::deadlock));
 }

@@ -103,7 +103,7 @@ TEST(Z3, AgreesOnTheDeferredReceives) {
 TEST(Z3, SaysWhatItDoesNotAnswer) {
   EXPECT_EQ(deadlock_by_z3(two_rank_step(), {.residency = 1}).reason,
             "a residency limit leaves choices that this question does not hold");
-  EXPECT_EQ(deadlock_by_z3(two_rank_step(), {}, 0).reason, "time limit reached");
+  EXPECT_EQ(deadlock_by_z3(two_rank_step(), {}, {.timeout_s = 0}).reason, "time limit reached");
   const auto schedule = generate("1f1b", {.ranks = 16, .microbatches = 128});
   const SolverAnswer large = deadlock_by_z3(*lower(*schedule, LoweringOptions()), {});
   EXPECT_EQ(large.outcome, SolverAnswer::Outcome::unknown);

@@ -125,9 +125,15 @@ class Investigation {
 
   FamilyAnswer of_family(Property property, const PeriodicProgram& family) {
     if (property == Property::matched) return matched_for_all(question_, family);
-    if (property == Property::deadlock_free) return deadlock_free_for_all(question_, family);
+    if (property == Property::deadlock_free) return deadlock_free(family);
     if (property == Property::memory) return memory_of_family(family);
     return {Unknown{"no method for all numbers of microbatches"}, 0, "static"};
+  }
+
+  FamilyAnswer deadlock_free(const PeriodicProgram& family) {
+    FamilyAnswer answer = deadlock_free_for_all(question_, family);
+    if (options_.queries && answer.method == "ranking") cross_check_for_all(question_, family, answer);
+    return answer;
   }
 
   FamilyAnswer memory_of_family(const PeriodicProgram& family) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../ask_z3.hpp"
 #include "ppsim/core/check.hpp"
 #include "proofs.hpp"
 
@@ -13,6 +14,18 @@ namespace {
 
 constexpr int kFirstRanks = 3;  // of two ranks each is the other's neighbour on both sides
 constexpr int kLastRanks = 8;
+
+constexpr const char* kSubject = "a schedule for every number of ranks and of microbatches";
+
+/// How Z3 is asked.
+struct Asking {
+  const Deadline& deadline;
+  const SolverOptions& whole;  ///< for everything
+
+  [[nodiscard]] SolverOptions options() const {
+    return {deadline.remaining_s(), whole.memory_budget, whole.queries};
+  }
+};
 
 /// Unknown coefficients of every role as integers of Z3.
 class Coefficients {
@@ -94,18 +107,18 @@ class Constraint {
 };
 
 /// Fills in scale and offsets. Returns: why not; empty: done.
-std::string find_offsets(RankingForAll& ranking, const Deadline& deadline) {
+std::string find_offsets(RankingForAll& ranking, const Asking& asking) {
   z3::context context;
   z3::solver solver(context, "QF_LIA");
-  z3::params params(context);
-  params.set("timeout", static_cast<unsigned>(std::clamp(deadline.remaining_s() * 1000, 1.0, 4e9)));
-  solver.set(params);
   const Coefficients unknown(context, ranking.roles.size());
   solver.add(unknown.scale >= 1);
   for (const RoleWait& wait : ranking.waits) Constraint(ranking, wait, unknown).add_to(solver);
-  const z3::check_result answer = solver.check();
-  if (answer == z3::unsat) return "no ranking is linear in rank and ranks";
-  if (answer == z3::unknown) return "Z3: " + solver.reason_unknown();
+  const SolverReply reply = ask_z3(
+      solver,
+      {"ranking", kSubject, "Are there offsets, linear in rank and ranks, that rank every wait?", "QF_LIA"},
+      asking.options());
+  if (reply.answer == SolverQuery::Answer::unsat) return "no ranking is linear in rank and ranks";
+  if (reply.answer == SolverQuery::Answer::unknown) return reply.reason;
   const z3::model model = solver.get_model();
   const auto value = [&](const z3::expr& e) { return model.eval(e, true).get_numeral_int64(); };
   ranking.scale = value(unknown.scale);
@@ -118,23 +131,33 @@ std::string find_offsets(RankingForAll& ranking, const Deadline& deadline) {
 /// Each wait once more, with symbolic p, r, i and k: whether Z3 finds no instance that ranks wrongly.
 class WaitCheck {
  public:
-  explicit WaitCheck(const RankingForAll& ranking)
+  WaitCheck(const RankingForAll& ranking, const Asking& asking)
       : ranking_(ranking),
+        asking_(asking),
         p_(context_.int_const("p")),
         r_(context_.int_const("r")),
         i_(context_.int_const("i")),
         k_(context_.int_const("k")) {}
 
-  bool holds(const RoleWait& wait) {
+  /// Returns: why not; empty: it holds.
+  std::string refute(std::size_t which) {
+    const RoleWait& wait = ranking_.waits[which];
     z3::solver solver(context_, "QF_LIA");
     solver.add(p_ >= ranking_.least && i_ >= 0 && i_ < k_);
     solver.add(r_ >= line(wait.first, r_) && r_ <= line(wait.last, r_));
     const z3::expr last_needed = i_ + line(wait.shift, r_) + number(wait.growth) * k_ - 1;
     solver.add(rank_of(wait.before, r_ + line(wait.other, r_), last_needed) >= rank_of(wait.after, r_, i_));
-    return solver.check() == z3::unsat;
+    const SolverReply reply = ask_z3(solver, title_of(which), asking_.options());
+    if (reply.answer == SolverQuery::Answer::unknown) return reply.reason;
+    return reply.answer == SolverQuery::Answer::unsat ? "" : "the ranking could not be confirmed";
   }
 
  private:
+  [[nodiscard]] QueryTitle title_of(std::size_t which) const {
+    const std::string wait = "wait " + std::to_string(which);
+    return {"wait-" + std::to_string(which), kSubject,
+            "Is there an instance of " + wait + " that the ranking does not rank?", "QF_LIA"};
+  }
   z3::expr number(std::int64_t value) { return context_.int_val(value); }
   z3::expr line(const RankLine& line, const z3::expr& rank) {
     return number(line.constant) + number(line.per_rank) * rank + number(line.per_ranks) * p_;
@@ -145,17 +168,18 @@ class WaitCheck {
   }
 
   const RankingForAll& ranking_;
+  const Asking& asking_;
   z3::context context_;
   z3::expr p_, r_, i_, k_;
 };
 
-std::string prove(RankingForAll& ranking, const Deadline& deadline) {
+std::string prove(RankingForAll& ranking, const Asking& asking) {
   try {
     if (!find_phases(ranking)) return "the waits of all microbatches have a cycle";
-    if (std::string why = find_offsets(ranking, deadline); !why.empty()) return why;
-    WaitCheck check(ranking);
-    for (const RoleWait& wait : ranking.waits) {
-      if (!check.holds(wait)) return "the ranking could not be confirmed";
+    if (std::string why = find_offsets(ranking, asking); !why.empty()) return why;
+    WaitCheck check(ranking, asking);
+    for (std::size_t wait = 0; wait < ranking.waits.size(); ++wait) {
+      if (std::string why = check.refute(wait); !why.empty()) return why;
     }
     return {};
   } catch (const z3::exception& error) {
@@ -166,8 +190,8 @@ std::string prove(RankingForAll& ranking, const Deadline& deadline) {
 /// Collects the periodic programs of few ranks, which must hold for every number of microbatches.
 class Ranks {
  public:
-  Ranks(const ProgramForRanks& program_for, const Deadline& deadline, AllRanksReport& report)
-      : program_for_(program_for), deadline_(deadline), report_(report) {}
+  Ranks(const ProgramForRanks& program_for, const Asking& asking, AllRanksReport& report)
+      : program_for_(program_for), asking_(asking), report_(report) {}
 
   /// Returns: whether to go on to all ranks.
   Expected<bool> run() {
@@ -195,7 +219,8 @@ class Ranks {
   Expected<AllMicrobatchesReport> ask(int ranks) const {
     AllMicrobatchesOptions options;
     options.properties = {Property::matched, Property::deadlock_free};
-    options.timeout_s = std::max(deadline_.remaining_s(), 0.001);
+    options.timeout_s = std::max(asking_.deadline.remaining_s(), 0.001);
+    options.memory_budget = asking_.whole.memory_budget;
     return verify_all_microbatches([&](int microbatches) { return program_for_(ranks, microbatches); },
                                    options);
   }
@@ -224,16 +249,17 @@ class Ranks {
   }
 
   const ProgramForRanks& program_for_;
-  const Deadline& deadline_;
+  const Asking& asking_;
   AllRanksReport& report_;
 };
 
 }  // namespace
 
-Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, double timeout_s) {
-  const Deadline deadline(timeout_s);
+Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options) {
+  const Deadline deadline(options.timeout_s);
+  const Asking asking{deadline, options};
   AllRanksReport report;
-  Ranks ranks(program_for, deadline, report);
+  Ranks ranks(program_for, asking, report);
   const auto go_on = ranks.run();
   if (!go_on) return tl::unexpected(go_on.error());
   if (!*go_on) return report;
@@ -243,7 +269,7 @@ Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, do
     report.verdict = Unknown{roles.error().message};
     return report;
   }
-  const std::string why = prove(*roles, deadline);
+  const std::string why = prove(*roles, asking);
   report.seconds = -clock.remaining_s();
   if (why.empty()) {
     report.verdict = Proved{};

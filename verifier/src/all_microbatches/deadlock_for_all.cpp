@@ -35,14 +35,23 @@ int no_limit(const PeriodicProgram& family) { return static_cast<int>(family.ser
 
 constexpr int kMostReplays = 20;
 
+QueryTitle title_of(const AllQuestion& question, const PeriodicProgram& family) {
+  const auto residency = question.options.capabilities.residency;
+  const std::string name = residency ? "-resident-" + std::to_string(*residency) : "";
+  return {"deadlock" + name, subject_of(question, family),
+          "Is there a state, for some number k of periods, in which nothing can move and something is left?",
+          "QF_LIA"};
+}
+
 FamilyAnswer by_states(const AllQuestion& question, const PeriodicProgram& family) {
   z3::context context;
   const Counters counters(context, family);
-  StateQuestion stuck(context, counters, question.deadline);
+  StateQuestion stuck(context, counters, question);
   stuck.add(counters.stuck(question.options.capabilities.residency.value_or(no_limit(family))));
+  const QueryTitle title = title_of(question, family);
   std::int64_t from = family.first;
   for (int replay = 0; replay < kMostReplays; ++replay) {
-    const SmtAnswer answer = stuck.ask_smallest(from);
+    const SmtAnswer answer = stuck.ask_smallest(from, title);
     if (answer.outcome == SmtAnswer::Outcome::never) {
       if (replay == 0) return {Proved{}, 0, "smt"};
       break;  // what is left is more than verify can replay, or is not reached
@@ -95,6 +104,16 @@ FamilyAnswer deadlock_free_for_all(const AllQuestion& question, const PeriodicPr
   if (capabilities.credits && std::holds_alternative<Unknown>(answer.verdict))
     answer.notes.emplace_back("not proved under rendezvous, which any number of credits would follow from");
   return answer;
+}
+
+void cross_check_for_all(const AllQuestion& question, const PeriodicProgram& family, FamilyAnswer& answer) {
+  const FamilyAnswer by_z3 = guarded([&] { return by_states(question, family); });
+  if (const auto* unknown = std::get_if<Unknown>(&by_z3.verdict)) {
+    answer.notes.push_back("Z3: unknown, " + unknown->reason);
+    return;
+  }
+  PPSIM_CHECK(by_z3.verdict == answer.verdict, "Z3 and the ranking disagree about deadlock");
+  answer.notes.emplace_back("Z3 agrees");
 }
 
 }  // namespace ppsim

@@ -8,11 +8,29 @@
 namespace ppsim {
 namespace {
 
+/// "89" or "80-plus-3k".
+std::string name_of(const Growing& bytes) {
+  std::string text = std::to_string(bytes.constant);
+  if (bytes.per_period != 0) text += "-plus-" + std::to_string(bytes.per_period) + "k";
+  return text;
+}
+
+/// "89" or "80 + 3k".
+std::string text_of(const Growing& bytes) {
+  std::string text = std::to_string(bytes.constant);
+  if (bytes.per_period != 0) text += " + " + std::to_string(bytes.per_period) + "k";
+  return text;
+}
+
 /// The bounds of one family's ranks in the making.
 class BoundSearch {
  public:
   BoundSearch(const AllQuestion& question, const PeriodicProgram& family)
-      : question_(question), family_(family), sizes_(*question.options.sizes), counters_(context_, family) {}
+      : question_(question),
+        family_(family),
+        sizes_(*question.options.sizes),
+        counters_(context_, family),
+        subject_(subject_of(question, family)) {}
 
   FamilyAnswer run(std::vector<MemoryForAll>& bounds) {
     if (std::string why = guess(); !why.empty()) return {Unknown{why}, 0, "smt"};
@@ -44,15 +62,16 @@ class BoundSearch {
 
   /// Asks for a state of any member beyond the bound, and raises the bound by what that member needs.
   std::string prove(MemoryForAll& bound) {
-    StateQuestion beyond(context_, counters_, question_.deadline);
+    StateQuestion beyond(context_, counters_, question_);
     z3::expr_vector definitions(context_);
     const z3::expr bytes = counters_.memory(bound.rank, sizes_, definitions);
     beyond.add(definitions);
     for (;;) {
       beyond.add(bytes > counters_.value(bound.bytes));
-      SmtAnswer answer = beyond.ask();
+      const QueryTitle title = title_of(bound.rank, bound.bytes);
+      SmtAnswer answer = beyond.ask(title);
       if (answer.outcome == SmtAnswer::Outcome::sometimes && !is_in_reach(answer.k))
-        answer = beyond.ask_smallest(family_.first);
+        answer = beyond.ask_smallest(family_.first, title);
       if (answer.outcome == SmtAnswer::Outcome::never) return {};
       if (answer.outcome == SmtAnswer::Outcome::unknown) return answer.reason;
       const auto worst = worst_at(answer.k);
@@ -73,12 +92,12 @@ class BoundSearch {
     std::optional<std::int64_t> smallest;
     for (const MemoryForAll& bound : bounds_) {
       if (bound.bytes.per_period == 0 && bound.bytes.constant <= limit) continue;
-      StateQuestion beyond(context_, counters_, question_.deadline);
+      StateQuestion beyond(context_, counters_, question_);
       z3::expr_vector definitions(context_);
       beyond.add(counters_.memory(bound.rank, sizes_, definitions) > context_.int_val(limit));
       beyond.add(definitions);
       if (smallest) beyond.add(counters_.k() < context_.int_val(*smallest));
-      const SmtAnswer answer = beyond.ask_smallest(family_.first);
+      const SmtAnswer answer = beyond.ask_smallest(family_.first, title_of(bound.rank, {limit, 0}));
       if (answer.outcome == SmtAnswer::Outcome::unknown) return {Unknown{answer.reason}, 0, "smt"};
       if (answer.outcome == SmtAnswer::Outcome::sometimes) smallest = answer.k;
     }
@@ -102,6 +121,15 @@ class BoundSearch {
     return {result.verdict, program->pipeline().microbatches(), result.method, result.notes};
   }
 
+  /// Of the question whether the rank can need more than `bytes`.
+  [[nodiscard]] QueryTitle title_of(RankId rank, const Growing& bytes) const {
+    const std::string number = std::to_string(rank.value());
+    return {"memory-rank" + number + "-above-" + name_of(bytes), subject_,
+            "Is there a state, for some number k of periods, in which rank " + number + " needs more than " +
+                text_of(bytes) + " bytes?",
+            "QF_LIA"};
+  }
+
   [[nodiscard]] bool is_in_reach(std::int64_t k) const {
     return question_.source.is_in_reach(family_.rule.period * k + family_.remainder);
   }
@@ -117,6 +145,7 @@ class BoundSearch {
   const SizeTable& sizes_;
   z3::context context_;
   Counters counters_;
+  std::string subject_;
   std::vector<MemoryForAll> bounds_;
 };
 

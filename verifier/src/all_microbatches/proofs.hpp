@@ -35,6 +35,9 @@ struct AllQuestion {
 /// single number of microbatches is refuted.
 [[nodiscard]] FamilyAnswer deadlock_free_for_all(const AllQuestion& question, const PeriodicProgram& family);
 
+/// Asks Z3 as well what a ranking has proved, and adds a note. Order: changes answer.notes only.
+void cross_check_for_all(const AllQuestion& question, const PeriodicProgram& family, FamilyAnswer& answer);
+
 /// The worst case of one number of microbatches on each rank; nothing where it is not known.
 [[nodiscard]] std::optional<std::vector<Bytes>> worst_cases(const Program& program, const SizeTable& sizes);
 

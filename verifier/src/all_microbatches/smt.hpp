@@ -3,10 +3,11 @@
 #include <z3++.h>
 
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <string>
 
-#include "../properties/properties.hpp"
+#include "../ask_z3.hpp"
 #include "counters.hpp"
 #include "proofs.hpp"
 
@@ -27,24 +28,30 @@ FamilyAnswer guarded(Ask ask) {
     return ask();
   } catch (const z3::exception& error) {
     return {Unknown{std::string("Z3: ") + error.msg()}, 0, "smt"};
+  } catch (const std::bad_alloc&) {
+    return {Unknown{kMemoryLimit}, 0, "smt"};
   }
 }
 
-/// Questions about the states of one periodic program.
+/// What questions about a periodic program are about, in words.
+[[nodiscard]] std::string subject_of(const AllQuestion& question, const PeriodicProgram& family);
+
+/// Questions about the states of one periodic program. Whoever asks names each.
 class StateQuestion {
  public:
-  StateQuestion(z3::context& context, const Counters& counters, const Deadline& deadline);
+  /// Requires: counters and question outlive it.
+  StateQuestion(z3::context& context, const Counters& counters, const AllQuestion& question);
 
   void add(const z3::expr_vector& conditions) { solver_.add(conditions); }
   void add(const z3::expr& condition) { solver_.add(condition); }
-  [[nodiscard]] SmtAnswer ask();
+  [[nodiscard]] SmtAnswer ask(const QueryTitle& title);
   /// The smallest k >= from with such a state.
-  [[nodiscard]] SmtAnswer ask_smallest(std::int64_t from);
+  [[nodiscard]] SmtAnswer ask_smallest(std::int64_t from, const QueryTitle& title);
 
  private:
   z3::context& context_;
   const Counters& counters_;
-  const Deadline& deadline_;
+  const AllQuestion& question_;
   z3::solver solver_;
 };
 

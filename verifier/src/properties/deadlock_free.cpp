@@ -61,8 +61,10 @@ void note_buffering(const Question& question, Answer& answer) {
 }
 
 void cross_check(const Question& question, bool finishes, Answer& answer) {
+  const VerifyOptions& options = question.options;
   const SolverAnswer solver =
-      deadlock_by_z3(question.program, question.options.capabilities, question.deadline.remaining_s());
+      deadlock_by_z3(question.program, options.capabilities,
+                     {question.deadline.remaining_s(), options.memory_budget, options.queries});
   switch (solver.outcome) {
     case SolverAnswer::Outcome::unknown:
       answer.notes.push_back("Z3: unknown, " + solver.reason);
@@ -91,7 +93,8 @@ Answer check_deadlock_free(const Question& question) {
   } else if (question.options.capabilities.residency) {
     answer = under_residency(question);
   }
-  if (question.options.cross_check) cross_check(question, question.order.complete, answer);
+  if (question.options.cross_check || question.options.queries)
+    cross_check(question, question.order.complete, answer);
   if (std::holds_alternative<Proved>(answer.verdict)) note_buffering(question, answer);
   return answer;
 }

@@ -1,29 +1,15 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "../limits.hpp"
 #include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim {
-
-/// Seconds since it was made, against a limit.
-class Deadline {
- public:
-  explicit Deadline(double limit_s) : limit_s_(limit_s) {}
-  [[nodiscard]] double remaining_s() const {
-    return limit_s_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  [[nodiscard]] bool over() const { return remaining_s() <= 0; }
-
- private:
-  double limit_s_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 /// What the properties of one Program have in common. Built once, in the order of the members.
 struct Question {

@@ -3,9 +3,9 @@
 #include <z3++.h>
 
 #include <algorithm>
-#include <optional>
+#include <new>
 
-#include "ppsim/core/check.hpp"
+#include "ask_z3.hpp"
 
 namespace ppsim::synthesis {
 namespace {
@@ -53,23 +53,41 @@ std::vector<bool> values_of(const z3::model& model, const Atoms& atoms) {
   return values;
 }
 
-ClauseAnswer ask(const Clauses& clauses, Clock::time_point deadline) {
+std::string text_of(Literal literal) {
+  const std::string variable = "v" + std::to_string(literal.number());
+  return literal.negated() ? "(not " + variable + ")" : variable;
+}
+
+/// Declarations and assertions.
+std::string text_of(const Clauses& clauses) {
+  std::string text;
+  for (int v = 0; v < clauses.variables(); ++v) text += "(declare-const v" + std::to_string(v) + " Bool)\n";
+  for (std::size_t i = 0; i < clauses.size(); ++i) {
+    text += "(assert (or false";  // of a single literal the standard knows no `or`
+    for (const Literal literal : clauses[i]) text += ' ' + text_of(literal);
+    text += "))\n";
+  }
+  return text;
+}
+
+ClauseAnswer ask(const Clauses& clauses, const Asking& asking) {
+  const Clock::time_point deadline = asking.deadline;
   if (Clock::now() >= deadline) return unknown(kTimeLimit);
   z3::context context;
   z3::solver solver(context, "QF_FD");
   const Atoms atoms(context, clauses.variables());
   if (!hand_over(clauses, atoms, solver, deadline)) return unknown(kTimeLimit);
-  const double left_ms = std::chrono::duration<double, std::milli>(deadline - Clock::now()).count();
-  if (left_ms <= 0) return unknown(kTimeLimit);
-  z3::params params(context);
-  params.set("timeout", static_cast<unsigned>(std::clamp(left_ms, 1.0, 4e9)));
-  solver.set(params);
-  switch (solver.check()) {
-    case z3::unsat:
+  SolverOptions limits = asking.options;
+  limits.timeout_s = std::chrono::duration<double>(deadline - Clock::now()).count();
+  const SolverReply reply = check_within(solver, limits);
+  if (limits.queries && limits.timeout_s > 0)
+    limits.queries(query_of(asking.title, reply.answer, text_of(clauses)));
+  switch (reply.answer) {
+    case SolverQuery::Answer::unsat:
       return {.outcome = ClauseAnswer::Outcome::unsatisfiable};
-    case z3::unknown:
-      return unknown(Clock::now() >= deadline ? kTimeLimit : "Z3: " + solver.reason_unknown());
-    case z3::sat:
+    case SolverQuery::Answer::unknown:
+      return unknown(reply.reason);
+    case SolverQuery::Answer::sat:
       break;
   }
   return {.outcome = ClauseAnswer::Outcome::satisfiable, .values = values_of(solver.get_model(), atoms)};
@@ -83,14 +101,16 @@ void Clauses::add(std::initializer_list<Literal> literals) {
   ends_.push_back(literals_.size());
 }
 
-ClauseAnswer satisfy(const Clauses& clauses, Clock::time_point deadline) {
+ClauseAnswer satisfy(const Clauses& clauses, const Asking& asking) {
   for (std::size_t i = 0; i < clauses.size(); ++i) {
     if (clauses[i].empty()) return {.outcome = ClauseAnswer::Outcome::unsatisfiable};
   }
   try {
-    return ask(clauses, deadline);
+    return ask(clauses, asking);
   } catch (const z3::exception& error) {
     return unknown(std::string("Z3: ") + error.msg());
+  } catch (const std::bad_alloc&) {
+    return unknown(kMemoryLimit);
   }
 }
 

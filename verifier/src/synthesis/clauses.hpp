@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "query.hpp"
+
 namespace ppsim::synthesis {
 
 using Clock = std::chrono::steady_clock;
@@ -55,9 +57,6 @@ class Clauses {
   std::vector<std::size_t> ends_;
 };
 
-/// The reason of an answer that was not there in time.
-inline constexpr const char* kTimeLimit = "time limit reached";
-
 struct ClauseAnswer {
   enum class Outcome { satisfiable, unsatisfiable, unknown };
   Outcome outcome = Outcome::unknown;
@@ -65,7 +64,14 @@ struct ClauseAnswer {
   std::string reason = {};        ///< of `unknown`
 };
 
-/// Asks Z3 (logic QF_FD) for values under which every clause holds, until `deadline`.
-[[nodiscard]] ClauseAnswer satisfy(const Clauses& clauses, Clock::time_point deadline);
+/// How a question is asked.
+struct Asking {
+  QueryTitle title;
+  Clock::time_point deadline;
+  SolverOptions options = {};  ///< its timeout aside
+};
+
+/// Asks Z3 (its logic QF_FD) for values under which every clause holds.
+[[nodiscard]] ClauseAnswer satisfy(const Clauses& clauses, const Asking& asking);
 
 }  // namespace ppsim::synthesis

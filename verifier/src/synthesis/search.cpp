@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "limits.hpp"
 #include "ppsim/core/check.hpp"
 #include "synthesis/greedy_rows.hpp"
 
@@ -36,11 +37,33 @@ Slot Search::reached(const ChainModel& model) const {
   return (incumbent_.value() + model.unit() - 1) / model.unit();
 }
 
+QueryTitle Search::title_of(const StartQuestion& question) const {
+  const ChainModel& model = question.model;
+  const auto time = [&](Slot slots) { return std::to_string(slots * model.unit()) + "ns"; };
+  const auto objective = std::string(objective_name(request_.objective));
+  QueryTitle title{objective + "-at-most-" + time(question.bound),
+                   std::to_string(model.ranks()) + " ranks, " + std::to_string(model.microbatches()) +
+                       " microbatches, at most " + std::to_string(model.limit()) +
+                       " live; durations in multiples of " + time(1),
+                   "Can all actions start so that the " + objective + " is at most " + time(question.bound),
+                   "QF_UF"};
+  if (const auto& repetition = question.repetition) {
+    title.name += "-periodic";
+    title.question += " and the state at " + time(repetition->cut) + " comes again " +
+                      time(repetition->period) + " and " + std::to_string(repetition->microbatches) +
+                      " microbatches later";
+  }
+  title.question += "?";
+  return title;
+}
+
 StartTimes Search::ask(const StartQuestion& question, double share) {
   if (question_size(question) > kMostVariables)
     return {.reason = "more than " + std::to_string(kMostVariables) + " start times to choose from"};
   ++queries_;
-  return find_start_times(question, within(share));
+  return find_start_times(question, {title_of(question),
+                                     within(share),
+                                     {.memory_budget = request_.memory_budget, .queries = request_.queries}});
 }
 
 void Search::run() {

@@ -33,6 +33,7 @@ class Search {
   [[nodiscard]] bool late() const;
   /// A part of the time that is left.
   [[nodiscard]] Clock::time_point within(double share) const;
+  [[nodiscard]] QueryTitle title_of(const StartQuestion& question) const;
   [[nodiscard]] StartTimes ask(const StartQuestion& question, double share);
   /// The smallest objective in units of `model` that is no improvement.
   [[nodiscard]] Slot reached(const ChainModel& model) const;

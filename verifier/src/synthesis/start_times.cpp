@@ -134,10 +134,10 @@ Slot question_size(const StartQuestion& question) {
   return size;
 }
 
-StartTimes find_start_times(const StartQuestion& question, Clock::time_point deadline) {
+StartTimes find_start_times(const StartQuestion& question, const Asking& asking) {
   if (impossible(question)) return {.outcome = StartTimes::Outcome::none};
   StartEncoding encoding(question);
-  const ClauseAnswer answer = satisfy(encoding.build(), deadline);
+  const ClauseAnswer answer = satisfy(encoding.build(), asking);
   switch (answer.outcome) {
     case ClauseAnswer::Outcome::satisfiable:
       return {.outcome = StartTimes::Outcome::found, .starts = encoding.starts(answer.values)};

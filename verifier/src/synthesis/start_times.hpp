@@ -40,6 +40,6 @@ struct StartQuestion {
 /// The question in clauses over "the task starts at t or later". A precedence is a clause per time, and so is
 /// "a task of this phase runs at t", of which at most one holds on a rank.
 /// Source: order encoding: Crawford and Baker, AAAI 1994; Tamura et al., Constraints 14 (2009).
-[[nodiscard]] StartTimes find_start_times(const StartQuestion& question, Clock::time_point deadline);
+[[nodiscard]] StartTimes find_start_times(const StartQuestion& question, const Asking& asking);
 
 }  // namespace ppsim::synthesis

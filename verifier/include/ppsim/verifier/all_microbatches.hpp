@@ -27,6 +27,9 @@ struct AllMicrobatchesOptions {
   std::optional<Bytes> memory_limit;     ///< per rank
   double timeout_s = 60;                 ///< seconds for everything; what is not decided by then is unknown
   std::size_t sample_limit = 4'000'000;  ///< instructions of the Programs that are generated and compared
+  std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
+  /// Is told of every query; deadlock freedom is asked of Z3 as well where a ranking decides it.
+  QuerySink queries = {};
 };
 
 /// The properties that can be decided for every number of microbatches.

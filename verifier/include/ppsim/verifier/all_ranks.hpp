@@ -82,7 +82,7 @@ using ProgramForRanks = std::function<Expected<Program>(int ranks, int microbatc
 /// included; that more ranks go on as these do is an assumption.
 /// Errors: those of `program_for` other than refusals.
 [[nodiscard]] Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for,
-                                                        double timeout_s = 60);
+                                                        const SolverOptions& options = {});
 
 /// The waits that the periodic programs of p = least, least + 1, ... ranks have in common, without a ranking.
 /// Errors: refused, naming what differs.

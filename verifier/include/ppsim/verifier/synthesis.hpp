@@ -13,6 +13,7 @@
 #include "ppsim/core/schedule.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/core/units.hpp"
+#include "ppsim/verifier/solver_query.hpp"
 
 namespace ppsim {
 
@@ -39,6 +40,8 @@ struct SynthesisRequest {
   std::optional<Schedule> kept_order = {};
   std::vector<Schedule> known;  ///< to start from; what is of another chain or over the limit is passed over
   double timeout_s = 60;        ///< seconds for everything
+  std::optional<Bytes> memory_budget = {};  ///< of Z3
+  QuerySink queries = {};                   ///< is told of every query
 };
 
 /// The best schedule that was found, and how good any schedule can be.

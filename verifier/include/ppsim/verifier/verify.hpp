@@ -16,6 +16,7 @@
 #include "ppsim/verifier/deadlock.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "ppsim/verifier/property.hpp"
+#include "ppsim/verifier/solver_query.hpp"
 
 namespace ppsim {
 
@@ -28,6 +29,9 @@ struct VerifyOptions {
   double timeout_s = 60;              ///< seconds for everything; what is not decided by then is unknown
   bool cross_check = false;           ///< deadlock by Z3 as well, where the Program is small enough
   std::size_t state_limit = 200'000;  ///< states that exploring a residency limit may visit
+  std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
+  /// Is told of the query of the cross-check, which is made then.
+  QuerySink queries = {};
 };
 
 /// A rank that can need more memory than the limit, with a run that gets there.

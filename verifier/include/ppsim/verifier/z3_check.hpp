@@ -4,6 +4,7 @@
 
 #include "ppsim/core/capabilities.hpp"
 #include "ppsim/core/program.hpp"
+#include "ppsim/verifier/solver_query.hpp"
 
 namespace ppsim {
 
@@ -17,9 +18,9 @@ struct SolverAnswer {
 /// Asks Z3 for a time for every start, message and meeting such that each comes after all that it waits for:
 /// a model exists if and only if the Program cannot deadlock. A model is replayed before it is believed. For
 /// small Programs: refuses more than kSolverEventLimit events and every residency limit (both: unknown with
-/// the reason). Units: timeout_s seconds of solver time.
+/// the reason).
 [[nodiscard]] SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities& capabilities,
-                                          double timeout_s = 10);
+                                          const SolverOptions& options = {.timeout_s = 10});
 
 inline constexpr int kSolverEventLimit = 20'000;
 

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/units.hpp"
+
+namespace ppsim {
+
+/// A question that was put to Z3, in SMT-LIB 2.6 without extensions of Z3, so that any other solver reads it.
+struct SolverQuery {
+  enum class Answer : std::uint8_t { sat, unsat, unknown };
+  std::string name;                 ///< "memory-rank2-above-89": small letters, digits and hyphens
+  Answer answer = Answer::unknown;  ///< of Z3
+  std::string script;               ///< the whole file: what is asked as comments, the answer as :status
+
+  friend bool operator==(const SolverQuery&, const SolverQuery&) = default;
+};
+/// "sat", "unsat" or "unknown".
+[[nodiscard]] std::string_view answer_name(SolverQuery::Answer answer);
+
+/// Is told of each query once Z3 has answered. Order: that in which they are asked.
+using QuerySink = std::function<void(const SolverQuery&)>;
+
+/// What questions to Z3 may take, and who is told of them.
+struct SolverOptions {
+  double timeout_s = 60;
+  std::optional<Bytes> memory_budget = {};  ///< none: as much as there is
+  QuerySink queries = {};                   ///< none: nobody
+};
+
+}  // namespace ppsim
