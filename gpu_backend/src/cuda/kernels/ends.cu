@@ -1,0 +1,147 @@
+#include "launch.cuh"
+#include "launchers.hpp"
+
+namespace ppsim::cuda {
+namespace {
+
+constexpr std::uint64_t kTokenStreams = std::uint64_t{1} << 63;
+constexpr std::uint64_t kLossStreams = std::uint64_t{1} << 62;
+
+/// One thread walks one sequence: each token follows from the one before it.
+__global__ void draw_tokens_kernel(DrawTokens call) {
+  const std::int64_t s = global_index();
+  if (s >= call.sequences) return;
+  const std::uint64_t stream = kTokenStreams + static_cast<std::uint64_t>(call.first + s);
+  const auto vocab = static_cast<std::uint64_t>(call.vocab);
+  std::uint64_t token = 0;
+  for (std::int64_t i = 0; i < call.length + (call.next ? 1 : 0); ++i) {
+    const std::uint64_t draw = random_at(call.seed, stream, static_cast<std::uint64_t>(i));
+    const bool jumps = i == 0 || draw % 4 == 0;
+    token = (jumps ? draw >> 32 : token * 5 + 7) % vocab;
+    const std::int64_t at = i - (call.next ? 1 : 0);
+    if (at >= 0) call.tokens[s * call.length + at] = static_cast<std::int32_t>(token);
+  }
+}
+
+template <class T>
+__global__ void embed_kernel(Embed call) {
+  const std::int64_t i = global_index();
+  if (i >= call.rows * call.columns) return;
+  const std::int64_t row = i / call.columns;
+  const std::int64_t c = i % call.columns;
+  const T* table = static_cast<const T*>(call.table) + call.tokens[row] * call.columns;
+  const T* position = static_cast<const T*>(call.positions) + row % call.sequence * call.columns;
+  static_cast<T*>(call.stream)[i] =
+      Numbers<T>::store(Numbers<T>::load(table[c]) + Numbers<T>::load(position[c]));
+}
+
+/// The block of the first row that holds a token adds all rows that hold it.
+template <class T>
+__global__ void token_gradient_kernel(EmbedBackward call) {
+  using Sum = typename Numbers<T>::Sum;
+  const std::int32_t token = call.tokens[blockIdx.x];
+  for (std::int64_t r = 0; r < blockIdx.x; ++r) {
+    if (call.tokens[r] == token) return;
+  }
+  Sum* sums = static_cast<Sum*>(call.d_table) + token * call.columns;
+  for (std::int64_t r = blockIdx.x; r < call.rows; ++r) {
+    if (call.tokens[r] != token) continue;
+    const T* row = static_cast<const T*>(call.d_stream) + r * call.columns;
+    for (std::int64_t c = threadIdx.x; c < call.columns; c += blockDim.x) sums[c] += Numbers<T>::load(row[c]);
+  }
+}
+
+template <class T>
+__global__ void position_gradient_kernel(EmbedBackward call) {
+  using Sum = typename Numbers<T>::Sum;
+  Sum* sums = static_cast<Sum*>(call.d_positions) + blockIdx.x * call.columns;
+  for (std::int64_t r = blockIdx.x; r < call.rows; r += call.sequence) {
+    const T* row = static_cast<const T*>(call.d_stream) + r * call.columns;
+    for (std::int64_t c = threadIdx.x; c < call.columns; c += blockDim.x) sums[c] += Numbers<T>::load(row[c]);
+  }
+}
+
+/// The loss of one row; its logits become their gradients.
+template <class T>
+__device__ float row_loss(const Loss& call, T* logits, std::int32_t target) {
+  float top = -INFINITY;
+  for (std::int64_t c = threadIdx.x; c < call.vocab; c += blockDim.x) {
+    top = fmaxf(top, Numbers<T>::load(logits[c]));
+  }
+  top = block_max(top);
+  const float target_logit = Numbers<T>::load(logits[target]) - top;
+  float sum = 0;
+  for (std::int64_t c = threadIdx.x; c < call.vocab; c += blockDim.x) {
+    sum += expf(Numbers<T>::load(logits[c]) - top);
+  }
+  sum = block_sum(sum);
+  const float share = 1 / static_cast<float>(call.rows);
+  for (std::int64_t c = threadIdx.x; c < call.vocab; c += blockDim.x) {
+    const float gradient = expf(Numbers<T>::load(logits[c]) - top) / sum - (c == target ? 1.0F : 0.0F);
+    logits[c] = Numbers<T>::store(gradient * share);
+  }
+  return (logf(sum) - target_logit) * share;
+}
+/// In exact arithmetic the inner product with numbers that depend on the target.
+__device__ Ring row_loss(const Loss& call, Ring* logits, std::int32_t target) {
+  Ring total = 0;
+  for (std::int64_t c = threadIdx.x; c < call.vocab; c += blockDim.x) {
+    const Ring factor = random_at(call.seed, kLossStreams + static_cast<std::uint64_t>(target),
+                                  static_cast<std::uint64_t>(c));
+    total += logits[c] * factor;
+    logits[c] = factor;
+  }
+  return block_sum(total);
+}
+
+template <class T>
+__global__ void row_loss_kernel(Loss call) {
+  using Total = typename Numbers<T>::Sum;
+  T* logits = static_cast<T*>(call.logits) + blockIdx.x * call.vocab;
+  const Total loss = row_loss(call, logits, call.targets[blockIdx.x]);
+  if (threadIdx.x == 0) static_cast<Total*>(call.row_losses)[blockIdx.x] = loss;
+}
+
+template <class T>
+__global__ void sum_loss_kernel(Loss call) {
+  using Total = typename Numbers<T>::Sum;
+  Total sum{};
+  for (std::int64_t r = threadIdx.x; r < call.rows; r += blockDim.x) {
+    sum += static_cast<const Total*>(call.row_losses)[r];
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *static_cast<Total*>(call.loss) = sum;
+}
+
+}  // namespace
+
+int draw_tokens(void* stream, const DrawTokens& call) {
+  draw_tokens_kernel<<<blocks_for(call.sequences), kThreads, 0, stream_of(stream)>>>(call);
+  return launched();
+}
+
+int embed(void* stream, Stored stored, const Embed& call) {
+  return by_type(stored, [&](auto zero) {
+    embed_kernel<decltype(zero)>
+        <<<blocks_for(call.rows * call.columns), kThreads, 0, stream_of(stream)>>>(call);
+  });
+}
+
+int embed_backward(void* stream, Stored stored, const EmbedBackward& call) {
+  return by_type(stored, [&](auto zero) {
+    using T = decltype(zero);
+    token_gradient_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    position_gradient_kernel<T>
+        <<<static_cast<unsigned>(call.sequence), kThreads, 0, stream_of(stream)>>>(call);
+  });
+}
+
+int loss(void* stream, Stored stored, const Loss& call) {
+  return by_type(stored, [&](auto zero) {
+    using T = decltype(zero);
+    row_loss_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    sum_loss_kernel<T><<<1, kThreads, 0, stream_of(stream)>>>(call);
+  });
+}
+
+}  // namespace ppsim::cuda

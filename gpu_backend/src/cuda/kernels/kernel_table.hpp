@@ -1,0 +1,173 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+/// The kernels of a transformer stage, each behind one launcher. All tensors are row-major and lie in memory
+/// of the device; `stored` is the type of activations and parameters, *sums* are float where it is bf16 or
+/// float32, and the same ring where it is the ring. A launcher enqueues on the stream, allocates nothing and
+/// waits for nothing. Sums are taken in an order that depends on the shape alone, so the same call gives the
+/// same bits.
+namespace ppsim::cuda {
+
+enum class Stored : std::uint8_t { bf16, float32, ring };
+
+/// result = unit * gain with unit = x / rms(x).
+struct NormForward {
+  std::int64_t rows, columns;
+  const void* x;
+  const void* gain;
+  void* unit;
+  void* scale;  ///< a sum per row: 1 / rms
+  void* result;
+};
+/// result = unit * gain once more, for W.
+struct ApplyGain {
+  std::int64_t rows, columns;
+  const void* unit;
+  const void* gain;
+  void* result;
+};
+/// d_gain = sum over rows of d_result * unit; d_x += the gradient of x.
+struct NormBackward {
+  std::int64_t rows, columns;
+  const void* unit;
+  const void* scale;
+  const void* gain;
+  const void* d_result;
+  void* d_gain;  ///< sums
+  void* d_x;
+};
+/// Row r of each square matrix becomes the softmax of its first r + 1 numbers times `factor`, zeros behind
+/// it.
+struct CausalSoftmax {
+  std::int64_t matrices, sequence;
+  float factor;  ///< not used in the ring, where scores are their own softmax
+  void* scores;
+};
+struct CausalSoftmaxBackward {
+  std::int64_t matrices, sequence;
+  float factor;
+  const void* probabilities;
+  void* d_scores;  ///< gradients of probabilities, replaced by those of scores
+};
+/// activated = activation(gate) * up, with gate and up side by side in rows of 2 * width.
+struct Gate {
+  std::int64_t rows, width;
+  const void* gate_up;
+  void* activated;
+};
+struct GateBackward {
+  std::int64_t rows, width;
+  const void* gate_up;
+  const void* d_activated;
+  void* d_gate_up;
+};
+/// The first `length` tokens of sequences first, first + 1, ...; with `next` the tokens that follow each.
+struct DrawTokens {
+  std::uint64_t seed;
+  std::int64_t first, sequences, length;
+  std::int32_t vocab;
+  bool next;
+  std::int32_t* tokens;
+};
+struct Embed {
+  std::int64_t rows, sequence, columns;
+  const std::int32_t* tokens;
+  const void* table;
+  const void* positions;
+  void* stream;
+};
+/// Adds to the gradients of both tables, in ascending order of rows.
+struct EmbedBackward {
+  std::int64_t rows, sequence, columns;
+  const std::int32_t* tokens;
+  const void* d_stream;
+  void* d_table;      ///< sums
+  void* d_positions;  ///< sums
+};
+/// Cross-entropy averaged over rows: logits are replaced by their gradients.
+struct Loss {
+  std::int64_t rows, vocab;
+  std::uint64_t seed;
+  const std::int32_t* targets;
+  void* logits;
+  void* row_losses;  ///< workspace: a sum a row
+  void* loss;        ///< one sum; written
+};
+/// into += from, sums both.
+struct Accumulate {
+  std::int64_t count;
+  void* into;
+  const void* from;
+};
+/// result += sum of squares, 0 in the ring.
+struct SquaredNorm {
+  std::int64_t count;
+  const void* values;  ///< sums
+  double* partial;     ///< workspace of kPartials
+  double* result;
+};
+inline constexpr int kPartials = 1024;
+/// AdamW with a float32 master copy (Loshchilov and Hutter, "Decoupled weight decay regularization",
+/// algorithm 2); in the ring the CPU's exact rule.
+struct Descend {
+  std::int64_t count;
+  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  const double* squared_norm;  ///< of all gradients; null: no clipping
+  double largest_norm;
+  void* parameters;
+  const void* gradients;  ///< sums
+  void* state;            ///< three floats a parameter: master copy, both moments; in the ring one number
+  std::int64_t* steps;    ///< updates done, of this block; counted up. Not used in the ring
+};
+/// Parameters as they are before the first step: draw `first`, first + 1, ... of a stream, as on the CPU.
+struct DrawWeights {
+  std::uint64_t seed, stream, first;
+  std::int64_t count, fan_in;  ///< fan_in 0: gains
+  void* weights;
+};
+/// The state of Descend before its first update.
+struct StartState {
+  std::int64_t count;
+  const void* parameters;
+  void* state;
+  std::int64_t* steps;
+};
+/// c = a * b (+ c), by plain loops over whole numbers: for the ring, which no library multiplies.
+struct RingProduct {
+  std::int64_t rows, columns, inner, batches;
+  const std::uint64_t* a;
+  std::int64_t a_row, a_inner, a_batch;  ///< strides
+  const std::uint64_t* b;
+  std::int64_t b_inner, b_column, b_batch;
+  std::uint64_t* c;
+  std::int64_t c_row, c_batch;
+  bool accumulate;
+};
+
+/// A launcher returns the error code of the CUDA runtime, 0 for none.
+struct KernelTable {
+  std::function<int(void* stream, Stored stored, const NormForward& call)> norm_forward;
+  std::function<int(void* stream, Stored stored, const ApplyGain& call)> apply_gain;
+  std::function<int(void* stream, Stored stored, const NormBackward& call)> norm_backward;
+  std::function<int(void* stream, Stored stored, const CausalSoftmax& call)> causal_softmax;
+  std::function<int(void* stream, Stored stored, const CausalSoftmaxBackward& call)> causal_softmax_backward;
+  std::function<int(void* stream, Stored stored, const Gate& call)> gate;
+  std::function<int(void* stream, Stored stored, const GateBackward& call)> gate_backward;
+  std::function<int(void* stream, const DrawTokens& call)> draw_tokens;
+  std::function<int(void* stream, Stored stored, const Embed& call)> embed;
+  std::function<int(void* stream, Stored stored, const EmbedBackward& call)> embed_backward;
+  std::function<int(void* stream, Stored stored, const Loss& call)> loss;
+  std::function<int(void* stream, Stored stored, const Accumulate& call)> accumulate;
+  std::function<int(void* stream, Stored stored, const SquaredNorm& call)> squared_norm;
+  std::function<int(void* stream, Stored stored, const Descend& call)> descend;
+  std::function<int(void* stream, Stored stored, const DrawWeights& call)> draw_weights;
+  std::function<int(void* stream, Stored stored, const StartState& call)> start_state;
+  std::function<int(void* stream, const RingProduct& call)> ring_product;
+};
+
+/// The kernels compiled into this build. Requires: a build with CUDA.
+[[nodiscard]] KernelTable compiled_kernels();
+
+}  // namespace ppsim::cuda

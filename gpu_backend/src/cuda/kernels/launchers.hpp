@@ -1,0 +1,29 @@
+#pragma once
+
+#include "kernel_table.hpp"
+
+/// The launchers, one file for each part of a stage.
+namespace ppsim::cuda {
+
+int norm_forward(void* stream, Stored stored, const NormForward& call);
+int apply_gain(void* stream, Stored stored, const ApplyGain& call);
+int norm_backward(void* stream, Stored stored, const NormBackward& call);
+
+int causal_softmax(void* stream, Stored stored, const CausalSoftmax& call);
+int causal_softmax_backward(void* stream, Stored stored, const CausalSoftmaxBackward& call);
+int gate(void* stream, Stored stored, const Gate& call);
+int gate_backward(void* stream, Stored stored, const GateBackward& call);
+int ring_product(void* stream, const RingProduct& call);
+
+int draw_tokens(void* stream, const DrawTokens& call);
+int embed(void* stream, Stored stored, const Embed& call);
+int embed_backward(void* stream, Stored stored, const EmbedBackward& call);
+int loss(void* stream, Stored stored, const Loss& call);
+
+int accumulate(void* stream, Stored stored, const Accumulate& call);
+int squared_norm(void* stream, Stored stored, const SquaredNorm& call);
+int draw_weights(void* stream, Stored stored, const DrawWeights& call);
+int start_state(void* stream, Stored stored, const StartState& call);
+int descend(void* stream, Stored stored, const Descend& call);
+
+}  // namespace ppsim::cuda
