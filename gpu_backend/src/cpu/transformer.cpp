@@ -3,7 +3,9 @@
 #include <cmath>
 #include <sstream>
 #include <string>
+#include <utility>
 
+#include "cuda/transformer/gpu_transformer.hpp"
 #include "transformer_model.hpp"
 
 namespace ppsim {
@@ -62,17 +64,32 @@ Expected<void> check_config(const TransformerConfig& config) {
   return make_error(ErrorCode::bad_argument, complaints.text());
 }
 
+/// The model in bf16: its gradients are float32 numbers as those of the float32 model, and so is its
+/// reference.
+class GpuTransformerModel final : public TransformerModel<RealArithmetic<float>> {
+ public:
+  using TransformerModel::TransformerModel;
+  Expected<void> check(const Pipeline& pipeline) const override {
+    if (auto valid = TransformerModel::check(pipeline); !valid) return valid;
+    return make_error(ErrorCode::bad_argument, "the transformer computes in bf16 on a GPU only",
+                      {.found = "bf16 on a CPU", .expected = "float32, float64 or integers"});
+  }
+};
+
 }  // namespace
 
 Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& config) {
   if (Expected<void> valid = check_config(config); !valid) return tl::unexpected<Error>(valid.error());
+  auto on_gpu = make_gpu_transformer(config, machine_libraries());
   switch (config.arithmetic) {
     case Arithmetic::float32:
-      return std::make_unique<TransformerModel<RealArithmetic<float>>>(config);
+      return std::make_unique<TransformerModel<RealArithmetic<float>>>(config, std::move(on_gpu));
     case Arithmetic::float64:
-      return std::make_unique<TransformerModel<RealArithmetic<double>>>(config);
+      return std::make_unique<TransformerModel<RealArithmetic<double>>>(config, std::move(on_gpu));
     case Arithmetic::integer_exact:
-      return std::make_unique<TransformerModel<RingArithmetic>>(config);
+      return std::make_unique<TransformerModel<RingArithmetic>>(config, std::move(on_gpu));
+    case Arithmetic::bf16:
+      return std::make_unique<GpuTransformerModel>(config, std::move(on_gpu));
   }
   return make_error(ErrorCode::bad_argument, "transformer: unknown arithmetic");
 }
@@ -80,6 +97,7 @@ Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& 
 double transformer_loss(const TransformerConfig& config, std::span<const std::byte> gradients) {
   switch (config.arithmetic) {
     case Arithmetic::float32:
+    case Arithmetic::bf16:
       return TransformerModel<RealArithmetic<float>>::loss_of(gradients);
     case Arithmetic::float64:
       return TransformerModel<RealArithmetic<double>>::loss_of(gradients);

@@ -2,22 +2,23 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
 
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "transformer_stage.hpp"
 
 namespace ppsim::transformer {
 
-/// Bytes behind the gradients of a block, where a last stage sums the losses of its microbatches.
-inline constexpr std::size_t kLossBytes = Arena::kAlignment;
-
 template <class Policy>
-class TransformerModel final : public StageModel {
+class TransformerModel : public StageModel {
  public:
   using T = typename Policy::Scalar;
   using Loss = typename Policy::Loss;
 
-  explicit TransformerModel(const TransformerConfig& config) : config_(config), d_(config) {}
+  TransformerModel(const TransformerConfig& config, std::unique_ptr<GpuStageModel> on_gpu)
+      : config_(config), d_(config), on_gpu_(std::move(on_gpu)) {}
 
   Expected<void> check(const Pipeline& pipeline) const override {
     return check_roles(pipeline, config_.layers);
@@ -109,6 +110,8 @@ class TransformerModel final : public StageModel {
       largest = std::max(largest, Policy::distance(lhs[i], rhs[i]));
     return largest;
   }
+
+  const GpuStageModel* on_gpu() const override { return on_gpu_.get(); }
 
   static Loss loss_of(std::span<const std::byte> gradients) {
     PPSIM_CHECK(gradients.size() >= kLossBytes, "not the gradients of a block");
@@ -205,6 +208,7 @@ class TransformerModel final : public StageModel {
 
   TransformerConfig config_;
   Dimensions d_;
+  std::unique_ptr<GpuStageModel> on_gpu_;
 };
 
 }  // namespace ppsim::transformer

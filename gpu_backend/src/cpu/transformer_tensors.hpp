@@ -61,6 +61,12 @@ class Arena {
   [[nodiscard]] View<T> take_matrix(Index rows, Index cols) {
     return View<T>(take<T>(rows * cols), rows, cols);
   }
+  /// The same with room for a multiple of 32 numbers, so that number i of a block's parameters is number i of
+  /// its gradients, whatever the types of both.
+  template <class T>
+  [[nodiscard]] View<T> take_weights(Index rows, Index cols) {
+    return View<T>(take<T>((rows * cols + 31) / 32 * 32), rows, cols);
+  }
 
   [[nodiscard]] std::size_t used() const { return used_; }
   [[nodiscard]] bool counts_only() const { return counts_only_; }
@@ -103,16 +109,19 @@ class PerLayer {
   std::span<std::byte> buffer_;
 };
 
+/// Bytes behind the gradients of a block, where a last stage sums the losses of its microbatches.
+inline constexpr std::size_t kLossBytes = Arena::kAlignment;
+
 /// Parameters of one layer, or their gradients.
 template <class T>
 struct LayerWeights {
   LayerWeights(Arena& arena, const Dimensions& d)
-      : attention_gain(arena.take_matrix<T>(1, d.hidden)),
-        qkv(arena.take_matrix<T>(d.hidden, 3 * d.hidden)),
-        projection(arena.take_matrix<T>(d.hidden, d.hidden)),
-        mlp_gain(arena.take_matrix<T>(1, d.hidden)),
-        gate_up(arena.take_matrix<T>(d.hidden, 2 * d.ffn)),
-        down(arena.take_matrix<T>(d.ffn, d.hidden)) {}
+      : attention_gain(arena.take_weights<T>(1, d.hidden)),
+        qkv(arena.take_weights<T>(d.hidden, 3 * d.hidden)),
+        projection(arena.take_weights<T>(d.hidden, d.hidden)),
+        mlp_gain(arena.take_weights<T>(1, d.hidden)),
+        gate_up(arena.take_weights<T>(d.hidden, 2 * d.ffn)),
+        down(arena.take_weights<T>(d.ffn, d.hidden)) {}
 
   View<T> attention_gain, qkv, projection, mlp_gain, gate_up, down;
 };
@@ -121,28 +130,29 @@ struct LayerWeights {
 template <class T>
 struct StageWeights {
   StageWeights(Arena& arena, const Dimensions& d, const StageRole& role)
-      : tokens(arena.take_matrix<T>(role.embedding ? d.vocab : 0, d.hidden)),
-        positions(arena.take_matrix<T>(role.embedding ? d.sequence : 0, d.hidden)),
+      : tokens(arena.take_weights<T>(role.embedding ? d.vocab : 0, d.hidden)),
+        positions(arena.take_weights<T>(role.embedding ? d.sequence : 0, d.hidden)),
         layers(arena, d, role.layers),
-        final_gain(arena.take_matrix<T>(1, role.head ? d.hidden : 0)),
-        head(arena.take_matrix<T>(role.head ? d.hidden : 0, d.vocab)) {}
+        final_gain(arena.take_weights<T>(1, role.head ? d.hidden : 0)),
+        head(arena.take_weights<T>(role.head ? d.hidden : 0, d.vocab)) {}
 
   View<T> tokens, positions;
   PerLayer<LayerWeights<T>> layers;
   View<T> final_gain, head;
 };
 
-/// Saved activations of one layer that only I needs.
-template <class T>
+/// Saved activations of one layer that only I needs. `Sum` is the type of what is summed, here and below.
+template <class T, class Sum = T>
 struct LayerForInput {
   LayerForInput(Arena& arena, const Dimensions& d)
-      : attention_scale(arena.take_matrix<T>(d.rows, 1)),
+      : attention_scale(arena.take_matrix<Sum>(d.rows, 1)),
+        mlp_scale(arena.take_matrix<Sum>(d.rows, 1)),
         qkv(arena.take_matrix<T>(d.rows, 3 * d.hidden)),
         scores(arena.take_matrix<T>(d.sequences * d.heads * d.sequence, d.sequence)),
-        mlp_scale(arena.take_matrix<T>(d.rows, 1)),
         gate_up(arena.take_matrix<T>(d.rows, 2 * d.ffn)) {}
 
-  View<T> attention_scale, qkv, scores, mlp_scale, gate_up;
+  View<Sum> attention_scale, mlp_scale;
+  View<T> qkv, scores, gate_up;
 };
 
 /// Saved activations of one layer that W needs; I needs some of them too. `unit` is a norm's result before
@@ -158,13 +168,14 @@ struct LayerForWeight {
   View<T> attention_unit, attended, mlp_unit, activated;
 };
 
-template <class T>
+template <class T, class Sum = T>
 struct StageForInput {
   StageForInput(Arena& arena, const Dimensions& d, const StageRole& role, bool shared = false)
-      : layers(arena, d, role.layers, shared), final_scale(arena.take_matrix<T>(role.head ? d.rows : 0, 1)) {}
+      : layers(arena, d, role.layers, shared),
+        final_scale(arena.take_matrix<Sum>(role.head ? d.rows : 0, 1)) {}
 
-  PerLayer<LayerForInput<T>> layers;
-  View<T> final_scale;
+  PerLayer<LayerForInput<T, Sum>> layers;
+  View<Sum> final_scale;
 };
 
 /// The gradient of the logits is saved in their place: it needs nothing that comes later.
@@ -182,25 +193,26 @@ struct StageForWeight {
 };
 
 /// What I leaves for the W of one layer. Gradients of gains are small, so I computes them and W adds them.
-template <class T>
+template <class T, class Sum = T>
 struct LayerInner {
   LayerInner(Arena& arena, const Dimensions& d)
-      : d_attention_gain(arena.take_matrix<T>(1, d.hidden)),
+      : d_attention_gain(arena.take_matrix<Sum>(1, d.hidden)),
+        d_mlp_gain(arena.take_matrix<Sum>(1, d.hidden)),
         d_qkv(arena.take_matrix<T>(d.rows, 3 * d.hidden)),
         d_middle(arena.take_matrix<T>(d.rows, d.hidden)),
-        d_mlp_gain(arena.take_matrix<T>(1, d.hidden)),
         d_gate_up(arena.take_matrix<T>(d.rows, 2 * d.ffn)) {}
 
-  View<T> d_attention_gain, d_qkv, d_middle, d_mlp_gain, d_gate_up;
+  View<Sum> d_attention_gain, d_mlp_gain;
+  View<T> d_qkv, d_middle, d_gate_up;
 };
 
 /// What I leaves for W. Boundary i is the input of layer i of the stage, the last one the output of its last
 /// layer; the outer ones are dx and dy where the stage has them.
-template <class T>
+template <class T, class Sum = T>
 struct StageInner {
   StageInner(Arena& arena, const Dimensions& d, const StageRole& role)
       : layers(arena, d, role.layers),
-        d_final_gain(arena.take_matrix<T>(1, role.head ? d.hidden : 0)),
+        d_final_gain(arena.take_matrix<Sum>(1, role.head ? d.hidden : 0)),
         first_boundary(role.embedding ? 0 : 1),
         boundaries(arena.take_matrix<T>(boundary_count(role) * d.rows, d.hidden)) {}
 
@@ -208,8 +220,8 @@ struct StageInner {
     return std::max(role.layers - 1 + (role.embedding ? 1 : 0) + (role.head ? 1 : 0), 0);
   }
 
-  PerLayer<LayerInner<T>> layers;
-  View<T> d_final_gain;
+  PerLayer<LayerInner<T, Sum>> layers;
+  View<Sum> d_final_gain;
   int first_boundary;
   View<T> boundaries;
 };

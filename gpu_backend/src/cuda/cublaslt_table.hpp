@@ -38,6 +38,7 @@ inline constexpr int kCublasLtScaleB = 18;
 inline constexpr int kCublasLtBatchCount = 5;
 inline constexpr int kCublasLtBatchStride = 6;
 inline constexpr int kCublasLtLargestWorkspace = 1;
+inline constexpr int kCublasLtSmallestAlignments[] = {5, 6, 7, 8};  ///< of a, b, c and d
 
 /// cuBLASLt as a table of calls: the library's own, or a test's. Descriptors are passed as void*.
 struct CublasLtTable {

@@ -15,6 +15,7 @@ enum class Arithmetic : std::uint8_t {
   float32,        ///< the model as it is trained
   float64,        ///< the same in double precision, to check gradients by finite differences
   integer_exact,  ///< integers modulo 2^64, where sums do not depend on their order
+  bf16,           ///< the model as it is trained on GPUs, with sums in float32; not on a CPU
 };
 
 /// A small decoder-only transformer and how it is trained.

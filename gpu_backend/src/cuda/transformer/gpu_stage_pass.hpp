@@ -1,0 +1,210 @@
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/transformer/gpu_layer.hpp"
+
+namespace ppsim::cuda {
+
+using transformer::Arena;
+using transformer::PerLayer;
+using transformer::StageForInput;
+using transformer::StageForWeight;
+using transformer::StageInner;
+using transformer::StageWeights;
+
+/// Temporary tensors of F and R: as on the CPU, and what the loss needs.
+template <class T>
+struct ForwardScratch {
+  using Base = transformer::ForwardTensors<T, SumOf<T>>;
+  ForwardScratch(Arena& workspace, const Dimensions& d, const StageRole& role, const typename Base::Own& own)
+      : tensors(workspace, d, role, own),
+        targets(workspace.take<std::int32_t>(role.head ? d.rows : 0)),
+        row_losses(workspace.take<SumOf<T>>(role.head ? d.rows : 0)) {}
+
+  Base tensors;
+  std::int32_t* targets;
+  SumOf<T>* row_losses;
+};
+
+/// One compute action as kernels: a stage, a microbatch and their tensors. The same computation as
+/// transformer::StagePass, in the same layout of tensors.
+template <class T>
+class GpuStagePass {
+ public:
+  using Sum = SumOf<T>;
+  using ForInput = StageForInput<T, Sum>;
+  using ForWeight = StageForWeight<T, Sum>;
+  using Inner = StageInner<T, Sum>;
+
+  struct Place {
+    const TransformerConfig& config;
+    const Dimensions& dimensions;
+    StageRole role;
+    MicrobatchId mb;
+  };
+
+  GpuStagePass(const Place& place, const StageKernels<T>& run, const ActionBuffers& buffers)
+      : place_(place), role_(place.role), d_(place.dimensions), run_(run), buffers_(buffers) {}
+
+  /// F, and R, which has no y.
+  void forward() {
+    const bool keeps_own = buffers_.saved_for_weight.empty();
+    Arena workspace(buffers_.workspace);
+    ForwardScratch<T> scratch(workspace, d_, role_, {buffers_.y.empty(), keeps_own});
+    auto& own = scratch.tensors;
+    Arena input_arena(keeps_own ? own.for_input : buffers_.saved_for_input);
+    Arena weight_arena(keeps_own ? own.for_weight : buffers_.saved_for_weight);
+    ForInput for_input(input_arena, d_, role_, keeps_own);
+    ForWeight for_weight(weight_arena, d_, role_, keeps_own);
+    const StageWeights<T> weights = weights_in(buffers_.parameters);
+
+    View<T> stream = buffers_.y.empty() ? own.stream : boundary(buffers_.y);
+    if (role_.embedding) {
+      run_.run(run_.table().embed,
+               Embed{d_.rows, d_.sequence, d_.hidden, tokens(), weights.tokens.data(),
+                     weights.positions.data(), stream.data()},
+               "the embedding");
+    } else {
+      run_.copy(boundary(buffers_.x), stream);
+    }
+    for (int i = 0; i < role_.layers; ++i) {
+      GpuLayer<T>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
+          .forward(run_, stream, own.normed);
+    }
+    if (role_.head) take_loss({weights, for_input, for_weight}, stream, scratch);
+  }
+
+  void backward_input() { backward_input(buffers_.inner_gradients, buffers_.workspace); }
+  void backward_weight() { backward_weight(buffers_.inner_gradients, buffers_.workspace); }
+
+  /// I and W, with the inner gradients between them in the workspace.
+  void backward() {
+    Arena workspace(buffers_.workspace);
+    const std::span<std::byte> inner = workspace.take_bytes(transformer::bytes_of<Inner>(d_, role_));
+    backward_input(inner, workspace.rest());
+    backward_weight(inner, workspace.rest());
+  }
+
+ private:
+  struct Saved {
+    const StageWeights<T>& weights;
+    const ForInput& for_input;
+    const ForWeight& for_weight;
+  };
+
+  View<T> boundary(std::span<std::byte> buffer) const {
+    return Arena(buffer).template take_matrix<T>(d_.rows, d_.hidden);
+  }
+  StageWeights<T> weights_in(std::span<std::byte> buffer) const {
+    Arena arena(buffer);
+    return StageWeights<T>(arena, d_, role_);
+  }
+  const std::int32_t* tokens() const { return Arena(buffers_.x).template take<std::int32_t>(d_.rows); }
+
+  GpuNorm<T> final_norm(const Saved& saved) const {
+    return {run_, saved.weights.final_gain, saved.for_weight.final_unit, saved.for_input.final_scale};
+  }
+
+  void take_loss(const Saved& saved, const View<T>& stream, ForwardScratch<T>& scratch) const {
+    final_norm(saved).forward(stream, scratch.tensors.normed);
+    View<T> logits = saved.for_weight.d_logits;
+    run_.forward(scratch.tensors.normed, saved.weights.head, logits);
+    run_.draw_tokens({.seed = place_.config.seed,
+                      .first = place_.mb.value() * d_.sequences,
+                      .sequences = d_.sequences,
+                      .length = d_.sequence,
+                      .vocab = place_.config.vocab,
+                      .next = true,
+                      .tokens = scratch.targets});
+    run_.run(run_.table().loss,
+             Loss{d_.rows, d_.vocab, place_.config.seed, scratch.targets, logits.data(), scratch.row_losses,
+                  saved.for_weight.loss},
+             "the loss");
+  }
+
+  /// The gradient of a boundary: dx and dy at the ends of a stage that has them.
+  View<T> gradient_at(int index, const Inner& inner) const {
+    if (index == role_.layers && !role_.head) return boundary(buffers_.dy);
+    if (index == 0 && !role_.embedding) return boundary(buffers_.dx);
+    const Index rows = (index - inner.first_boundary) * d_.rows;
+    return View<T>(const_cast<T*>(inner.boundaries.data()) + rows * d_.hidden, d_.rows, d_.hidden);
+  }
+
+  void backward_input(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
+    Arena inner_arena(inner_buffer);
+    Arena workspace(workspace_buffer);
+    Arena input_arena(buffers_.saved_for_input);
+    Arena weight_arena(buffers_.saved_for_weight);
+    Inner inner(inner_arena, d_, role_);
+    InputScratch<T> scratch(workspace, d_, role_);
+    const ForInput for_input(input_arena, d_, role_);
+    const ForWeight for_weight(weight_arena, d_, role_);
+    const StageWeights<T> weights = weights_in(buffers_.parameters);
+
+    if (role_.head) {
+      View<T> d_output = gradient_at(role_.layers, inner);
+      run_.clear(d_output);
+      run_.backward_input(for_weight.d_logits, weights.head, scratch.d_hidden);
+      final_norm({weights, for_input, for_weight}).backward(scratch.d_hidden, inner.d_final_gain, d_output);
+    } else if (role_.layers == 0 && !role_.embedding) {
+      View<T> d_input = boundary(buffers_.dx);
+      run_.copy(boundary(buffers_.dy), d_input);
+    }
+    for (int i = role_.layers - 1; i >= 0; --i) {
+      LayerInner<T, Sum> layer_inner = inner.layers[i];
+      View<T> d_input = gradient_at(i, inner);
+      GpuLayer<T>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
+          .backward_input(run_, gradient_at(i + 1, inner), layer_inner, scratch, d_input);
+    }
+  }
+
+  void backward_weight(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
+    Arena inner_arena(inner_buffer);
+    Arena workspace(workspace_buffer);
+    Arena weight_arena(buffers_.saved_for_weight);
+    Arena gradient_arena(buffers_.gradients);
+    const Inner inner(inner_arena, d_, role_);
+    transformer::WeightTensors<T> scratch(workspace, d_, role_);
+    const ForWeight for_weight(weight_arena, d_, role_);
+    const StageWeights<T> weights = weights_in(buffers_.parameters);
+    StageWeights<Sum> gradients(gradient_arena, d_, role_);
+
+    if (role_.head) {
+      run_.run(run_.table().apply_gain,
+               ApplyGain{d_.rows, d_.hidden, for_weight.final_unit.data(), weights.final_gain.data(),
+                         scratch.normed.data()},
+               "the final norm's gain");
+      run_.backward_weight(scratch.normed, for_weight.d_logits, gradients.head);
+      run_.add(inner.d_final_gain, gradients.final_gain);
+      View<Sum> total(gradient_arena.take<Sum>(1), 1, 1);
+      run_.add(View<Sum>(for_weight.loss, 1, 1), total);
+    }
+    for (int i = 0; i < role_.layers; ++i) {
+      // W reads nothing that only I needs.
+      const LayerForInput<T, Sum> none = nothing_for_input();
+      GpuLayer<T>(d_, weights.layers[i], none, for_weight.layers[i])
+          .backward_weight(run_, inner.layers[i], gradient_at(i + 1, inner), scratch.normed,
+                           gradients.layers[i]);
+    }
+    if (role_.embedding) {
+      run_.run(run_.table().embed_backward,
+               EmbedBackward{d_.rows, d_.sequence, d_.hidden, tokens(), gradient_at(0, inner).data(),
+                             gradients.tokens.data(), gradients.positions.data()},
+               "the gradient of the embedding");
+    }
+  }
+
+  LayerForInput<T, Sum> nothing_for_input() const {
+    Arena counter;
+    return LayerForInput<T, Sum>(counter, d_);
+  }
+
+  const Place& place_;
+  const StageRole& role_;
+  const Dimensions& d_;
+  const StageKernels<T>& run_;
+  const ActionBuffers& buffers_;
+};
+
+}  // namespace ppsim::cuda

@@ -1,0 +1,238 @@
+#include "cuda/transformer/gpu_transformer.hpp"
+
+#include <utility>
+
+#include "cuda/transformer/gpu_stage_pass.hpp"
+#include "cuda/transformer/gpu_transformer_sizes.hpp"
+#include "ppsim/core/check.hpp"
+
+namespace ppsim {
+namespace cuda {
+namespace {
+
+StageRole role_of_block(const Pipeline& pipeline, int layers, BlockId block) {
+  const auto role = transformer::role_of(pipeline, layers, pipeline.spec().blocks[block].stages.front());
+  PPSIM_CHECK(role, "a stage that no microbatch visits");
+  return *role;
+}
+
+template <class T>
+std::unique_ptr<Products> open_products(const Dimensions& d, const TransformerLibraries& libraries) {
+  if constexpr (std::is_same_v<T, Ring>) {
+    return ring_products(*libraries.kernels);
+  } else {
+    return cublaslt_products(libraries.cublaslt(), libraries.cuda(), kStored<T>, product_shapes(d));
+  }
+}
+
+/// The stages of one rank.
+template <class T>
+class TransformerStages final : public GpuStages {
+ public:
+  using Sum = SumOf<T>;
+
+  TransformerStages(const TransformerConfig& config, const Pipeline& pipeline,
+                    const TransformerLibraries& libraries)
+      : config_(config),
+        d_(config_),
+        pipeline_(pipeline),
+        kernels_(*libraries.kernels),
+        cuda_(libraries.cuda()),
+        products_(open_products<T>(d_, libraries)) {
+    check_cuda(cuda_, cuda_.memory_allocate(&partials_, kPartials * sizeof(double)),
+               "allocating the partial sums of norms");
+  }
+  TransformerStages(const TransformerStages&) = delete;
+  TransformerStages& operator=(const TransformerStages&) = delete;
+  ~TransformerStages() override { cuda_.memory_free(partials_); }
+
+  void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> state) override {
+    fill(stream, parameters);
+    fill(stream, state);
+    const StageRole role = role_of_block(pipeline_, config_.layers, block);
+    Arena arena(parameters);
+    const StageWeights<T> weights(arena, d_, role);
+    draw_ends(stream, role, weights);
+    for (int i = 0; i < role.layers; ++i) draw_layer(stream, role.first_layer + i, weights.layers[i]);
+    const StartState call{numbers(parameters), parameters.data(), state.data(), steps(state)};
+    check_launch(kernels_.start_state(stream, kStored<T>, call), "the optimizer's first state");
+  }
+
+  void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) override {
+    const DrawTokens call{.seed = config_.seed,
+                          .first = mb.value() * d_.sequences,
+                          .sequences = d_.sequences,
+                          .length = d_.sequence,
+                          .vocab = config_.vocab,
+                          .next = false,
+                          .tokens = reinterpret_cast<std::int32_t*>(x.data())};
+    check_launch(kernels_.draw_tokens(stream, call), "drawing tokens");
+  }
+
+  void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
+    const typename GpuStagePass<T>::Place place{
+        config_, d_, transformer::role_of(pipeline_, config_.layers, action), action.mb()};
+    const StageKernels<T> run({kernels_, *products_, cuda_}, stream);
+    GpuStagePass<T> pass(place, run, buffers);
+    if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
+      pass.forward();
+    } else if (action.kind == OpKind::backward) {
+      pass.backward();
+    } else if (action.kind == OpKind::backward_input) {
+      pass.backward_input();
+    } else {
+      PPSIM_CHECK(action.kind == OpKind::backward_weight, "not an action of a stage's arithmetic");
+      pass.backward_weight();
+    }
+  }
+
+  void update(GpuStream stream, const UpdateBuffers& buffers) override {
+    const Descend call{.count = numbers(buffers.parameters),
+                       .learning_rate = config_.learning_rate,
+                       .beta1 = 0.9,
+                       .beta2 = 0.95,
+                       .epsilon = 1e-8,
+                       .weight_decay = 0,
+                       .squared_norm = buffers.squared_norm,
+                       .largest_norm = buffers.largest_norm,
+                       .parameters = buffers.parameters.data(),
+                       .gradients = buffers.gradients.data(),
+                       .state = buffers.optimizer_state.data(),
+                       .steps = steps(buffers.optimizer_state)};
+    check_launch(kernels_.descend(stream, kStored<T>, call), "an optimizer step");
+  }
+
+  void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) override {
+    PPSIM_CHECK(into.size() == from.size(), "gradients of one block differ in size");
+    const Accumulate call{static_cast<std::int64_t>(into.size() / sizeof(Sum)), into.data(), from.data()};
+    check_launch(kernels_.accumulate(stream, kStored<T>, call), "adding gradients");
+  }
+
+  void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) override {
+    const SquaredNorm call{
+        static_cast<std::int64_t>((gradients.size() - transformer::kLossBytes) / sizeof(Sum)),
+        gradients.data(), reinterpret_cast<double*>(partials_), sum};
+    check_launch(kernels_.squared_norm(stream, kStored<T>, call), "the norm of gradients");
+  }
+
+ private:
+  static std::int64_t numbers(std::span<const std::byte> parameters) {
+    return static_cast<std::int64_t>(parameters.size() / sizeof(T));
+  }
+  static std::int64_t* steps(std::span<std::byte> state) {
+    if (state.size() < kStepBytes) return nullptr;
+    return reinterpret_cast<std::int64_t*>(state.data() + state.size() - kStepBytes);
+  }
+  void fill(GpuStream stream, std::span<std::byte> memory) {
+    if (memory.empty()) return;
+    const auto address = reinterpret_cast<CudaAddress>(memory.data());
+    check_cuda(cuda_, cuda_.fill_async(address, 0, memory.size(), stream), "clearing parameters");
+  }
+
+  /// Draws tensors one after the other from one stream of random numbers.
+  class Draws {
+   public:
+    Draws(const TransformerStages& stages, GpuStream stream, std::uint64_t random_stream)
+        : stages_(stages), stream_(stream), random_stream_(random_stream) {}
+    void gains(const View<T>& tensor) { weights(0, tensor); }
+    void weights(Index fan_in, const View<T>& tensor) {
+      const DrawWeights call{stages_.config_.seed, random_stream_, drawn_,
+                             tensor.size(),        fan_in,         const_cast<T*>(tensor.data())};
+      check_launch(stages_.kernels_.draw_weights(stream_, kStored<T>, call), "drawing parameters");
+      drawn_ += static_cast<std::uint64_t>(tensor.size());
+    }
+
+   private:
+    const TransformerStages& stages_;
+    GpuStream stream_;
+    std::uint64_t random_stream_;
+    std::uint64_t drawn_ = 0;
+  };
+
+  void draw_ends(GpuStream stream, const StageRole& role, const StageWeights<T>& weights) const {
+    if (role.embedding) {
+      Draws draws(*this, stream, 0);
+      draws.weights(1, weights.tokens);
+      draws.weights(1, weights.positions);
+    }
+    if (role.head) {
+      Draws draws(*this, stream, 1);
+      draws.gains(weights.final_gain);
+      draws.weights(d_.hidden, weights.head);
+    }
+  }
+  void draw_layer(GpuStream stream, int layer, const LayerWeights<T>& weights) const {
+    Draws draws(*this, stream, static_cast<std::uint64_t>(layer) + 2);
+    draws.gains(weights.attention_gain);
+    draws.weights(d_.hidden, weights.qkv);
+    draws.weights(d_.hidden, weights.projection);
+    draws.gains(weights.mlp_gain);
+    draws.weights(d_.hidden, weights.gate_up);
+    draws.weights(d_.ffn, weights.down);
+  }
+
+  TransformerConfig config_;
+  Dimensions d_;
+  const Pipeline& pipeline_;
+  KernelTable kernels_;
+  CudaTable cuda_;
+  std::unique_ptr<Products> products_;
+  CudaAddress partials_ = 0;
+};
+
+template <class T>
+class GpuTransformer final : public GpuStageModel {
+ public:
+  GpuTransformer(const TransformerConfig& config, TransformerLibraries libraries)
+      : config_(config), libraries_(std::move(libraries)) {}
+
+  Expected<void> check(const Pipeline& pipeline) const override {
+    if (!libraries_.kernels) {
+      return make_error(ErrorCode::bad_argument,
+                        "this build has no kernels: it was made without nvcc, or with PPSIM_CUDA=OFF");
+    }
+    return transformer::check_roles(pipeline, config_.layers);
+  }
+  SizeTable sizes(const Pipeline& pipeline) const override {
+    return gpu_transformer_sizes<T>(config_, pipeline);
+  }
+  ElementType gradient_type() const override {
+    return std::is_same_v<T, Ring> ? ElementType::uint64 : ElementType::float32;
+  }
+  std::unique_ptr<GpuStages> open(const Pipeline& pipeline, const GpuPlace&) const override {
+    return std::make_unique<TransformerStages<T>>(config_, pipeline, libraries_);
+  }
+
+ private:
+  TransformerConfig config_;
+  TransformerLibraries libraries_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& config,
+                                                    TransformerLibraries libraries) {
+  switch (config.arithmetic) {
+    case Arithmetic::bf16:
+      return std::make_unique<cuda::GpuTransformer<cuda::Bf16>>(config, std::move(libraries));
+    case Arithmetic::float32:
+      return std::make_unique<cuda::GpuTransformer<float>>(config, std::move(libraries));
+    case Arithmetic::integer_exact:
+      return std::make_unique<cuda::GpuTransformer<cuda::Ring>>(config, std::move(libraries));
+    case Arithmetic::float64:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+TransformerLibraries machine_libraries() {
+  TransformerLibraries libraries{std::nullopt, [] { return load_cublaslt(); }, [] { return load_cuda(); }};
+#if defined(PPSIM_HAS_KERNELS)
+  libraries.kernels = cuda::compiled_kernels();
+#endif
+  return libraries;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cuda/cublaslt_table.hpp"
+#include "cuda/cuda_table.hpp"
+#include "cuda/kernels/kernel_table.hpp"
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+
+namespace ppsim {
+
+/// What a transformer's kernels are and what they call.
+struct TransformerLibraries {
+  std::optional<cuda::KernelTable> kernels;  ///< empty: this build has none
+  std::function<CublasLtTable()> cublaslt;   ///< asked for when products of real numbers are opened
+  std::function<CudaTable()> cuda;
+};
+
+/// The kernels of this build, and the libraries of this machine, opened when they are needed.
+[[nodiscard]] TransformerLibraries machine_libraries();
+
+/// The transformer of make_transformer(config) as kernels: the same parameters, tokens and, in integer_exact,
+/// the same bits. Sums, gradients and statistics are float32 where the rest is bf16; products are
+/// cuBLASLt's with sums in float32. In real arithmetic OPT is AdamW on a float32 master copy.
+/// Errors: check() refuses when the build has no kernels; null for float64.
+[[nodiscard]] std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& config,
+                                                                  TransformerLibraries libraries);
+
+}  // namespace ppsim

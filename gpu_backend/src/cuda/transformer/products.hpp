@@ -1,0 +1,53 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cuda/cublaslt_table.hpp"
+#include "cuda/cuda_table.hpp"
+#include "cuda/kernels/kernel_table.hpp"
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+
+namespace ppsim::cuda {
+
+/// c = a * b, or c += a * b: rows x inner times inner x columns, all row-major, for each of a number of
+/// batches.
+struct ProductShape {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  bool transpose_a = false;                               ///< a is stored inner x rows
+  bool transpose_b = false;                               ///< b is stored columns x inner
+  std::int64_t a_stride = 0, b_stride = 0, c_stride = 0;  ///< numbers between stored rows
+  std::int64_t batches = 1;
+  std::int64_t a_batch = 0, b_batch = 0, c_batch = 0;  ///< numbers between batches
+  bool accumulate = false;
+  bool into_sums = false;  ///< c holds sums, not stored numbers
+
+  friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
+};
+
+struct ProductOperands {
+  const void* a;
+  const void* b;
+  void* c;
+};
+
+/// Products of the shapes that it was made for, always computed in the same way. Nothing is created in
+/// multiply(). Order: calls of one rank are ordered with each other, since they share a workspace.
+class Products {
+ public:
+  virtual ~Products() = default;
+  virtual void multiply(GpuStream stream, const ProductShape& shape, const ProductOperands& operands) = 0;
+};
+
+/// cuBLASLt with sums in float32; its first choice of algorithm for each shape.
+/// Errors: throws BackendError, also for a shape that the library cannot multiply.
+[[nodiscard]] std::unique_ptr<Products> cublaslt_products(CublasLtTable cublaslt, CudaTable cuda,
+                                                          Stored stored,
+                                                          const std::vector<ProductShape>& shapes);
+/// The ring's, by our own kernel, for any shape.
+[[nodiscard]] std::unique_ptr<Products> ring_products(const KernelTable& kernels);
+
+}  // namespace ppsim::cuda

@@ -1,0 +1,189 @@
+#pragma once
+
+#include "cpu/transformer_tensors.hpp"
+#include "cuda/kernel_errors.hpp"
+#include "cuda/kernels/numbers.hpp"
+#include "cuda/transformer/products.hpp"
+
+namespace ppsim::cuda {
+
+using transformer::Dimensions;
+using transformer::Index;
+using transformer::StageRole;
+using transformer::View;
+
+template <class T>
+inline constexpr Stored kStored = Stored::ring;
+template <>
+inline constexpr Stored kStored<Bf16> = Stored::bf16;
+template <>
+inline constexpr Stored kStored<float> = Stored::float32;
+
+template <class T>
+using SumOf = typename Numbers<T>::Sum;
+
+/// The products of a layer of weights, in x out: forward, gradient of the input, gradient of the weights.
+[[nodiscard]] inline ProductShape forward_shape(Index rows, Index in, Index out, bool accumulate) {
+  return {.rows = rows,
+          .columns = out,
+          .inner = in,
+          .a_stride = in,
+          .b_stride = out,
+          .c_stride = out,
+          .accumulate = accumulate};
+}
+[[nodiscard]] inline ProductShape input_shape(Index rows, Index in, Index out) {
+  return {.rows = rows,
+          .columns = in,
+          .inner = out,
+          .transpose_b = true,
+          .a_stride = out,
+          .b_stride = out,
+          .c_stride = in};
+}
+[[nodiscard]] inline ProductShape weight_shape(Index rows, Index in, Index out) {
+  return {.rows = in,
+          .columns = out,
+          .inner = rows,
+          .transpose_a = true,
+          .a_stride = in,
+          .b_stride = out,
+          .c_stride = out,
+          .accumulate = true,
+          .into_sums = true};
+}
+
+/// The products of one sequence's attention, all heads as one batch. `joint` is a matrix with the heads of
+/// queries, keys and values side by side, `apart` one with those of a single kind, `scores` one square per
+/// head.
+struct AttentionShapes {
+  explicit AttentionShapes(const Dimensions& d)
+      : scores{.rows = d.sequence,
+               .columns = d.sequence,
+               .inner = d.head_size,
+               .transpose_b = true,
+               .a_stride = 3 * d.hidden,
+               .b_stride = 3 * d.hidden,
+               .c_stride = d.sequence,
+               .batches = d.heads,
+               .a_batch = d.head_size,
+               .b_batch = d.head_size,
+               .c_batch = d.sequence * d.sequence},
+        attended{.rows = d.sequence,
+                 .columns = d.head_size,
+                 .inner = d.sequence,
+                 .a_stride = d.sequence,
+                 .b_stride = 3 * d.hidden,
+                 .c_stride = d.hidden,
+                 .batches = d.heads,
+                 .a_batch = d.sequence * d.sequence,
+                 .b_batch = d.head_size,
+                 .c_batch = d.head_size},
+        d_values{.rows = d.sequence,
+                 .columns = d.head_size,
+                 .inner = d.sequence,
+                 .transpose_a = true,
+                 .a_stride = d.sequence,
+                 .b_stride = d.hidden,
+                 .c_stride = 3 * d.hidden,
+                 .batches = d.heads,
+                 .a_batch = d.sequence * d.sequence,
+                 .b_batch = d.head_size,
+                 .c_batch = d.head_size},
+        d_scores{.rows = d.sequence,
+                 .columns = d.sequence,
+                 .inner = d.head_size,
+                 .transpose_b = true,
+                 .a_stride = d.hidden,
+                 .b_stride = 3 * d.hidden,
+                 .c_stride = d.sequence,
+                 .batches = d.heads,
+                 .a_batch = d.head_size,
+                 .b_batch = d.head_size,
+                 .c_batch = d.sequence * d.sequence},
+        d_queries{.rows = d.sequence,
+                  .columns = d.head_size,
+                  .inner = d.sequence,
+                  .a_stride = d.sequence,
+                  .b_stride = 3 * d.hidden,
+                  .c_stride = 3 * d.hidden,
+                  .batches = d.heads,
+                  .a_batch = d.sequence * d.sequence,
+                  .b_batch = d.head_size,
+                  .c_batch = d.head_size},
+        d_keys(d_queries) {
+    d_keys.transpose_a = true;
+  }
+
+  ProductShape scores, attended, d_values, d_scores, d_queries, d_keys;
+};
+
+/// Every product of a stage.
+[[nodiscard]] std::vector<ProductShape> product_shapes(const Dimensions& d);
+
+/// The kernels of one action, on its stream.
+template <class T>
+class StageKernels {
+ public:
+  using Sum = SumOf<T>;
+
+  struct Libraries {
+    const KernelTable& kernels;
+    Products& products;
+    const CudaTable& cuda;
+  };
+  StageKernels(const Libraries& libraries, GpuStream stream)
+      : kernels_(libraries.kernels), products_(libraries.products), cuda_(libraries.cuda), stream_(stream) {}
+
+  void product(const ProductShape& shape, const void* a, const void* b, void* c) const {
+    products_.multiply(stream_, shape, {a, b, c});
+  }
+  /// result = x * weights, or added to it.
+  void forward(const View<T>& x, const View<T>& weights, View<T>& result, bool accumulate = false) const {
+    product(forward_shape(x.rows(), weights.rows(), weights.cols(), accumulate), x.data(), weights.data(),
+            result.data());
+  }
+  void backward_input(const View<T>& d_result, const View<T>& weights, View<T>& d_x) const {
+    product(input_shape(d_x.rows(), weights.rows(), weights.cols()), d_result.data(), weights.data(),
+            d_x.data());
+  }
+  void backward_weight(const View<T>& x, const View<T>& d_result, View<Sum>& d_weights) const {
+    product(weight_shape(x.rows(), d_weights.rows(), d_weights.cols()), x.data(), d_result.data(),
+            d_weights.data());
+  }
+
+  template <class Call>
+  void run(const std::function<int(void*, Stored, const Call&)>& launcher, const Call& call,
+           const char* what) const {
+    check_launch(launcher(stream_, kStored<T>, call), what);
+  }
+  void copy(const View<T>& from, View<T>& to) const {
+    check_cuda(cuda_,
+               cuda_.copy_async(address(to.data()), address(from.data()),
+                                static_cast<std::size_t>(from.size()) * sizeof(T), stream_),
+               "copying a tensor");
+  }
+  void clear(View<T>& tensor) const {
+    check_cuda(cuda_,
+               cuda_.fill_async(address(tensor.data()), 0,
+                                static_cast<std::size_t>(tensor.size()) * sizeof(T), stream_),
+               "clearing a tensor");
+  }
+  void add(const View<Sum>& from, View<Sum>& into) const {
+    run(kernels_.accumulate, Accumulate{from.size(), into.data(), from.data()}, "adding gradients");
+  }
+  void draw_tokens(const DrawTokens& call) const {
+    check_launch(kernels_.draw_tokens(stream_, call), "drawing tokens");
+  }
+  [[nodiscard]] const KernelTable& table() const { return kernels_; }
+
+ private:
+  static CudaAddress address(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
+
+  const KernelTable& kernels_;
+  Products& products_;
+  const CudaTable& cuda_;
+  GpuStream stream_;
+};
+
+}  // namespace ppsim::cuda

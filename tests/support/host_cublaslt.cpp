@@ -1,0 +1,177 @@
+#include <cstring>
+#include <memory>
+
+#include "support/host_kernel.hpp"
+
+namespace ppsim::test {
+namespace {
+
+constexpr int kInvalid = 7;  // CUBLAS_STATUS_INVALID_VALUE
+
+/// What the library keeps behind its opaque descriptors.
+struct Layout {
+  int type = 0;
+  std::int64_t rows = 0, columns = 0, stride = 0, batch_stride = 0;
+  std::int32_t batches = 1;
+};
+struct Operation {
+  bool transpose_a = false, transpose_b = false;
+};
+
+/// Number (row, column) of a batch of a column-major matrix.
+std::int64_t at(const Layout& layout, std::int64_t batch, std::int64_t row, std::int64_t column) {
+  return batch * layout.batch_stride + column * layout.stride + row;
+}
+float load(const Layout& layout, const void* memory, std::int64_t index) {
+  if (layout.type == kCudaTypeFloat32) return static_cast<const float*>(memory)[index];
+  return cuda::to_float(static_cast<const Bf16*>(memory)[index]);
+}
+void store(const Layout& layout, void* memory, std::int64_t index, float value) {
+  if (layout.type == kCudaTypeFloat32) {
+    static_cast<float*>(memory)[index] = value;
+  } else {
+    static_cast<Bf16*>(memory)[index] = cuda::to_bf16(value);
+  }
+}
+
+/// d = alpha * op(a) op(b) + beta * c.
+struct Product {
+  Operation operation;
+  Layout a, b, d;
+  const void* left;
+  const void* right;
+  const void* added;
+  void* result;
+  float alpha, beta;
+
+  [[nodiscard]] std::int64_t inner() const { return operation.transpose_a ? a.rows : a.columns; }
+  [[nodiscard]] bool fits() const {
+    const std::int64_t rows = operation.transpose_a ? a.columns : a.rows;
+    const std::int64_t inner_b = operation.transpose_b ? b.columns : b.rows;
+    const std::int64_t columns = operation.transpose_b ? b.rows : b.columns;
+    return rows == d.rows && columns == d.columns && inner() == inner_b && a.batches == d.batches &&
+           b.batches == d.batches;
+  }
+  void compute() const {
+    for (std::int64_t n = 0; n < d.batches; ++n) {
+      for (std::int64_t column = 0; column < d.columns; ++column) {
+        for (std::int64_t row = 0; row < d.rows; ++row)
+          store(d, result, at(d, n, row, column), sum(n, row, column));
+      }
+    }
+  }
+  [[nodiscard]] float sum(std::int64_t n, std::int64_t row, std::int64_t column) const {
+    float total = 0;
+    for (std::int64_t i = 0; i < inner(); ++i) {
+      total += load(a, left, operation.transpose_a ? at(a, n, i, row) : at(a, n, row, i)) *
+               load(b, right, operation.transpose_b ? at(b, n, column, i) : at(b, n, i, column));
+    }
+    const float before = beta == 0 ? 0 : beta * load(d, added, at(d, n, row, column));
+    return alpha * total + before;
+  }
+  /// Column by column, since what lies between the columns of a matrix may belong to another one.
+  static void touch(const Layout& layout, const void* memory, std::vector<std::span<const std::byte>>& into) {
+    const std::int64_t size = layout.type == kCudaTypeFloat32 ? 4 : 2;
+    for (std::int64_t n = 0; n < layout.batches; ++n) {
+      for (std::int64_t column = 0; column < layout.columns; ++column) {
+        const auto* begin = static_cast<const std::byte*>(memory) + at(layout, n, 0, column) * size;
+        into.emplace_back(begin, static_cast<std::size_t>(layout.rows * size));
+      }
+    }
+  }
+  [[nodiscard]] KernelAccess access() const {
+    KernelAccess all;
+    touch(a, left, all.reads);
+    touch(b, right, all.reads);
+    if (beta != 0) touch(d, added, all.reads);
+    touch(d, result, all.writes);
+    return all;
+  }
+};
+
+int set_layout(void* object, int attribute, const void* value, std::size_t) {
+  auto* layout = static_cast<Layout*>(object);
+  if (attribute == kCublasLtBatchCount) {
+    std::memcpy(&layout->batches, value, sizeof layout->batches);
+  } else if (attribute == kCublasLtBatchStride) {
+    std::memcpy(&layout->batch_stride, value, sizeof layout->batch_stride);
+  } else {
+    return kInvalid;
+  }
+  return 0;
+}
+int set_operation(void* object, int attribute, const void* value, std::size_t) {
+  std::int32_t transpose = 0;
+  std::memcpy(&transpose, value, sizeof transpose);
+  auto* operation = static_cast<Operation*>(object);
+  if (attribute == kCublasLtTransposeA) {
+    operation->transpose_a = transpose == kCublasTranspose;
+  } else if (attribute == kCublasLtTransposeB) {
+    operation->transpose_b = transpose == kCublasTranspose;
+  } else {
+    return kInvalid;
+  }
+  return 0;
+}
+template <class T>
+int destroy(void* object) {
+  delete static_cast<T*>(object);
+  return 0;
+}
+
+}  // namespace
+
+CublasLtTable host_cublaslt(const HostQueue& queue) {
+  CublasLtTable table;
+  table.version = [] { return std::size_t{0}; };
+  table.error_text = [](int) { return "an error of the stand-in for cuBLASLt"; };
+  table.create = [](cublasLtContext** handle) {
+    *handle = reinterpret_cast<cublasLtContext*>(new int(0));
+    return 0;
+  };
+  table.destroy = [](cublasLtContext* handle) { return destroy<int>(handle); };
+  table.operation_create = [](void** object, int, int) {
+    *object = new Operation();
+    return 0;
+  };
+  table.operation_destroy = destroy<Operation>;
+  table.operation_set = set_operation;
+  table.layout_create = [](void** object, int type, std::uint64_t rows, std::uint64_t columns,
+                           std::int64_t stride) {
+    *object = new Layout{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), stride};
+    return stride < static_cast<std::int64_t>(rows) ? kInvalid : 0;
+  };
+  table.layout_destroy = destroy<Layout>;
+  table.layout_set = set_layout;
+  table.preference_create = [](void** object) {
+    *object = new int(0);
+    return 0;
+  };
+  table.preference_destroy = destroy<int>;
+  table.preference_set = [](void*, int, const void*, std::size_t) { return 0; };
+  table.choose = [](cublasLtContext*, void*, void*, void*, void*, void*, void*, int, CublasLtChoice*,
+                    int* found) {
+    *found = 1;
+    return 0;
+  };
+  table.multiply = [queue](cublasLtContext*, void* operation, const void* alpha, const void* a,
+                           void* a_layout, const void* b, void* b_layout, const void* beta, const void* c,
+                           void*, void* d, void* d_layout, const CublasLtAlgorithm*, void*, std::size_t,
+                           CUstream_st* stream) {
+    const Product product{*static_cast<Operation*>(operation),
+                          *static_cast<Layout*>(a_layout),
+                          *static_cast<Layout*>(b_layout),
+                          *static_cast<Layout*>(d_layout),
+                          a,
+                          b,
+                          c,
+                          d,
+                          *static_cast<const float*>(alpha),
+                          *static_cast<const float*>(beta)};
+    if (!product.fits()) return kInvalid;
+    return queue(stream, product.access(), [product] { product.compute(); });
+  };
+  return table;
+}
+
+}  // namespace ppsim::test

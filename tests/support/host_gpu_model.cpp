@@ -1,0 +1,90 @@
+#include "support/host_gpu_model.hpp"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "cuda/transformer/gpu_transformer.hpp"
+#include "support/host_kernels.hpp"
+
+namespace ppsim::test {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+/// The few calls of the driver that stages make by themselves.
+CudaTable host_memory() {
+  CudaTable cuda;
+  cuda.memory_allocate = [](CudaAddress* address, std::size_t bytes) {
+    *address = reinterpret_cast<CudaAddress>(::operator new(bytes, kAlignment));
+    return kCudaSuccess;
+  };
+  cuda.memory_free = [](CudaAddress address) {
+    ::operator delete(reinterpret_cast<void*>(address), kAlignment);
+    return kCudaSuccess;
+  };
+  cuda.copy_async = [](CudaAddress to, CudaAddress from, std::size_t bytes, CUstream_st*) {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return kCudaSuccess;
+  };
+  cuda.fill_async = [](CudaAddress memory, unsigned char value, std::size_t bytes, CUstream_st*) {
+    std::memset(reinterpret_cast<void*>(memory), value, bytes);
+    return kCudaSuccess;
+  };
+  return cuda;
+}
+
+class HostGpuModel final : public StageModel {
+ public:
+  explicit HostGpuModel(const TransformerConfig& config)
+      : cpu_(make_transformer(config).value()),
+        gpu_(make_gpu_transformer(config, {host_kernels(immediately()),
+                                           [] { return host_cublaslt(immediately()); }, host_memory})) {}
+
+  Expected<void> check(const Pipeline& pipeline) const override { return gpu_->check(pipeline); }
+  SizeTable sizes(const Pipeline& pipeline) const override { return gpu_->sizes(pipeline); }
+  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> optimizer_state) const override {
+    open(pipeline)->initialize(nullptr, block, parameters, optimizer_state);
+  }
+  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override {
+    open(pipeline)->load(nullptr, mb, x);
+  }
+  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
+    open(pipeline)->compute(nullptr, action, buffers);
+  }
+  /// `gradient_scale` is brought about by clipping: gradients of norm 1 are scaled down to it.
+  void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
+              std::span<std::byte> optimizer_state, double gradient_scale) const override {
+    const double one = 1;
+    open_any()->update(nullptr, {parameters, gradients, optimizer_state, &one, gradient_scale});
+  }
+  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override {
+    open_any()->accumulate(nullptr, into, from);
+  }
+  double squared_norm(std::span<const std::byte> gradients) const override {
+    double sum = 0;
+    open_any()->add_squared_norm(nullptr, gradients, &sum);
+    return sum;
+  }
+  double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
+    return cpu_->max_abs_difference(a, b);
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<GpuStages> open(const Pipeline& pipeline) const {
+    return gpu_->open(pipeline, {});
+  }
+  [[nodiscard]] std::unique_ptr<GpuStages> open_any() const { return open(make_chain(1, 1, 1).value()); }
+
+  std::unique_ptr<StageModel> cpu_;
+  std::unique_ptr<GpuStageModel> gpu_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageModel> host_gpu_model(const TransformerConfig& config) {
+  return std::make_unique<HostGpuModel>(config);
+}
+
+}  // namespace ppsim::test

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "cuda/cublaslt_table.hpp"
+#include "cuda/kernels/kernel_table.hpp"
+
+namespace ppsim::test {
+
+/// The memory that a kernel touches.
+struct KernelAccess {
+  std::vector<std::span<const std::byte>> reads;
+  std::vector<std::span<const std::byte>> writes;  ///< what is added to stands in both
+};
+
+/// Where work that is given to a stream goes; returns an error code.
+using HostQueue =
+    std::function<int(void* stream, const KernelAccess& access, const std::function<void()>& work)>;
+/// Does the work at once.
+[[nodiscard]] HostQueue immediately();
+
+/// The kernels of a transformer as loops of the processor, in the arithmetic of the device's.
+[[nodiscard]] cuda::KernelTable host_kernels(const HostQueue& queue);
+/// cuBLASLt's calls as loops of the processor, for float32 and bf16 with sums in float32.
+[[nodiscard]] CublasLtTable host_cublaslt(const HostQueue& queue);
+
+}  // namespace ppsim::test
