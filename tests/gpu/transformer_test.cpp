@@ -1,0 +1,117 @@
+// The transformer's kernels on a device against the CPU's model.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "gpu/device_model.hpp"
+#include "support/transformer_run.hpp"
+
+namespace ppsim {
+namespace {
+
+using test::chain_of_stages;
+using test::device_model;
+using test::tiny_transformer;
+using test::TransformerRun;
+
+class OnDevice : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (const auto why = test::why_no_gpu()) GTEST_SKIP() << "NOT RUN, needs a GPU: " << *why;
+  }
+};
+/// Numbers of stages: all on one, ends of their own, stages without layers.
+INSTANTIATE_TEST_SUITE_P(Transformer, OnDevice, testing::Values(1, 2, 3, 5));
+
+/// Sizes that are no multiple of a block, and rows that are longer than one.
+TransformerConfig odd_sizes(Arithmetic arithmetic) {
+  TransformerConfig config = tiny_transformer(arithmetic);
+  config.hidden = 272;
+  config.heads = 2;
+  config.ffn = 328;
+  config.vocab = 616;
+  config.sequence = 264;
+  return config;
+}
+
+std::vector<float> floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+/// The norm of a - b over that of a.
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double apart = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    apart += std::pow(static_cast<double>(a[i]) - b[i], 2);
+    size += std::pow(static_cast<double>(a[i]), 2);
+  }
+  return std::sqrt(apart / size);
+}
+
+TEST_P(OnDevice, HasTheGradientsOfTheCpuBitByBitInExactArithmetic) {
+  TransformerRun cpu(tiny_transformer(Arithmetic::integer_exact), chain_of_stages(GetParam(), 2));
+  TransformerRun gpu(device_model(tiny_transformer(Arithmetic::integer_exact)),
+                     chain_of_stages(GetParam(), 2));
+  for (TransformerRun* run : {&cpu, &gpu}) {
+    run->run(0);
+    run->forward(1);
+    run->backward(1, true);
+    run->update();
+  }
+  EXPECT_EQ(cpu.gradients(), gpu.gradients());
+  EXPECT_EQ(cpu.loss<std::uint64_t>(), gpu.loss<std::uint64_t>());
+  const auto expected = cpu.tensor(TensorKind::parameters, 0);
+  const auto found = gpu.tensor(TensorKind::parameters, 0);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin(), found.end()));
+}
+
+TEST_P(OnDevice, HasThemAtOddSizesToo) {
+  TransformerRun cpu(odd_sizes(Arithmetic::integer_exact), chain_of_stages(GetParam()));
+  TransformerRun gpu(device_model(odd_sizes(Arithmetic::integer_exact)), chain_of_stages(GetParam()));
+  cpu.run(0);
+  gpu.run(0);
+  EXPECT_EQ(cpu.gradients(), gpu.gradients());
+}
+
+TEST_P(OnDevice, FollowsTheCpuInFloat32AndBf16) {
+  TransformerRun cpu(odd_sizes(Arithmetic::float32), chain_of_stages(GetParam()));
+  cpu.run(0);
+  for (const auto& [arithmetic, tolerance] :
+       {std::pair(Arithmetic::float32, 1e-3), std::pair(Arithmetic::bf16, 0.1)}) {
+    TransformerRun gpu(device_model(odd_sizes(arithmetic)), chain_of_stages(GetParam()));
+    gpu.run(0);
+    EXPECT_LT(distance(floats(cpu.gradients()), floats(gpu.gradients())), tolerance);
+    EXPECT_NEAR(cpu.loss<double>(), gpu.loss<float>(), tolerance);
+  }
+}
+
+TEST_P(OnDevice, GivesTheSameBitsAgain) {
+  std::vector<std::vector<std::byte>> found;
+  for (int i = 0; i < 2; ++i) {
+    TransformerRun gpu(device_model(odd_sizes(Arithmetic::bf16)), chain_of_stages(GetParam()));
+    gpu.run(0);
+    found.push_back(gpu.gradients());
+  }
+  EXPECT_EQ(found[0], found[1]);
+}
+
+TEST_P(OnDevice, LearnsInBf16) {
+  TransformerConfig config = tiny_transformer(Arithmetic::bf16);
+  config.learning_rate = 0.01;
+  TransformerRun run(device_model(config), chain_of_stages(GetParam()));
+  run.run(0);
+  const auto first = run.loss<float>();
+  for (int step = 0; step < 30; ++step) {
+    run.update();
+    run.clear_gradients();
+    run.run(0);
+  }
+  EXPECT_LT(run.loss<float>(), first / 2);
+}
+
+}  // namespace
+}  // namespace ppsim
