@@ -1,8 +1,10 @@
 #include "ppsim/core/well_formed.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 
 #include "completeness.hpp"
@@ -88,17 +90,67 @@ class Checker {
   }
 
   void check_counterparts() {
-    for (const Message& message : graph_.messages) {
-      if (message.complete()) continue;
-      const InstructionId id = message.send.valid() ? message.send : message.receive;
-      const std::uint32_t action = message.send.valid() ? message.send_action : message.receive_action;
-      report(id, text_of(program_.all_actions()[action], " has no counterpart on its channel"));
+    std::size_t begin = 0;
+    for (std::size_t m = 0; m < graph_.messages.size(); ++m) {
+      if (m + 1 < graph_.messages.size() && graph_.messages[m + 1].previous >= 0) continue;
+      // Only the last messages of a channel lack an end, whichever action is absent.
+      if (!graph_.messages[m].complete())
+        report_unmet({graph_.messages.data() + begin, graph_.messages.data() + m + 1});
+      begin = m + 1;
     }
+    std::map<CommunicatorId, bool> seen;
     for (const CollectiveMeeting& meeting : graph_.meetings) {
-      if (meeting.complete) continue;
-      const InstructionId id = graph_.members_of(meeting).front();
-      report(id, text_of(program_.actions(id).front(), " is missing on other members of communicator ",
-                         program_.communicator(meeting.communicator).name));
+      if (!meeting.complete && seen.emplace(meeting.communicator, true).second)
+        report_partial(meeting.communicator);
+    }
+  }
+
+  /// An end of a channel under the name of the RECV that belongs to it.
+  struct End {
+    Action receive;
+    InstructionId instruction;
+    Action action;
+    static bool before(const End& a, const End& b) { return a.receive < b.receive; }
+  };
+
+  void report_unmet(std::span<const Message> channel) {
+    std::vector<End> sends;
+    std::vector<End> receives;
+    for (const Message& m : channel) {
+      if (m.send.valid()) {
+        const Action& send = program_.all_actions()[m.send_action];
+        sends.push_back({counterpart(send, program_.rank_of(m.send)), m.send, send});
+      }
+      if (m.receive.valid()) {
+        const Action& receive = program_.all_actions()[m.receive_action];
+        receives.push_back({receive, m.receive, receive});
+      }
+    }
+    std::ranges::stable_sort(sends, End::before);
+    std::ranges::stable_sort(receives, End::before);
+    std::vector<End> unmet;
+    std::ranges::set_difference(sends, receives, std::back_inserter(unmet), End::before);
+    std::ranges::set_difference(receives, sends, std::back_inserter(unmet), End::before);
+    for (const End& end : unmet)
+      report(end.instruction, text_of(end.action, " has no counterpart on its channel"));
+  }
+
+  /// The collectives of a communicator that some members lack.
+  void report_partial(CommunicatorId communicator) {
+    std::map<Action, std::map<RankId, std::vector<InstructionId>>> found;
+    for (const CollectiveMeeting& meeting : graph_.meetings) {
+      if (meeting.communicator != communicator) continue;
+      for (const InstructionId id : graph_.members_of(meeting))
+        found[program_.actions(id).front()][program_.rank_of(id)].push_back(id);
+    }
+    const std::size_t members = program_.communicator(communicator).members.size();
+    for (const auto& [action, places] : found) {
+      const auto& first = places.begin()->second;
+      const bool alike =
+          std::ranges::all_of(places, [&](const auto& place) { return place.second.size() == first.size(); });
+      if (alike && places.size() == members) continue;
+      report(first.front(), text_of(action, " is missing on other members of communicator ",
+                                    program_.communicator(communicator).name));
     }
   }
 

@@ -28,13 +28,11 @@ class Past {
     }
   }
 
-  /// An instruction completes with the last of its parts, whatever else needs it.
+  /// Once started, an instruction completes with the last of its parts, whatever else needs it.
   [[nodiscard]] bool completes(InstructionId id) const {
     const auto messages = graph_.messages_of(id);
     if (messages.empty()) return needs_end_[id.index()] != 0;
-    return std::ranges::all_of(messages, [&](std::uint32_t m) {
-      return (is_receipt(m, id) ? needs_received_ : needs_sent_)[m] != 0;
-    });
+    return std::ranges::all_of(messages, [&](std::uint32_t m) { return needs_sent_[m] != 0; });
   }
 
  private:
@@ -86,6 +84,7 @@ FiringOrder firing_order(const ExecutionGraph& graph, const RunOrder& order, con
   Past past(graph);
   for (const InstructionId id : worst.reached) past.add_start(id);
   past.close();
+  std::vector<char> started(graph.size(), 0);
   std::vector<char> complete(graph.size(), 0);
   FiringOrder firing;
   std::vector<std::uint32_t> later;
@@ -94,8 +93,8 @@ FiringOrder firing_order(const ExecutionGraph& graph, const RunOrder& order, con
     // What can start does; what need not complete yet does not.
     const bool starts = std::ranges::all_of(graph.predecessors_of(id),
                                             [&](InstructionId p) { return complete[p.index()] != 0; });
-    const bool happens = item % 2 == 0 ? starts : past.completes(id);
-    if (happens && item % 2 == 1) complete[id.index()] = 1;
+    const bool happens = item % 2 == 0 ? starts : started[id.index()] != 0 && past.completes(id);
+    if (happens) (item % 2 == 0 ? started : complete)[id.index()] = 1;
     (happens ? firing.items : later).push_back(item);
   }
   firing.moment = firing.items.size();

@@ -20,14 +20,27 @@ std::vector<Birth> births_of(const MemoryQuestion& question, const RankClocks& c
   return births;
 }
 
+/// Whether an instruction, once started, completes at once where what it waits for has happened already.
+bool receives_what_is_there(const ExecutionGraph& graph, InstructionId id) {
+  return graph.capabilities.credits && std::ranges::any_of(graph.messages_of(id), [&](std::uint32_t m) {
+           return graph.messages[m].receive == id;
+         });
+}
+
 /// The last point of each lane among the completions of all users: the others of the lane precede it.
 std::vector<Point> last_points(const MemoryQuestion& question, const RankClocks& clocks,
                                const Tensor& tensor) {
   std::vector<Point> last(clocks.lanes());
+  const auto add = [&last](Point point) {
+    Point& known = last[static_cast<std::size_t>(point.lane)];
+    if (known.lane < 0 || known.index < point.index) known = point;
+  };
   for (const InstructionId user : question.table.users_of(tensor)) {
-    for (const Point point : clocks.points_of(user)) {
-      Point& known = last[static_cast<std::size_t>(point.lane)];
-      if (known.lane < 0 || known.index < point.index) known = point;
+    for (const Point point : clocks.points_of(user)) add(point);
+    if (!receives_what_is_there(question.graph, user)) continue;
+    const ClockView start = clocks.before_start(user);
+    for (std::size_t lane = 0; lane < start.size(); ++lane) {
+      if (start[lane] > 0) add({static_cast<std::int32_t>(lane), start[lane] - 1});
     }
   }
   std::erase_if(last, [](const Point& p) { return p.lane < 0; });

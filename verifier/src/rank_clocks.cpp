@@ -52,8 +52,9 @@ void merge(std::span<std::int32_t> into, ClockView from) {
 /// Numbers the points of one rank and carries clocks of them through a run order of the whole Program.
 class ClockPass {
  public:
-  ClockPass(const Program& program, const ExecutionGraph& graph, RankId rank, RankClocks& out)
-      : program_(program), graph_(graph), out_(out), last_(program.last(rank)) {
+  ClockPass(const Program& program, const ExecutionGraph& graph, RankId rank, Receipts receipts,
+            RankClocks& out)
+      : program_(program), graph_(graph), receipts_(receipts), out_(out), last_(program.last(rank)) {
     out_.first_ = program.first(rank);
     number_points();
   }
@@ -100,7 +101,7 @@ class ClockPass {
   }
 
   void number_message(std::uint32_t m, std::size_t channel, InstructionId id) {
-    const bool arrives = buffered() && graph_.messages[m].receive == id;
+    const bool arrives = receipts_ == Receipts::lag && buffered() && graph_.messages[m].receive == id;
     Point& point = (arrives ? in_point_ : out_point_)[m];
     if (point.lane < 0) point = next_point({arrives ? kIncoming : kOutgoing, channel});
     out_.points_.push_back(point);
@@ -187,12 +188,13 @@ class ClockPass {
 
   const Program& program_;
   const ExecutionGraph& graph_;
+  Receipts receipts_;
   RankClocks& out_;
   InstructionId last_;
   std::map<LaneKey, std::int32_t> lane_of_;
   std::vector<std::int32_t> length_;  ///< per lane
-  std::vector<Point> out_point_;      ///< per message: transferred (rendezvous), or sent by the rank
-  std::vector<Point> in_point_;       ///< per message: received by the rank, with credits
+  std::vector<Point> out_point_;      ///< per message: transferred, or on its way
+  std::vector<Point> in_point_;       ///< per message: received by the rank, where receipts lag
   ClockTable instruction_{0, 0};
   ClockTable sent_{0, 0};
   ClockTable received_{0, 0};
@@ -200,9 +202,9 @@ class ClockPass {
 };
 
 RankClocks::RankClocks(const Program& program, const ExecutionGraph& graph, const RunOrder& order,
-                       RankId rank) {
+                       RankId rank, Receipts receipts) {
   PPSIM_CHECK(order.complete, "clocks of a Program that does not finish");
-  ClockPass(program, graph, rank, *this).run(order);
+  ClockPass(program, graph, rank, receipts, *this).run(order);
 }
 
 }  // namespace ppsim

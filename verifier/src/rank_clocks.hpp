@@ -10,7 +10,7 @@
 namespace ppsim {
 
 /// One elementary completion of a rank: of a compute or copy instruction, of a message that the rank sends or
-/// receives, or of a collective. Those of a lane happen one after another.
+/// that is sent to it, or of a collective. Those of a lane happen one after another.
 struct Point {
   std::int32_t lane = -1;
   std::int32_t index = 0;
@@ -24,6 +24,12 @@ using ClockView = std::span<const std::int32_t>;
 /// Adds all of `from` to `into`.
 void merge(std::span<std::int32_t> into, ClockView from);
 
+/// When a RECV completes, with credits, whose message is there.
+enum class Receipts : std::uint8_t {
+  at_once,  ///< as E5 has it: its point is the message's arrival, which may come before the RECV starts
+  lag,      ///< some time later, as in HappensBefore; more may happen then than can
+};
+
 /// For one rank: which of its elementary completions must precede which others, and each start, in every
 /// timing and through whatever chain over other ranks.
 ///
@@ -33,14 +39,15 @@ void merge(std::span<std::int32_t> into, ClockView from);
 class RankClocks {
  public:
   /// Requires: `order` is a complete run order of the graph.
-  RankClocks(const Program& program, const ExecutionGraph& graph, const RunOrder& order, RankId rank);
+  RankClocks(const Program& program, const ExecutionGraph& graph, const RunOrder& order, RankId rank,
+             Receipts receipts);
 
   [[nodiscard]] std::size_t lanes() const { return lanes_; }
   /// What must be complete for an instruction of the rank to start; it starts at once when that is complete.
   [[nodiscard]] ClockView before_start(InstructionId id) const {
     return row(before_start_, static_cast<std::size_t>(id.value() - first_.value()));
   }
-  /// The elementary completions which together complete an instruction of the rank.
+  /// The elementary completions which together complete an instruction of the rank once it has started.
   [[nodiscard]] std::span<const Point> points_of(InstructionId id) const {
     const auto i = static_cast<std::size_t>(id.value() - first_.value());
     return {points_.data() + point_begin_[i], point_begin_[i + 1] - point_begin_[i]};

@@ -8,6 +8,7 @@
 #include "support/all_states.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
+#include "support/reachable_states.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -125,6 +126,28 @@ TEST(WorstCaseMemory, KnowsWhatAFreedCreditTells) {
   };
   EXPECT_EQ(worst(1), 5);
   EXPECT_EQ(worst(2), 5 + 4);
+}
+
+TEST(WorstCaseMemory, KnowsThatAReceiveIsCompleteOnceItsMessageIsThere) {
+  HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}, {0, 1}, {0, 1}})};
+  // 1SEND_B1 leaves after 1SEND_B0 is out and 1RECV_F1 complete, which is all that the group waits for.
+  p.rows = {{"0F0", "0SEND_F0@0", "0F1", "{0SEND_F1@0 0RECV_B0@1}", "0RECV_B1@2", "0B1", "0B0"},
+            {"1RECV_F0@0", "1F0", "1RECV_F1@0", "1F1", "1B0", "1SEND_B0@1", "1B1", "1SEND_B1@2 after 5"}};
+  const Program program = p.build();
+  VerifyOptions options;
+  options.capabilities.credits = 2;
+  options.sizes = sizes_of({{TensorKind::boundary_output, 4}});
+  options.sizes->set({.kind = TensorKind::workspace, .subject = 0, .op = OpKind::backward}, 5);
+  const VerifyReport report = verify(program, options);
+  // Both outputs, or the workspace of a B: when the first B starts both outputs are gone.
+  EXPECT_EQ(report.memory.at(0).bytes, 8);
+  const TensorTable table = tensor_table(program);
+  const auto truth = reachable_states(program, options.capabilities, table, 10'000);
+  EXPECT_EQ(truth->most(table, tensor_sizes(table, *options.sizes), RankId(0)), 8);
+  // The checker of certificates lets receipts lag.
+  EXPECT_EQ(report.memory.at(0).witness.bytes, 9);
+  const auto certificate = make_certificate(program, options, report);
+  EXPECT_TRUE(check_certificate(*certificate, program, &*options.sizes).has_value());
 }
 
 TEST(WorstCaseMemory, GivesUpWhereBranchingIsLimited) {

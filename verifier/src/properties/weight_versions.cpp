@@ -18,10 +18,14 @@ bool reads_weights(OpKind kind) {
 /// still to read.
 struct Held {
   int newest = 0;
-  int count = 1;             ///< versions held
-  int most = 1;              ///< of them at any time
-  int most_due = 1;          ///< of them if none is kept for longer than its readers need
-  std::vector<int> readers;  ///< per version, those still to come
+  int count = 1;     ///< versions held
+  int most = 1;      ///< of them at any time
+  int most_due = 1;  ///< of them if none is kept for longer than its readers need
+  struct Readers {
+    int left = 0;  ///< still to come
+    Action last;
+  };
+  std::vector<Readers> readers;  ///< per version
 };
 
 /// Follows the weights of one rank through its list: compute runs in issue order on one queue, so the list
@@ -67,12 +71,14 @@ class RankVersions {
     }
   }
 
+  [[nodiscard]] std::string text(const Action& action) const { return action_text(pipeline_, action); }
+
   template <class... Parts>
   void broken(const Action& action, const Parts&... parts) {
-    std::ostringstream text;
-    text << "rank " << rank_ << ": " << action_text(pipeline_, action);
-    (text << ... << parts);
-    found_.push_back({at_, text.str()});
+    std::ostringstream message;
+    message << "rank " << rank_ << ": " << text(action);
+    (message << ... << parts);
+    found_.push_back({at_, message.str()});
   }
 
   void expect(const Action& a) {
@@ -82,7 +88,9 @@ class RankVersions {
       if (held.readers.size() <= static_cast<std::size_t>(version)) {
         held.readers.resize(static_cast<std::size_t>(version) + 1);
       }
-      ++held.readers[static_cast<std::size_t>(version)];
+      Held::Readers& readers = held.readers[static_cast<std::size_t>(version)];
+      ++readers.left;
+      readers.last = a;
       const int behind = pipeline_.spec().update[a.mb()] - version;
       held.most_due = std::max(held.most_due, 1 + behind);
     }
@@ -92,7 +100,7 @@ class RankVersions {
     const int version = pipeline_.version(a.stage(), a.mb());
     for (const BlockId block : pipeline_.blocks_of(a.stage())) {
       Held& held = held_[block.index()];
-      const int left = --held.readers[static_cast<std::size_t>(version)];
+      const int left = --held.readers[static_cast<std::size_t>(version)].left;
       if (version > held.newest) {
         broken(a, " reads version ", version, " of block ", block, ", of which the newest is ", held.newest);
       } else if (left == 0 && version < held.newest) {
@@ -105,7 +113,8 @@ class RankVersions {
     const int update = pipeline_.spec().update[a.mb()];
     for (const BlockId block : pipeline_.blocks_of(a.stage())) {
       if (update >= held_[block.index()].newest) continue;
-      broken(a, " adds to the gradients of update ", update, " of block ", block, ", which is over");
+      broken(a, " adds to the gradients of block ", block, " after ",
+             text(make_action(OpKind::optimizer, block.value(), update)));
     }
   }
 
@@ -116,17 +125,28 @@ class RankVersions {
              held.newest);
     }
     if (is_shared(a.block()) && !reduced_.contains({a.block(), a.update()})) {
-      broken(a, " updates a copy of block ", a.block(), " without the gradients of the others");
+      broken(a, " updates its copy of block ", a.block(), " without ",
+             text(make_action(OpKind::reduce_grad, a.subject, a.microbatch)));
     }
     if (a.update() < held.newest) return;
     const auto old = static_cast<std::size_t>(held.newest);
     held.newest = a.update() + 1;
-    if (old < held.readers.size() && held.readers[old] > 0) ++held.count;
+    const bool kept = old < held.readers.size() && held.readers[old].left > 0;
+    if (kept) ++held.count;
     if (held.count > std::max(held.most, held.most_due)) {
       broken(a, " leaves ", held.count, " versions of block ", a.block(), ", expected at most ",
-             held.most_due);
+             held.most_due, still_read(held));
     }
     held.most = std::max(held.most, held.count);
+  }
+
+  /// Which older versions are kept, and for what.
+  [[nodiscard]] std::string still_read(const Held& held) const {
+    std::ostringstream out;
+    for (std::size_t v = 0; v < std::min(held.readers.size(), static_cast<std::size_t>(held.newest)); ++v) {
+      if (held.readers[v].left > 0) out << "; " << text(held.readers[v].last) << " reads version " << v;
+    }
+    return out.str();
   }
 
   [[nodiscard]] bool is_shared(BlockId block) const {

@@ -19,7 +19,9 @@ struct WorstCase {
   std::vector<std::uint32_t> live;  ///< tensors of the table that are live at the worst moment, ascending
   std::vector<InstructionId>
       reached;  ///< of the rank: at the worst moment exactly what must precede their starts is complete
-  MemoryWitness witness;  ///< proof of witness.bytes >= bytes; equal but for tensors with several last users
+  /// Proof of witness.bytes >= bytes; equal but for tensors with several last users and, with credits,
+  /// groups.
+  MemoryWitness witness;
 
   friend bool operator==(const WorstCase&, const WorstCase&) = default;
 };

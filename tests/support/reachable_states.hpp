@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tensors.hpp"
+
+namespace ppsim::test {
+
+/// What the lists alone say.
+struct ListRules {
+  bool ordered = true;  ///< whatever an instruction waits for is there and stands earlier in its list
+  bool paired = true;   ///< every transfer has two ends, every collective all of its members
+  bool matched = true;  ///< whatever meets names the same thing
+
+  friend bool operator==(const ListRules&, const ListRules&) = default;
+};
+[[nodiscard]] ListRules read_lists(const Program& program);
+
+/// What all reachable states of a small Program say. Read off E1 to E8 here once more: neither the execution
+/// graph nor the naive executor is asked.
+struct Reachable {
+  ListRules lists;         ///< where something does not match, nothing is explored
+  bool hangs = false;      ///< some state is not the end and has no successor
+  std::size_t states = 0;  ///< visited
+  /// Per rank, the sets of its tensors that are live in some state, without those within another set. Bit n
+  /// is the n-th tensor of the rank in the table.
+  IdVector<RankId, std::vector<std::uint64_t>> live;
+
+  /// The most bytes of a rank's tensors that are live in one state.
+  [[nodiscard]] Bytes most(const TensorTable& table, const std::vector<Bytes>& sizes, RankId rank) const;
+};
+
+/// Visits every state: computation and transfers under way may end in any order, and what can start does so
+/// at once. Only a place of a residency limit may be taken late, by whichever is ready then.
+/// Returns: nothing when there are more than `limit` states, 128 events or 64 tensors on a rank.
+[[nodiscard]] std::optional<Reachable> reachable_states(const Program& program,
+                                                        const TransportCapabilities& capabilities,
+                                                        const TensorTable& table, std::size_t limit);
+
+}  // namespace ppsim::test
