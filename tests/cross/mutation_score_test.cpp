@@ -90,12 +90,6 @@ class Culprits {
       if (gives_weight_gradient(action.kind))
         names_.push_back(std::to_string(action.subject) + "B or W" + end);
       if (action.kind == OpKind::unshard) names_.push_back(std::to_string(action.subject) + "RESHARD");
-      if (!is_transfer(action.kind)) continue;
-      const Action other = counterpart(action, program.pipeline().rank_of(action.stage()));
-      text.str("");
-      text << other;
-      names_.push_back(text.str());
-      names_.push_back(action_text(program.pipeline(), other));
     }
   }
 

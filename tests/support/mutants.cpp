@@ -90,7 +90,15 @@ class Surgery {
 
   void note(const Item& item) {
     touched_.push_back(item.name);
-    actions_.insert(actions_.end(), item.draft.actions.begin(), item.draft.actions.end());
+    for (const Action& action : item.draft.actions) note_action(item.name, action);
+  }
+  /// The action and, of a transfer, what belongs at the other end.
+  void note_action(int name, const Action& action) {
+    actions_.push_back(action);
+    for (std::size_t r = 0; is_transfer(action.kind) && r < rows_.size(); ++r) {
+      if (std::ranges::count(rows_[r], name, &Item::name) > 0)
+        actions_.push_back(counterpart(action, RankId(static_cast<std::int32_t>(r))));
+    }
   }
 
   template <class T>
@@ -359,7 +367,7 @@ class Surgery {
     note(at(*place));
     Action& transfer = at(*place).draft.actions.front();
     transfer.microbatch = (transfer.microbatch + 1) % pipeline_.microbatches();
-    actions_.push_back(transfer);
+    note_action(at(*place).name, transfer);
     return true;
   }
 

@@ -44,7 +44,8 @@ inline constexpr int kBreakageCount = 25;
 struct Mutant {
   Program program;
   std::vector<InstructionId> touched;  ///< of the mutant: what was moved or changed
-  std::vector<Action> actions;         ///< that were dropped, moved or changed, as they were and as they are
+  /// That were dropped, moved or changed, as they were and as they are, and what belongs at their other ends.
+  std::vector<Action> actions;
 };
 
 /// The Program with one rule broken somewhere. Nothing where it has no place for this.
