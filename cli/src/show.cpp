@@ -8,6 +8,7 @@
 #include "ppsim/core/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/timeline.hpp"
 
 namespace ppsim::cli {
@@ -16,7 +17,7 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string format = "text", output = "-", palette = "colour-blind";
+  std::string format = "text", output = "-", palette = "colour-blind", trace;
   int width = 0;
 };
 
@@ -27,14 +28,28 @@ int terminal_width() {
   return size.ws_col;
 }
 
-Expected<Evaluation> evaluated(const Options& options) {
+/// A run of a Program, simulated or read.
+struct Drawing {
+  std::string name;
+  Program program;
+  TimedTrace trace;
+};
+
+Expected<Drawing> drawing_of(const Options& options) {
   CostOptions costs = options.costs;
   if (!costs.given()) costs.unit = "F=1,B=2";
   auto subject = read_subject(options.input, costs);
   if (!subject) return tl::unexpected(subject.error());
   auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
-  return evaluate(subject->name, *std::move(program), *std::move(subject->costs));
+  if (!options.trace.empty()) {
+    auto trace = read_trace_file(options.trace, *program);
+    if (!trace) return tl::unexpected(trace.error());
+    return Drawing{subject->name, *std::move(program), *std::move(trace)};
+  }
+  auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));
+  if (!step) return tl::unexpected(step.error());
+  return Drawing{std::move(step->name), std::move(step->program), std::move(step->trace)};
 }
 
 Json rows_json(const Program& program) {
@@ -50,7 +65,7 @@ Json rows_json(const Program& program) {
   return {{"rows", rows}};
 }
 
-std::string picture(const Evaluation& step, const Options& options, const Output& output, Palette palette) {
+std::string picture(const Drawing& step, const Options& options, const Output& output, Palette palette) {
   std::ostringstream text;
   if (options.format == "svg") {
     SvgOptions svg{.title = step.name, .palette = palette};
@@ -75,7 +90,7 @@ int run(const Options& options, const Output& output) {
                                 std::string(palette_name(Palette::pytorch))}},
                   output);
   }
-  const auto step = evaluated(options);
+  const auto step = drawing_of(options);
   if (!step) return report(step.error(), output);
   if (output.json) {
     output.print(rows_json(step->program));
@@ -97,6 +112,7 @@ void add_show(CLI::App& app, Selected& selected) {
       ->capture_default_str()
       ->check(CLI::IsMember({"text", "svg"}));
   command->add_option("-o,--output", options->output, "FILE or -")->capture_default_str();
+  command->add_option("--trace", options->trace, "draw this run of the program: what --trace X.csv wrote");
   command->add_option("--width", options->width, "characters or pixels")->check(CLI::Range(20, 20000));
   command->add_option("--palette", options->palette, "colour-blind or pytorch")->capture_default_str();
   add_cost_options(*command, options->costs);

@@ -5,6 +5,7 @@
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
+#include "ppsim/simulator/kind_times.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string trace, report, buffers = "rendezvous";
+  std::string trace, report, compared, buffers = "rendezvous";
   std::optional<int> runs;
   JitterOptions jitter;
 };
@@ -75,10 +76,54 @@ void print_text(const Evaluation& step) {
   std::cout << table_text(rows) << advice(step) << '\n';
 }
 
+/// The same Program as it was measured.
+struct Measured {
+  Nanoseconds step = 0;
+  std::vector<KindTimes> kinds;
+};
+
+Expected<std::optional<Measured>> measured_of(const Options& options, const Evaluation& step) {
+  if (options.compared.empty()) return std::optional<Measured>();
+  const auto trace = read_trace_file(options.compared, step.program);
+  if (!trace) return tl::unexpected(trace.error());
+  return Measured{trace_span(*trace), compare_kinds(step.program, *trace, step.trace)};
+}
+
+double ratio(Nanoseconds measured, Nanoseconds simulated) {
+  return simulated > 0 ? static_cast<double>(measured) / static_cast<double>(simulated) : 0;
+}
+
+Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
+  Json kinds = Json::array();
+  for (const KindTimes& kind : measured.kinds) {
+    kinds.push_back({{"kind", info(kind.kind).text},
+                     {"count", kind.count},
+                     {"measured_ns", kind.measured},
+                     {"simulated_ns", kind.simulated}});
+  }
+  return {{"measured_step_ns", measured.step}, {"simulated_step_ns", simulated_step}, {"kinds", kinds}};
+}
+
+std::string measured_text(const Measured& measured, Nanoseconds simulated_step) {
+  std::vector<std::vector<std::string>> rows = {{"kind", "count", "measured", "simulated", "of simulated"}};
+  for (const KindTimes& kind : measured.kinds) {
+    rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.count), time_text(kind.measured),
+                    time_text(kind.simulated), percent_text(ratio(kind.measured, kind.simulated))});
+  }
+  rows.push_back({"step", "1", time_text(measured.step), time_text(simulated_step),
+                  percent_text(ratio(measured.step, simulated_step))});
+  return table_text(rows) +
+         "Transfers and collectives count from their start, waiting for the other end included.\n";
+}
+
 int run(const Options& options, const Output& output) {
   const auto step = evaluated(options);
   if (!step) return report(step.error(), output);
+  const auto measured = measured_of(options, *step);
+  if (!measured) return report(measured.error(), output);
+  const Nanoseconds makespan = step->metrics.times.makespan;
   Json object = evaluation_json(*step);
+  if (*measured) object["compared"] = measured_json(**measured, makespan);
   if (options.runs) {
     JitterOptions jitter = options.jitter;
     jitter.runs = *options.runs;
@@ -104,6 +149,7 @@ int run(const Options& options, const Output& output) {
     return kDone;
   }
   print_text(*step);
+  if (*measured) std::cout << measured_text(**measured, makespan);
   if (options.runs) {
     const Json& jitter = object["jitter"];
     std::cout << "over " << *options.runs << " runs with costs off by "
@@ -128,6 +174,8 @@ void add_simulate(CLI::App& app, Selected& selected) {
       ->capture_default_str();
   command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       ->check(trace_path());
+  command->add_option("--compare-trace", options->compared,
+                      "a run of this program, what --trace X.csv wrote: a table by kind of action");
   command->add_option("--report", options->report, "self-contained HTML page")->check(not_stdout());
   auto* runs = command->add_option("--runs", options->runs, "repeat with random costs")
                    ->check(CLI::Range(1, 10000000));

@@ -5,19 +5,10 @@
 #include <string>
 
 #include "ppsim/core/text.hpp"
+#include "trace_cells.hpp"
 
 namespace ppsim {
 namespace {
-
-/// The queues of an instruction: one name, or several joined by '+'.
-std::string queue_text(const Program& program, InstructionId id) {
-  std::string text;
-  for (const int queue : program.queues_of(id)) {
-    if (!text.empty()) text += '+';
-    text += program.queue_name(queue);
-  }
-  return text;
-}
 
 /// A field of a CSV file, quoted where it must be.
 std::string csv_field(const std::string& text) {
@@ -81,13 +72,22 @@ MemoryProfile profile(std::vector<MemoryChange> changes, Bytes resident) {
 
 }  // namespace
 
+std::string queues_text(const Program& program, InstructionId id) {
+  std::string text;
+  for (const int queue : program.queues_of(id)) {
+    if (!text.empty()) text += '+';
+    text += program.queue_name(queue);
+  }
+  return text;
+}
+
 void write_trace_csv(std::ostream& out, const Program& program, const TimedTrace& trace) {
   out << "rank,queue,index,instruction,start_ns,end_ns\n";
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     const InstructionId first = program.first(RankId(r));
     for (InstructionId id = first; id < program.last(RankId(r)); id = InstructionId(id.value() + 1)) {
       const Span& span = trace.spans[id];
-      out << r << ',' << csv_field(queue_text(program, id)) << ',' << id.value() - first.value() << ','
+      out << r << ',' << csv_field(queues_text(program, id)) << ',' << id.value() - first.value() << ','
           << csv_field(actions_text(program, id)) << ',' << span.start.time << ',' << span.end.time << '\n';
     }
   }

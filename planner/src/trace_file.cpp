@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "ppsim/core/trace_csv.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/simulator/perfetto.hpp"
 
@@ -20,6 +21,18 @@ Expected<void> write_trace_file(const std::string& path, const RunView& run) {
                       {.found = path, .expected = "one of these suffixes"});
   }
   return write_text_file(path, text.view());
+}
+
+Expected<TimedTrace> read_trace_file(const std::string& path, const Program& program) {
+  const auto text = read_text_file(path);
+  if (!text) return tl::unexpected(text.error());
+  auto trace = trace_from_csv(*text, path, program);
+  if (!trace) return trace;
+  const std::vector<Violation> violations = trace_violations(program, *trace);
+  if (violations.empty()) return trace;
+  return make_error(ErrorCode::ill_formed,
+                    "no run of this program can have done this: " + violations.front().message,
+                    {.file = path});
 }
 
 }  // namespace ppsim

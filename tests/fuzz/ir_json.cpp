@@ -1,25 +1,36 @@
-// Native JSON of Schedules and Programs. What can be read can be written, read again and verified, however
-// wrong the Program is.
+// Native JSON of Schedules and Programs. What can be read can be written, read again and run, however wrong
+// the Program is.
+
+#include <algorithm>
 
 #include "fuzz.hpp"
+#include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/verifier/verify.hpp"
+#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/well_formed.hpp"
 
 namespace {
 
 constexpr std::size_t kSmall = 200;  // instructions
 
+/// What the rules say one by one, and what the graph of them says.
 void check_program(const ppsim::Program& program) {
   if (program.size() > kSmall) return;
-  ppsim::VerifyOptions options;
-  options.timeout_s = 0.2;
-  const ppsim::VerifyReport report = ppsim::verify(program, options);
-  for (const ppsim::PropertyResult& result : report.results) {
-    if (const auto* refuted = std::get_if<ppsim::Refuted>(&result.verdict)) {
-      ppsim::fuzz::require(!ppsim::explain(program, refuted->counterexample).empty(),
-                           "a refutation explains");
-    }
+  const ppsim::ExecutionGraph graph = ppsim::build_execution_graph(program, ppsim::rendezvous());
+  const auto broken = ppsim::well_formed_violations(program, graph);
+  const auto mismatched = ppsim::match_violations(program, graph);
+  for (const auto& violations : {broken, mismatched}) {
+    for (const ppsim::Violation& violation : violations)
+      ppsim::fuzz::require(!violation.message.empty(), "a violation has a message");
   }
+  const ppsim::NaiveRun run = ppsim::run_naively(program, ppsim::rendezvous(), ppsim::CostTable());
+  using Outcome = ppsim::NaiveRun::Outcome;
+  ppsim::fuzz::require((run.outcome == Outcome::mismatch) == !mismatched.empty(), "a mismatch is a mismatch");
+  if (run.outcome == Outcome::mismatch) return;
+  ppsim::fuzz::require((run.outcome == Outcome::finished) == ppsim::run_order(graph).complete,
+                       "what runs has an order");
+  static_cast<void>(ppsim::tensor_table(program));
 }
 
 }  // namespace

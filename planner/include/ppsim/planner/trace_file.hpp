@@ -8,9 +8,12 @@
 namespace ppsim {
 
 /// Writes a simulated or measured run in the format of the path's suffix: `.csv`, `.json` (Chrome and
-/// Perfetto) or
-/// `.pftrace` (Perfetto protobuf).
+/// Perfetto) or `.pftrace` (Perfetto protobuf).
 /// Errors: bad_argument for another suffix; io.
 [[nodiscard]] Expected<void> write_trace_file(const std::string& path, const RunView& run);
+
+/// Reads a `.csv` trace of the Program, simulated or measured; `-` is stdin.
+/// Errors: those of trace_from_csv; ill_formed with the first of trace_violations; io.
+[[nodiscard]] Expected<TimedTrace> read_trace_file(const std::string& path, const Program& program);
 
 }  // namespace ppsim

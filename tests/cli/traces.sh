@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# A trace is read back: drawn, compared with the simulation, and refused where it is not of this program.
+source "$(dirname "$0")/support/lib.sh"
+costs=(--unit F=1,B=2,c=0.5)
+
+expect_exit 0 lower 1f1b --ranks 2 --microbatches 3 "${costs[@]}" -o p.json
+expect_exit 0 simulate p.json "${costs[@]}" --trace t.csv
+
+# Drawn as the simulation itself is.
+expect_exit 0 show p.json "${costs[@]}" --width 60
+cp stdout simulated.txt
+expect_exit 0 show p.json --trace t.csv --width 60
+cmp stdout simulated.txt || fail "another picture"
+expect_exit 0 show p.json --trace t.csv --format svg -o t.svg
+[ -s t.svg ] || fail "no picture"
+
+# A run twice as slow, from stdin too.
+awk -F, -v OFS=, 'NR > 1 { $5 *= 2; $6 *= 2 } 1' t.csv >slow.csv
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace slow.csv --json
+expect_json 'd["compared"]["measured_step_ns"] == 2 * d["compared"]["simulated_step_ns"] == 2 * d["makespan_ns"]'
+expect_json '[k["kind"] for k in d["compared"]["kinds"]] == ["F", "B", "SEND_F", "RECV_F", "SEND_B", "RECV_B"]'
+expect_json 'all(k["measured_ns"] == 2 * k["simulated_ns"] > 0 for k in d["compared"]["kinds"])'
+expect_json 'd["compared"]["kinds"][0] == {"kind": "F", "count": 6, "measured_ns": 12000000, "simulated_ns": 6000000}'
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace slow.csv
+expect_out "200.00 %"
+
+# A measured run.
+expect_exit 0 run p.json --steps 2 --trace run.csv
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace run.csv --json
+expect_json 'sum(k["count"] for k in d["compared"]["kinds"]) == 24'
+expect_exit 0 show p.json --trace run.csv
+
+# Of another program, cut short, no trace at all, impossible.
+expect_exit 0 lower gpipe --ranks 2 --microbatches 3 "${costs[@]}" -o other.json
+expect_exit 2 show other.json --trace t.csv
+expect_err "not this program's trace"
+head -n 5 t.csv >short.csv
+expect_error 2 "short.csv:6:1" "an instruction is missing" show p.json --trace short.csv
+echo "rank,time" >header.csv
+expect_error 2 "header.csv:1:2" "not the header of a trace" simulate p.json "${costs[@]}" --compare-trace header.csv
+expect_error 2 "gone.csv" "No such file" show p.json --trace gone.csv
+awk -F, -v OFS=, '$4 == "1F0" { $5 = 0 } 1' t.csv >early.csv
+expect_error 4 "early.csv" "no run of this program can have done this: rank 1: 1F0 starts at 0 ns" \
+  show p.json --trace early.csv
