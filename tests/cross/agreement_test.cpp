@@ -12,8 +12,7 @@
 #include "ppsim/simulator/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "ppsim/verifier/z3_check.hpp"
-#include "support/random_program.hpp"
-#include "support/random_schedule.hpp"
+#include "support/random_case.hpp"
 
 namespace ppsim {
 namespace {
@@ -24,29 +23,7 @@ constexpr std::size_t kSmallForSolver = 40;  // instructions
 
 enum class Outcome { finished, deadlock, mismatch };
 
-struct Case {
-  Program program;
-  CostTable costs;
-  TransportCapabilities capabilities;
-};
-
-/// Every third Program is as lowered, the others have one to three mutations.
-Case make_case(int number) {
-  const auto seed = static_cast<std::uint64_t>(number) * 0x9E3779B97F4A7C15ULL + 1;
-  test::RandomShape shape;
-  shape.ranks = 1 + static_cast<int>((seed >> 8) % 4);
-  shape.chunks = 1 + static_cast<int>((seed >> 16) % 2);
-  shape.microbatches = 1 + static_cast<int>((seed >> 24) % 4);
-  shape.slices = (seed >> 32) % 5 == 0 ? 2 : 1;
-  shape.backward = static_cast<test::BackwardMode>((seed >> 40) % 4);
-  shape.recompute = (seed >> 44) % 3 == 0;
-  shape.overlaps = (seed >> 48) % 3 == 0;
-  shape.general = (seed >> 52) % 3 == 0;
-  const Schedule schedule = test::random_schedule(shape, seed);
-  return {test::random_program(schedule, number % 3 == 0 ? 0 : 1 + number % 3, seed + 1),
-          test::random_costs(schedule.pipeline().stages(), seed + 2),
-          test::random_capabilities(false, seed + 3)};
-}
+using Case = test::RandomCase;
 
 Outcome by_naive(const Case& c) {
   switch (run_naively(c.program, c.capabilities, c.costs).outcome) {
@@ -99,7 +76,7 @@ class Agreement : public testing::TestWithParam<int> {};
 TEST_P(Agreement, OnFinishDeadlockOrMismatch) {
   std::map<Outcome, int> seen;
   for (int number = GetParam(); number < kPrograms; number += kShards) {
-    const Case c = make_case(number);
+    const Case c = test::random_case(number);
     const Outcome expected = by_naive(c);
     ++seen[expected];
     ASSERT_EQ(by_simulator(c), expected) << "program " << number;
@@ -151,7 +128,7 @@ void expect_memory_chain(const Case& c, int number) {
 TEST_P(Agreement, OnMemory) {
   int compared = 0;
   for (int number = GetParam(); number < kPrograms / 5; number += kShards) {
-    const Case c = make_case(number);
+    const Case c = test::random_case(number);
     if (by_naive(c) != Outcome::finished) continue;
     ++compared;
     expect_memory_chain(c, number);

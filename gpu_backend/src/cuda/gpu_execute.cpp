@@ -146,6 +146,7 @@ class GpuExecutor {
                                        [](const Action& a) { return a.kind == OpKind::optimizer; });
     for (const bool takes : {false, true}) {
       if (takes && !optimizes) break;
+      channels_->begin_step();
       for (RankRun& run : runs_) {
         run.begin_capture(takes);
         while (!run.issued()) {

@@ -93,7 +93,7 @@ class Planner {
     step.queue = queues.front();
     for (std::size_t i = 1; i < queues.size(); ++i) step.other_queues.push_back(queues[i]);
     const std::size_t queue = dense(step.queue);
-    if (const InstructionId blocking = blocking_before_[offset(id)]; blocking != host_known_) {
+    if (const InstructionId blocking = blocking_before_[offset(id)]; blocking > host_known_) {
       step.host_wait = host_known_ = blocking;
       merge(known_, after_[offset(blocking)]);
     }

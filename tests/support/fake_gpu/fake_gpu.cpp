@@ -1,0 +1,417 @@
+#include "support/fake_gpu/fake_gpu.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ppsim::test {
+namespace {
+
+constexpr int kInvalidValue = 1;
+constexpr int kInvalidHandle = 400;
+constexpr Nanoseconds kJump = 1'000'000'000'000'000'000;  // beyond every deadline
+
+std::byte* memory_at(CudaAddress address) { return reinterpret_cast<std::byte*>(address); }
+
+/// Contexts are numbers: 1 + ordinal of the device.
+CUctx_st* context_of(int device) {
+  return reinterpret_cast<CUctx_st*>(static_cast<std::uintptr_t>(device + 1));
+}
+
+}  // namespace
+
+FakeGpu::FakeGpu(const FakeGpuOptions& options)
+    : options_(options),
+      memory_(faults_),
+      machine_(faults_, memory_),
+      nccl_(faults_, machine_, options.transfer_ns),
+      contexts_(static_cast<std::size_t>(options.devices), 0) {}
+
+GpuApi FakeGpu::api() {
+  GpuApi api;
+  fill_devices(api.cuda);
+  fill_memory(api.cuda);
+  fill_streams(api.cuda);
+  fill_events(api.cuda);
+  fill_values(api.cuda);
+  fill_graphs(api.cuda);
+  fill_green(api.cuda);
+  fill_communicators(api.nccl);
+  fill_operations(api.nccl);
+  fill_host(api);
+  return api;
+}
+
+FakeStream* FakeGpu::stream(CUstream_st* handle, const char* call) {
+  auto* const found = reinterpret_cast<FakeStream*>(handle);
+  if (found != nullptr && found->alive) return found;
+  faults_.add(FaultKind::use_after_free, std::string(call) + " on a stream that is gone, by " + mark());
+  return nullptr;
+}
+
+FakeEvent* FakeGpu::event(CUevent_st* handle, const char* call) {
+  auto* const found = reinterpret_cast<FakeEvent*>(handle);
+  if (found != nullptr && found->alive) return found;
+  faults_.add(FaultKind::use_after_free, std::string(call) + " on an event that is gone, by " + mark());
+  return nullptr;
+}
+
+std::string FakeGpu::mark() {
+  const std::vector<std::string>& own = marks_[std::this_thread::get_id()];
+  return own.empty() ? "the host" : own.back();
+}
+
+/// A step is what the host does within the mark of that name.
+void FakeGpu::creating(const std::string& what) {
+  const bool in_step = std::any_of(marks_.begin(), marks_.end(), [](const auto& thread) {
+    return std::find(thread.second.begin(), thread.second.end(), "PP:step") != thread.second.end();
+  });
+  if (in_step) faults_.add(FaultKind::lazy_creation, what + " is made inside a step, by " + mark());
+}
+
+int FakeGpu::allocate(std::size_t bytes, const std::string& what, std::byte** out) {
+  creating(what);
+  if (allocated_ + bytes > options_.memory) return kCudaOutOfMemory;
+  allocated_ += bytes;
+  *out = memory_.allocate(bytes, what);
+  return kCudaSuccess;
+}
+
+void FakeGpu::launch(CUstream_st* handle, TaskDraft kernel) {
+  const Lock lock(mutex_);
+  FakeStream* const on = stream(handle, "a kernel");
+  if (on == nullptr) return;
+  kernel.name = mark() + " on " + on->name;
+  machine_.enqueue(*on, std::move(kernel));
+}
+
+void FakeGpu::check_teardown() {
+  const Lock lock(mutex_);
+  memory_.report_leaks();
+  machine_.report_leaks();
+  nccl_.report_leaks();
+  for (const Executable& one : executables_) {
+    if (one.alive) faults_.add(FaultKind::leak, "an executable graph");
+  }
+  for (const auto& [context, alive] : green_) {
+    if (alive) faults_.add(FaultKind::leak, "a green context");
+  }
+  for (const int retained : contexts_) {
+    if (retained != 0) faults_.add(FaultKind::leak, "a primary context");
+  }
+}
+
+void FakeGpu::fill_devices(CudaTable& cuda) {
+  cuda.error_name = [](int error, const char** name) {
+    *name = error == kCudaOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR";
+    return kCudaSuccess;
+  };
+  cuda.error_text = [](int error, const char** text) {
+    *text = error == kCudaOutOfMemory ? "out of memory" : "refused by the fake";
+    return kCudaSuccess;
+  };
+  cuda.init = [](unsigned int) { return kCudaSuccess; };
+  cuda.driver_version = [](int* version) {
+    *version = 13000;
+    return kCudaSuccess;
+  };
+  cuda.device_count = [this](int* count) {
+    *count = options_.devices;
+    return kCudaSuccess;
+  };
+  cuda.device_get = [this](int* device, int ordinal) {
+    *device = ordinal;
+    return ordinal < options_.devices ? kCudaSuccess : kInvalidValue;
+  };
+  cuda.device_name = [](char* name, int length, int) {
+    std::strncpy(name, "strict fake", static_cast<std::size_t>(length));
+    return kCudaSuccess;
+  };
+  cuda.device_attribute = [this](int* value, int attribute, int) {
+    *value = attribute == kCudaAttributeMultiprocessors ? options_.multiprocessors : 9;
+    return kCudaSuccess;
+  };
+  cuda.device_memory = [this](std::size_t* bytes, int) {
+    *bytes = options_.memory;
+    return kCudaSuccess;
+  };
+  cuda.primary_context_retain = [this](CUctx_st** context, int device) {
+    ++contexts_[static_cast<std::size_t>(device)];
+    *context = context_of(device);
+    return kCudaSuccess;
+  };
+  cuda.primary_context_release = [this](int device) {
+    if (--contexts_[static_cast<std::size_t>(device)] < 0) faults_.add(FaultKind::double_free, "a context");
+    return kCudaSuccess;
+  };
+  cuda.context_set_current = [](CUctx_st*) { return kCudaSuccess; };
+  cuda.context_enable_peer = [](CUctx_st*, unsigned int) { return kCudaSuccess; };
+  cuda.can_access_peer = [](int* can, int, int) {
+    *can = 1;
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_memory(CudaTable& cuda) {
+  cuda.memory_allocate = [this](CudaAddress* address, std::size_t bytes) {
+    const Lock lock(mutex_);
+    std::byte* memory = nullptr;
+    const int result = allocate(bytes, "device memory", &memory);
+    *address = reinterpret_cast<CudaAddress>(memory);
+    return result;
+  };
+  cuda.memory_free = [this](CudaAddress address) {
+    const Lock lock(mutex_);
+    memory_.free(memory_at(address));
+    return kCudaSuccess;
+  };
+  cuda.host_allocate = [this](void** memory, std::size_t bytes, unsigned int) {
+    const Lock lock(mutex_);
+    std::byte* made = nullptr;
+    const int result = allocate(bytes, "pinned memory", &made);
+    *memory = made;
+    return result;
+  };
+  cuda.host_free = [this](void* memory) {
+    const Lock lock(mutex_);
+    memory_.free(static_cast<std::byte*>(memory));
+    return kCudaSuccess;
+  };
+  cuda.copy_async = [this](CudaAddress to, CudaAddress from, std::size_t bytes, CUstream_st* handle) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "a copy");
+    if (on == nullptr) return kInvalidHandle;
+    TaskDraft copy{.name = "the copy of " + mark() + " on " + on->name, .duration = options_.copy_ns};
+    copy.reads.emplace_back(memory_at(from), bytes);
+    copy.writes.emplace_back(memory_at(to), bytes);
+    copy.work = [=] { std::memcpy(memory_at(to), memory_at(from), bytes); };
+    machine_.enqueue(*on, std::move(copy));
+    return kCudaSuccess;
+  };
+  cuda.fill_async = [this](CudaAddress to, unsigned char value, std::size_t bytes, CUstream_st* handle) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "a fill");
+    if (on == nullptr) return kInvalidHandle;
+    TaskDraft fill{.name = "the fill of " + mark() + " on " + on->name};
+    fill.writes.emplace_back(memory_at(to), bytes);
+    fill.work = [=] { std::memset(memory_at(to), value, bytes); };
+    machine_.enqueue(*on, std::move(fill));
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_streams(CudaTable& cuda) {
+  cuda.stream_create = [this](CUstream_st** out, unsigned int, int) {
+    const Lock lock(mutex_);
+    creating("a stream");
+    *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(0, "stream " + std::to_string(streams_++)));
+    return kCudaSuccess;
+  };
+  cuda.stream_destroy = [this](CUstream_st* handle) {
+    const Lock lock(mutex_);
+    auto* const one = reinterpret_cast<FakeStream*>(handle);
+    if (one == nullptr || !one->alive) {
+      faults_.add(FaultKind::double_free, "a stream");
+      return kInvalidHandle;
+    }
+    one->alive = false;
+    return kCudaSuccess;
+  };
+  cuda.stream_query = [this](CUstream_st* handle) {
+    const Lock lock(mutex_);
+    FakeStream* const one = stream(handle, "cuStreamQuery");
+    if (one == nullptr) return kInvalidHandle;
+    return machine_.complete(*one) ? kCudaSuccess : kCudaNotReady;
+  };
+  cuda.stream_wait_event = [this](CUstream_st* handle, CUevent_st* awaited, unsigned int) {
+    const Lock lock(mutex_);
+    FakeStream* const one = stream(handle, "cuStreamWaitEvent");
+    FakeEvent* const other = event(awaited, "cuStreamWaitEvent");
+    if (one == nullptr || other == nullptr) return kInvalidHandle;
+    machine_.wait(*one, *other);
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_events(CudaTable& cuda) {
+  cuda.event_create = [this](CUevent_st** out, unsigned int flags) {
+    const Lock lock(mutex_);
+    creating("an event");
+    *out = reinterpret_cast<CUevent_st*>(machine_.make_event(0, flags != kCudaEventDisableTiming));
+    return kCudaSuccess;
+  };
+  cuda.event_destroy = [this](CUevent_st* handle) {
+    const Lock lock(mutex_);
+    auto* const one = reinterpret_cast<FakeEvent*>(handle);
+    if (one == nullptr || !one->alive) {
+      faults_.add(FaultKind::double_free, "an event");
+      return kInvalidHandle;
+    }
+    one->alive = false;
+    return kCudaSuccess;
+  };
+  cuda.event_record = [this](CUevent_st* handle, CUstream_st* on, unsigned int flags) {
+    const Lock lock(mutex_);
+    FakeEvent* const one = event(handle, "cuEventRecord");
+    FakeStream* const where = stream(on, "cuEventRecord");
+    if (one == nullptr || where == nullptr) return kInvalidHandle;
+    machine_.record(*one, *where, flags == kCudaEventRecordExternal);
+    return kCudaSuccess;
+  };
+  cuda.event_query = [this](CUevent_st* handle) {
+    const Lock lock(mutex_);
+    FakeEvent* const one = event(handle, "cuEventQuery");
+    if (one == nullptr) return kInvalidHandle;
+    return machine_.complete(*one) ? kCudaSuccess : kCudaNotReady;
+  };
+  cuda.event_elapsed = [this](float* milliseconds, CUevent_st* from, CUevent_st* to) {
+    const Lock lock(mutex_);
+    FakeEvent* const start = event(from, "cuEventElapsedTime");
+    FakeEvent* const end = event(to, "cuEventElapsedTime");
+    if (start == nullptr || end == nullptr || !start->timing || !end->timing) return kInvalidHandle;
+    if (!machine_.complete(*start) || !machine_.complete(*end)) return kCudaNotReady;
+    *milliseconds = static_cast<float>(machine_.time_of(*end) - machine_.time_of(*start)) / 1e6F;
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_values(CudaTable& cuda) {
+  cuda.stream_write_value = [this](CUstream_st* handle, CudaAddress address, CudaValue value, unsigned int) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "cuStreamWriteValue64");
+    if (on == nullptr) return kInvalidHandle;
+    machine_.enqueue(*on, {.name = mark() + " writes a number on " + on->name,
+                           .work = [=] { std::memcpy(memory_at(address), &value, sizeof value); },
+                           .flag = address});
+    return kCudaSuccess;
+  };
+  cuda.stream_wait_value = [this](CUstream_st* handle, CudaAddress address, CudaValue value, unsigned int) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "cuStreamWaitValue64");
+    if (on == nullptr) return kInvalidHandle;
+    const auto ready = [=] {
+      CudaValue current = 0;
+      std::memcpy(&current, memory_at(address), sizeof current);
+      return static_cast<std::int64_t>(current - value) >= 0;
+    };
+    machine_.enqueue(*on, {.name = mark() + " waits for a number on " + on->name,
+                           .kind = TaskKind::value_wait,
+                           .ready = ready,
+                           .flag = address});
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_graphs(CudaTable& cuda) {
+  cuda.capture_begin = [this](CUstream_st* handle, int) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "cuStreamBeginCapture");
+    if (on == nullptr) return kInvalidHandle;
+    machine_.begin_capture(*on);
+    return kCudaSuccess;
+  };
+  cuda.capture_end = [this](CUstream_st* handle, CUgraph_st** graph) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "cuStreamEndCapture");
+    FakeGraph* const made = on == nullptr ? nullptr : machine_.end_capture(*on);
+    *graph = reinterpret_cast<CUgraph_st*>(made);
+    return made == nullptr ? kInvalidValue : kCudaSuccess;
+  };
+  cuda.graph_instantiate = [this](CUgraphExec_st** out, CUgraph_st* graph, CudaFlags) {
+    const Lock lock(mutex_);
+    creating("a graph");
+    executables_.push_back({reinterpret_cast<FakeGraph*>(graph)});
+    *out = reinterpret_cast<CUgraphExec_st*>(&executables_.back());
+    return kCudaSuccess;
+  };
+  cuda.graph_upload = [](CUgraphExec_st*, CUstream_st*) { return kCudaSuccess; };
+  cuda.graph_launch = [this](CUgraphExec_st* handle, CUstream_st* where) {
+    const Lock lock(mutex_);
+    auto* const one = reinterpret_cast<Executable*>(handle);
+    FakeStream* const on = stream(where, "cuGraphLaunch");
+    if (on == nullptr) return kInvalidHandle;
+    if (!one->alive) {
+      faults_.add(FaultKind::use_after_free, "cuGraphLaunch of a graph that is gone");
+      return kInvalidHandle;
+    }
+    machine_.launch(*one->graph, *on);
+    return kCudaSuccess;
+  };
+  cuda.graph_executable_destroy = [this](CUgraphExec_st* handle) {
+    const Lock lock(mutex_);
+    bool& alive = reinterpret_cast<Executable*>(handle)->alive;
+    if (!alive) faults_.add(FaultKind::double_free, "an executable graph");
+    alive = false;
+    return kCudaSuccess;
+  };
+  cuda.graph_destroy = [this](CUgraph_st* handle) {
+    const Lock lock(mutex_);
+    bool& alive = reinterpret_cast<FakeGraph*>(handle)->alive;
+    if (!alive) faults_.add(FaultKind::double_free, "a graph");
+    alive = false;
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_green(CudaTable& cuda) {
+  cuda.device_resource = [this](int, CudaResource* resource, int) {
+    resource->multiprocessors = static_cast<unsigned int>(options_.multiprocessors);
+    return kCudaSuccess;
+  };
+  cuda.resource_split = [](CudaResource* result, unsigned int* groups, const CudaResource* input,
+                           CudaResource*, unsigned int, unsigned int minimum) {
+    *groups = std::min(*groups, input->multiprocessors / minimum);
+    for (unsigned int i = 0; i < *groups; ++i) result[i].multiprocessors = minimum;
+    return kCudaSuccess;
+  };
+  cuda.resource_describe = [](CUdevResourceDesc_st** description, CudaResource*, unsigned int) {
+    *description = nullptr;
+    return kCudaSuccess;
+  };
+  cuda.green_context_create = [this](CUgreenCtx_st** context, CUdevResourceDesc_st*, int, unsigned int) {
+    const Lock lock(mutex_);
+    *context = reinterpret_cast<CUgreenCtx_st*>(green_.size() + 1);
+    green_[*context] = true;
+    return kCudaSuccess;
+  };
+  cuda.green_context_destroy = [this](CUgreenCtx_st* context) {
+    const Lock lock(mutex_);
+    if (!green_[context]) faults_.add(FaultKind::double_free, "a green context");
+    green_[context] = false;
+    return kCudaSuccess;
+  };
+  cuda.green_context_current = [](CUctx_st** context, CUgreenCtx_st*) {
+    *context = context_of(0);
+    return kCudaSuccess;
+  };
+  cuda.green_context_stream = [this](CUstream_st** out, CUgreenCtx_st* context, unsigned int, int) {
+    const Lock lock(mutex_);
+    creating("a stream");
+    if (!green_[context]) return kInvalidHandle;
+    *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(0, "stream " + std::to_string(streams_++)));
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_host(GpuApi& api) {
+  api.marks.push = [this](const char* name) {
+    const Lock lock(mutex_);
+    marks_[std::this_thread::get_id()].emplace_back(name);
+  };
+  api.marks.pop = [this] {
+    const Lock lock(mutex_);
+    marks_[std::this_thread::get_id()].pop_back();
+  };
+  api.clock.now = [this] {
+    const Lock lock(mutex_);
+    return machine_.now();
+  };
+  api.clock.pause = [this] {
+    const Lock lock(mutex_);
+    if (machine_.advance()) return;
+    if (!options_.jumps) return std::this_thread::yield();
+    stuck_at_jump_ = machine_.stuck();
+    machine_.skip(kJump);
+  };
+}
+
+}  // namespace ppsim::test

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/gpu_api.hpp"
+#include "support/fake_gpu/faults.hpp"
+#include "support/fake_gpu/machine.hpp"
+#include "support/fake_gpu/memory.hpp"
+#include "support/fake_gpu/nccl.hpp"
+
+namespace ppsim::test {
+
+struct FakeGpuOptions {
+  int devices = 1;
+  int multiprocessors = 132;  ///< of each device
+  std::size_t memory = std::size_t{1} << 32;
+  Nanoseconds copy_ns = 100;
+  Nanoseconds transfer_ns = 300;
+  /// The host runs one thread: when it pauses and nothing can complete any more, time jumps, so that
+  /// deadlines pass at once.
+  bool jumps = true;
+};
+
+/// Devices, streams, NCCL and the host's clock in virtual time, behind the tables of the executor. It
+/// computes what kernels compute, and holds against its user whatever CUDA or NCCL would leave undefined,
+/// slow or leaked.
+class FakeGpu {
+ public:
+  explicit FakeGpu(const FakeGpuOptions& options = {});
+
+  /// The tables. A test wraps entries of them to inject faults. Requires: an object that outlives them.
+  [[nodiscard]] GpuApi api();
+
+  /// Enqueues a kernel that is a function of the CPU, with all that it reads and writes.
+  void launch(CUstream_st* stream, TaskDraft kernel);
+
+  /// Everything held against the user so far.
+  [[nodiscard]] const std::vector<Fault>& faults() const { return faults_.all(); }
+  [[nodiscard]] bool found(FaultKind kind) const { return faults_.has(kind); }
+  /// Adds what is still there. Call it once, when all should be gone.
+  void check_teardown();
+  [[nodiscard]] std::vector<std::string> stuck() const { return machine_.stuck(); }
+  /// What nothing ever completed when time jumped last.
+  [[nodiscard]] const std::vector<std::string>& stuck_at_jump() const { return stuck_at_jump_; }
+
+ private:
+  using Lock = std::scoped_lock<std::recursive_mutex>;
+  struct Executable {
+    FakeGraph* graph = nullptr;
+    bool alive = true;
+  };
+
+  void fill_devices(CudaTable& cuda);
+  void fill_memory(CudaTable& cuda);
+  void fill_streams(CudaTable& cuda);
+  void fill_events(CudaTable& cuda);
+  void fill_values(CudaTable& cuda);
+  void fill_graphs(CudaTable& cuda);
+  void fill_green(CudaTable& cuda);
+  void fill_communicators(NcclTable& nccl);
+  void fill_operations(NcclTable& nccl);
+  void fill_host(GpuApi& api);
+
+  [[nodiscard]] FakeStream* stream(CUstream_st* handle, const char* call);
+  [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call);
+  [[nodiscard]] std::string mark();
+  void creating(const std::string& what);
+  [[nodiscard]] int allocate(std::size_t bytes, const std::string& what, std::byte** out);
+
+  FakeGpuOptions options_;
+  Faults faults_;
+  FakeMemory memory_;
+  FakeMachine machine_;
+  FakeNccl nccl_;
+  std::recursive_mutex mutex_;
+  std::map<std::thread::id, std::vector<std::string>> marks_;
+  std::vector<std::string> stuck_at_jump_;
+  std::deque<Executable> executables_;
+  std::map<CUgreenCtx_st*, bool> green_;  ///< whether it is alive
+  std::vector<int> contexts_;             ///< per device: how often it is retained
+  std::size_t allocated_ = 0;
+  int ids_ = 0;
+  int streams_ = 0;
+};
+
+}  // namespace ppsim::test

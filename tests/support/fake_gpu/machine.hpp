@@ -1,0 +1,152 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/units.hpp"
+#include "support/fake_gpu/memory.hpp"
+
+namespace ppsim::test {
+
+using TaskId = std::size_t;
+
+/// What a task waits for beyond the tasks before it, and what it is to others.
+enum class TaskKind : std::uint8_t {
+  plain,
+  value_wait,  ///< until a number in memory is large enough
+  meeting,     ///< until its counterparts are there: NCCL completes it
+};
+
+/// A piece of work in the making.
+struct TaskDraft {
+  std::string name;
+  TaskKind kind = TaskKind::plain;
+  Nanoseconds duration = 0;
+  std::vector<std::span<const std::byte>> reads = {};
+  std::vector<std::span<const std::byte>> writes = {};
+  std::function<void()> work = {};
+  std::function<bool()> ready = {};                ///< of a value_wait
+  std::uint64_t flag = 0;                          ///< address of the number that it waits for, or writes
+  std::function<void(TaskId)> arrive = {};         ///< of a meeting: it has started
+  std::optional<std::size_t> lane = std::nullopt;  ///< empty: its stream's
+  std::vector<TaskId> after = {};                  ///< beyond what its stream says
+  bool advances_stream = true;                     ///< what follows on the stream waits for it
+};
+
+struct FakeGraph;
+
+/// A stream is the tail of a chain of tasks.
+struct FakeStream {
+  std::string name;
+  int device = 0;
+  std::size_t lane = 0;
+  std::optional<TaskId> tail = std::nullopt;  ///< into the tasks, or those of the capture
+  FakeGraph* capture = nullptr;
+  bool alive = true;
+};
+
+struct FakeEvent {
+  int device = 0;
+  bool timing = false;
+  std::optional<TaskId> task = std::nullopt;  ///< that it stands behind
+  FakeGraph* capture = nullptr;               ///< that the task belongs to
+  bool alive = true;
+};
+
+/// Tasks that are enqueued by launching them.
+struct FakeGraph {
+  std::vector<TaskDraft> tasks;                        ///< `after` numbers tasks of the graph
+  std::vector<std::pair<TaskId, FakeEvent*>> told;     ///< events that a task tells the host
+  std::map<FakeStream*, std::optional<TaskId>> tails;  ///< of the streams that take part, before
+  std::map<FakeStream*, std::size_t> lanes;            ///< of the graph for them
+  FakeStream* origin = nullptr;                        ///< null once it has ended
+  std::optional<TaskId> launched = std::nullopt;       ///< end of the last launch
+  bool alive = true;
+};
+
+/// Streams, events and graphs of all devices in virtual time. A task runs when its stream and what it waits
+/// for have come there; time passes only while the host pauses.
+class FakeMachine {
+ public:
+  FakeMachine(Faults& faults, FakeMemory& memory) : faults_(faults), memory_(memory) {}
+
+  [[nodiscard]] FakeStream* make_stream(int device, std::string name);
+  [[nodiscard]] FakeEvent* make_event(int device, bool timing);
+  TaskId enqueue(FakeStream& stream, TaskDraft draft);
+  void record(FakeEvent& event, FakeStream& stream, bool external);
+  void wait(FakeStream& stream, FakeEvent& event);
+  [[nodiscard]] bool complete(const FakeEvent& event);
+  [[nodiscard]] bool complete(const FakeStream& stream);
+  [[nodiscard]] Nanoseconds time_of(const FakeEvent& event) const;
+
+  void begin_capture(FakeStream& stream);
+  [[nodiscard]] FakeGraph* end_capture(FakeStream& stream);
+  void launch(FakeGraph& graph, FakeStream& stream);
+
+  [[nodiscard]] Nanoseconds now() const { return now_; }
+  /// Lets time pass to the next completion. Returns: false when nothing will ever complete.
+  bool advance();
+  void skip(Nanoseconds time) { now_ += time; }
+
+  /// A meeting completes after `duration`, and what follows knows that `known` have come as far as they have.
+  void meet(TaskId task, Nanoseconds duration, const std::vector<TaskId>& known);
+  /// What a task does when it completes. Requires: it is not complete.
+  void on_finish(TaskId task, std::function<void()> work) { tasks_[task].draft.work = std::move(work); }
+  /// Ends all meetings and value_waits, and stops looking at what tasks do: the run was aborted.
+  void abort();
+  [[nodiscard]] std::size_t make_lane() { return lane_count_++; }
+  [[nodiscard]] bool knows(TaskId task, TaskId earlier) const;
+  [[nodiscard]] const std::string& name(TaskId task) const { return tasks_[task].draft.name; }
+
+  /// What every stream that stands still stands at.
+  [[nodiscard]] std::vector<std::string> stuck() const;
+  void report_leaks();
+
+ private:
+  struct Task {
+    TaskDraft draft;
+    std::size_t lane = 0;
+    std::uint32_t number = 0;
+    std::size_t open = 0;  ///< tasks that it waits for
+    std::vector<TaskId> followers = {};
+    LaneClock clock = {};
+    Nanoseconds end = 0;
+    bool started = false;
+    bool done = false;
+  };
+
+  TaskId add(TaskDraft draft, std::size_t lane, const std::vector<TaskId>& after);
+  TaskId capture(FakeStream& stream, TaskDraft draft);
+  void join_capture(FakeStream& stream, FakeGraph& graph);
+  static std::vector<bool> ancestors(const FakeGraph& graph, TaskId last);
+  void start(TaskId id);
+  void finish(TaskId id);
+  void run(Task& task);
+  void look_at_values();
+
+  Faults& faults_;
+  FakeMemory& memory_;
+  std::deque<FakeStream> streams_;
+  std::deque<FakeEvent> events_;
+  std::deque<FakeGraph> graphs_;
+  std::deque<Task> tasks_;
+  std::size_t lane_count_ = 0;
+  std::map<std::size_t, std::uint32_t> lane_size_;
+  std::map<std::uint64_t, TaskId> flag_writer_;
+  LaneClock host_;                ///< what the host knows to be complete
+  std::vector<TaskId> meetings_;  ///< started and not complete
+  std::vector<TaskId> value_waits_;
+  bool aborted_ = false;
+  using Due = std::pair<Nanoseconds, TaskId>;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  Nanoseconds now_ = 0;
+};
+
+}  // namespace ppsim::test

@@ -1,0 +1,131 @@
+#include "support/fake_gpu/memory.hpp"
+
+#include <algorithm>
+
+namespace ppsim::test {
+namespace {
+
+constexpr std::size_t kGuard = 256;
+constexpr std::byte kGuardByte{0xA5};
+/// What memory holds before anything writes it: a NaN in float32, -1 in integers.
+constexpr std::byte kFresh{0xFF};
+
+}  // namespace
+
+void merge(LaneClock& into, const LaneClock& from) {
+  if (into.size() < from.size()) into.resize(from.size(), 0);
+  for (std::size_t lane = 0; lane < from.size(); ++lane) into[lane] = std::max(into[lane], from[lane]);
+}
+
+std::byte* FakeMemory::allocate(std::size_t bytes, std::string what) {
+  Allocation made;
+  made.what = std::move(what) + " of " + std::to_string(bytes) + " bytes";
+  made.size = bytes;
+  made.storage = std::make_unique<std::byte[]>(bytes + 3 * kGuard);
+  const auto raw = reinterpret_cast<std::uintptr_t>(made.storage.get());
+  made.begin = made.storage.get() + (kGuard - raw % kGuard) % kGuard + kGuard;
+  std::fill_n(made.begin - kGuard, bytes + 2 * kGuard, kGuardByte);
+  std::fill_n(made.begin, bytes, kFresh);
+  made.pieces[0] = {};
+  std::byte* const begin = made.begin;
+  allocations_.emplace(begin, std::move(made));
+  return begin;
+}
+
+void FakeMemory::free(const std::byte* memory) {
+  const auto at = allocations_.find(memory);
+  if (at == allocations_.end())
+    return faults_.add(FaultKind::bad_call, "free of memory that is no allocation");
+  if (at->second.freed) return faults_.add(FaultKind::double_free, at->second.what);
+  check_guards(at->second);
+  at->second.freed = true;
+}
+
+void FakeMemory::check_guards(const Allocation& allocation) {
+  const auto intact = [](std::byte b) { return b == kGuardByte; };
+  const bool before = std::all_of(allocation.begin - kGuard, allocation.begin, intact);
+  const std::byte* const end = allocation.begin + allocation.size;
+  if (before && std::all_of(end, end + kGuard, intact)) return;
+  faults_.add(FaultKind::out_of_bounds, "the guard of " + allocation.what + " was overwritten");
+}
+
+FakeMemory::Allocation* FakeMemory::find(const std::byte* memory) {
+  const auto above = allocations_.upper_bound(memory);
+  if (above == allocations_.begin()) return nullptr;
+  Allocation& found = std::prev(above)->second;
+  return memory < found.begin + found.size ? &found : nullptr;
+}
+
+FakeMemory::Allocation* FakeMemory::checked(std::span<const std::byte> memory, const Accessor& who) {
+  Allocation* const found = find(memory.data());
+  if (found == nullptr || memory.data() + memory.size() > found->begin + found->size) {
+    faults_.add(FaultKind::out_of_bounds, who.name + " touches " + std::to_string(memory.size()) +
+                                              " bytes that are no part of one allocation");
+    return nullptr;
+  }
+  if (found->freed) {
+    faults_.add(FaultKind::use_after_free, who.name + " touches freed " + found->what);
+    return nullptr;
+  }
+  split(*found, static_cast<std::size_t>(memory.data() - found->begin));
+  split(*found, static_cast<std::size_t>(memory.data() - found->begin) + memory.size());
+  return found;
+}
+
+void FakeMemory::split(Allocation& allocation, std::size_t offset) {
+  if (offset >= allocation.size) return;
+  const auto piece = std::prev(allocation.pieces.upper_bound(offset));
+  if (piece->first != offset) allocation.pieces.emplace(offset, piece->second);
+}
+
+void FakeMemory::check_order(const Epoch& before, const Accessor& who, const char* how) {
+  if (at(who.clock, before.lane) >= before.number) return;
+  if (before.lane == who.lane && before.number == who.number) return;
+  faults_.add(FaultKind::race, who.name + how + before.name + ", and nothing orders them");
+}
+
+void FakeMemory::read(std::span<const std::byte> memory, const Accessor& who) {
+  if (memory.empty()) return;
+  Allocation* const found = checked(memory, who);
+  if (found == nullptr) return;
+  const auto first = static_cast<std::size_t>(memory.data() - found->begin);
+  for (auto piece = found->pieces.find(first);
+       piece != found->pieces.end() && piece->first < first + memory.size(); ++piece) {
+    Piece& one = piece->second;
+    if (!one.written) {
+      return faults_.add(FaultKind::never_written, who.name + " reads " + found->what + " at byte " +
+                                                       std::to_string(piece->first) +
+                                                       ", which nothing has written");
+    }
+    check_order(one.writer, who, " reads what is written by ");
+    const auto same = std::find_if(one.readers.begin(), one.readers.end(),
+                                   [&](const Epoch& e) { return e.lane == who.lane; });
+    if (same == one.readers.end()) {
+      one.readers.push_back({who.lane, who.number, who.name});
+    } else {
+      *same = {who.lane, who.number, who.name};
+    }
+  }
+}
+
+void FakeMemory::write(std::span<const std::byte> memory, const Accessor& who) {
+  if (memory.empty()) return;
+  Allocation* const found = checked(memory, who);
+  if (found == nullptr) return;
+  const auto first = static_cast<std::size_t>(memory.data() - found->begin);
+  for (auto piece = found->pieces.find(first);
+       piece != found->pieces.end() && piece->first < first + memory.size(); ++piece) {
+    Piece& one = piece->second;
+    if (one.written) check_order(one.writer, who, " overwrites what is written by ");
+    for (const Epoch& reader : one.readers) check_order(reader, who, " overwrites what is read by ");
+    one = {true, {who.lane, who.number, who.name}, {}};
+  }
+}
+
+void FakeMemory::report_leaks() {
+  for (const auto& [begin, allocation] : allocations_) {
+    if (!allocation.freed) faults_.add(FaultKind::leak, allocation.what);
+  }
+}
+
+}  // namespace ppsim::test

@@ -1,0 +1,289 @@
+#include "support/fake_gpu/nccl.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "cuda/nccl_table.hpp"
+
+namespace ppsim::test {
+namespace {
+
+using Operation = FakeNccl::Operation;
+
+std::size_t element_bytes(int type) {
+  if (type == kNcclUint8) return 1;
+  if (type == kNcclBfloat16) return 2;
+  return type == kNcclFloat32 ? 4 : 8;
+}
+
+std::size_t bytes_of(const Operation& operation) { return operation.count * element_bytes(operation.type); }
+
+/// What the operations of a communicator and rank run one after another in.
+std::string channel_of(const Operation& operation) {
+  return std::to_string(static_cast<int>(operation.kind)) + "/" + std::to_string(operation.peer);
+}
+
+template <class T>
+void add_elements(std::vector<std::byte>& into, const std::byte* from) {
+  for (std::size_t i = 0; i + sizeof(T) <= into.size(); i += sizeof(T)) {
+    T a{};
+    T b{};
+    std::memcpy(&a, into.data() + i, sizeof a);
+    std::memcpy(&b, from + i, sizeof b);
+    a = static_cast<T>(a + b);
+    std::memcpy(into.data() + i, &a, sizeof a);
+  }
+}
+
+void add_up(int type, std::vector<std::byte>& into, const std::byte* from) {
+  if (type == kNcclUint64) return add_elements<std::uint64_t>(into, from);
+  if (type == kNcclFloat64) return add_elements<double>(into, from);
+  if (type == kNcclFloat32) return add_elements<float>(into, from);
+}
+
+}  // namespace
+
+int FakeNccl::init(Communicator** out, int size, const std::string& id, int rank) {
+  std::shared_ptr<World>& world = worlds_[id];
+  if (world == nullptr)
+    world = std::make_shared<World>(World{.name = "the communicator of all", .size = size});
+  world->number_of_key[rank] = rank;
+  communicators_.push_back({.world = world, .key = rank});
+  *out = &communicators_.back();
+  return kNcclSuccess;
+}
+
+int FakeNccl::split(Communicator* parent, int color, int key, Communicator** out) {
+  if (!usable(parent, "ncclCommSplit")) return kNcclInvalidUsage;
+  World& world = *parent->world;
+  const std::size_t nth = parent->splits++;
+  if (nth >= world.splits.size()) {
+    world.splits.resize(nth + 1);
+    world.split_count.resize(nth + 1, 0);
+  }
+  ++world.split_count[nth];
+  *out = nullptr;
+  if (color == kNcclNoColor) return kNcclSuccess;
+  std::shared_ptr<World>& child = world.splits[nth][color];
+  if (child == nullptr) {
+    child = std::make_shared<World>(World{.name = "communicator " + std::to_string(nth)});
+  }
+  child->number_of_key[key] = 0;
+  ++child->size;
+  communicators_.push_back({.world = child, .key = key});
+  *out = &communicators_.back();
+  return kNcclSuccess;
+}
+
+int FakeNccl::number(const Communicator& communicator) {
+  const auto& keys = communicator.world->number_of_key;
+  return static_cast<int>(std::distance(keys.begin(), keys.find(communicator.key)));
+}
+
+bool FakeNccl::usable(const Communicator* communicator, const char* call) {
+  if (communicator != nullptr && communicator->alive) return true;
+  faults_.add(FaultKind::use_after_free, std::string(call) + " on a communicator that is gone");
+  return false;
+}
+
+int FakeNccl::abort(Communicator* communicator) {
+  if (communicator == nullptr || !communicator->alive) {
+    faults_.add(FaultKind::double_free, "a communicator");
+    return kNcclInvalidUsage;
+  }
+  communicator->alive = false;
+  return kNcclSuccess;
+}
+
+int FakeNccl::state(Communicator* communicator, int* error) {
+  *error = kNcclSuccess;
+  if (!usable(communicator, "ncclCommGetAsyncError")) return kNcclInvalidUsage;
+  const std::shared_ptr<Group> pending = communicator->pending;
+  if (pending == nullptr) return kNcclSuccess;
+  constexpr int kPolls = 2;
+  if (++pending->polls < kPolls) {
+    *error = kNcclInProgress;
+    return kNcclSuccess;
+  }
+  launch(*pending);
+  return kNcclSuccess;
+}
+
+int FakeNccl::add(Operation operation) {
+  if (!usable(operation.communicator, "an operation")) return kNcclInvalidUsage;
+  const int size = operation.communicator->world->size;
+  if (operation.kind != Operation::Kind::all_reduce && (operation.peer < 0 || operation.peer >= size)) {
+    faults_.add(FaultKind::bad_call, operation.mark + " names a peer that is not there");
+    return kNcclInvalidUsage;
+  }
+  if (operation.communicator->pending != nullptr) {
+    faults_.add(FaultKind::bad_call, operation.mark + " uses a communicator that is still busy");
+    return kNcclInvalidUsage;
+  }
+  OpenGroup& open = open_[std::this_thread::get_id()];
+  open.group.operations.push_back(std::move(operation));
+  return open.depth == 0 ? group_end() : kNcclSuccess;
+}
+
+int FakeNccl::group_end() {
+  OpenGroup& open = open_[std::this_thread::get_id()];
+  open.depth = std::max(0, open.depth - 1);
+  if (open.depth > 0 || open.group.operations.empty()) return kNcclSuccess;
+  const auto group = std::make_shared<Group>(std::exchange(open.group, {}));
+  for (const Operation& operation : group->operations) operation.communicator->pending = group;
+  return kNcclInProgress;
+}
+
+void FakeNccl::launch(Group& group) {
+  std::vector<Communicator*> order;
+  for (const Operation& operation : group.operations) {
+    if (std::find(order.begin(), order.end(), operation.communicator) == order.end()) {
+      order.push_back(operation.communicator);
+    }
+  }
+  for (Communicator* const communicator : order) {
+    std::vector<Operation> own;
+    for (const Operation& operation : group.operations) {
+      if (operation.communicator == communicator) own.push_back(operation);
+    }
+    communicator->pending = nullptr;
+    launch(*communicator, own);
+  }
+}
+
+std::size_t FakeNccl::lane_of(Communicator& communicator, const std::string& channel) {
+  const auto [lane, added] = communicator.lanes.try_emplace(channel, 0);
+  if (added) lane->second = machine_.make_lane();
+  return lane->second;
+}
+
+/// A launch starts behind all of its streams and the launch before, and they go on behind it.
+void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& operations) {
+  std::vector<FakeStream*> streams;
+  for (const Operation& operation : operations) {
+    if (std::find(streams.begin(), streams.end(), operation.stream) == streams.end()) {
+      streams.push_back(operation.stream);
+    }
+  }
+  FakeGraph* const capture = streams.front()->capture;
+  TaskDraft begin{.name = operations.front().mark + " in " + communicator.world->name};
+  for (FakeStream* const stream : streams) {
+    if (stream != streams.front() && stream->tail) begin.after.push_back(*stream->tail);
+  }
+  const auto before = communicator.last.find(capture);
+  const TaskId start = machine_.enqueue(*streams.front(), begin);
+  if (before != communicator.last.end() && capture == nullptr) {
+    machine_.on_finish(start, [this, start, earlier = before->second] {
+      if (machine_.knows(start, earlier)) return;
+      faults_.add(FaultKind::unordered_use, machine_.name(start) + " runs on another stream than " +
+                                                machine_.name(earlier) + ", and nothing orders them");
+    });
+  }
+  std::vector<TaskId> ends;
+  std::map<std::string, TaskId> tails;
+  for (const Operation& operation : operations) {
+    TaskDraft one = draft(operation);
+    one.advances_stream = false;
+    one.after.push_back(start);
+    if (before != communicator.last.end()) one.after.push_back(before->second);
+    const std::string channel = channel_of(operation);
+    one.lane = lane_of(communicator, channel);
+    if (const auto tail = tails.find(channel); tail != tails.end()) one.after.push_back(tail->second);
+    ends.push_back(tails[channel] = machine_.enqueue(*operation.stream, std::move(one)));
+  }
+  for (FakeStream* const stream : streams) {
+    communicator.last[capture] = machine_.enqueue(*stream, {.name = begin.name, .after = ends});
+  }
+}
+
+TaskDraft FakeNccl::draft(const Operation& operation) {
+  TaskDraft made{.name = operation.mark + " in " + operation.communicator->world->name,
+                 .kind = TaskKind::meeting};
+  const std::size_t bytes = bytes_of(operation);
+  if (operation.from != nullptr) made.reads.emplace_back(operation.from, bytes);
+  if (operation.to != nullptr) made.writes.emplace_back(operation.to, bytes);
+  made.arrive = [this, operation](TaskId task) { arrive(operation, task); };
+  return made;
+}
+
+void FakeNccl::arrive(const Operation& operation, TaskId task) {
+  arrived_[task] = operation;
+  World& world = *operation.communicator->world;
+  const int own = number(*operation.communicator);
+  switch (operation.kind) {
+    case Operation::Kind::send:
+      world.sends[{own, operation.peer}].push_back(task);
+      return match(world, {own, operation.peer});
+    case Operation::Kind::receive:
+      world.receives[{operation.peer, own}].push_back(task);
+      return match(world, {operation.peer, own});
+    case Operation::Kind::all_reduce:
+      world.sums[own].push_back(task);
+      return sum(world);
+  }
+}
+
+void FakeNccl::match(World& world, std::pair<int, int> channel) {
+  auto& sends = world.sends[channel];
+  auto& receives = world.receives[channel];
+  if (sends.empty() || receives.empty()) return;
+  const TaskId send = sends.front();
+  const TaskId receive = receives.front();
+  sends.pop_front();
+  receives.pop_front();
+  const Operation from = arrived_.at(send);
+  const Operation to = arrived_.at(receive);
+  arrived_.erase(send);
+  arrived_.erase(receive);
+  check_ends(from, send, to, receive);
+  const std::size_t bytes = std::min(bytes_of(from), bytes_of(to));
+  machine_.on_finish(receive, [from, to, bytes] { std::copy_n(from.from, bytes, to.to); });
+  machine_.meet(receive, transfer_time_, {send});
+  machine_.meet(send, transfer_time_, {});
+}
+
+void FakeNccl::check_ends(const Operation& send, TaskId send_task, const Operation& receive,
+                          TaskId receive_task) {
+  if (send.count == receive.count && send.type == receive.type) return;
+  faults_.add(FaultKind::mismatched_ends, machine_.name(send_task) + " of " + std::to_string(send.count) +
+                                              " elements meets " + machine_.name(receive_task) + " of " +
+                                              std::to_string(receive.count));
+}
+
+void FakeNccl::sum(World& world) {
+  if (world.sums.size() < static_cast<std::size_t>(world.size)) return;
+  std::vector<TaskId> members;
+  for (const auto& [rank, waiting] : world.sums) {
+    if (waiting.empty()) return;
+    members.push_back(waiting.front());
+  }
+  for (auto& [rank, waiting] : world.sums) waiting.pop_front();
+  const auto operations = std::make_shared<std::vector<Operation>>();
+  for (const TaskId member : members) {
+    operations->push_back(arrived_.at(member));
+    arrived_.erase(member);
+    check_ends(operations->front(), members.front(), operations->back(), member);
+  }
+  // All inputs are read before the first output is written.
+  const auto total = std::make_shared<std::vector<std::byte>>();
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    machine_.on_finish(members[m], [operations, total, own = operations->at(m)] {
+      if (total->empty()) {
+        const std::size_t bytes = bytes_of(own);
+        total->assign(operations->front().from, operations->front().from + bytes);
+        for (std::size_t i = 1; i < operations->size(); ++i) add_up(own.type, *total, operations->at(i).from);
+      }
+      std::copy(total->begin(), total->end(), own.to);
+    });
+    machine_.meet(members[m], transfer_time_, members);
+  }
+}
+
+void FakeNccl::report_leaks() {
+  for (const Communicator& communicator : communicators_) {
+    if (communicator.alive) faults_.add(FaultKind::leak, communicator.world->name);
+  }
+}
+
+}  // namespace ppsim::test

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/fake_gpu/machine.hpp"
+
+namespace ppsim::test {
+
+/// NCCL without buffers and without tags: the i-th send of a channel meets the i-th receive, both wait for
+/// each other, and the operations of a communicator run one after another on each rank, in host order. Calls
+/// that end a group return before it is enqueued: asking for the state twice enqueues it. Nothing that a send
+/// is over tells about the receiver, since the real one buffers.
+class FakeNccl {
+ public:
+  struct Communicator;
+
+  FakeNccl(Faults& faults, FakeMachine& machine, Nanoseconds transfer_time)
+      : faults_(faults), machine_(machine), transfer_time_(transfer_time) {}
+
+  int init(Communicator** out, int size, const std::string& id, int rank);
+  int split(Communicator* parent, int color, int key, Communicator** out);
+  int abort(Communicator* communicator);
+  int state(Communicator* communicator, int* error);
+  void group_start() { ++open_[std::this_thread::get_id()].depth; }
+  int group_end();
+
+  /// One operation in a group.
+  struct Operation {
+    enum class Kind : std::uint8_t { send, receive, all_reduce };
+    Kind kind = Kind::send;
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    std::size_t count = 0;
+    int type = 0;
+    int reduction = 0;
+    int peer = -1;
+    Communicator* communicator = nullptr;
+    FakeStream* stream = nullptr;
+    std::string mark;  ///< what the host was doing
+  };
+  int add(Operation operation);
+
+  void report_leaks();
+
+ private:
+  /// What the ranks of a communicator share.
+  struct World {
+    std::string name;
+    int size = 0;
+    std::map<int, int> number_of_key;  ///< ranks that are there, by what they are sorted by
+    std::map<std::pair<int, int>, std::deque<TaskId>> sends;  ///< by source and destination
+    std::map<std::pair<int, int>, std::deque<TaskId>> receives;
+    std::map<int, std::deque<TaskId>> sums;                     ///< by rank
+    std::vector<std::map<int, std::shared_ptr<World>>> splits;  ///< by number of the split, color
+    std::vector<int> split_count;
+  };
+  struct Group {
+    std::vector<Operation> operations;
+    int polls = 0;
+  };
+  struct OpenGroup {
+    Group group;
+    int depth = 0;
+  };
+
+ public:
+  struct Communicator {
+    std::shared_ptr<World> world;
+    int key = 0;
+    std::size_t splits = 0;
+    std::shared_ptr<Group> pending;
+    std::map<std::string, std::size_t> lanes;  ///< of its channels
+    std::map<FakeGraph*, TaskId> last;         ///< end of its last launch
+    bool alive = true;
+  };
+
+ private:
+  [[nodiscard]] bool usable(const Communicator* communicator, const char* call);
+  [[nodiscard]] static int number(const Communicator& communicator);
+  [[nodiscard]] std::size_t lane_of(Communicator& communicator, const std::string& channel);
+  void launch(Group& group);
+  void launch(Communicator& communicator, const std::vector<Operation>& operations);
+  [[nodiscard]] TaskDraft draft(const Operation& operation);
+  void arrive(const Operation& operation, TaskId task);
+  void match(World& world, std::pair<int, int> channel);
+  void sum(World& world);
+  void check_ends(const Operation& send, TaskId send_task, const Operation& receive, TaskId receive_task);
+
+  Faults& faults_;
+  FakeMachine& machine_;
+  Nanoseconds transfer_time_;
+  std::deque<Communicator> communicators_;
+  std::map<std::string, std::shared_ptr<World>> worlds_;  ///< by unique id
+  std::map<TaskId, Operation> arrived_;
+  std::map<std::thread::id, OpenGroup> open_;  ///< NCCL's groups are of a thread
+};
+
+}  // namespace ppsim::test

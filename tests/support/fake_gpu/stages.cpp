@@ -1,0 +1,91 @@
+#include "support/fake_gpu/stages.hpp"
+
+#include <cmath>
+
+#include "ppsim/core/op_kind.hpp"
+
+namespace ppsim::test {
+namespace {
+
+using Bytes = std::vector<std::span<const std::byte>>;
+
+/// What F, B, I, W or R reads, by the table of lifetimes.
+Bytes reads_of(const Action& action, const ActionBuffers& b) {
+  if (action.kind == OpKind::backward)
+    return {b.parameters, b.x, b.dy, b.saved_for_input, b.saved_for_weight, b.gradients};
+  if (action.kind == OpKind::backward_input) return {b.parameters, b.dy, b.saved_for_input};
+  if (action.kind == OpKind::backward_weight)
+    return {b.x, b.dy, b.saved_for_weight, b.inner_gradients, b.gradients};
+  return {b.parameters, b.x};
+}
+
+Bytes writes_of(const Action& action, const ActionBuffers& b) {
+  if (action.kind == OpKind::backward) return {b.dx, b.gradients, b.workspace};
+  if (action.kind == OpKind::backward_input) return {b.dx, b.inner_gradients, b.workspace};
+  if (action.kind == OpKind::backward_weight) return {b.gradients, b.workspace};
+  return {b.y, b.saved_for_input, b.saved_for_weight, b.workspace};
+}
+
+class FakeStages final : public GpuStages {
+ public:
+  FakeStages(FakeGpu& gpu, const StageModel& model, const Pipeline& pipeline,
+             FakeStageModel::Duration duration)
+      : gpu_(gpu), model_(model), pipeline_(pipeline), duration_(std::move(duration)) {}
+
+  void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> optimizer_state) override {
+    gpu_.launch(stream, {.writes = {parameters, optimizer_state}, .work = [=, this] {
+                           model_.initialize(pipeline_, block, parameters, optimizer_state);
+                         }});
+  }
+  void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) override {
+    gpu_.launch(stream, {.duration = duration_(make_action(OpKind::load, 0, mb.value())),
+                         .writes = {x},
+                         .work = [=, this] { model_.load(pipeline_, mb, x); }});
+  }
+  void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
+    gpu_.launch(stream, {.duration = duration_(action),
+                         .reads = reads_of(action, buffers),
+                         .writes = writes_of(action, buffers),
+                         .work = [=, this] { model_.compute(pipeline_, action, buffers); }});
+  }
+  void update(GpuStream stream, const UpdateBuffers& b) override {
+    TaskDraft kernel{.reads = {b.parameters, b.gradients, b.optimizer_state},
+                     .writes = {b.parameters, b.optimizer_state},
+                     .work = [=, this] {
+                       const double norm = b.squared_norm == nullptr ? 0 : std::sqrt(*b.squared_norm);
+                       const double scale = norm > b.largest_norm ? b.largest_norm / norm : 1;
+                       model_.update(b.parameters, b.gradients, b.optimizer_state, scale);
+                     }};
+    if (b.squared_norm != nullptr) kernel.reads.push_back(std::as_bytes(std::span(b.squared_norm, 1)));
+    gpu_.launch(stream, std::move(kernel));
+  }
+  void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) override {
+    gpu_.launch(stream, {.reads = {into, from}, .writes = {into}, .work = [=, this] {
+                           model_.accumulate(into, from);
+                         }});
+  }
+  void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) override {
+    const auto cell = std::as_bytes(std::span(sum, 1));
+    gpu_.launch(stream, {.reads = {gradients, cell}, .writes = {cell}, .work = [=, this] {
+                           *sum += model_.squared_norm(gradients);
+                         }});
+  }
+
+ private:
+  FakeGpu& gpu_;
+  const StageModel& model_;
+  const Pipeline& pipeline_;
+  FakeStageModel::Duration duration_;
+};
+
+}  // namespace
+
+FakeStageModel::FakeStageModel(FakeGpu& gpu, const StageModel& model, bool exact, Duration duration)
+    : gpu_(gpu), model_(model), exact_(exact), duration_(std::move(duration)) {}
+
+std::unique_ptr<GpuStages> FakeStageModel::open(const Pipeline& pipeline, const GpuPlace& /*place*/) const {
+  return std::make_unique<FakeStages>(gpu_, model_, pipeline, duration_);
+}
+
+}  // namespace ppsim::test

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "support/fake_gpu/fake_gpu.hpp"
+
+namespace ppsim::test {
+
+/// A model of the CPU whose actions are kernels of the fake, so that what a GPU would compute is comparable.
+class FakeStageModel final : public GpuStageModel {
+ public:
+  using Duration = std::function<Nanoseconds(const Action&)>;
+
+  /// Requires: both outlive it. `exact`: sums of gradients are of integers modulo 2^64.
+  FakeStageModel(FakeGpu& gpu, const StageModel& model, bool exact, Duration duration);
+
+  [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override {
+    return model_.check(pipeline);
+  }
+  [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override { return model_.sizes(pipeline); }
+  [[nodiscard]] ElementType gradient_type() const override {
+    return exact_ ? ElementType::uint64 : ElementType::float32;
+  }
+  [[nodiscard]] std::unique_ptr<GpuStages> open(const Pipeline& pipeline,
+                                                const GpuPlace& place) const override;
+
+ private:
+  FakeGpu& gpu_;
+  const StageModel& model_;
+  bool exact_ = true;
+  Duration duration_;
+};
+
+}  // namespace ppsim::test

@@ -1,0 +1,24 @@
+#include "support/random_case.hpp"
+
+#include "support/random_program.hpp"
+#include "support/random_schedule.hpp"
+
+namespace ppsim::test {
+
+RandomCase random_case(int number) {
+  const auto seed = static_cast<std::uint64_t>(number) * 0x9E3779B97F4A7C15ULL + 1;
+  RandomShape shape;
+  shape.ranks = 1 + static_cast<int>((seed >> 8) % 4);
+  shape.chunks = 1 + static_cast<int>((seed >> 16) % 2);
+  shape.microbatches = 1 + static_cast<int>((seed >> 24) % 4);
+  shape.slices = (seed >> 32) % 5 == 0 ? 2 : 1;
+  shape.backward = static_cast<BackwardMode>((seed >> 40) % 4);
+  shape.recompute = (seed >> 44) % 3 == 0;
+  shape.overlaps = (seed >> 48) % 3 == 0;
+  shape.general = (seed >> 52) % 3 == 0;
+  const Schedule schedule = random_schedule(shape, seed);
+  return {random_program(schedule, number % 3 == 0 ? 0 : 1 + number % 3, seed + 1),
+          random_costs(schedule.pipeline().stages(), seed + 2), random_capabilities(false, seed + 3)};
+}
+
+}  // namespace ppsim::test

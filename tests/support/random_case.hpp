@@ -1,0 +1,20 @@
+#pragma once
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim::test {
+
+/// What independent parts are to agree on.
+struct RandomCase {
+  Program program;
+  CostTable costs;
+  TransportCapabilities capabilities;
+};
+
+/// Every third Program is as lowered, the others have one to three mutations. Same number, same case, on any
+/// machine.
+[[nodiscard]] RandomCase random_case(int number);
+
+}  // namespace ppsim::test
