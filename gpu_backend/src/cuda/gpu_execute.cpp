@@ -350,28 +350,28 @@ Expected<void> check_graph(const Program& program, const TransportCapabilities& 
   return {};
 }
 
-Expected<void> check_options(const GpuRunInput& input) {
-  const auto& options = std::get<CudaOptions>(input.options.backend);
-  if (options.ranks_per_device < 1) return refuse("at least one rank runs on a device");
-  if (options.max_ctas < 1) return refuse("a communicator has at least one CTA");
-  if (input.options.poison) return refuse("the CUDA backend does not overwrite freed tensors");
-  if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {
-    return refuse("NCCL has one rank on a device; several need the copy transport");
-  }
-  if (auto good = check_capabilities(input.options.capabilities); !good) return good;
-  if (options.transport == CudaTransport::copy) {
-    if (auto good = CopyChannels::check(input.program); !good) return good;
-  }
-  return options.graphs ? check_graph(input.program, input.options.capabilities) : Expected<void>{};
-}
-
 Expected<void> admit_on_gpu(const GpuRunInput& input) {
-  if (auto good = check_options(input); !good) return good;
+  if (auto good = check_gpu_options(input.program, input.options); !good) return good;
   if (auto good = input.model.check(input.program.pipeline()); !good) return good;
   return admit(input.program, input.model.sizes(input.program.pipeline()), input.options);
 }
 
 }  // namespace
+
+Expected<void> check_gpu_options(const Program& program, const RunOptions& run) {
+  const auto& options = std::get<CudaOptions>(run.backend);
+  if (options.ranks_per_device < 1) return refuse("at least one rank runs on a device");
+  if (options.max_ctas < 1) return refuse("a communicator has at least one CTA");
+  if (run.poison) return refuse("the CUDA backend does not overwrite freed tensors");
+  if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {
+    return refuse("NCCL has one rank on a device; several need the copy transport");
+  }
+  if (auto good = check_capabilities(run.capabilities); !good) return good;
+  if (options.transport == CudaTransport::copy) {
+    if (auto good = CopyChannels::check(program); !good) return good;
+  }
+  return options.graphs ? check_graph(program, run.capabilities) : Expected<void>{};
+}
 
 Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) {
   if (auto good = admit_on_gpu(input); !good) return tl::unexpected(good.error());

@@ -106,12 +106,13 @@ void FakeMachine::run(Task& task) {
   own.resize(task.lane + 1, 0);
   own[task.lane] = task.number;
   const Accessor who{task.lane, task.number, task.clock, task.draft.name};
+  bool works = !aborted_ || task.draft.flag != 0;
   if (!aborted_) {
-    for (const auto memory : task.draft.reads) memory_.read(memory, who);
-    for (const auto memory : task.draft.writes) memory_.write(memory, who);
+    for (const auto memory : task.draft.reads) works = memory_.read(memory, who) && works;
+    for (const auto memory : task.draft.writes) works = memory_.write(memory, who) && works;
   }
   merge(task.clock, own);
-  if (task.draft.work && (!aborted_ || task.draft.flag != 0)) task.draft.work();
+  if (task.draft.work && works) task.draft.work();
 }
 
 void FakeMachine::finish(TaskId id) {

@@ -84,18 +84,18 @@ void FakeMemory::check_order(const Epoch& before, const Accessor& who, const cha
   faults_.add(FaultKind::race, who.name + how + before.name + ", and nothing orders them");
 }
 
-void FakeMemory::read(std::span<const std::byte> memory, const Accessor& who) {
-  if (memory.empty()) return;
+bool FakeMemory::read(std::span<const std::byte> memory, const Accessor& who) {
+  if (memory.empty()) return true;
   Allocation* const found = checked(memory, who);
-  if (found == nullptr) return;
+  if (found == nullptr) return false;
   const auto first = static_cast<std::size_t>(memory.data() - found->begin);
   for (auto piece = found->pieces.find(first);
        piece != found->pieces.end() && piece->first < first + memory.size(); ++piece) {
     Piece& one = piece->second;
     if (!one.written) {
-      return faults_.add(FaultKind::never_written, who.name + " reads " + found->what + " at byte " +
-                                                       std::to_string(piece->first) +
-                                                       ", which nothing has written");
+      faults_.add(FaultKind::never_written, who.name + " reads " + found->what + " at byte " +
+                                                std::to_string(piece->first) + ", which nothing has written");
+      return true;
     }
     check_order(one.writer, who, " reads what is written by ");
     const auto same = std::find_if(one.readers.begin(), one.readers.end(),
@@ -106,12 +106,13 @@ void FakeMemory::read(std::span<const std::byte> memory, const Accessor& who) {
       *same = {who.lane, who.number, who.name};
     }
   }
+  return true;
 }
 
-void FakeMemory::write(std::span<const std::byte> memory, const Accessor& who) {
-  if (memory.empty()) return;
+bool FakeMemory::write(std::span<const std::byte> memory, const Accessor& who) {
+  if (memory.empty()) return true;
   Allocation* const found = checked(memory, who);
-  if (found == nullptr) return;
+  if (found == nullptr) return false;
   const auto first = static_cast<std::size_t>(memory.data() - found->begin);
   for (auto piece = found->pieces.find(first);
        piece != found->pieces.end() && piece->first < first + memory.size(); ++piece) {
@@ -120,6 +121,7 @@ void FakeMemory::write(std::span<const std::byte> memory, const Accessor& who) {
     for (const Epoch& reader : one.readers) check_order(reader, who, " overwrites what is read by ");
     one = {true, {who.lane, who.number, who.name}, {}};
   }
+  return true;
 }
 
 void FakeMemory::report_leaks() {

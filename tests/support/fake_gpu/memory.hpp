@@ -36,8 +36,9 @@ class FakeMemory {
 
   [[nodiscard]] std::byte* allocate(std::size_t bytes, std::string what);
   void free(const std::byte* memory);
-  void read(std::span<const std::byte> memory, const Accessor& who);
-  void write(std::span<const std::byte> memory, const Accessor& who);
+  /// Both return whether the bytes are there to be touched.
+  [[nodiscard]] bool read(std::span<const std::byte> memory, const Accessor& who);
+  [[nodiscard]] bool write(std::span<const std::byte> memory, const Accessor& who);
   /// Reports what was never freed.
   void report_leaks();
 

@@ -1,0 +1,219 @@
+// The executor of GPU streams, on the strict fake: what it computes, and what others say of the same
+// Programs.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/well_formed.hpp"
+#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/verifier/verify.hpp"
+#include "support/fake_gpu/run.hpp"
+#include "support/random_case.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr int kPrograms = 5'000;
+constexpr int kShards = 10;
+
+std::string faults_of(const test::FakeGpu& gpu) {
+  std::ostringstream text;
+  for (const test::Fault& fault : gpu.faults()) text << fault << '\n';
+  return text.str();
+}
+
+struct Shape {
+  int ranks;
+  int microbatches;
+  int chunks;
+};
+constexpr Shape kShapes[] = {{1, 2, 1}, {2, 5, 1}, {3, 6, 1}, {4, 8, 1}, {2, 4, 2},
+                             {3, 6, 3}, {4, 9, 2}, {4, 8, 2}, {2, 4, 4}};
+
+/// Every schedule of the registry that has the shape, with what the CPU can compute: chains, whole sequences.
+void for_each_program(const LoweringOptions& options,
+                      const std::function<void(const std::string&, const Program&)>& visit) {
+  for (const ScheduleInfo& info : schedules()) {
+    for (const Shape& shape : kShapes) {
+      const ScheduleParameters parameters{
+          .ranks = shape.ranks, .microbatches = shape.microbatches, .chunks = shape.chunks};
+      const auto schedule = generate(info.name, parameters);
+      if (info.forward_only || !schedule || !schedule->pipeline().is_chain()) continue;
+      if (schedule->pipeline().slices() != 1) continue;
+      const auto program = lower(*schedule, options);
+      if (!program) continue;  // asynchronous schedules bring updates of their own
+      std::ostringstream name;
+      name << info.name << " with " << parameters;
+      visit(name.str(), *program);
+    }
+  }
+}
+
+std::unique_ptr<StageModel> exact_transformer() {
+  const TransformerConfig config{.layers = 5,
+                                 .hidden = 8,
+                                 .heads = 2,
+                                 .ffn = 12,
+                                 .vocab = 11,
+                                 .sequence = 4,
+                                 .arithmetic = Arithmetic::integer_exact};
+  return make_transformer(config).value();
+}
+
+struct Mode {
+  std::string name;
+  CudaOptions options;
+  LoweringOptions lowering;
+};
+
+LoweringOptions everything() {
+  LoweringOptions options;
+  options.load = options.unshard = options.reduce_grad = options.optimizer = options.clip = true;
+  return options;
+}
+
+class StrictFakeGradients : public testing::TestWithParam<Mode> {};
+
+TEST_P(StrictFakeGradients, AreThoseOfTheUnpipelinedModelInExactIntegers) {
+  const auto model = exact_transformer();
+  constexpr int kSteps = 2;
+  int programs = 0;
+  for_each_program(GetParam().lowering, [&](const std::string& name, const Program& program) {
+    ++programs;
+    test::FakeGpu gpu({.devices = program.pipeline().ranks(), .jumps = !GetParam().options.host_threads});
+    const auto result =
+        test::run_on_fake(gpu, program, *model, {.cuda = GetParam().options, .steps = kSteps});
+    EXPECT_TRUE(gpu.faults().empty()) << name << '\n' << faults_of(gpu);
+    ASSERT_TRUE(result) << name << ": " << to_string(result.error());
+    ASSERT_EQ(result->outcome, RunOutcome::finished) << name;
+    RunOptions options;
+    options.steps = kSteps;
+    const auto reference =
+        reference_gradients(program.pipeline(), *model, reference_options(program, options)).value();
+    EXPECT_EQ(max_gradient_difference(*model, result->gradients, reference), 0.0) << name;
+  });
+  EXPECT_GE(programs, 60);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, StrictFakeGradients,
+    testing::Values(Mode{"streamed", {.host_threads = false}, {}},
+                    Mode{"graphs", {.graphs = true, .host_threads = false}, {}},
+                    Mode{"streamed_without_profile", {.profile = false, .host_threads = false}, {}},
+                    Mode{"threads", {.host_threads = true}, {}},
+                    Mode{"copy_engines", {.transport = CudaTransport::copy, .host_threads = false}, {}},
+                    Mode{"copy_engines_in_graphs",
+                         {.transport = CudaTransport::copy, .graphs = true, .host_threads = false},
+                         {}},
+                    Mode{"whole_steps", {.host_threads = false}, everything()},
+                    Mode{"whole_steps_as_graphs", {.graphs = true, .host_threads = false}, everything()}),
+    [](const auto& one) { return one.param.name; });
+
+/// The fake's kernels take what a cost table says, and its messages one time: what is measured is what is
+/// simulated.
+TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
+  const NullModel model;
+  int compared = 0;
+  for_each_program({}, [&](const std::string& name, const Program& program) {
+    test::FakeGpu gpu(test::devices_for(program));
+    const auto duration = [](const Action& a) { return Nanoseconds{1000} * (1 + static_cast<int>(a.kind)); };
+    const RunResult run = test::run_on_fake(gpu, program, model, {.duration = duration}).value();
+    const CostTable costs = measured_costs(program, run.traces);
+    const SimulatedRun simulated = simulate_program(program, rendezvous(), costs).value();
+    Nanoseconds end = 0;
+    for (const Span& span : simulated->spans) end = std::max(end, span.end.time);
+    Nanoseconds last = 0;
+    for (const Span& span : run.trace().spans) last = std::max(last, span.end.time);
+    // Events are in milliseconds of 24 bits.
+    EXPECT_NEAR(static_cast<double>(last), static_cast<double>(end), 1e-5 * static_cast<double>(end) + 50)
+        << name;
+    ++compared;
+  });
+  EXPECT_GE(compared, 60);
+}
+
+enum class Outcome { finished, deadlock, mismatch };
+
+Outcome by_naive(const test::RandomCase& c) {
+  switch (run_naively(c.program, rendezvous(), c.costs).outcome) {
+    case NaiveRun::Outcome::finished:
+      return Outcome::finished;
+    case NaiveRun::Outcome::deadlock:
+      return Outcome::deadlock;
+    case NaiveRun::Outcome::mismatch:
+      return Outcome::mismatch;
+  }
+  throw std::logic_error("unreachable");
+}
+
+Outcome by_verifier(const Program& program) {
+  VerifyOptions options;
+  options.properties = {Property::matched, Property::deadlock_free};
+  const VerifyReport report = verify(program, options);
+  if (!report.proved(Property::matched)) return Outcome::mismatch;
+  return report.proved(Property::deadlock_free) ? Outcome::finished : Outcome::deadlock;
+}
+
+Outcome by_strict_fake(const Program& program, test::FakeGpu& gpu) {
+  const auto result = test::run_on_fake(gpu, program, NullModel());
+  if (!result) {
+    EXPECT_EQ(result.error().code, ErrorCode::ill_formed) << to_string(result.error());
+    return Outcome::mismatch;
+  }
+  return result->outcome == RunOutcome::finished ? Outcome::finished : Outcome::deadlock;
+}
+
+/// Whether actions write all that others read: stages with several inputs, slices, and collectives that stand
+/// for transfers are beyond what ActionBuffers hold.
+bool has_plain_dataflow(const Pipeline& pipeline) {
+  const auto& collectives = pipeline.spec().collectives;
+  return pipeline.is_chain() && pipeline.slices() == 1 &&
+         std::all_of(collectives.begin(), collectives.end(), [](const auto& c) { return c.name == "norm"; });
+}
+
+int programs_asked_for() {
+  const char* const asked = std::getenv("PPSIM_AGREEMENT_PROGRAMS");
+  return asked == nullptr ? kPrograms : std::atoi(asked);
+}
+
+class StrictFakeAgreement : public testing::TestWithParam<int> {};
+
+TEST_P(StrictFakeAgreement, WithStepByStepExecutorAndVerifier) {
+  std::map<Outcome, int> seen;
+  const int programs = programs_asked_for();
+  for (int number = GetParam(); number < programs; number += kShards) {
+    const test::RandomCase c = test::random_case(number);
+    const Outcome expected = by_naive(c);
+    ++seen[expected];
+    test::FakeGpu gpu(test::devices_for(c.program));
+    ASSERT_EQ(by_verifier(c.program), expected) << "program " << number;
+    ASSERT_EQ(by_strict_fake(c.program, gpu), expected) << "program " << number;
+    for (const test::Fault& fault : gpu.faults()) {
+      // What a damaged Program does to its tensors is its own fault.
+      const bool of_program =
+          fault.kind == test::FaultKind::race || fault.kind == test::FaultKind::never_written;
+      const bool sound =
+          has_plain_dataflow(c.program.pipeline()) && well_formed_violations(c.program).empty();
+      ASSERT_TRUE(of_program && !sound) << "program " << number << ": " << fault;
+    }
+  }
+  EXPECT_GT(seen[Outcome::finished], programs / kShards / 5);
+  EXPECT_GT(seen[Outcome::deadlock], programs / kShards / 10);
+  EXPECT_GT(seen[Outcome::mismatch], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, StrictFakeAgreement, testing::Range(0, kShards));
+
+}  // namespace
+}  // namespace ppsim

@@ -1,0 +1,26 @@
+#include "support/fake_gpu/run.hpp"
+
+#include "cuda/gpu_execute.hpp"
+#include "support/fake_gpu/stages.hpp"
+
+namespace ppsim::test {
+
+FakeGpuOptions devices_for(const Program& program) { return {.devices = program.pipeline().ranks()}; }
+
+Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const StageModel& model,
+                                const FakeRunOptions& options) {
+  constexpr Nanoseconds kKernel = 1000;
+  const auto duration = options.duration ? options.duration : [](const Action&) { return kKernel; };
+  const FakeStageModel kernels(gpu, model, options.exact, duration);
+  RunOptions run;
+  run.backend = options.cuda;
+  run.unverified = true;
+  run.steps = options.steps;
+  GpuApi api = gpu.api();
+  if (options.tamper) options.tamper(api);
+  auto result = execute_on_gpu(api, {program, kernels, run});
+  gpu.check_teardown();
+  return result;
+}
+
+}  // namespace ppsim::test

@@ -1,0 +1,230 @@
+// The executor of streams on the strict fake: outcomes, errors, and what it leaves behind.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cuda/gpu_execute.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/fake_gpu/run.hpp"
+#include "support/programs.hpp"
+
+namespace ppsim::test {
+namespace {
+
+Program schedule_program(const std::string& name, int ranks = 2, int microbatches = 4) {
+  return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), {}).value();
+}
+
+std::string hang_of(const Program& program, const RunResult& result) {
+  std::string text;
+  for (const HangWait& wait : result.hang) text += hang_text(program, wait) + "\n";
+  return text;
+}
+
+std::string faults_of(const FakeGpu& gpu) {
+  std::ostringstream text;
+  for (const Fault& fault : gpu.faults()) text << fault << '\n';
+  return text.str();
+}
+
+/// The message of a run that fails and leaves nothing behind.
+std::string failure(const Program& program, FakeGpuOptions gpu_options, const FakeRunOptions& options) {
+  FakeGpu gpu(gpu_options);
+  const auto result = run_on_fake(gpu, program, NullModel(), options);
+  EXPECT_FALSE(gpu.found(FaultKind::leak)) << faults_of(gpu);
+  EXPECT_FALSE(gpu.found(FaultKind::double_free)) << faults_of(gpu);
+  return result ? "it ran" : result.error().message;
+}
+
+TEST(GpuExecute, ADeadlockIsReportedAsOnTheCpu) {
+  const Program program = deferred_receives(true);
+  RunOptions on_cpu;
+  on_cpu.unverified = true;
+  const RunResult expected = execute(program, NullModel(), on_cpu).value();
+  ASSERT_EQ(expected.outcome, RunOutcome::deadlock);
+  FakeGpu gpu(devices_for(program));
+  const auto result = run_on_fake(gpu, program, NullModel());
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_EQ(result->outcome, RunOutcome::deadlock);
+  EXPECT_EQ(hang_of(program, *result), hang_of(program, expected));
+  EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+  EXPECT_FALSE(gpu.stuck_at_jump().empty());
+}
+
+TEST(GpuExecute, ADeadlockOfCopyEnginesEndsToo) {
+  const Program program = deferred_receives(true);
+  FakeGpu gpu(devices_for(program));
+  FakeRunOptions options;
+  options.cuda.transport = CudaTransport::copy;
+  const auto result = run_on_fake(gpu, program, NullModel(), options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_EQ(result->outcome, RunOutcome::deadlock);
+  EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+}
+
+TEST(GpuExecute, TheTraceOfAStepIsThatOfVirtualTime) {
+  constexpr Nanoseconds kForward = 1000;
+  const Program program = schedule_program("gpipe", 1, 2);
+  FakeGpu gpu(devices_for(program));
+  FakeRunOptions options;
+  options.duration = [](const Action& a) { return a.kind == OpKind::backward ? 2 * kForward : kForward; };
+  const RunResult result = run_on_fake(gpu, program, NullModel(), options).value();
+  // On one rank: F F B B, without anything between them.
+  EXPECT_EQ(result.step_ns, std::vector<Nanoseconds>{6 * kForward});
+  const TimedTrace& trace = result.trace();
+  EXPECT_EQ(trace.spans[InstructionId(0)], (Span{{0, 0}, {kForward, 0}}));
+  EXPECT_EQ(trace.spans[InstructionId(3)], (Span{{4 * kForward, 0}, {6 * kForward, 0}}));
+}
+
+TEST(GpuExecute, WithoutProfilingNothingIsOnTheClockButTheStep) {
+  const Program program = schedule_program("1f1b");
+  FakeGpu gpu(devices_for(program));
+  FakeRunOptions options;
+  options.cuda.profile = false;
+  const RunResult result = run_on_fake(gpu, program, NullModel(), options).value();
+  EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+  EXPECT_EQ(result.trace().spans[InstructionId(0)], (Span{{-1, 0}, {-1, 0}}));
+  EXPECT_GT(result.step_ns.front(), 0);
+}
+
+TEST(GpuExecute, AFullDeviceIsNamed) {
+  const Program program = schedule_program("1f1b");
+  const std::string message = failure(program, {.devices = 2, .memory = 256}, {});
+  EXPECT_EQ(message.rfind("rank 0: allocating ", 0), 0U) << message;
+  EXPECT_NE(message.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << message;
+}
+
+TEST(GpuExecute, TooFewDevicesAreNamed) {
+  EXPECT_EQ(failure(schedule_program("1f1b"), {.devices = 1}, {}),
+            "2 ranks, 1 on a device, need 2 devices; there are 1");
+}
+
+TEST(GpuExecute, RanksShareADeviceInParts) {
+  const Program program = schedule_program("1f1b", 4, 4);
+  FakeGpu gpu({.devices = 1});
+  FakeRunOptions options;
+  options.cuda.transport = CudaTransport::copy;
+  options.cuda.ranks_per_device = 4;
+  const auto result = run_on_fake(gpu, program, NullModel(), options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+  options.cuda.ranks_per_device = 32;
+  EXPECT_EQ(failure(schedule_program("1f1b", 32, 32), {.devices = 1}, options),
+            "32 ranks do not fit on a device with 132 multiprocessors");
+  options.cuda.transport = CudaTransport::nccl;
+  EXPECT_EQ(failure(program, {.devices = 1}, options),
+            "NCCL has one rank on a device; several need the copy transport");
+}
+
+TEST(GpuExecute, AnErrorOfTheDeviceNamesTheRank) {
+  FakeRunOptions options;
+  options.tamper = [](GpuApi& api) {
+    auto queries = std::make_shared<int>(0);
+    api.cuda.event_query = [queries, query = api.cuda.event_query](CUevent_st* event) {
+      constexpr int kUncorrectable = 214;  // CUDA_ERROR_ECC_UNCORRECTABLE
+      return ++*queries == 20 ? kUncorrectable : query(event);
+    };
+  };
+  const std::string message = failure(schedule_program("1f1b"), {.devices = 2}, options);
+  EXPECT_EQ(message.rfind("rank ", 0), 0U) << message;
+  EXPECT_NE(message.find("the device: CUDA_ERROR"), std::string::npos) << message;
+}
+
+TEST(GpuExecute, AnErrorOfACommunicatorNamesRankAndCommunicator) {
+  FakeRunOptions options;
+  options.tamper = [](GpuApi& api) {
+    auto steps = std::make_shared<int>(0);
+    api.marks.push = [steps, push = api.marks.push](const char* name) {
+      if (std::string(name) == "PP:step") ++*steps;
+      push(name);
+    };
+    api.nccl.async_error = [steps, state = api.nccl.async_error](ncclComm* one, int* error) {
+      constexpr int kRemoteError = 6;
+      const int result = state(one, error);
+      if (*steps == 2 && *error == kNcclSuccess) *error = kRemoteError;
+      return result;
+    };
+  };
+  options.steps = 3;
+  const std::string message = failure(schedule_program("1f1b"), {.devices = 2}, options);
+  EXPECT_EQ(message.rfind("rank ", 0), 0U) << message;
+  EXPECT_NE(message.find("NCCL"), std::string::npos) << message;
+}
+
+TEST(GpuExecute, AnErrorOfAnActionNamesIt) {
+  FakeRunOptions options;
+  options.tamper = [](GpuApi& api) {
+    auto open = std::make_shared<std::string>();
+    api.marks.push = [open, push = api.marks.push](const char* name) {
+      *open = name;
+      push(name);
+    };
+    api.cuda.fill_async = [open, fill = api.cuda.fill_async](CudaAddress memory, unsigned char value,
+                                                             std::size_t bytes, CUstream_st* stream) {
+      return *open == "PP:1B0" ? 1 : fill(memory, value, bytes, stream);
+    };
+  };
+  const std::string message = failure(schedule_program("1f1b"), {.devices = 2}, options);
+  EXPECT_EQ(message.rfind("rank 1: 1B0: rank 1: filling memory: ", 0), 0U) << message;
+}
+
+TEST(GpuExecute, WhatTheBackendCannotBeIsRefused) {
+  const Program program = schedule_program("1f1b");
+  const auto refusal = [&](const RunOptions& run) { return check_gpu_options(program, run).error().message; };
+  RunOptions options;
+  options.backend = CudaOptions{};
+  EXPECT_TRUE(check_gpu_options(program, options));
+  options.capabilities.credits = 2;
+  EXPECT_EQ(refusal(options), "a GPU transport promises no buffers: a program needs rendezvous");
+  options.capabilities = rendezvous();
+  options.poison = true;
+  EXPECT_EQ(refusal(options), "the CUDA backend does not overwrite freed tensors");
+}
+
+TEST(GpuExecute, AProgramThatBlocksItsHostIsNoGraph) {
+  ProgramDraft draft = to_draft(schedule_program("1f1b"));
+  draft.rows[RankId(0)][0].blocking = true;
+  const Program program = ProgramBuilder::build(schedule_program("1f1b").pipeline(), draft).value();
+  FakeRunOptions options;
+  FakeGpu streamed(devices_for(program));
+  EXPECT_EQ(run_on_fake(streamed, program, NullModel(), options).value().outcome, RunOutcome::finished);
+  EXPECT_TRUE(streamed.faults().empty()) << faults_of(streamed);
+  options.cuda.graphs = true;
+  EXPECT_EQ(failure(program, devices_for(program), options),
+            "a program with blocking instructions cannot run as a graph");
+}
+
+TEST(GpuExecute, WithoutADriverTheMessageSaysWhichLibrary) {
+  class KernelModel final : public GpuStageModel {
+   public:
+    Expected<void> check(const Pipeline&) const override { return {}; }
+    SizeTable sizes(const Pipeline& pipeline) const override { return NullModel().sizes(pipeline); }
+    ElementType gradient_type() const override { return ElementType::float32; }
+    std::unique_ptr<GpuStages> open(const Pipeline&, const GpuPlace&) const override { return nullptr; }
+  };
+  RunOptions options;
+  options.unverified = true;
+  options.backend = CudaOptions{.cuda_library = "/nowhere/libcuda.so"};
+  const Program program = schedule_program("1f1b");
+  const KernelModel model;
+  const auto result = execute_on_gpu({program, model, options});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message.rfind("the CUDA backend needs /nowhere/libcuda.so: ", 0), 0U)
+      << result.error().message;
+  EXPECT_NE(result.error().message.find("PPSIM_CUDA_LIBRARY"), std::string::npos);
+}
+
+TEST(GpuExecute, AModelWithoutKernelsIsRefused) {
+  RunOptions options;
+  options.backend = CudaOptions{};
+  EXPECT_EQ(execute(schedule_program("1f1b"), NullModel(), options).error().message,
+            "this model has no kernels for a GPU");
+}
+
+}  // namespace
+}  // namespace ppsim::test
