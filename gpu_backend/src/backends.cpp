@@ -2,13 +2,15 @@
 
 #include <thread>
 
+#include "cuda/cuda_status.hpp"
+
 namespace ppsim {
 
 std::vector<BackendStatus> backend_statuses() {
   const std::string cores = std::to_string(std::thread::hardware_concurrency());
   return {{"cpu", true, "threads of one process on " + cores + " cores"},
           {"emulated", true, "the times of a cost table, in one process"},
-          {"cuda", false, "this build has no CUDA backend"}};
+          cuda_status()};
 }
 
 }  // namespace ppsim

@@ -135,9 +135,8 @@ TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
     for (const Span& span : simulated->spans) end = std::max(end, span.end.time);
     Nanoseconds last = 0;
     for (const Span& span : run.trace().spans) last = std::max(last, span.end.time);
-    // Events are in milliseconds of 24 bits.
-    EXPECT_NEAR(static_cast<double>(last), static_cast<double>(end), 1e-5 * static_cast<double>(end) + 50)
-        << name;
+    // An OPT may copy weights or not, in one class of costs; events are in milliseconds of 24 bits.
+    EXPECT_NEAR(static_cast<double>(last), static_cast<double>(end), 150) << name;
     ++compared;
   });
   EXPECT_GE(compared, 60);

@@ -410,6 +410,7 @@ void FakeGpu::fill_host(GpuApi& api) {
     if (machine_.advance()) return;
     if (!options_.jumps) return std::this_thread::yield();
     stuck_at_jump_ = machine_.stuck();
+    if (!stuck_at_jump_.empty()) machine_.stop_judging();
     machine_.skip(kJump);
   };
 }

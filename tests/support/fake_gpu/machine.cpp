@@ -107,7 +107,7 @@ void FakeMachine::run(Task& task) {
   own[task.lane] = task.number;
   const Accessor who{task.lane, task.number, task.clock, task.draft.name};
   bool works = !aborted_ || task.draft.flag != 0;
-  if (!aborted_) {
+  if (!aborted_ && judges_) {
     for (const auto memory : task.draft.reads) works = memory_.read(memory, who) && works;
     for (const auto memory : task.draft.writes) works = memory_.write(memory, who) && works;
   }

@@ -97,6 +97,8 @@ class FakeMachine {
 
   /// A meeting completes after `duration`, and what follows knows that `known` have come as far as they have.
   void meet(TaskId task, Nanoseconds duration, const std::vector<TaskId>& known);
+  /// Stops looking at what tasks do: nothing could complete any more, and whatever is released now runs wild.
+  void stop_judging() { judges_ = false; }
   /// What a task does when it completes. Requires: it is not complete.
   void on_finish(TaskId task, std::function<void()> work) { tasks_[task].draft.work = std::move(work); }
   /// Ends all meetings and value_waits, and stops looking at what tasks do: the run was aborted.
@@ -144,6 +146,7 @@ class FakeMachine {
   std::vector<TaskId> meetings_;  ///< started and not complete
   std::vector<TaskId> value_waits_;
   bool aborted_ = false;
+  bool judges_ = true;
   using Due = std::pair<Nanoseconds, TaskId>;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   Nanoseconds now_ = 0;

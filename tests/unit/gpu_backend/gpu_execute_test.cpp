@@ -42,7 +42,7 @@ std::string failure(const Program& program, FakeGpuOptions gpu_options, const Fa
 }
 
 TEST(GpuExecute, ADeadlockIsReportedAsOnTheCpu) {
-  const Program program = deferred_receives(true);
+  const Program program = deferred_receives(false);
   RunOptions on_cpu;
   on_cpu.unverified = true;
   const RunResult expected = execute(program, NullModel(), on_cpu).value();
@@ -57,7 +57,7 @@ TEST(GpuExecute, ADeadlockIsReportedAsOnTheCpu) {
 }
 
 TEST(GpuExecute, ADeadlockOfCopyEnginesEndsToo) {
-  const Program program = deferred_receives(true);
+  const Program program = deferred_receives(false);
   FakeGpu gpu(devices_for(program));
   FakeRunOptions options;
   options.cuda.transport = CudaTransport::copy;

@@ -35,14 +35,14 @@ Program one_rank(std::vector<std::string> row) {
 }
 
 TEST(StreamPlan, WaitsForOtherStreamsAlone) {
-  EXPECT_EQ(waits_of(one_rank({"0F0", "0F1", "0SEND_F0@c0", "0SEND_F1@c0"}), 0),
+  EXPECT_EQ(waits_of(one_rank({"0F0", "0F1", "0SEND_F0@0", "0SEND_F1@0"}), 0),
             "0F0; 0F1; 0SEND_F0 <- 0F0; 0SEND_F1 <- 0F1; ");
 }
 
 TEST(StreamPlan, LeavesOutWhatAnotherWaitImplies) {
   // 0F1 is behind 0F0 on the compute stream: having waited for it, a SEND of 0F0 has nothing left to wait
   // for.
-  EXPECT_EQ(waits_of(one_rank({"0F0", "0F1", "0SEND_F1@c0", "0SEND_F0@c0"}), 0),
+  EXPECT_EQ(waits_of(one_rank({"0F0", "0F1", "0SEND_F1@0", "0SEND_F0@0"}), 0),
             "0F0; 0F1; 0SEND_F1 <- 0F1; 0SEND_F0; ");
 }
 
