@@ -30,6 +30,23 @@ Lines lines_of(const Program& program, const MemoryOverrun& overrun) {
   return lines;
 }
 
+Lines lines_of(const Program& program, const LateEnd& late) {
+  std::ostringstream head;
+  head << "the step takes " << late.makespan << " ns, limit " << late.limit << ", with";
+  for (const auto& [cost_class, duration] : late.costs.entries()) {
+    if (duration > 0) head << ' ' << cost_class << " = " << duration << " ns,";
+  }
+  Lines lines{head.str()};
+  lines.back().back() = ':';
+  for (const TimedStep& step : late.critical_path) {
+    std::ostringstream line;
+    line << "  rank " << program.rank_of(step.instruction) << ": " << actions_text(program, step.instruction)
+         << " from " << step.start << " to " << step.end << " ns";
+    lines.push_back(line.str());
+  }
+  return lines;
+}
+
 /// What the subject of a tensor's size class numbers.
 std::string_view subject_name(TensorKind kind) {
   switch (kind) {

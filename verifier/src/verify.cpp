@@ -11,7 +11,9 @@ namespace {
 bool is_asked(const PropertyInfo& info, const VerifyOptions& options) {
   if (!options.properties.empty())
     return std::ranges::find(options.properties, info.property) != options.properties.end();
-  return info.by_default && (info.property != Property::memory || options.sizes.has_value());
+  if (info.property == Property::memory) return options.sizes.has_value();
+  if (info.property == Property::makespan) return options.makespan_limit.has_value();
+  return info.by_default;
 }
 
 bool all_matched(const ExecutionGraph& graph) {
@@ -19,7 +21,7 @@ bool all_matched(const ExecutionGraph& graph) {
          std::ranges::all_of(graph.meetings, &CollectiveMeeting::matched);
 }
 
-Answer decide(Property property, const Question& question, std::vector<WorstCase>& worst) {
+Answer decide(Property property, const Question& question, VerifyReport& report) {
   switch (property) {
     case Property::well_formed:
       return check_well_formed(question);
@@ -36,7 +38,9 @@ Answer decide(Property property, const Question& question, std::vector<WorstCase
     case Property::tensor_use:
       return check_tensor_use(question);
     case Property::memory:
-      return check_memory(question, worst);
+      return check_memory(question, report.memory);
+    case Property::makespan:
+      return check_makespan(question, report.makespan);
   }
   PPSIM_CHECK(false, "unknown property");
 }
@@ -73,7 +77,7 @@ VerifyReport verify(const Program& program, const VerifyOptions& options) {
   for (const PropertyInfo& info : property_registry()) {
     if (!is_asked(info, options)) continue;
     const Deadline clock(0);
-    Answer answer = decide(info.property, question, report.memory);
+    Answer answer = decide(info.property, question, report);
     report.results.push_back({info.property, std::move(answer.verdict), std::move(answer.method),
                               -clock.remaining_s(), std::move(answer.notes)});
   }

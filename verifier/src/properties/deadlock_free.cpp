@@ -9,22 +9,6 @@
 namespace ppsim {
 namespace {
 
-/// The most communication operations that queues alone let a rank have under way.
-int most_under_way(const Program& program) {
-  int most = 0;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    std::set<int> queues;
-    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
-      const InstructionId id(i);
-      if (!is_communication(program.actions(id).front().kind)) continue;
-      const std::vector<int> of_instruction = program.queues_of(id);
-      queues.insert(of_instruction.begin(), of_instruction.end());
-    }
-    most = std::max(most, static_cast<int>(queues.size()));
-  }
-  return most;
-}
-
 /// What a residency limit adds to a Program that finishes without it.
 Answer under_residency(const Question& question) {
   const TransportCapabilities& capabilities = question.options.capabilities;
@@ -79,6 +63,21 @@ void cross_check(const Question& question, bool finishes, Answer& answer) {
 }
 
 }  // namespace
+
+int most_under_way(const Program& program) {
+  int most = 0;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::set<int> queues;
+    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
+      const InstructionId id(i);
+      if (!is_communication(program.actions(id).front().kind)) continue;
+      const std::vector<int> of_instruction = program.queues_of(id);
+      queues.insert(of_instruction.begin(), of_instruction.end());
+    }
+    most = std::max(most, static_cast<int>(queues.size()));
+  }
+  return most;
+}
 
 Answer check_deadlock_free(const Question& question) {
   if (!question.matched) return {Unknown{"meaning stops at a mismatch, see matched"}, "graph"};

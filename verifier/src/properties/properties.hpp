@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,5 +43,9 @@ Answer check_ascending_accumulation(const Question& question);
 Answer check_weight_versions(const Question& question);
 Answer check_tensor_use(const Question& question);
 Answer check_memory(const Question& question, std::vector<WorstCase>& worst);
+Answer check_makespan(const Question& question, std::optional<MakespanRange>& range);
+
+/// The most communication operations that queues alone let a rank have under way.
+[[nodiscard]] int most_under_way(const Program& program);
 
 }  // namespace ppsim

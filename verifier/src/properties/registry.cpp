@@ -25,6 +25,8 @@ constexpr auto kRegistry = std::to_array<PropertyInfo>({
      "no tensor is used before it is complete, after it is freed, or while it is made anew", true},
     {Property::memory, "memory",
      "worst-case memory over every timing is known and within the limit on every rank", true},
+    {Property::makespan, "makespan",
+     "the longest step over all costs within their intervals is known and within the limit", true},
 });
 
 }  // namespace

@@ -18,6 +18,7 @@ enum class Property : std::uint8_t {
   weight_versions,
   tensor_use,
   memory,
+  makespan,
 };
 
 /// One row of the registry of properties.
@@ -25,7 +26,8 @@ struct PropertyInfo {
   Property property;
   std::string_view name;     ///< as the command line and JSON spell it
   std::string_view summary;  ///< one sentence
-  bool by_default;           ///< asked for when the caller names no property (memory: where sizes are given)
+  bool by_default;  ///< asked for when the caller names no property (memory: where sizes are given; makespan:
+                    ///< its limit)
 };
 
 /// All properties, in the order in which they are decided and reported.

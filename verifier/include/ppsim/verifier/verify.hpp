@@ -20,12 +20,21 @@
 
 namespace ppsim {
 
+/// Durations of which every action may take any, each time another one: from `least` to `most` of its class.
+struct CostBounds {
+  CostTable least;
+  CostTable most;
+  friend bool operator==(const CostBounds&, const CostBounds&) = default;
+};
+
 /// What to verify, and under which assumptions.
 struct VerifyOptions {
   std::vector<Property> properties;    ///< empty: those by default, and memory where `sizes` are given
   TransportCapabilities capabilities;  ///< default: rendezvous, no residency limit
   std::optional<SizeTable> sizes;
   std::optional<Bytes> memory_limit;  ///< per rank
+  std::optional<CostBounds> costs;
+  std::optional<Nanoseconds> makespan_limit;
   double timeout_s = 60;              ///< seconds for everything; what is not decided by then is unknown
   bool cross_check = false;           ///< deadlock by Z3 as well, where the Program is small enough
   std::size_t state_limit = 200'000;  ///< states that exploring a residency limit may visit
@@ -44,8 +53,25 @@ struct MemoryOverrun {
   friend bool operator==(const MemoryOverrun&, const MemoryOverrun&) = default;
 };
 
-/// Broken rules, a state in which nothing moves, or a moment of too much memory.
-using Counterexample = std::variant<std::vector<Violation>, Deadlock, MemoryOverrun>;
+/// An instruction while it takes time. A transfer or collective counts for all of its ends.
+struct TimedStep {
+  InstructionId instruction;
+  Nanoseconds start = 0;
+  Nanoseconds end = 0;
+  friend bool operator==(const TimedStep&, const TimedStep&) = default;
+};
+
+/// Costs under which a step takes longer than the limit.
+struct LateEnd {
+  CostTable costs;
+  Nanoseconds makespan = 0;
+  Nanoseconds limit = 0;
+  std::vector<TimedStep> critical_path;  ///< in time order; the durations add up to the makespan
+  friend bool operator==(const LateEnd&, const LateEnd&) = default;
+};
+
+/// Broken rules, a state in which nothing moves, a moment of too much memory, or a step that takes too long.
+using Counterexample = std::variant<std::vector<Violation>, Deadlock, MemoryOverrun, LateEnd>;
 
 struct Proved {
   friend bool operator==(const Proved&, const Proved&) = default;
@@ -67,15 +93,23 @@ using Verdict = std::variant<Proved, Refuted, Unknown>;
 struct PropertyResult {
   Property property = Property::well_formed;
   Verdict verdict;
-  std::string method;  ///< static, graph, flow or exploration
+  std::string method;  ///< static, graph, flow, exploration or longest path
   double seconds = 0;
   std::vector<std::string> notes;  ///< "safe only by buffering: ...", "also by Z3"
+};
+
+/// Between which a step takes, over all costs within their bounds; both are reached.
+struct MakespanRange {
+  Nanoseconds least = 0;
+  Nanoseconds most = 0;
+  friend bool operator==(const MakespanRange&, const MakespanRange&) = default;
 };
 
 /// All answers, in the order of the registry.
 struct VerifyReport {
   std::vector<PropertyResult> results;
   std::vector<WorstCase> memory;  ///< per rank, as far as it is known
+  std::optional<MakespanRange> makespan;
 
   [[nodiscard]] const PropertyResult* find(Property property) const;
   [[nodiscard]] bool proved(Property property) const;

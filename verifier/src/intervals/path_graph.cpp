@@ -1,0 +1,134 @@
+#include "path_graph.hpp"
+
+#include <map>
+
+namespace ppsim {
+namespace {
+
+using Point = std::uint32_t;
+
+/// Adds the points of a Program along a run order, so that what a point needs is there before it.
+class Builder {
+ public:
+  Builder(const Program& program, const ExecutionGraph& graph)
+      : program_(program),
+        graph_(graph),
+        start_(graph.size(), 0),
+        end_(graph.size(), 0),
+        out_(graph.messages.size(), 0),
+        met_(graph.meetings.size(), 0) {
+    result_.points.emplace_back();
+  }
+
+  PathGraph build(const RunOrder& order) {
+    for (const std::uint32_t item : order.items) {
+      const InstructionId id(static_cast<std::int32_t>(item / 2));
+      if (item % 2 == 0) {
+        start_[id.index()] = start_of(id);
+      } else {
+        end_[id.index()] = end_of(id);
+      }
+    }
+    result_.end = join(end_);
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] bool rendezvous() const { return !graph_.capabilities.credits.has_value(); }
+
+  Point start_of(InstructionId id) {
+    std::vector<Point> before;
+    for (const InstructionId p : graph_.predecessors_of(id)) before.push_back(end_[p.index()]);
+    return join(std::move(before));
+  }
+
+  Point end_of(InstructionId id) {
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    if (meeting >= 0) return end_of_meeting(static_cast<std::size_t>(meeting));
+    if (!graph_.messages_of(id).empty()) return end_of_messages(id);
+    return add({start_[id.index()]}, id, cost_class_of(program_.actions(id), program_.instruction(id).form));
+  }
+
+  Point end_of_messages(InstructionId id) {
+    std::vector<Point> before;
+    for (const std::uint32_t m : graph_.messages_of(id)) {
+      before.push_back(out(m));
+      const bool arrived_before = graph_.messages[m].receive == id && !rendezvous();
+      if (arrived_before) before.push_back(start_[id.index()]);
+    }
+    return join(std::move(before));
+  }
+
+  Point end_of_meeting(std::size_t index) {
+    if (met_[index] != 0) return met_[index];
+    const auto members = graph_.members_of(graph_.meetings[index]);
+    std::vector<Point> before;
+    for (const InstructionId member : members) before.push_back(start_[member.index()]);
+    met_[index] = add(std::move(before), members[0], cost_class_of(program_.actions(members[0])[0]));
+    return met_[index];
+  }
+
+  /// When a message is out; under rendezvous it is received then, too.
+  Point out(std::size_t index) {
+    if (out_[index] != 0) return out_[index];
+    const Message& message = graph_.messages[index];
+    std::vector<Point> before{start_[message.send.index()]};
+    if (rendezvous()) before.push_back(start_[message.receive.index()]);
+    if (message.previous >= 0) before.push_back(out(static_cast<std::size_t>(message.previous)));
+    if (message.credit >= 0) {
+      const auto credit = static_cast<std::size_t>(message.credit);
+      before.push_back(out(credit));
+      before.push_back(start_[graph_.messages[credit].receive.index()]);
+    }
+    out_[index] =
+        add(std::move(before), message.send, cost_class_of(program_.all_actions()[message.send_action]));
+    return out_[index];
+  }
+
+  static void drop_repeats(std::vector<Point>& before) {
+    std::ranges::sort(before);
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    if (before.size() > 1 && before.front() == 0) before.erase(before.begin());
+  }
+
+  /// The latest of several points; a single one is itself.
+  Point join(std::vector<Point> before) {
+    drop_repeats(before);
+    if (before.empty()) return 0;
+    if (before.size() == 1) return before.front();
+    return append(before, {});
+  }
+
+  Point add(std::vector<Point> before, InstructionId id, const CostClass& cost_class) {
+    drop_repeats(before);
+    const auto next = static_cast<std::int32_t>(result_.classes.size());
+    const auto [known, is_new] = numbers_.try_emplace(cost_class, next);
+    if (is_new) result_.classes.push_back(cost_class);
+    return append(before, {.cost_class = known->second, .instruction = id});
+  }
+
+  Point append(const std::vector<Point>& before, PathPoint point) {
+    point.first_before = static_cast<std::uint32_t>(result_.before.size());
+    point.before_count = static_cast<std::uint32_t>(before.size());
+    result_.before.insert(result_.before.end(), before.begin(), before.end());
+    result_.points.push_back(point);
+    return static_cast<Point>(result_.points.size() - 1);
+  }
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  PathGraph result_;
+  std::vector<Point> start_;  ///< per instruction
+  std::vector<Point> end_;
+  std::vector<Point> out_;  ///< per message; 0: not there yet
+  std::vector<Point> met_;  ///< per meeting; 0: not there yet
+  std::map<CostClass, std::int32_t> numbers_;
+};
+
+}  // namespace
+
+PathGraph path_graph(const Program& program, const ExecutionGraph& graph, const RunOrder& order) {
+  return Builder(program, graph).build(order);
+}
+
+}  // namespace ppsim

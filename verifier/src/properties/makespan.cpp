@@ -1,0 +1,51 @@
+#include "../intervals/path_graph.hpp"
+#include "properties.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Times of a path graph under one cost table; nothing when its costs add up to more than 64 bits hold.
+std::optional<std::vector<Nanoseconds>> times_of(const PathGraph& paths, const CostTable& costs) {
+  std::vector<Nanoseconds> durations;
+  for (const CostClass& cost_class : paths.classes) durations.push_back(costs(cost_class));
+  Nanoseconds all = 0;
+  for (const PathPoint& point : paths.points) {
+    if (point.cost_class == PathPoint::kNoCost) continue;
+    if (__builtin_add_overflow(all, durations[static_cast<std::size_t>(point.cost_class)], &all))
+      return std::nullopt;
+  }
+  return end_times(paths, durations);
+}
+
+LateEnd late_end(const Question& question, const PathGraph& paths, const std::vector<Nanoseconds>& ends) {
+  const CostTable& costs = question.options.costs->most;
+  LateEnd late{costs, ends[paths.end], *question.options.makespan_limit, {}};
+  for (const std::uint32_t at : longest_path(paths, ends)) {
+    const PathPoint& point = paths.points[at];
+    const Nanoseconds duration = costs(paths.classes[static_cast<std::size_t>(point.cost_class)]);
+    if (duration > 0) late.critical_path.push_back({point.instruction, ends[at] - duration, ends[at]});
+  }
+  return late;
+}
+
+}  // namespace
+
+// Times are maxima of sums of costs, so none falls when a cost rises: whatever each action takes within its
+// bounds, the step is longest where all take most.
+Answer check_makespan(const Question& question, std::optional<MakespanRange>& range) {
+  constexpr auto kMethod = "longest path";
+  if (!question.options.costs) return {Unknown{"no costs are given"}, kMethod};
+  if (!question.finishes) return {Unknown{"deadlock freedom is not proved"}, kMethod};
+  const auto& residency = question.options.capabilities.residency;
+  if (residency && *residency < most_under_way(question.program))
+    return {Unknown{"under a residency limit times depend on which operation takes a place"}, kMethod};
+  const PathGraph paths = path_graph(question.program, question.graph, question.order);
+  const auto latest = times_of(paths, question.options.costs->most);
+  if (!latest) return {Unknown{"the costs add up to more than 64 bits of nanoseconds"}, kMethod};
+  range = MakespanRange{(*times_of(paths, question.options.costs->least))[paths.end], (*latest)[paths.end]};
+  const auto& limit = question.options.makespan_limit;
+  if (!limit || range->most <= *limit) return {Proved{}, kMethod};
+  return {Refuted{late_end(question, paths, *latest)}, kMethod};
+}
+
+}  // namespace ppsim
