@@ -245,7 +245,7 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
   if (!options.tokens.empty() && options.unit.empty())
     return make_error(ErrorCode::bad_argument, "--token-costs are multiples of --unit",
                       {.found = "", .expected = "--unit F=1,B=2"});
-  if (sources == 0) return std::optional<CostSource>();
+  if (sources == 0) return options.instead;
   if (sources > 1) return make_error(ErrorCode::bad_argument, "give one of --unit, --costs and --model");
   if (!options.unit.empty()) {
     auto units = parse_unit_costs(options.unit);

@@ -69,6 +69,7 @@ struct CostOptions {
   std::string recompute = "none";
   std::string rank_order = "tp-cp-dp-pp";
   std::string layout = "even";
+  std::optional<CostSource> instead = {};  ///< where no other source is given
   [[nodiscard]] bool given() const { return !unit.empty() || !costs.empty() || !model.empty(); }
 };
 void add_cost_options(CLI::App& app, CostOptions& options, bool recompute = true);

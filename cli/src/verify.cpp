@@ -5,8 +5,6 @@
 #include "ppsim/core/hash.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/nearest.hpp"
-#include "ppsim/core/tensors.hpp"
-#include "ppsim/core/text.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "verify_parts.hpp"
@@ -30,6 +28,8 @@ Expected<std::vector<Property>> properties_of(const std::string& names) {
   return result;
 }
 
+}  // namespace
+
 Expected<TransportCapabilities> capabilities_of(const VerifyRequest& options) {
   auto capabilities = buffers_from_text(options.buffers);
   if (!capabilities) return capabilities;
@@ -40,6 +40,8 @@ Expected<TransportCapabilities> capabilities_of(const VerifyRequest& options) {
   capabilities->residency = options.resident;
   return capabilities;
 }
+
+namespace {
 
 /// A certificate is of a Program that runs: it rests on these.
 Expected<void> check_certifiable(const VerifyRequest& options, const std::vector<Property>& asked) {
@@ -73,6 +75,7 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
     if (!limit) return tl::unexpected(limit.error());
     result.memory_limit = *limit;
   }
+  if (auto good = add_makespan(options, subject, result); !good) return tl::unexpected(good.error());
   const bool asks_memory = std::find(result.properties.begin(), result.properties.end(), Property::memory) !=
                            result.properties.end();
   if ((asks_memory || !options.memory_limit.empty()) && !result.sizes) {
@@ -81,7 +84,8 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   return result;
 }
 
-/// The Program of the subject; --communicators re-lowers what is no native Program.
+}  // namespace
+
 Expected<Program> program_of(const Subject& subject, const std::optional<CommunicatorPolicy>& policy) {
   if (const auto* program = std::get_if<Program>(&subject.ir)) {
     if (policy && subject.native_program) {
@@ -94,48 +98,6 @@ Expected<Program> program_of(const Subject& subject, const std::optional<Communi
   LoweringOptions lowering = default_lowering(subject);
   lowering.communicators = policy.value_or(lowering.communicators);
   return to_program(subject.ir, lowering, subject.cost_table());
-}
-
-Json place_json(const Place& place) {
-  return {{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}};
-}
-
-}  // namespace
-
-Json counterexample_json(const Program& program, const Counterexample& counterexample) {
-  Json result;
-  if (const auto* violations = std::get_if<std::vector<Violation>>(&counterexample)) {
-    for (const Violation& violation : *violations) result["violations"].push_back(violation.message);
-  } else if (const auto* deadlock = std::get_if<Deadlock>(&counterexample)) {
-    result["cycle"] = Json::array();
-    for (const Wait& wait : deadlock->cycle) {
-      Json item = place_json(wait.who);
-      item["waits_for"] = place_json(wait.waits_for);
-      item["why"] = wait.why;
-      result["cycle"].push_back(std::move(item));
-    }
-    for (const Culprit& culprit : deadlock->culprits) {
-      Json item = place_json(culprit.place);
-      item["why"] = culprit.why;
-      result["absent"].push_back(std::move(item));
-    }
-    result["blocked_instructions"] = deadlock->blocked;
-  } else {
-    const auto& overrun = std::get<MemoryOverrun>(counterexample);
-    result = {{"rank", overrun.rank.value()}, {"bytes", overrun.bytes}, {"limit", overrun.limit}};
-    const TensorTable table = tensor_table(program);
-    for (const std::uint32_t tensor : overrun.live)
-      result["live"].push_back(tensor_text(table.tensors[tensor]));
-    for (std::size_t i = 0; i < overrun.firing_order.moment; ++i) {
-      const std::uint32_t item = overrun.firing_order.items[i];
-      const InstructionId id(static_cast<std::int32_t>(item / 2));
-      result["firing_order"].push_back({{"rank", program.rank_of(id).value()},
-                                        {"index", program.position(id)},
-                                        {"event", item % 2 == 0 ? "start" : "end"},
-                                        {"action", actions_text(program, id)}});
-    }
-  }
-  return result;
 }
 
 Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
@@ -184,6 +146,10 @@ Json report_json(const VerifyAnswer& answer) {
     object["worst_case_memory"].push_back({{"rank", worst.rank.value()}, {"bytes", worst.bytes}});
   }
   if (options.memory_limit) object["memory_limit_bytes"] = *options.memory_limit;
+  if (report.makespan) {
+    object["makespan_ns"] = {{"least", report.makespan->least}, {"most", report.makespan->most}};
+    if (options.makespan_limit) object["makespan_limit_ns"] = *options.makespan_limit;
+  }
   return object;
 }
 
@@ -210,6 +176,12 @@ void print_text(const Program& program, const VerifyOptions& options, const Veri
     if (lines.size() > kMostLines)
       std::cout << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
   }
+  if (report.makespan) {
+    std::cout << "\nThe step takes from " << time_text(report.makespan->least) << " to "
+              << time_text(report.makespan->most);
+    if (options.makespan_limit) std::cout << ", limit " << time_text(*options.makespan_limit);
+    std::cout << '\n';
+  }
   if (report.memory.empty()) return;
   std::cout << "\nWorst-case memory over all timings";
   if (options.memory_limit) std::cout << ", limit " << size_text(*options.memory_limit);
@@ -218,7 +190,12 @@ void print_text(const Program& program, const VerifyOptions& options, const Veri
     std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
 }
 
-std::string advice(int exit, const std::string& certificate) {
+std::string advice(int exit, const VerifyReport& report, const std::string& certificate) {
+  const auto is_good = [](const PropertyResult& result) {
+    return result.property == Property::makespan || !std::holds_alternative<Refuted>(result.verdict);
+  };
+  if (exit == kRefuted && std::ranges::all_of(report.results, is_good))
+    return "It runs, but can take longer than the limit: the lines above are what takes the time.";
   if (exit == kRefuted)
     return "Do not run this: the lines above say which instructions to reorder or which communicators to "
            "split.";
@@ -257,6 +234,12 @@ int run_all_ranks(const VerifyRequest& options, const std::optional<Communicator
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
 int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
+  if (!options.makespan_limit.empty() || options.for_all.size() + options.spread.size() > 0) {
+    return report({ErrorCode::bad_argument,
+                   "the time of a step grows with the microbatches",
+                   {.found = "--all-microbatches", .expected = "--microbatches M"}},
+                  output);
+  }
   if (names_file(options.input.input) || options.input.microbatches || !options.certificate.empty()) {
     return report({ErrorCode::bad_argument,
                    "--all-microbatches is for a NAME, without --microbatches and --certificate",
@@ -310,12 +293,13 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     output.print(report_json(*answer));
   } else {
     print_text(answer->program, answer->asked, answer->report);
-    std::cout << '\n' << advice(exit, options.certificate) << '\n';
+    std::cout << '\n' << advice(exit, answer->report, options.certificate) << '\n';
   }
   return exit;
 }
 
 int run_asked(VerifyRequest options, const Output& output) {
+  if (auto good = add_usual_costs(options); !good) return report(good.error(), output);
   if (is_many(options)) return verify_many(options, output);
   options.input.input = options.inputs.front();
   std::optional<CommunicatorPolicy> policy;
@@ -328,6 +312,7 @@ int run_asked(VerifyRequest options, const Output& output) {
                     output);
     }
   }
+  if (!options.other.empty()) return verify_never_slower(options, policy, output);
   return options.all_microbatches ? run_all(options, policy, output) : run_one(options, policy, output);
 }
 
@@ -360,6 +345,17 @@ void add_verify(CLI::App& app, Selected& selected) {
       ->capture_default_str();
   command->add_option("--resident", options->resident,
                       "communication operations of a rank that may be in flight at once");
+  command->add_option("--makespan-limit", options->makespan_limit,
+                      "the step takes at most this, e.g. 12ms, for all costs of --spread or --for-all");
+  command->add_option("--spread", options->spread, "every one of COSTS may be off by this, e.g. 10%");
+  command->add_option("--for-all", options->for_all,
+                      "every cost between bounds in units, e.g. F=0.5..2,I=0.5..2,W=1,B=I+W,c=0..0.1");
+  command->add_option(
+      "--never-slower-than", options->other,
+      "prove that the step never takes longer than that of another FILE or NAME, for all costs "
+      "of --spread or --for-all, the same for both");
+  command->add_flag("--per-stage", options->per_stage,
+                    "with --never-slower-than: each stage has costs of its own, all within --for-all");
   command->add_option("--timeout", options->timeout_s, "seconds")
       ->capture_default_str()
       ->check(CLI::Range(0.001, 1e6));

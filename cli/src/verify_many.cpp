@@ -68,8 +68,9 @@ Expected<std::vector<Policy>> policies_of(const std::string& names) {
 }
 
 Expected<void> check_request(const VerifyRequest& request) {
-  if (!request.all_microbatches && request.certificate.empty()) return {};
-  return make_error(ErrorCode::bad_argument, "--all-microbatches and --certificate are for one input",
+  if (!request.all_microbatches && request.certificate.empty() && request.other.empty()) return {};
+  return make_error(ErrorCode::bad_argument,
+                    "--all-microbatches, --certificate and --never-slower-than are for one input",
                     {.found = std::to_string(request.inputs.size()) + " inputs", .expected = "one"});
 }
 

@@ -14,6 +14,8 @@ struct VerifyRequest {
   InputOptions input;
   CostOptions costs;
   std::string properties, memory_limit, policy, buffers = "rendezvous", certificate, smt2;
+  std::string makespan_limit, for_all, spread, other;
+  bool per_stage = false;
   std::optional<int> resident;
   double timeout_s = 60;
   bool cross_check = false;
@@ -30,6 +32,22 @@ struct VerifyAnswer {
 /// Verifies request.input, lowered or read with the communicators of `policy`.
 [[nodiscard]] Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
                                                   const std::optional<CommunicatorPolicy>& policy);
+
+/// The assumptions of --buffers and --resident.
+[[nodiscard]] Expected<TransportCapabilities> capabilities_of(const VerifyRequest& request);
+/// The Program of the subject; --communicators re-lowers what is no native Program.
+[[nodiscard]] Expected<Program> program_of(const Subject& subject,
+                                           const std::optional<CommunicatorPolicy>& policy);
+
+/// With --for-all and without COSTS the middle of the intervals stands for them.
+[[nodiscard]] Expected<void> add_usual_costs(VerifyRequest& request);
+/// Adds what --makespan-limit, --spread and --for-all say of one subject.
+[[nodiscard]] Expected<void> add_makespan(const VerifyRequest& request, const Subject& subject,
+                                          VerifyOptions& options);
+
+/// `verify --never-slower-than`: decides, prints, and returns the exit code.
+int verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
+                        const Output& output);
 
 /// The exit code that the verdicts give.
 [[nodiscard]] int verdict_exit(const VerifyReport& report);

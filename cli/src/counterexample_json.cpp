@@ -1,0 +1,75 @@
+#include <sstream>
+
+#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/text.hpp"
+#include "verify_parts.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+Json place_json(const Place& place) {
+  return {{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}};
+}
+
+Json json_of(const Program&, const std::vector<Violation>& violations) {
+  Json result;
+  for (const Violation& violation : violations) result["violations"].push_back(violation.message);
+  return result;
+}
+
+Json json_of(const Program&, const Deadlock& deadlock) {
+  Json result = {{"cycle", Json::array()}};
+  for (const Wait& wait : deadlock.cycle) {
+    Json item = place_json(wait.who);
+    item["waits_for"] = place_json(wait.waits_for);
+    item["why"] = wait.why;
+    result["cycle"].push_back(std::move(item));
+  }
+  for (const Culprit& culprit : deadlock.culprits) {
+    Json item = place_json(culprit.place);
+    item["why"] = culprit.why;
+    result["absent"].push_back(std::move(item));
+  }
+  result["blocked_instructions"] = deadlock.blocked;
+  return result;
+}
+
+Json json_of(const Program& program, const MemoryOverrun& overrun) {
+  Json result = {{"rank", overrun.rank.value()}, {"bytes", overrun.bytes}, {"limit", overrun.limit}};
+  const TensorTable table = tensor_table(program);
+  for (const std::uint32_t tensor : overrun.live)
+    result["live"].push_back(tensor_text(table.tensors[tensor]));
+  for (std::size_t i = 0; i < overrun.firing_order.moment; ++i) {
+    const std::uint32_t item = overrun.firing_order.items[i];
+    const InstructionId id(static_cast<std::int32_t>(item / 2));
+    result["firing_order"].push_back({{"rank", program.rank_of(id).value()},
+                                      {"index", program.position(id)},
+                                      {"event", item % 2 == 0 ? "start" : "end"},
+                                      {"action", actions_text(program, id)}});
+  }
+  return result;
+}
+
+Json json_of(const Program& program, const LateEnd& late) {
+  Json result = {{"makespan_ns", late.makespan}, {"limit_ns", late.limit}};
+  for (const auto& [cost_class, duration] : late.costs.entries()) {
+    std::ostringstream name;
+    name << cost_class;
+    result["costs_ns"][name.str()] = duration;
+  }
+  for (const TimedStep& step : late.critical_path) {
+    Json item = place_json(place_of(program, step.instruction));
+    item["start_ns"] = step.start;
+    item["end_ns"] = step.end;
+    result["critical_path"].push_back(std::move(item));
+  }
+  return result;
+}
+
+}  // namespace
+
+Json counterexample_json(const Program& program, const Counterexample& counterexample) {
+  return std::visit([&](const auto& value) { return json_of(program, value); }, counterexample);
+}
+
+}  // namespace ppsim::cli
