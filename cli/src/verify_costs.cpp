@@ -90,7 +90,11 @@ Expected<Comparison> compared(const VerifyRequest& request, const std::optional<
   if (!costs) return tl::unexpected(costs.error());
   const auto capabilities = capabilities_of(request);
   if (!capabilities) return tl::unexpected(capabilities.error());
-  auto answer = never_slower({*first_program, *second_program, *costs, *capabilities, request.timeout_s});
+  auto answer = never_slower({*first_program,
+                              *second_program,
+                              *costs,
+                              *capabilities,
+                              {request.timeout_s, {}, sink_of(request.queries)}});
   if (!answer) return tl::unexpected(answer.error());
   return Comparison{*std::move(first_program), *std::move(second_program), *std::move(costs),
                     *std::move(answer)};

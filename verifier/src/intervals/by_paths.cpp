@@ -1,8 +1,8 @@
 #include <z3++.h>
 
-#include <algorithm>
 #include <set>
 
+#include "../ask_z3.hpp"
 #include "compare_methods.hpp"
 
 namespace ppsim {
@@ -13,31 +13,32 @@ constexpr std::size_t kMostVectors = 500;  ///< of one point
 /// Asks for costs under which one path of the first Program is longer than all known ones of the second.
 class CostQuestion {
  public:
-  CostQuestion(const CostBox& box, const Deadline& deadline)
-      : deadline_(deadline),
-        solver_(context_, "QF_LRA"),
-        values_(context_),
-        height_(context_),
-        chosen_(context_) {
-    height_ = context_.real_const("second");
+  explicit CostQuestion(const CostBox& box)
+      : solver_(context_, "QF_LRA"), values_(context_), height_(context_.real_const("second")) {
     for (std::size_t i = 0; i < box.dimension(); ++i) {
       const z3::expr value = context_.real_const(("x" + std::to_string(i)).c_str());
       solver_.add(value >= number(box.least[i]) && value <= number(box.most[i]));
       values_.push_back(value);
     }
+    solver_.push();
   }
 
-  void add_second(const PathVector& vector) { solver_.add(height_ >= linear(vector)); }
+  void add_second(const PathVector& vector) {
+    second_.push_back(vector);
+    solver_.add(height_ >= linear(vector));
+  }
   void set_first(const PathVector& vector) {
-    chosen_ = context_.bool_const(("first" + std::to_string(asked_++)).c_str());
-    solver_.add(z3::implies(chosen_, linear(vector) > height_));
+    solver_.pop();
+    for (; kept_ < second_.size(); ++kept_) solver_.add(height_ >= linear(second_[kept_]));
+    solver_.push();
+    solver_.add(linear(vector) > height_);
   }
 
-  z3::check_result ask() {
-    z3::params params(context_);
-    params.set("timeout", static_cast<unsigned>(std::clamp(deadline_.remaining_s() * 1000, 1.0, 4e9)));
-    solver_.set(params);
-    return solver_.check(1, &chosen_);
+  SolverReply ask(const std::string& subject, const SolverOptions& limits) {
+    const QueryTitle title{"path-is-longest", subject,
+                           "Is a path of the first longer than the known ones of the second for some costs?",
+                           "QF_LRA"};
+    return ask_z3(solver_, title, limits);
   }
 
   [[nodiscard]] CostPoint model() const {
@@ -68,13 +69,12 @@ class CostQuestion {
     return sum(terms);
   }
 
-  const Deadline& deadline_;
   z3::context context_;
   z3::solver solver_;
   z3::expr_vector values_;
-  z3::expr height_;  ///< at least the makespan of the second Program, as far as it is known
-  z3::expr chosen_;  ///< that the path of the first Program is this one
-  int asked_ = 0;
+  z3::expr height_;                 ///< at least the makespan of the second Program, as far as it is known
+  std::vector<PathVector> second_;  ///< its known paths
+  std::size_t kept_ = 0;            ///< of them, those that stay when another path of the first is asked for
 };
 
 /// Every corner that differs from all least or all largest costs in one of them, and these two.
@@ -93,12 +93,12 @@ std::vector<CostPoint> samples(const CostBox& box) {
 
 class PathSearch {
  public:
-  PathSearch(const PricedPair& pair, const Deadline& deadline)
-      : pair_(pair), deadline_(deadline), question_(pair.box, deadline) {}
+  PathSearch(const PricedPair& pair, const SolverOptions& limits, const std::string& subject)
+      : pair_(pair), limits_(limits), subject_(subject), deadline_(limits.timeout_s), question_(pair.box) {}
 
   Comparison run() {
     for (const CostPoint& point : samples(pair_.box)) {
-      if (deadline_.over()) return unknown("time limit reached");
+      if (deadline_.over()) return unknown(kTimeLimit);
       if (is_slower_at(point)) return std::move(result_);
       first_.insert(longest_at(pair_.first, point).vector);
     }
@@ -132,13 +132,16 @@ class PathSearch {
   bool settle(const PathVector& vector) {
     question_.set_first(vector);
     while (true) {
-      switch (question_.ask()) {
-        case z3::unsat:
+      SolverOptions limits = limits_;
+      limits.timeout_s = deadline_.remaining_s();
+      SolverReply reply = question_.ask(subject_, limits);
+      switch (reply.answer) {
+        case SolverQuery::Answer::unsat:
           return true;
-        case z3::unknown:
-          result_ = unknown(deadline_.over() ? "time limit reached" : "Z3 gave up");
+        case SolverQuery::Answer::unknown:
+          result_.reason = std::move(reply.reason);
           return false;
-        case z3::sat:
+        case SolverQuery::Answer::sat:
           break;
       }
       if (is_slower_at(question_.model())) return false;
@@ -151,7 +154,9 @@ class PathSearch {
   }
 
   const PricedPair& pair_;
-  const Deadline& deadline_;
+  const SolverOptions& limits_;
+  const std::string& subject_;
+  Deadline deadline_;
   CostQuestion question_;
   std::set<PathVector> first_;
   std::set<PathVector> second_;
@@ -160,9 +165,9 @@ class PathSearch {
 
 }  // namespace
 
-Comparison compare_by_paths(const PricedPair& pair, const Deadline& deadline) {
+Comparison compare_by_paths(const PricedPair& pair, const SolverOptions& limits, const std::string& subject) {
   try {
-    return PathSearch(pair, deadline).run();
+    return PathSearch(pair, limits, subject).run();
   } catch (const z3::exception& error) {
     Comparison result;
     result.reason = std::string("Z3: ") + error.msg();

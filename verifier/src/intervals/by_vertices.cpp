@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <map>
 
 #include "compare_methods.hpp"
 #include "envelope.hpp"
@@ -111,7 +111,7 @@ Comparison compare_by_vertices(const PricedPair& pair, const Deadline& deadline)
   } else if (result.difference->most.numerator <= 0) {
     result.outcome = Comparison::Outcome::never_slower;
   } else {
-    result.reason = "time limit reached";
+    result.reason = kTimeLimit;
   }
   return result;
 }

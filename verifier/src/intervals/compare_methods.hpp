@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "../properties/properties.hpp"
+#include "../limits.hpp"
+#include "ppsim/verifier/solver_query.hpp"
 #include "priced_paths.hpp"
 
 namespace ppsim {
@@ -43,7 +44,9 @@ struct Comparison {
 };
 
 [[nodiscard]] Comparison compare_by_vertices(const PricedPair& pair, const Deadline& deadline);
-[[nodiscard]] Comparison compare_by_paths(const PricedPair& pair, const Deadline& deadline);
+/// `subject` names the two Programs in the files of queries.
+[[nodiscard]] Comparison compare_by_paths(const PricedPair& pair, const SolverOptions& limits,
+                                          const std::string& subject);
 
 /// The vectors of all paths that are the longest for some costs of the box, and perhaps some more; nothing
 /// where a point has more than `limit` or the time is up.

@@ -1,9 +1,12 @@
 #include "ppsim/verifier/never_slower.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
+#include "../properties/properties.hpp"
 #include "compare_methods.hpp"
+#include "ppsim/core/hash.hpp"
 
 namespace ppsim {
 namespace {
@@ -131,6 +134,10 @@ Expected<void> check_range(const PricedPaths& paths, const CostBox& box) {
   return make_error(ErrorCode::bad_argument, "the costs add up to more than 64 bits of nanoseconds");
 }
 
+std::string subject_of(const NeverSlowerQuestion& question) {
+  return "Programs " + program_hash(question.first) + " and " + program_hash(question.second);
+}
+
 bool by_vertices(const NeverSlowerQuestion& question, const CostBox& box) {
   switch (question.method) {
     case CompareMethod::automatic:
@@ -146,7 +153,7 @@ bool by_vertices(const NeverSlowerQuestion& question, const CostBox& box) {
 }  // namespace
 
 Expected<NeverSlowerAnswer> never_slower(const NeverSlowerQuestion& question) {
-  const Deadline deadline(question.timeout_s);
+  const Deadline deadline(question.limits.timeout_s);
   auto first = paths_of(question.first, question, "the first Program");
   if (!first) return tl::unexpected(first.error());
   auto second = paths_of(question.second, question, "the second Program");
@@ -156,10 +163,11 @@ Expected<NeverSlowerAnswer> never_slower(const NeverSlowerQuestion& question) {
     if (auto good = check_range(*paths, pair.box); !good) return tl::unexpected(good.error());
   }
   const bool vertices = by_vertices(question, pair.box);
-  const Comparison found = vertices ? compare_by_vertices(pair, deadline) : compare_by_paths(pair, deadline);
+  const Comparison found = vertices ? compare_by_vertices(pair, deadline)
+                                    : compare_by_paths(pair, question.limits, subject_of(question));
   NeverSlowerAnswer answer = answer_of(found, pair, question.costs);
   answer.method = vertices ? "vertices" : "paths";
-  answer.seconds = question.timeout_s - deadline.remaining_s();
+  answer.seconds = question.limits.timeout_s - deadline.remaining_s();
   return answer;
 }
 

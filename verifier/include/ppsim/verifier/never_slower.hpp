@@ -9,6 +9,7 @@
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/verifier/cost_space.hpp"
+#include "ppsim/verifier/solver_query.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim {
@@ -27,7 +28,7 @@ struct NeverSlowerQuestion {
   const Program& second;
   const CostSpace& costs;
   TransportCapabilities capabilities;
-  double timeout_s = 60;
+  SolverOptions limits = {};
   CompareMethod method = CompareMethod::automatic;
 };
 
