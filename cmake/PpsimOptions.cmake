@@ -9,6 +9,9 @@ set(PPSIM_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
 set(PPSIM_CUDA_ARCHITECTURE 90 CACHE STRING "Oldest architecture that the kernels run on: 80, 90, 100, ...")
 set_property(CACHE PPSIM_CUDA PROPERTY STRINGS AUTO ON OFF)
 
+set(PPSIM_MPI AUTO CACHE STRING "MPI transport between processes: AUTO, ON or OFF")
+set_property(CACHE PPSIM_MPI PROPERTY STRINGS AUTO ON OFF)
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -48,6 +51,21 @@ if(PPSIM_CUDA STREQUAL "ON" OR PPSIM_CUDA STREQUAL "AUTO")
   endif()
 elseif(NOT PPSIM_CUDA STREQUAL "OFF")
   message(FATAL_ERROR "PPSIM_CUDA=${PPSIM_CUDA}: expected AUTO, ON or OFF")
+endif()
+
+# Several processes need MPI at build time; everything else is built and passes without it.
+set(PPSIM_MPI_FOUND OFF)
+if(PPSIM_MPI STREQUAL "ON" OR PPSIM_MPI STREQUAL "AUTO")
+  set(MPI_CXX_SKIP_MPICXX ON)  # the C interface, which is the one that MPI still has
+  find_package(MPI 3.0 QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    set(PPSIM_MPI_FOUND ON)
+  elseif(PPSIM_MPI STREQUAL "ON")
+    message(FATAL_ERROR "PPSIM_MPI=ON: no MPI was found. Install one (Debian: libopenmpi-dev openmpi-bin), "
+                        "set MPI_CXX_COMPILER to its compiler, or use PPSIM_MPI=OFF.")
+  endif()
+elseif(NOT PPSIM_MPI STREQUAL "OFF")
+  message(FATAL_ERROR "PPSIM_MPI=${PPSIM_MPI}: expected AUTO, ON or OFF")
 endif()
 
 # Warnings, sanitizers and reproducible paths for one target.

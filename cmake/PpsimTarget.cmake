@@ -1,12 +1,15 @@
-# ppsim_add_library(<name> [SOURCES <file>...] [PUBLIC <target>...] [PRIVATE <target>...] [HEADERS_OF <target>...])
+# ppsim_add_library(<name> [SOURCES <file>...] [WITHOUT <regex>] [PUBLIC <target>...] [PRIVATE <target>...] [HEADERS_OF <target>...])
 #
 # Defines ppsim_<name> (alias ppsim::<name>) from src/**.cpp, and SOURCES (generated files), with the public headers
-# in include/. HEADERS_OF names header-only dependences: they are needed to compile the library, and never to link
+# in include/. WITHOUT leaves sources out. HEADERS_OF names header-only dependences: they are needed to compile the library, and never to link
 # against an installed one.
 function(ppsim_add_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE;HEADERS_OF")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "WITHOUT" "SOURCES;PUBLIC;PRIVATE;HEADERS_OF")
   set(target ppsim_${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/*.cpp)
+  if(arg_WITHOUT)
+    list(FILTER sources EXCLUDE REGEX "${arg_WITHOUT}")
+  endif()
 
   add_library(${target} ${sources} ${arg_SOURCES})
   add_library(ppsim::${name} ALIAS ${target})

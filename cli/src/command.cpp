@@ -133,11 +133,14 @@ Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>&
 }  // namespace
 
 void Output::print(const Json& object) const {
+  if (silent) return;
   // A command line may hold bytes that are no UTF-8; they show as replacement characters.
   std::cout << object.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-void Output::note(const std::string& text) const { std::cerr << text << '\n'; }
+void Output::note(const std::string& text) const {
+  if (!silent) std::cerr << text << '\n';
+}
 
 bool Output::color() const {
   const char* term = std::getenv("TERM");
@@ -163,7 +166,7 @@ int exit_code(ErrorCode code) {
 }
 
 int report(const Error& error, const Output& output) {
-  std::cerr << "ppsim: " << error << '\n';
+  if (!output.silent) std::cerr << "ppsim: " << error << '\n';
   if (output.json) output.print({{"error", error_json(error)}});
   return exit_code(error.code);
 }

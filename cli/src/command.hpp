@@ -29,6 +29,8 @@ inline constexpr int kInterrupted = 130;
 struct Output {
   bool json = false;
   bool no_color = false;
+  bool silent = false;                 ///< one of several processes, of which another one speaks
+  std::vector<std::string> arguments;  ///< of the command line, without the program's name
 
   void print(const Json& object) const;
   /// A note to the person at the terminal.

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "ppsim/gpu_backend/backends.hpp"
+#include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/verifier/z3_check.hpp"
@@ -35,6 +36,8 @@ int run(const Output& output) {
     checks.push_back(
         {"backend " + backend.name, true, (backend.available ? "" : "not here: ") + backend.detail});
   }
+  const std::string mpi = mpi_version();
+  checks.push_back({"transport mpi", true, mpi.empty() ? "not in this build: -DPPSIM_MPI=ON" : mpi});
   bool good = true;
   Json items = Json::array();
   for (const Check& check : checks) {

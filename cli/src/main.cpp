@@ -68,7 +68,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", PPSIM_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
-  Output output;
+  Output output{.arguments = {argv + 1, argv + argc}};
   app.add_flag("--json", output.json, "print one JSON object, units in the keys");
   app.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
   Selected selected;

@@ -11,6 +11,8 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/planner/verified_run.hpp"
+#include "sbatch.hpp"
+#include "several_processes.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -20,9 +22,11 @@ struct Options {
   CostOptions costs;
   std::string backend = "cpu", transport = "inproc", certificate, trace, costs_out, transformer,
               arithmetic = "float32", buffers = "rendezvous";
-  bool unverified = false, compare = false;
+  bool unverified = false, compare = false, emit_sbatch = false;
   int steps = 3;
-  double deadline_s = 0, time_scale = 1;
+  std::optional<int> ranks_per_node;
+  std::optional<double> deadline_s;
+  double time_scale = 1;
 };
 
 Expected<TransformerConfig> transformer_of(const Options& options, int stages) {
@@ -60,9 +64,10 @@ Expected<void> check_backend(const Options& options) {
       return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + status.detail,
                         {.found = options.backend, .expected = "a backend that `ppsim doctor` has"});
     }
-    if (options.transport == "inproc") return {};
-    return make_error(ErrorCode::bad_argument, "this backend moves data between threads of one process",
-                      {.found = options.transport, .expected = "--transport inproc"});
+    if (options.transport == "inproc" || options.transport == "mpi") return {};
+    return make_error(ErrorCode::bad_argument,
+                      "this backend moves data between threads of one process, or between processes by MPI",
+                      {.found = options.transport, .expected = "--transport inproc or mpi"});
   }
   return make_error(ErrorCode::bad_argument, "unknown backend",
                     {.found = options.backend, .expected = names});
@@ -95,7 +100,7 @@ Expected<RunOptions> run_options(const Options& options, const Subject& subject)
   if (options.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
   run.unverified = options.unverified;
   run.steps = options.steps;
-  run.deadline_s = options.deadline_s;
+  run.deadline_s = options.deadline_s.value_or(0);
   const auto capabilities = buffers_from_text(options.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
   run.capabilities = *capabilities;
@@ -135,6 +140,7 @@ void print_json(const Output& output, const Options& options, const Program& pro
                  {"high_water_bytes", largest(result.run.high_water_bytes)},
                  {"proved_bytes", nullptr},
                  {"backend", options.backend},
+                 {"transport", options.transport},
                  {"verified", result.certificate.has_value()},
                  {"program_hash", program_hash(program)}};
   if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
@@ -148,7 +154,22 @@ void print_json(const Output& output, const Options& options, const Program& pro
     if (!result.proved_bytes.empty()) rank["proved_bytes"] = result.proved_bytes[r];
     object["per_rank"].push_back(std::move(rank));
   }
+  for (std::size_t p = 0; p < result.run.processes.size(); ++p) {
+    const ProcessFigures& process = result.run.processes[p];
+    object["processes"].push_back({{"process", p},
+                                   {"first_rank", process.first_rank.value()},
+                                   {"ranks", process.ranks},
+                                   {"clock_offset_ns", process.clock.offset_ns},
+                                   {"clock_uncertainty_ns", process.clock.uncertainty_ns}});
+  }
   output.print(object);
+}
+
+/// How far the clocks of several processes could be brought in line.
+std::string clocks_text(const std::vector<ProcessFigures>& processes) {
+  Nanoseconds most = 0;
+  for (const ProcessFigures& process : processes) most = std::max(most, process.clock.uncertainty_ns);
+  return std::to_string(processes.size()) + " processes, whose clocks are known to " + time_text(most) + '\n';
 }
 
 bool has_given_costs(const Options& options) {
@@ -174,6 +195,7 @@ void print_text(const Options& options, const Program& program, const VerifiedRu
             << table_text(rows) << "measured step " << time_text(result.measured_step_ns)
             << ", simulated with " << costs_text(options, result) << ' '
             << time_text(result.simulated_step_ns) << '\n';
+  if (!result.run.processes.empty()) std::cout << clocks_text(result.run.processes);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   if (options.backend == "cpu" && cores < program.pipeline().ranks()) {
     std::cout << "(the simulation gives every rank a core of its own; here " << program.pipeline().ranks()
@@ -205,31 +227,69 @@ int print_hang(const Program& program, const VerifiedRun& result, const Output& 
   return kRefuted;
 }
 
-int run(const Options& options, const Output& output) {
-  if (auto good = check_backend(options); !good) return report(good.error(), output);
+int print_sbatch(const Options& options, const Output& output) {
   const auto subject = subject_of(options);
   if (!subject) return report(subject.error(), output);
   const auto program = default_program(*subject);
   if (!program) return report(program.error(), output);
-  const auto model = model_of(options, *subject, program->pipeline());
-  if (!model) return report(model.error(), output);
-  const auto certificate = certificate_of(options);
-  if (!certificate) return report(certificate.error(), output);
-  auto run = run_options(options, *subject);
-  if (!run) return report(run.error(), output);
-  if (*certificate) run->certificate = &**certificate;
+  const auto script = sbatch_script({.name = subject->name,
+                                     .ranks = program->pipeline().ranks(),
+                                     .ranks_per_node = options.ranks_per_node,
+                                     .on_gpus = options.backend == "cuda",
+                                     .transport_given = options.transport != "inproc"},
+                                    output.arguments);
+  if (!script) return report(script.error(), output);
+  if (output.json) {
+    output.print({{"script", *script}});
+  } else {
+    std::cout << *script;
+  }
+  return kDone;
+}
 
-  VerifiedRunOptions how{.run = *run, .compare = options.compare};
-  if (has_given_costs(options)) how.costs = subject->cost_table();
+Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
+  if (auto good = check_backend(options); !good) return tl::unexpected(good.error());
+  const auto subject = subject_of(options);
+  if (!subject) return tl::unexpected(subject.error());
+  const auto program = default_program(*subject);
+  if (!program) return tl::unexpected(program.error());
+  const auto model = model_of(options, *subject, program->pipeline());
+  if (!model) return tl::unexpected(model.error());
+  const auto certificate = certificate_of(options);
+  if (!certificate) return tl::unexpected(certificate.error());
+  auto run = run_options(options, *subject);
+  if (!run) return tl::unexpected(run.error());
+  if (*certificate) run->certificate = &**certificate;
+  run->processes = processes;
+  const CostTable* costs = has_given_costs(options) ? subject->cost_table() : nullptr;
+  if (costs != nullptr && !options.deadline_s) {
+    const auto deadline_s = default_deadline_s(*program, run->capabilities, *costs);
+    if (!deadline_s) return tl::unexpected(deadline_s.error());
+    run->deadline_s = *deadline_s;
+  }
+
+  const VerifiedRunOptions how{.run = *run, .compare = options.compare, .costs = costs};
   const auto result = verify_then_run(*program, **model, how);
-  if (!result) return report(result.error(), output);
+  if (!result) return tl::unexpected(result.error());
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
+  if (output.silent) return kDone;
   const ExecutionGraph graph = build_execution_graph(*program, run->capabilities);
   const SizeTable sizes = (*model)->sizes(program->pipeline());
   const RunView view{*program, graph, result->run.trace(), result->measured, sizes};
-  if (auto written = write_outputs(options, view); !written) return report(written.error(), output);
+  if (auto written = write_outputs(options, view); !written) return tl::unexpected(written.error());
   output.json ? print_json(output, options, *program, *result) : print_text(options, *program, *result);
   return kDone;
+}
+
+int run(const Options& options, const Output& output) {
+  if (options.emit_sbatch) return print_sbatch(options, output);
+  if (options.transport == "mpi") {
+    return on_all_processes(output, [&](const Output& own, Bootstrap* processes) {
+      return run_program(options, own, processes);
+    });
+  }
+  const Expected<int> code = run_program(options, output, nullptr);
+  return code ? *code : report(code.error(), output);
 }
 
 }  // namespace
@@ -248,7 +308,14 @@ void add_run(CLI::App& app, Selected& selected) {
   command
       ->add_option("--time-scale", options->time_scale, "an emulated run takes so many times what COSTS say")
       ->check(CLI::PositiveNumber);
-  command->add_option("--transport", options->transport, "inproc")->capture_default_str();
+  command
+      ->add_option("--transport", options->transport,
+                   "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts")
+      ->capture_default_str();
+  command->add_flag("--emit-sbatch", options->emit_sbatch,
+                    "print a Slurm script that runs this, with a process for each rank");
+  command->add_option("--ranks-per-node", options->ranks_per_node, "of that script; default: 8, or all")
+      ->check(CLI::PositiveNumber);
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
   command->add_option("--transformer", options->transformer,
@@ -266,7 +333,10 @@ void add_run(CLI::App& app, Selected& selected) {
                    "training steps; the costs of all but the last predict the last")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
-  command->add_option("--deadline", options->deadline_s, "seconds that a step may take; 0: any")
+  command
+      ->add_option(
+          "--deadline", options->deadline_s,
+          "seconds that a step may take, 0 for any; default: 10 x what COSTS say and 30 s, any without")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--compare", options->compare, "compare gradients with the unpipelined reference");
   command

@@ -15,12 +15,14 @@ constexpr std::byte kPoison{0xFF};
 
 std::tuple<BlockId, int, RankId> key_of(const BlockGradients& g) { return {g.block, g.update, g.rank}; }
 
-/// One pool per rank. Filling it also makes the system provide its pages before the first step.
+/// One pool per rank with a device. Filling it also makes the system provide its pages before the first step.
 std::vector<std::span<std::byte>> make_pools(const Devices& devices, const SlotPlan& slots,
                                              std::byte content) {
   std::vector<std::span<std::byte>> pools;
   for (std::size_t r = 0; r < devices.size(); ++r) {
-    pools.push_back(devices[r]->allocate(slots.pool_bytes[RankId(static_cast<std::int32_t>(r))]));
+    pools.emplace_back();
+    if (devices[r] == nullptr) continue;
+    pools.back() = devices[r]->allocate(slots.pool_bytes[RankId(static_cast<std::int32_t>(r))]);
     devices[r]->fill(pools.back(), content);
   }
   return pools;
@@ -47,6 +49,7 @@ void ActionRunner::find_shares() {
   for (int b = 0; b < pipeline_.blocks(); ++b) {
     const BlockId block(b);
     for (const RankId rank : ranks_of(pipeline_, block)) {
+      if (!here(rank)) continue;
       shares_.push_back({rank, block});
       for (int update = 0; update < pipeline_.updates(); ++update) {
         if (tensors_.gradients(rank, block, update).empty()) continue;
@@ -62,6 +65,7 @@ void ActionRunner::find_shares() {
 void ActionRunner::find_actions() {
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.size()); ++i) {
     const RankId rank = program_.rank_of(InstructionId(i));
+    if (!here(rank)) continue;
     for (const Action& action : program_.actions(InstructionId(i))) {
       if (!belongs_on(pipeline_, action, rank)) continue;
       if (action.kind == OpKind::offload) reserve_host_copy(rank, action);
@@ -102,7 +106,8 @@ void ActionRunner::begin_step(int step) {
   }
   for (std::uint32_t t = 0; t < memory_.table.tensors.size(); ++t) {
     const Tensor& tensor = memory_.table.tensors[t];
-    if (!tensor.from_start || tensor.size_class.kind != TensorKind::boundary_input) continue;
+    if (!here(tensor.rank) || !tensor.from_start || tensor.size_class.kind != TensorKind::boundary_input)
+      continue;
     device(tensor.rank).run(Program::kCopyQueue, [&] {
       model_.load(pipeline_, MicrobatchId(tensor.microbatch), tensors_.memory(t));
     });

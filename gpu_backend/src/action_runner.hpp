@@ -13,7 +13,8 @@ namespace ppsim {
 
 using Devices = std::vector<std::unique_ptr<Device>>;
 
-/// What each action does to the tensors, on a device for each rank with one pool of memory.
+/// What each action does to the tensors, on a device for each rank with one pool of memory; the ranks of
+/// other processes have neither.
 class ActionRunner final : public Worker {
  public:
   /// Requires: references that outlive the runner.
@@ -60,6 +61,7 @@ class ActionRunner final : public Worker {
   void move(RankId rank, const Payload& to, const Payload& from);
   [[nodiscard]] std::span<std::byte> own_norm(ActionPlace place, const Action& action);
   [[nodiscard]] double& squared_norm(RankId rank, int update);
+  [[nodiscard]] bool here(RankId rank) const { return devices_[rank.index()] != nullptr; }
   [[nodiscard]] Device& device(RankId rank) const { return *devices_[rank.index()]; }
 
   const Program& program_;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -14,6 +15,9 @@
 #include "hang_report.hpp"
 #include "monitor.hpp"
 #include "ppsim/gpu_backend/device.hpp"
+#include "processes/agreement.hpp"
+#include "processes/team.hpp"
+#include "processes/transport_maker.hpp"
 
 namespace ppsim {
 namespace {
@@ -26,57 +30,93 @@ class Executor {
         options_(input.options),
         graph_(build_execution_graph(program_, options_.capabilities)),
         memory_(plan_memory(program_, graph_, input.model.sizes(program_.pipeline()))),
-        lanes_(make_lanes(program_)),
+        lanes_(make_lanes(program_, input.here.begin, input.here.end)),
         worker_(backend.make_worker(input, memory_)),
         meter_(program_, memory_, [this](std::uint32_t tensor) { worker_->freed(tensor); }),
-        monitor_(program_, graph_, lanes_, meter_),
-        transport_(backend.make_transport(input, monitor_)) {}
+        monitor_({program_, graph_, lanes_, options_.processes == nullptr}, meter_),
+        team_(input, graph_, monitor_) {
+    team_.assemble();  // all have got what they need
+    transport_ =
+        team_.alone() ? backend.make_transport(input, monitor_) : make_process_transport(input, monitor_);
+  }
 
   RunResult run() {
     RunResult result;
     for (int step = 0; step < options_.steps && result.outcome == RunOutcome::finished; ++step) {
       worker_->begin_step(step);
-      result.outcome = run_step();
+      result.outcome = run_step(step);
       result.traces.push_back(monitor_.trace());
+      origins_ns_.push_back(since_epoch(monitor_.origin()));
       if (result.outcome == RunOutcome::finished) result.step_ns.push_back(duration(result.trace()));
     }
     if (result.outcome == RunOutcome::finished) {
       worker_->finish();
       result.gradients = worker_->gradients();
     } else {
-      result.hang = hang_report(graph_, lanes_, monitor_.states());
+      result.hang = team_.alone() ? hang_report(graph_, lanes_, monitor_.states()) : team_.report();
     }
     result.pool_bytes = memory_.slots.pool_bytes;
     result.high_water_bytes = meter_.high_water();
+    if (result.outcome == RunOutcome::finished) gather(result);
     return result;
   }
 
  private:
-  RunOutcome run_step() {
+  void gather(RunResult& result) {
+    team_.collect(result, origins_ns_);
+    if (team_.alone() || !team_.leads()) return;
+    std::transform(result.traces.begin(), result.traces.end(), result.step_ns.begin(), duration);
+  }
+
+  RunOutcome run_step(int step) {
+    team_.begin_step(step);
+    transport_->begin_step();
     StepEnd end{};
+    Error error;
     {
       std::latch gate(1);
       std::vector<std::jthread> threads;
       const std::exception_ptr failure = start_threads(threads, gate);
-      transport_->begin_step();
       monitor_.begin_step();
+      team_.watch();
       if (failure) monitor_.fail(failure);
       gate.count_down();
-      end = monitor_.wait_for_end(deadline());
+      end = team_.wait_for_end(deadline());
+      if (end == StepEnd::failed) error = team_.stop(failure_of_lane());
+      if (end == StepEnd::late) error = team_.stop(too_late());
+      if (end == StepEnd::stopped) error = team_.stop_reason();
       if (end != StepEnd::finished) worker_->interrupt();
     }
-    switch (end) {
-      case StepEnd::finished:
-        return RunOutcome::finished;
-      case StepEnd::deadlock:
-        return RunOutcome::deadlock;
-      case StepEnd::failed:
-        monitor_.rethrow();
-      case StepEnd::late:
-        break;
+    if (end == StepEnd::finished) return RunOutcome::finished;
+    if (end == StepEnd::deadlock || error.code == ErrorCode::deadlock) return RunOutcome::deadlock;
+    report(std::move(error));
+  }
+  /// Why a step of this process has failed.
+  [[nodiscard]] Error failure_of_lane() const {
+    try {
+      monitor_.rethrow();
+    } catch (const BackendError& error) {
+      return error.error();
+    } catch (const std::bad_alloc&) {
+      return {ErrorCode::io, "not enough memory to run the program"};
     }
-    throw BackendError(ErrorCode::io, "a step did not finish within its deadline of " +
-                                          std::to_string(options_.deadline_s) + " s");
+  }
+
+  /// Adds what the processes wait for at the moment of a failure.
+  [[noreturn]] void report(Error error) {
+    const auto waits = team_.alone() ? hang_report(graph_, lanes_, monitor_.states()) : team_.report();
+    for (const HangWait& wait : waits) error.message += "\n" + hang_text(program_, wait);
+    throw BackendError(error.code, error.message);
+  }
+
+  [[nodiscard]] Error too_late() const {
+    std::ostringstream text;
+    text << "a step did not finish within its deadline of " << options_.deadline_s << " s";
+    return {ErrorCode::io, text.str()};
+  }
+
+  static Nanoseconds since_epoch(std::chrono::steady_clock::time_point time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   }
 
   /// Returns: why not all threads could be started; those that were run no instruction then.
@@ -150,30 +190,51 @@ class Executor {
   std::unique_ptr<Worker> worker_;
   MemoryMeter meter_;
   Monitor monitor_;
+  Team team_;
   std::unique_ptr<Transport> transport_;
+  std::vector<Nanoseconds> origins_ns_;  ///< per step
 };
 
-}  // namespace
+void stop_others(Bootstrap& processes, const Error& error) {
+  processes.stop({error.code, "process " + std::to_string(processes.process()) + ": " + error.message});
+}
 
-Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
+Expected<RunResult> execute_here(const Program& program, const StageModel& model, const RunOptions& options) {
   if (std::holds_alternative<CudaOptions>(options.backend)) {
     if (model.on_gpu() == nullptr) {
       return make_error(ErrorCode::bad_argument, "this model has no kernels for a GPU");
     }
+    if (options.processes != nullptr)
+      return make_error(ErrorCode::bad_argument, "the GPUs of a run belong to one process");
     return execute_on_gpu({program, *model.on_gpu(), options});
   }
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
   if (auto ok = backend->check(options.capabilities); !ok) return tl::unexpected(ok.error());
   if (auto ok = model.check(program.pipeline()); !ok) return tl::unexpected(ok.error());
-  if (auto ok = admit(program, model.sizes(program.pipeline()), options); !ok)
-    return tl::unexpected(ok.error());
+  const SizeTable sizes = model.sizes(program.pipeline());
+  if (auto ok = agree(program, sizes, options); !ok) return tl::unexpected(ok.error());
+  const auto here = ranks_here(program, options);
+  if (!here) return tl::unexpected(here.error());
+  if (auto ok = admit(program, sizes, options); !ok) return tl::unexpected(ok.error());
+  const RunInput input{program, model, options, *here};
   try {
-    return Executor(*backend, {program, model, options}).run();
+    return Executor(*backend, input).run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   } catch (const std::bad_alloc&) {
     return make_error(ErrorCode::io, "not enough memory to run the program");
   }
+}
+
+}  // namespace
+
+Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
+  auto result = execute_here(program, model, options);
+  if (options.processes == nullptr) return result;
+  if (!result) stop_others(*options.processes, result.error());
+  // Nobody waits for this run any more; the next one starts afresh, unless somebody is gone for good.
+  static_cast<void>(options.processes->resume());
+  return result;
 }
 
 }  // namespace ppsim

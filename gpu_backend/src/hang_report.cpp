@@ -31,7 +31,39 @@ class Reporter {
     return std::move(waits_);
   }
 
+  [[nodiscard]] bool can_move(InstructionId id) const {
+    switch (states_[id.index()]) {
+      case InstructionState::complete:
+        return false;
+      case InstructionState::waiting:
+        return can_start(id);
+      case InstructionState::started:
+        return can_complete(id);
+    }
+    return false;
+  }
+
  private:
+  [[nodiscard]] bool can_start(InstructionId id) const {
+    const auto before = graph_.predecessors_of(id);
+    return !graph_.waits_forever(id) && std::all_of(before.begin(), before.end(), [&](InstructionId p) {
+      return states_[p.index()] == InstructionState::complete;
+    });
+  }
+  [[nodiscard]] bool can_complete(InstructionId id) const {
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    if (meeting >= 0 && !can_meet(graph_.meetings[static_cast<std::size_t>(meeting)])) return false;
+    const auto messages = graph_.messages_of(id);
+    return std::all_of(messages.begin(), messages.end(), [&](std::uint32_t m) {
+      return (graph_.messages[m].send != id || sent_[m]) &&
+             (graph_.messages[m].receive != id || received_[m]);
+    });
+  }
+  [[nodiscard]] bool can_meet(const CollectiveMeeting& meeting) const {
+    const auto members = graph_.members_of(meeting);
+    return meeting.complete &&
+           std::all_of(members.begin(), members.end(), [&](InstructionId member) { return started(member); });
+  }
   [[nodiscard]] bool started(InstructionId id) const {
     return id.valid() && states_[id.index()] != InstructionState::waiting;
   }
@@ -133,6 +165,14 @@ std::string place_text(const Program& program, InstructionId id) {
 std::vector<HangWait> hang_report(const ExecutionGraph& graph, const std::vector<Lane>& lanes,
                                   const std::vector<InstructionState>& states) {
   return Reporter(graph, states).report(lanes);
+}
+
+bool can_move(const ExecutionGraph& graph, const std::vector<InstructionState>& states) {
+  const Reporter reporter(graph, states);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (reporter.can_move(InstructionId(static_cast<std::int32_t>(i)))) return true;
+  }
+  return false;
 }
 
 std::string hang_text(const Program& program, const HangWait& wait) {

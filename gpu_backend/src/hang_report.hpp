@@ -13,4 +13,9 @@ namespace ppsim {
 [[nodiscard]] std::vector<HangWait> hang_report(const ExecutionGraph& graph, const std::vector<Lane>& lanes,
                                                 const std::vector<InstructionState>& states);
 
+/// Whether anything can start or complete. States only ever go forward, and nothing but states enables
+/// anything: so where this is false of states of the instructions that were read at different moments, it is
+/// false for good.
+[[nodiscard]] bool can_move(const ExecutionGraph& graph, const std::vector<InstructionState>& states);
+
 }  // namespace ppsim

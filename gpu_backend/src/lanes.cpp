@@ -4,9 +4,9 @@
 
 namespace ppsim {
 
-std::vector<Lane> make_lanes(const Program& program) {
+std::vector<Lane> make_lanes(const Program& program, int begin, int end) {
   std::vector<Lane> lanes;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (int r = begin; r < end; ++r) {
     std::map<int, std::vector<InstructionId>> queues;
     for (auto id = program.first(RankId(r)); id < program.last(RankId(r));
          id = InstructionId(id.value() + 1)) {
@@ -15,6 +15,10 @@ std::vector<Lane> make_lanes(const Program& program) {
     for (auto& [queue, instructions] : queues) lanes.push_back({RankId(r), queue, std::move(instructions)});
   }
   return lanes;
+}
+
+std::vector<Lane> make_lanes(const Program& program) {
+  return make_lanes(program, 0, program.pipeline().ranks());
 }
 
 }  // namespace ppsim

@@ -18,7 +18,9 @@ struct Lane {
   std::vector<InstructionId> instructions;
 };
 
-/// Order: by rank, then queue; lanes without instructions are left out.
+/// Lanes of the ranks in [begin, end). Order: by rank, then queue; lanes without instructions are left out.
+[[nodiscard]] std::vector<Lane> make_lanes(const Program& program, int begin, int end);
+/// Those of all ranks.
 [[nodiscard]] std::vector<Lane> make_lanes(const Program& program);
 
 }  // namespace ppsim

@@ -5,13 +5,16 @@
 
 namespace ppsim {
 
-Monitor::Monitor(const Program& program, const ExecutionGraph& graph, const std::vector<Lane>& lanes,
-                 MemoryMeter& memory)
-    : program_(program), graph_(graph), memory_(memory), lanes_(lanes.size()) {
+Monitor::Monitor(const Input& input, MemoryMeter& memory)
+    : program_(input.program),
+      graph_(input.graph),
+      alone_(input.alone),
+      memory_(memory),
+      lanes_(input.lanes.size()) {
   std::size_t lane = 0;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+  for (int r = 0; r < program_.pipeline().ranks(); ++r) {
     lane_begin_.push_back(lane);
-    while (lane < lanes.size() && lanes[lane].rank == RankId(r)) ++lane;
+    while (lane < input.lanes.size() && input.lanes[lane].rank == RankId(r)) ++lane;
   }
   lane_begin_.push_back(lane);
 }
@@ -63,6 +66,7 @@ bool Monitor::start(std::size_t lane, InstructionId id) {
   std::unique_lock lock(mutex_);
   if (!wait(lock, lane, id, Wait::to_start)) return false;
   states_[id.index()] = InstructionState::started;
+  ++changes_;
   trace_.spans[id].start = now();
   memory_.start(id);
   return true;
@@ -85,7 +89,11 @@ bool Monitor::wait(std::unique_lock<std::mutex>& lock, std::size_t lane, Instruc
 
 void Monitor::stop_running() {
   if (--running_ > 0) return;
-  end(left_ == lanes_.size() ? StepEnd::finished : StepEnd::deadlock);
+  if (left_ == lanes_.size()) {
+    end(StepEnd::finished);
+  } else if (alone_) {
+    end(StepEnd::deadlock);
+  }
 }
 
 void Monitor::end(StepEnd how) {
@@ -97,6 +105,7 @@ void Monitor::end(StepEnd how) {
 
 void Monitor::complete(std::span<const InstructionId> ends) {
   const std::lock_guard lock(mutex_);
+  if (end_) return;  // what a step leaves behind is no part of it
   const Instant at = now();
   for (const InstructionId id : ends) {
     if (--open_ends_[id.index()] == 0) finish(id, at);
@@ -106,6 +115,7 @@ void Monitor::complete(std::span<const InstructionId> ends) {
 
 void Monitor::finish(InstructionId id, Instant at) {
   states_[id.index()] = InstructionState::complete;
+  ++changes_;
   trace_.spans[id].end = at;
   memory_.complete(id);  // before anything starts that may reuse the memory
 }
@@ -140,6 +150,22 @@ void Monitor::fail(std::exception_ptr failure) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(failure);
   end(StepEnd::failed);
+}
+
+void Monitor::stop(StepEnd how) {
+  const std::lock_guard lock(mutex_);
+  end(how);
+}
+
+std::optional<StepEnd> Monitor::wait_for_end_within(std::chrono::nanoseconds time) {
+  std::unique_lock lock(mutex_);
+  ended_.wait_for(lock, time, [&] { return end_.has_value(); });
+  return end_;
+}
+
+Monitor::Snapshot Monitor::snapshot() {
+  const std::lock_guard lock(mutex_);
+  return {changes_, running_ == 0, states_};
 }
 
 StepEnd Monitor::wait_for_end(std::optional<std::chrono::nanoseconds> deadline) {

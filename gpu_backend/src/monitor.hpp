@@ -18,8 +18,9 @@ namespace ppsim {
 
 enum class InstructionState : std::uint8_t { waiting, started, complete };
 
-/// How a step ended: every lane done, every lane waiting, an exception in a lane, or too late.
-enum class StepEnd : std::uint8_t { finished, deadlock, failed, late };
+/// How a step ended: every lane done, every lane waiting, an exception in a lane, too late, or because
+/// another process says so.
+enum class StepEnd : std::uint8_t { finished, deadlock, failed, late, stopped };
 
 /// The one place where instructions start and complete. All transitions happen under one mutex, each at a
 /// time of its own, later than that of the one before; so memory is metered exactly, and a replay of the
@@ -27,12 +28,18 @@ enum class StepEnd : std::uint8_t { finished, deadlock, failed, late };
 ///
 /// Hangs are recognised exactly. A lane either runs or waits for something that only a running lane can bring
 /// about, and whoever brings it about counts it as running again at that moment: no lane running means that
-/// none ever will. What a transport has under way counts as a running lane.
+/// none ever will. What a transport has under way counts as a running lane. Where other processes may bring
+/// something about, the monitor only says that this one is quiet.
 class Monitor final : public CompletionSink {
  public:
+  struct Input {
+    const Program& program;
+    const ExecutionGraph& graph;
+    const std::vector<Lane>& lanes;
+    bool alone = true;  ///< no other process takes part
+  };
   /// Requires: references that outlive the monitor.
-  Monitor(const Program& program, const ExecutionGraph& graph, const std::vector<Lane>& lanes,
-          MemoryMeter& memory);
+  Monitor(const Input& input, MemoryMeter& memory);
 
   void begin_step();
 
@@ -46,7 +53,9 @@ class Monitor final : public CompletionSink {
   /// The lane has nothing more to do in this step.
   void leave();
   /// Ends the step. The first failure counts.
-  void fail(std::exception_ptr failure);
+  void fail(std::exception_ptr failure) override;
+  /// Ends the step, if it has not ended.
+  void stop(StepEnd how);
 
   /// Waits for the end of the step. No lane runs for long after it, but join them before asking for anything
   /// below.
@@ -54,7 +63,18 @@ class Monitor final : public CompletionSink {
   /// Requires: a failed step.
   [[noreturn]] void rethrow() const { std::rethrow_exception(failure_); }
   [[nodiscard]] const TimedTrace& trace() const { return trace_; }
+  [[nodiscard]] std::chrono::steady_clock::time_point origin() const { return origin_; }
   [[nodiscard]] const std::vector<InstructionState>& states() const { return states_; }
+
+  /// Waits for the end of the step, at most for so long.
+  [[nodiscard]] std::optional<StepEnd> wait_for_end_within(std::chrono::nanoseconds time);
+  /// How often anything has changed, and the states then.
+  struct Snapshot {
+    std::uint64_t changes = 0;
+    bool quiet = false;  ///< every lane waits or is done
+    std::vector<InstructionState> states = {};
+  };
+  [[nodiscard]] Snapshot snapshot();
 
  private:
   enum class Wait : std::uint8_t { none, to_start, to_complete };
@@ -75,6 +95,7 @@ class Monitor final : public CompletionSink {
 
   const Program& program_;
   const ExecutionGraph& graph_;
+  const bool alone_;
   MemoryMeter& memory_;
   std::vector<std::size_t> lane_begin_;  ///< first lane of each rank, and the end
 
@@ -88,6 +109,7 @@ class Monitor final : public CompletionSink {
   Nanoseconds last_time_ = 0;
   std::size_t running_ = 0;  ///< lanes that do not wait, and what is under way without one
   std::size_t left_ = 0;
+  std::uint64_t changes_ = 0;
   std::optional<StepEnd> end_;
   std::exception_ptr failure_;
 };

@@ -9,15 +9,24 @@
 
 namespace ppsim {
 
-/// What is to run, with what arithmetic, and how.
+/// The ranks of this process: [begin, end).
+struct RankRange {
+  int begin = 0;
+  int end = 0;
+  [[nodiscard]] bool has(RankId rank) const { return rank.value() >= begin && rank.value() < end; }
+};
+
+/// What is to run, with what arithmetic, how, and which part of it here.
 struct RunInput {
   const Program& program;
   const StageModel& model;
   const RunOptions& options;
+  RankRange here;
 };
 
-/// What the instructions of all ranks do, apart from when they do it. Different lanes call it at the same
-/// time; the Program's dependencies keep them off each other's tensors. Errors: throws BackendError.
+/// What the instructions of the ranks of this process do, apart from when they do it. Different lanes call it
+/// at the same time; the Program's dependencies keep them off each other's tensors. Errors: throws
+/// BackendError.
 class Worker {
  public:
   virtual ~Worker() = default;

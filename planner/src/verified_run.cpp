@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ppsim/core/inference.hpp"
+#include "ppsim/core/json.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/simulator/simulate.hpp"
@@ -37,6 +38,26 @@ Expected<Certificate> prove(const Program& program, const StageModel& model,
   return make_certificate(program, asked, report);
 }
 
+/// On several processes one proves for all, and each checks what it gets before it runs.
+Expected<Certificate> prove_together(const Program& program, const StageModel& model,
+                                     const VerifiedRunOptions& options) {
+  Bootstrap* const processes = options.run.processes;
+  if (processes == nullptr) return prove(program, model, options);
+  std::string proof;
+  if (processes->process() == 0) {
+    const auto certificate = prove(program, model, options);
+    if (certificate) {
+      proof = to_json(*certificate);
+    } else {
+      processes->stop(certificate.error());
+    }
+  }
+  const auto all = processes->allgather(proof);
+  if (all) return certificate_from_json(all->front(), "the certificate of process 0");
+  static_cast<void>(processes->resume());  // the error tells; a process that is gone stays so
+  return tl::unexpected(all.error());
+}
+
 Nanoseconds median(std::vector<Nanoseconds> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -62,6 +83,18 @@ Expected<void> predict(const Program& program, const VerifiedRunOptions& options
 
 }  // namespace
 
+Expected<double> default_deadline_s(const Program& program, const TransportCapabilities& capabilities,
+                                    const CostTable& costs) {
+  constexpr double kSlower = 10;  // times what the costs say
+  constexpr double kLeast = 30;   // seconds
+  const auto trace = simulate_program(program, capabilities, costs);
+  if (!trace) return tl::unexpected(trace.error());
+  if (!*trace) return 0.0;
+  Nanoseconds makespan = 0;
+  for (const Span& span : (*trace)->spans) makespan = std::max(makespan, span.end.time);
+  return kLeast + kSlower * static_cast<double>(makespan) / 1e9;
+}
+
 Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
                                       const VerifiedRunOptions& options) {
   VerifiedRun result;
@@ -71,8 +104,10 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   if (options.compare && !trains(program))
     return make_error(ErrorCode::bad_argument, "no backward, and so no gradients to compare");
   if (auto good = model.check(program.pipeline()); !good) return tl::unexpected(good.error());
+  if (auto same = agree(program, model.sizes(program.pipeline()), run); !same)
+    return tl::unexpected(same.error());
   if (run.certificate == nullptr && !run.unverified) {
-    auto certificate = prove(program, model, options);
+    auto certificate = prove_together(program, model, options);
     if (!certificate) return tl::unexpected(certificate.error());
     result.certificate = *std::move(certificate);
     run.certificate = &*result.certificate;
@@ -88,7 +123,8 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
       result.proved_bytes[witness.rank.index()] = witness.bytes;
     }
   }
-  if (result.run.outcome == RunOutcome::deadlock) return result;
+  const bool follows = run.processes != nullptr && run.processes->process() > 0;
+  if (follows || result.run.outcome == RunOutcome::deadlock) return result;
   if (auto predicted = predict(program, options, result); !predicted)
     return tl::unexpected(predicted.error());
   if (options.compare) {

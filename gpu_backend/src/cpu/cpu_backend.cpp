@@ -12,7 +12,8 @@ Expected<void> CpuBackend::check(const TransportCapabilities& capabilities) cons
 
 std::unique_ptr<Worker> CpuBackend::make_worker(const RunInput& input, const MemoryPlan& memory) const {
   Devices devices;
-  for (int r = 0; r < input.program.pipeline().ranks(); ++r) devices.push_back(std::make_unique<CpuDevice>());
+  for (int r = 0; r < input.program.pipeline().ranks(); ++r)
+    devices.push_back(input.here.has(RankId(r)) ? std::make_unique<CpuDevice>() : nullptr);
   return std::make_unique<ActionRunner>(input, memory, std::move(devices));
 }
 

@@ -81,13 +81,10 @@ void Star::receive(int process, Peer& peer, Frame frame) {
     case FrameKind::ping:
       return send(peer, FrameKind::pong, 0, ByteWriter().put(arrived).take());
     case FrameKind::stop:
-      return set_stop(error_from(frame.bytes));
-    case FrameKind::abort: {
-      std::unique_lock lock(mutex_);
-      const bool late = frame.epoch != epoch_;  // another stop came first
-      lock.unlock();
-      return late ? void() : stop_all(error_from(frame.bytes));
-    }
+      static_cast<void>(set_stop(error_from(frame.bytes), std::nullopt));
+      return;
+    case FrameKind::abort:
+      return stop_all(error_from(frame.bytes), frame.epoch);
     case FrameKind::part:
     case FrameKind::all:
     case FrameKind::pong:
@@ -110,10 +107,11 @@ void Star::end_of(int process, Peer& peer) {
     const std::lock_guard lock(mutex_);
     if (peer.left) return;
     peer.left = true;
-    lost_ = true;
+    gone_.insert(std::lower_bound(gone_.begin(), gone_.end(), process), process);
   }
   stop_all({ErrorCode::io,
-            "process " + std::to_string(process) + " is gone: it was killed, or cannot be reached any more"});
+            "process " + std::to_string(process) + " is gone: it was killed, or cannot be reached any more"},
+           std::nullopt);
 }
 
 Error Star::absent(int process) const {
@@ -144,22 +142,23 @@ void Star::stop(const Error& error) {
   if (stopped_) return;
   const std::uint32_t epoch = epoch_;
   lock.unlock();
-  if (process_ == 0) return stop_all(error);
+  if (process_ == 0) return stop_all(error, epoch);
   send(peers_.at(0), FrameKind::abort, epoch, error_bytes(error));
   lock.lock();
-  changed_.wait(lock, [&] { return stopped_.has_value(); });
+  changed_.wait(lock, [&] { return stopped_.has_value() || peers_.at(0).left; });
+  if (!stopped_) stopped_ = error;  // there is nobody left to tell
 }
 
 /// As process 0, tells everybody; as another one that has lost process 0, only itself.
-void Star::stop_all(const Error& error) {
-  set_stop(error);
-  if (process_ != 0) return;
+void Star::stop_all(const Error& error, std::optional<std::uint32_t> epoch) {
+  if (!set_stop(error, epoch) || process_ != 0) return;
   for (auto& [process, peer] : peers_) send(peer, FrameKind::stop, 0, error_bytes(error));
 }
 
-void Star::set_stop(const Error& error) {
+bool Star::set_stop(const Error& error, std::optional<std::uint32_t> epoch) {
   {
     const std::lock_guard lock(mutex_);
+    if (epoch && *epoch != epoch_) return false;  // another stop came first
     ++epoch_;
     if (!stopped_) stopped_ = error;  // what follows is its consequence
     all_.clear();
@@ -168,16 +167,17 @@ void Star::set_stop(const Error& error) {
   }
   const std::lock_guard lock(listening_);
   if (listener_ != nullptr) listener_->on_stop(error);
+  return true;
 }
 
-bool Star::all_here() const {
+std::vector<int> Star::gone() const {
   const std::lock_guard lock(mutex_);
-  return !lost_;
+  return gone_;
 }
 
 Expected<void> Star::resume() {
   const std::lock_guard lock(mutex_);
-  if (lost_) return tl::unexpected(*stopped_);
+  if (!gone_.empty()) return tl::unexpected(*stopped_);
   stopped_.reset();
   return {};
 }

@@ -40,7 +40,7 @@ class Star final : public Bootstrap {
   void stop(const Error& error) override;
   [[nodiscard]] Expected<void> resume() override;
   void listen(BootstrapListener* listener) override;
-  [[nodiscard]] bool all_here() const override;
+  [[nodiscard]] std::vector<int> gone() const override;
   [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets() override;
 
  private:
@@ -56,8 +56,9 @@ class Star final : public Bootstrap {
   void serve(int process, Peer& peer);
   void receive(int process, Peer& peer, Frame frame);
   void end_of(int process, Peer& peer);
-  void set_stop(const Error& error);
-  void stop_all(const Error& error);
+  /// Returns: false when this is not the epoch that the stop is for.
+  [[nodiscard]] bool set_stop(const Error& error, std::optional<std::uint32_t> epoch);
+  void stop_all(const Error& error, std::optional<std::uint32_t> epoch);
   void send(Peer& peer, FrameKind kind, std::uint32_t epoch, std::string bytes);
   void hear_note(int process, std::string_view note);
   [[nodiscard]] Expected<std::vector<std::string>> collect(const std::string& own);
@@ -73,7 +74,7 @@ class Star final : public Bootstrap {
   std::condition_variable changed_;
   std::uint32_t epoch_ = 0;
   std::optional<Error> stopped_;
-  bool lost_ = false;                         ///< a process is gone for good
+  std::vector<int> gone_;
   std::deque<std::vector<std::string>> all_;  ///< results of allgathers that process 0 has sent
   struct Pong {
     Nanoseconds there = 0;

@@ -62,8 +62,9 @@ class Bootstrap {
   /// Null: nobody listens. Requires: a listener that lives until it is replaced.
   virtual void listen(BootstrapListener* listener) = 0;
 
-  /// False once a process is gone for good.
-  [[nodiscard]] virtual bool all_here() const = 0;
+  /// Processes that are gone for good, ascending. Others than process 0 miss only process 0.
+  [[nodiscard]] virtual std::vector<int> gone() const = 0;
+  [[nodiscard]] bool all_here() const { return gone().empty(); }
   /// Process 0 alone: per process, itself included.
   [[nodiscard]] virtual Expected<std::vector<ClockOffset>> clock_offsets() = 0;
 };
@@ -94,6 +95,13 @@ using Environment = std::function<const char*(const char*)>;
 /// Errors: io naming the processes that did not arrive, or that cannot be connected to; bad_argument when two
 /// have one number or they do not agree on how many they are.
 [[nodiscard]] Expected<std::unique_ptr<Bootstrap>> meet(const Membership& membership);
+
+/// Initialises MPI, once in the life of a process, and meets the other processes of MPI_COMM_WORLD. It brings
+/// the MPI transport. Destroy it before main() ends: it finalises MPI.
+/// Errors: bad_argument saying how to get MPI where this build has none; io when the processes do not meet.
+[[nodiscard]] Expected<std::unique_ptr<Bootstrap>> mpi_bootstrap();
+/// Version of the MPI library that this build uses; empty without one.
+[[nodiscard]] std::string mpi_version();
 
 /// Ends for `size` threads of this process, for tests of what runs on several.
 [[nodiscard]] Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size);

@@ -13,6 +13,7 @@
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
+#include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
 namespace ppsim {
@@ -68,7 +69,10 @@ struct RunOptions {
   double deadline_s =
       0;  ///< longest time of one step, a safety net beside the exact detection of hangs; 0: none
   double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
-  bool poison = false;     ///< overwrite freed tensors, so that a use after the last one shows in the results
+  /// The processes that share the ranks, as many to each and in their order, with the transport between them;
+  /// null: this one alone. All of them execute the same.
+  Bootstrap* processes = nullptr;
+  bool poison = false;  ///< overwrite freed tensors, so that a use after the last one shows in the results
 };
 
 /// One thing that a hung run waits for.
@@ -92,6 +96,14 @@ struct BlockGradients {
   friend bool operator==(const BlockGradients&, const BlockGradients&) = default;
 };
 
+/// One process of a run, and how its clock was brought in line with that of process 0.
+struct ProcessFigures {
+  RankId first_rank;
+  int ranks = 0;
+  ClockOffset clock;
+  friend bool operator==(const ProcessFigures&, const ProcessFigures&) = default;
+};
+
 enum class RunOutcome : std::uint8_t { finished, deadlock };
 
 struct RunResult {
@@ -103,15 +115,25 @@ struct RunResult {
   IdVector<RankId, Bytes> high_water_bytes;  ///< largest sum of the sizes of the tensors alive at once
   /// Of the last step, before OPT where there is one. Order: block, update, rank. Empty after a deadlock.
   std::vector<BlockGradients> gradients;
-  std::vector<HangWait> hang;  ///< everything that the heads of the queues wait for, rank by rank
+  std::vector<HangWait> hang;             ///< everything that the heads of the queues wait for, rank by rank
+  std::vector<ProcessFigures> processes;  ///< empty for a run in one process
 
   /// Requires: not empty, which no result of execute() is.
   [[nodiscard]] const TimedTrace& trace() const { return traces.back(); }
 };
 
+/// Whether all processes of `options` are about to run the same; alone, they are. execute() asks before
+/// anything else.
+/// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone.
+[[nodiscard]] Expected<void> agree(const Program& program, const SizeTable& sizes, const RunOptions& options);
+
 /// Runs a Program on threads of this process, one for each queue in use of each rank, with the arithmetic of
 /// `model`. All tensors live in one pool per rank that is allocated once by the slot plan. A hang is
 /// recognised when every thread waits and nothing is in flight, not by a time limit.
+///
+/// With several processes each runs its ranks, and process 0 gets the result of all, times on its clock; the
+/// others get their own. If one fails, is late or dies, all stop: process 0 with what all waited for at that
+/// moment, the others with the reason.
 ///
 /// A compute action gets the first block of its stage, the first producer's x and the first consumer's dy; a
 /// model that needs more refuses the pipeline in check().

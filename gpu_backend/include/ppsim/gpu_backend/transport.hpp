@@ -3,6 +3,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <exception>
 #include <span>
 
 #include "ppsim/core/ids.hpp"
@@ -57,6 +58,8 @@ class CompletionSink {
   /// even if every lane waits.
   virtual void under_way() = 0;
   virtual void landed() = 0;
+  /// The transport cannot go on.
+  virtual void fail(std::exception_ptr failure) = 0;
 };
 
 /// Moves messages between ranks. A call starts what it is given and may return before it is complete;

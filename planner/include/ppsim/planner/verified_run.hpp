@@ -30,9 +30,17 @@ struct VerifiedRun {
   std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
 };
 
+/// A deadline for a step whose costs are known: ten times what the simulator says, and half a minute. 0, none,
+/// for a Program that cannot finish.
+/// Units: seconds. Errors: those of simulate_program.
+[[nodiscard]] Expected<double> default_deadline_s(const Program& program,
+                                                  const TransportCapabilities& capabilities,
+                                                  const CostTable& costs);
+
 /// Proves well-formedness, matching, deadlock freedom and the worst-case memory under the transport of the
-/// run, unless a certificate is given or the run is to be unverified; then executes. Errors:
-/// deadlock or ill_formed with the counterexample when a property is refuted; refused when one stays unknown;
+/// run, unless a certificate is given or the run is to be unverified; then executes. On several processes,
+/// process 0 proves and predicts for all, and the others return what execute() gives them. Errors: deadlock
+/// or ill_formed with the counterexample when a property is refuted; refused when one stays unknown;
 /// bad_argument to compare a Program without backward; those of execute and reference_gradients.
 [[nodiscard]] Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
                                                     const VerifiedRunOptions& options);

@@ -1,0 +1,87 @@
+#include "sbatch.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+namespace ppsim::cli {
+namespace {
+
+/// A word of a shell command.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+.,:/@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+/// A job name of plain characters.
+std::string plain_name(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(),
+      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.'; }, '_');
+  return name;
+}
+
+std::string command_line(const SlurmJob& job, const std::vector<std::string>& arguments) {
+  std::string line = "ppsim";
+  for (const std::string& argument : arguments) {
+    if (argument != "--emit-sbatch") line += " " + quoted(argument);
+  }
+  if (!job.on_gpus && !job.transport_given) line += " --transport mpi";
+  return line;
+}
+
+/// What NCCL and CUDA must find set before they start; docs/backend.md says why.
+constexpr std::string_view kGpuEnvironment =
+    "# Kernels of many queues run side by side, and communicators start in one order.\n"
+    "export CUDA_DEVICE_MAX_CONNECTIONS=32\n"
+    "export NCCL_LAUNCH_ORDER_IMPLICIT=1\n"
+    "export CUDA_MODULE_LOADING=EAGER\n";
+
+constexpr std::string_view kMeetingPlace =
+    "# Where the processes meet.\n"
+    "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+    "MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))\n"
+    "export MASTER_ADDR MASTER_PORT\n";
+
+/// How the job is spread: a process for each rank, or one process with a GPU for each.
+Expected<std::string> request(const SlurmJob& job) {
+  constexpr int kUsual = 8;
+  const int each = job.ranks_per_node.value_or(std::min(job.ranks, kUsual));
+  if (job.ranks % each != 0 || (job.on_gpus && job.ranks > each)) {
+    return make_error(ErrorCode::bad_argument,
+                      job.on_gpus ? "the GPUs of a run belong to one process on one node"
+                                  : "the ranks cannot be spread evenly over nodes",
+                      {.found = std::to_string(job.ranks) + " ranks, " + std::to_string(each) + " on a node",
+                       .expected = job.on_gpus ? "--ranks-per-node with all ranks"
+                                               : "--ranks-per-node with a divisor of the ranks"});
+  }
+  std::ostringstream text;
+  text << "#SBATCH --nodes=" << job.ranks / each << '\n'
+       << "#SBATCH --ntasks=" << (job.on_gpus ? 1 : job.ranks) << '\n'
+       << "#SBATCH --ntasks-per-node=" << (job.on_gpus ? 1 : each) << '\n';
+  if (job.on_gpus) text << "#SBATCH --gpus-per-task=" << job.ranks << '\n';
+  return text.str();
+}
+
+}  // namespace
+
+Expected<std::string> sbatch_script(const SlurmJob& job, const std::vector<std::string>& arguments) {
+  const auto requested = request(job);
+  if (!requested) return requested;
+  std::ostringstream text;
+  text << "#!/usr/bin/env bash\n"
+       << "#SBATCH --job-name=" << plain_name("ppsim-" + job.name) << '\n'
+       << *requested << "#SBATCH --output=%x-%j.out\n"
+       << "#SBATCH --time=00:30:00\n"
+       << "set -euo pipefail\n\n"
+       << (job.on_gpus ? kGpuEnvironment : kMeetingPlace) << "\n# The first process that fails ends all.\n"
+       << "srun --kill-on-bad-exit=1" << (job.on_gpus ? "" : " --mpi=pmix") << ' '
+       << command_line(job, arguments) << '\n';
+  return text.str();
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/error.hpp"
+
+namespace ppsim::cli {
+
+/// What a Slurm script is to run.
+struct SlurmJob {
+  std::string name;
+  int ranks = 1;
+  std::optional<int> ranks_per_node;  ///< none: 8, or all where there are fewer
+  bool on_gpus = false;
+  bool transport_given = false;  ///< on the command line
+};
+
+/// A script that runs a command line of ppsim with a process for each rank, or with all GPUs in one process.
+/// Errors: bad_argument when the ranks cannot be spread so over nodes.
+[[nodiscard]] Expected<std::string> sbatch_script(const SlurmJob& job,
+                                                  const std::vector<std::string>& arguments);
+
+}  // namespace ppsim::cli

@@ -1,0 +1,83 @@
+#include "agreement.hpp"
+
+#include <array>
+#include <sstream>
+
+#include "bytes.hpp"
+#include "ppsim/core/hash.hpp"
+
+namespace ppsim {
+namespace {
+
+std::string options_text(const RunOptions& options) {
+  std::ostringstream text;
+  text.precision(17);
+  text << backend_name(options.backend);
+  if (const auto* emulated = std::get_if<EmulatedOptions>(&options.backend))
+    text << " in the time of " << costs_hash(emulated->costs);
+  text << ", " << options.capabilities << ", " << options.steps << " steps, clipped to " << options.clip_norm
+       << (options.unverified ? ", unverified" : "")
+       << (options.certificate != nullptr ? ", with a certificate" : "")
+       << (options.poison ? ", poisoned" : "");
+  return text.str();
+}
+
+constexpr std::array kNames = {"program", "tensor sizes", "options"};
+using Fingerprint = std::array<std::string, kNames.size()>;
+
+Fingerprint read(const std::string& bytes) {
+  ByteReader reader(bytes);
+  Fingerprint result;
+  for (std::string& text : result) text = reader.get_text();
+  return result;
+}
+
+Expected<void> compare(const std::vector<std::string>& all) {
+  const Fingerprint first = read(all.front());
+  for (std::size_t process = 1; process < all.size(); ++process) {
+    const Fingerprint other = read(all[process]);
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+      if (other[i] == first[i]) continue;
+      return make_error(ErrorCode::refused, "process " + std::to_string(process) +
+                                                " is about to run with another " + kNames[i] +
+                                                " than process 0: " + other[i] + " and not " + first[i]);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> agree(const Program& program, const SizeTable& sizes, const RunOptions& options) {
+  if (options.processes == nullptr) return {};
+  ByteWriter writer;
+  for (const std::string& text : Fingerprint{program_hash(program), sizes_hash(sizes), options_text(options)})
+    writer.put_text(text);
+  const auto all = options.processes->allgather(writer.take());
+  if (!all) return tl::unexpected(all.error());
+  return compare(*all);
+}
+
+Expected<RankRange> ranks_here(const Program& program, const RunOptions& options) {
+  const int ranks = program.pipeline().ranks();
+  if (options.processes == nullptr) return RankRange{0, ranks};
+  const int processes = options.processes->size();
+  if (ranks % processes != 0) {
+    return make_error(
+        ErrorCode::bad_argument, "the processes cannot have equally many ranks",
+        {.found = std::to_string(ranks) + " ranks on " + std::to_string(processes) + " processes",
+         .expected = "as many ranks as processes, or a multiple"});
+  }
+  const int each = ranks / processes;
+  const int first = options.processes->process() * each;
+  return RankRange{first, first + each};
+}
+
+std::string process_text(int process, RankRange ranks) {
+  const std::string first = std::to_string(ranks.begin);
+  const std::string last = std::to_string(ranks.end - 1);
+  return "process " + std::to_string(process) +
+         (first == last ? " (rank " + first + ")" : " (ranks " + first + " to " + last + ")");
+}
+
+}  // namespace ppsim

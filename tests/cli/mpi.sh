@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Several processes by mpirun; without MPI the program says how to get it.
+source "$(dirname "$0")/support/lib.sh"
+
+if ! "$ppsim" doctor | grep -q "^ok .*transport mpi: [A-Z]"; then
+  expect_error 2 "this build has no MPI" "-DPPSIM_MPI=ON" run 1f1b --ranks 2 --microbatches 4 --transport mpi
+  [ -z "${CI:-}" ] || fail "continuous integration tests with MPI"
+  exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# expect_mpi CODE PROCESSES ARGUMENTS...: runs ppsim on so many processes.
+expect_mpi() {
+  local expected=$1 found=0
+  shift
+  timeout 60 mpirun --oversubscribe -np "$1" "$ppsim" "${@:2}" --transport mpi >stdout 2>stderr || found=$?
+  [ "$found" -eq "$expected" ] || fail "exit $found, expected $expected: $*"
+}
+
+# Open MPI's shared memory.
+segments() { find /dev/shm -name 'vader_segment*' | sort; }
+# expect_nothing_left: no process and no shared memory of ours.
+expect_nothing_left() {
+  local waited=0
+  while pgrep -f "^$ppsim run job-" >/dev/null || [ -n "$(comm -13 segments_before <(segments))" ]; do
+    sleep 0.1
+    waited=$((waited + 1))
+    [ $waited -lt 100 ] || fail "left: $(pgrep -af "^$ppsim run job-") $(segments)"
+  done
+}
+segments >segments_before
+
+# One object from process 0, with all ranks; the gradients of the unpipelined model; one merged trace.
+expect_mpi 0 4 run interleaved-1f1b --ranks 4 --microbatches 8 --chunks 2 --compare --arithmetic integer --json --trace trace.csv
+expect_json 'd["gradients_equal"] and d["max_abs_difference"] == 0 and d["transport"] == "mpi" and d["verified"]'
+expect_json 'len(d["per_rank"]) == 4 and all(0 < r["high_water_bytes"] <= r["proved_bytes"] <= r["pool_bytes"] for r in d["per_rank"])'
+expect_json '[(p["process"], p["first_rank"], p["ranks"]) for p in d["processes"]] == [(i, i, 1) for i in range(4)]'
+expect_json 'all(abs(p["clock_offset_ns"]) <= p["clock_uncertainty_ns"] for p in d["processes"])'
+expect_json 'len(d["steps_ns"]) == 3 and min(d["steps_ns"]) > 0'
+[ "$(cut -d, -f1 trace.csv | sort -u | paste -sd' ')" = "0 1 2 3 rank" ] || fail "ranks are missing in the trace"
+! grep -q -- ',-1' trace.csv || fail "something did not happen"
+
+# Several ranks on each process, credits instead of rendezvous.
+expect_mpi 0 2 run zb-h1 --ranks 4 --microbatches 8 --compare --arithmetic integer --buffers 2
+expect_out "equal the unpipelined reference bit by bit"
+expect_out "2 processes, whose clocks are known to"
+expect_mpi 2 3 run 1f1b --ranks 4 --microbatches 8
+expect_err "4 ranks on 3 processes"
+
+# Emulated, in the time of the costs.
+expect_mpi 0 2 run 1f1b --ranks 2 --microbatches 4 --backend emulated --unit F=10,B=20,c=1 --steps 1 --json
+expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"] < 2'
+
+# A hang: the lines of a run in one process.
+expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --order just-in-time --communicators per-rank -o job-hang.json
+expect_exit 4 run job-hang.json --unverified
+grep "waits for" stderr >alone
+expect_mpi 4 2 run job-hang.json --unverified
+grep "waits for" stderr >together
+cmp alone together || fail "another report than in one process"
+expect_mpi 4 2 run job-hang.json
+expect_err "deadlock_free is refuted"
+expect_nothing_left
+
+# Processes that differ are named before anything runs, and one that cannot start is, too.
+found=0
+timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 4 --transport mpi : \
+  -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 5 --transport mpi >stdout 2>stderr || found=$?
+[ "$found" -eq 4 ] || fail "exit $found of processes that differ"
+expect_err "process 1 is about to run with another program than process 0"
+found=0
+timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 4 --transport mpi : \
+  -np 1 "$ppsim" run nosuch.json --transport mpi >stdout 2>stderr || found=$?
+[ "$found" -ne 0 ] || fail "a process without a file"
+expect_err "process 1: "
+expect_err "nosuch.json"
+
+# A full machine on one process: the pool of rank 1 does not fit.
+found=0
+big=(run 1f1b --ranks 2 --microbatches 4 --transport mpi --transformer layers=4,hidden=256,ffn=4096,vocab=4096 --unverified --steps 1)
+timeout 60 mpirun --oversubscribe -np 1 "$ppsim" "${big[@]}" : \
+  -np 1 bash -c 'ulimit -d 60000; exec "$@"' - "$ppsim" "${big[@]}" >stdout 2>stderr || found=$?
+[ "$found" -eq 1 ] || fail "exit $found of a process without memory"
+expect_err "process 1"
+expect_nothing_left
+
+# kill -9 of one process in the middle of a run: all end within seconds, and it is named.
+expect_exit 0 lower 1f1b --ranks 3 --microbatches 6 -o job-killed.json
+timeout 60 mpirun --oversubscribe -np 3 "$ppsim" run job-killed.json --backend emulated --unit F=200,B=400 --steps 1000 \
+  --transport mpi >stdout 2>stderr &
+job=$!
+waited=0
+until [ "$(pgrep -cf "^$ppsim run job-killed.json")" -eq 3 ]; do
+  sleep 0.1
+  waited=$((waited + 1))
+  [ $waited -lt 300 ] || fail "the processes did not start"
+done
+sleep 1.5
+victim=
+for pid in $(pgrep -f "^$ppsim run job-killed.json"); do
+  if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx OMPI_COMM_WORLD_RANK=1; then victim=$pid; fi
+done
+kill -9 "$victim"
+begin=$SECONDS
+found=0
+wait $job || found=$?
+[ "$found" -ne 0 ] || fail "nobody noticed the death"
+[ $((SECONDS - begin)) -le 15 ] || fail "it took $((SECONDS - begin)) s"
+expect_err "process 1 is gone"
+expect_err "waits for rank 1"
+expect_nothing_left

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# --emit-sbatch: a script that bash reads, letter by letter the expected one.
+source "$(dirname "$0")/support/lib.sh"
+
+expect_exit 0 run 1f1b --ranks 16 --microbatches 32 --steps 5 --transformer "layers=16,hidden=64" --trace "it's a.csv" --emit-sbatch
+cp stdout job.sh
+bash -n job.sh || fail "bash does not read it"
+cat >expected <<'SCRIPT'
+#!/usr/bin/env bash
+#SBATCH --job-name=ppsim-1f1b
+#SBATCH --nodes=2
+#SBATCH --ntasks=16
+#SBATCH --ntasks-per-node=8
+#SBATCH --output=%x-%j.out
+#SBATCH --time=00:30:00
+set -euo pipefail
+
+# Where the processes meet.
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))
+export MASTER_ADDR MASTER_PORT
+
+# The first process that fails ends all.
+srun --kill-on-bad-exit=1 --mpi=pmix ppsim run 1f1b --ranks 16 --microbatches 32 --steps 5 --transformer layers=16,hidden=64 --trace 'it'\''s a.csv' --transport mpi
+SCRIPT
+diff expected job.sh >&2 || fail "another script"
+
+# What the script runs is the command that was given: stand-ins for srun and ppsim print its words.
+mkdir bin
+printf '#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec "$@"\n' >bin/srun
+printf '#!/usr/bin/env bash\nprintf "%%s\\n" "${CUDA_DEVICE_MAX_CONNECTIONS:-}" "${MASTER_ADDR:-}:${MASTER_PORT:-}" "$@"\n' >bin/ppsim
+printf '#!/usr/bin/env bash\nprintf "node1\\nnode2\\n"\n' >bin/scontrol
+chmod +x bin/*
+PATH="$PWD/bin:$PATH" SLURM_JOB_NODELIST="node[1-2]" SLURM_JOB_ID=20005 bash job.sh >words
+printf '%s\n' "" node1:20005 run 1f1b --ranks 16 --microbatches 32 --steps 5 --transformer layers=16,hidden=64 --trace "it's a.csv" \
+  --transport mpi >expected
+diff expected words >&2 || fail "other words"
+
+# GPUs belong to one process, which finds set what CUDA and NCCL read when they start.
+expect_exit 0 run 1f1b --ranks 4 --microbatches 8 --backend cuda --emit-sbatch
+cp stdout job.sh
+bash -n job.sh || fail "bash does not read it"
+for line in "#SBATCH --nodes=1" "#SBATCH --ntasks=1" "#SBATCH --gpus-per-task=4" "export NCCL_LAUNCH_ORDER_IMPLICIT=1"; do
+  grep -qxF -- "$line" job.sh || fail "no $line"
+done
+PATH="$PWD/bin:$PATH" bash job.sh >words
+printf '%s\n' 32 : run 1f1b --ranks 4 --microbatches 8 --backend cuda >expected
+diff expected words >&2 || fail "other words"
+
+expect_error 2 "spread evenly" "6 ranks, 4 on a node" run 1f1b --ranks 6 --microbatches 8 --ranks-per-node 4 --emit-sbatch
+expect_error 2 "belong to one process" "16 ranks, 8 on a node" run 1f1b --ranks 16 --microbatches 16 --backend cuda --emit-sbatch

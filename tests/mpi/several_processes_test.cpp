@@ -1,0 +1,245 @@
+// Run by mpirun on 2 to 4 processes, all of which run the same tests in the same order.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/bootstrap.hpp"
+#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/planner/verified_run.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/linear_model.hpp"
+
+namespace ppsim {
+namespace {
+
+/// MPI is initialised once for all tests.
+Bootstrap* world = nullptr;
+
+bool leads() { return world->process() == 0; }
+
+std::unique_ptr<StageModel> transformer() {
+  const TransformerConfig config{.layers = 3,
+                                 .hidden = 8,
+                                 .heads = 2,
+                                 .ffn = 12,
+                                 .vocab = 11,
+                                 .sequence = 4,
+                                 .arithmetic = Arithmetic::integer_exact};
+  return make_transformer(config).value();
+}
+
+bool computable(const Pipeline& pipeline) { return pipeline.is_chain() && pipeline.slices() == 1; }
+
+/// Every schedule of the registry with as many ranks as there are processes, or twice as many.
+void for_each_program(const LoweringOptions& options,
+                      const std::function<void(const std::string&, const Program&)>& visit) {
+  for (const ScheduleInfo& info : schedules()) {
+    for (const int chunks : {1, 2}) {
+      for (const int ranks : {world->size(), 2 * world->size()}) {
+        const ScheduleParameters parameters{.ranks = ranks, .microbatches = 2 * ranks, .chunks = chunks};
+        const auto schedule = generate(info.name, parameters);
+        if (info.forward_only || !schedule || !computable(schedule->pipeline())) continue;
+        const auto program = lower(*schedule, options);
+        if (!program) continue;
+        std::ostringstream name;
+        name << info.name << " with " << parameters;
+        visit(name.str(), *program);
+      }
+    }
+  }
+}
+
+VerifiedRunOptions on_all_processes(std::optional<int> credits = std::nullopt) {
+  VerifiedRunOptions options;
+  options.run.processes = world;
+  options.run.poison = true;
+  options.run.capabilities.credits = credits;
+  options.compare = true;
+  return options;
+}
+
+TEST(SeveralProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
+  const auto model = transformer();
+  int programs = 0;
+  for_each_program({}, [&](const std::string& name, const Program& program) {
+    ++programs;
+    const auto result = verify_then_run(program, *model, on_all_processes());
+    ASSERT_TRUE(result.has_value()) << name << ": " << to_string(result.error());
+    ASSERT_EQ(result->run.outcome, RunOutcome::finished) << name;
+    if (!leads()) return;
+    EXPECT_EQ(result->max_abs_difference, 0.0) << name;
+    for (std::size_t r = 0; r < result->proved_bytes.size(); ++r) {
+      const RankId rank(static_cast<std::int32_t>(r));
+      EXPECT_LE(result->run.high_water_bytes[rank], result->proved_bytes[r]) << name;
+      EXPECT_GT(result->run.high_water_bytes[rank], 0) << name;
+    }
+  });
+  EXPECT_GE(programs, 20);
+}
+
+TEST(SeveralProcesses, ReduceClipAndUpdateAsOne) {
+  const auto model = transformer();
+  LoweringOptions lowering;
+  lowering.load = lowering.unshard = lowering.reduce_grad = lowering.optimizer = lowering.clip = true;
+  for_each_program(lowering, [&](const std::string& name, const Program& program) {
+    if (program.pipeline().ranks() > world->size()) return;
+    VerifiedRunOptions options = on_all_processes(2);
+    options.run.steps = 3;
+    const auto result = verify_then_run(program, *model, options);
+    ASSERT_TRUE(result.has_value()) << name << ": " << to_string(result.error());
+    if (leads()) {
+      EXPECT_EQ(result->max_abs_difference, 0.0) << name;
+    }
+  });
+}
+
+/// Receives directly before their consumers, all of a rank in one order.
+Program hanging_program() {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 2 * world->size()}).value();
+  LoweringOptions options;
+  options.order = IssueOrder::early;
+  options.early = 0;
+  options.communicators = CommunicatorPolicy::per_rank;
+  return lower(schedule, options).value();
+}
+
+TEST(SeveralProcesses, AHangIsFoundWithoutAClockAndReportedAsInOneProcess) {
+  const Program program = hanging_program();
+  const test::LinearModel model;
+  RunOptions options = test::unverified();
+  const auto alone = execute(program, model, options).value();
+  ASSERT_EQ(alone.outcome, RunOutcome::deadlock);
+  options.processes = world;
+  for (int round = 0; round < 3; ++round) {
+    const auto together = execute(program, model, options);
+    ASSERT_TRUE(together.has_value()) << to_string(together.error());
+    ASSERT_EQ(together->outcome, RunOutcome::deadlock);
+    if (leads()) {
+      EXPECT_EQ(together->hang, alone.hang);
+    }
+  }
+}
+
+TEST(SeveralProcesses, TracesAreMergedOnOneClock) {
+  const auto model = transformer();
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  VerifiedRunOptions options = on_all_processes();
+  options.run.steps = 2;
+  const auto result = verify_then_run(lower(schedule, {}).value(), *model, options).value();
+  if (!leads()) return;
+  ASSERT_EQ(result.run.traces.size(), 2U);
+  for (const TimedTrace& trace : result.run.traces) {
+    for (const Span& span : trace.spans) {
+      EXPECT_GE(span.start.time, 0);
+      EXPECT_GT(span.end.time, span.start.time);
+    }
+  }
+  ASSERT_EQ(result.run.processes.size(), static_cast<std::size_t>(world->size()));
+  for (const ProcessFigures& process : result.run.processes)
+    EXPECT_LE(std::abs(process.clock.offset_ns), process.clock.uncertainty_ns);  // one machine, one clock
+}
+
+TEST(SeveralProcesses, WhoIsAboutToRunSomethingElseIsNamed) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  const test::LinearModel model;
+  RunOptions options = test::unverified();
+  options.processes = world;
+  options.steps = world->process() == 1 ? 2 : 1;
+  const auto result = execute(lower(schedule, {}).value(), model, options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::refused);
+  EXPECT_NE(result.error().message.find("process 1 is about to run with another options"), std::string::npos);
+}
+
+/// Throws in the middle of a run, on one rank.
+class Failing final : public StageModel {
+ public:
+  Expected<void> check(const Pipeline& pipeline) const override { return model_.check(pipeline); }
+  SizeTable sizes(const Pipeline& pipeline) const override { return model_.sizes(pipeline); }
+  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> state) const override {
+    model_.initialize(pipeline, block, parameters, state);
+  }
+  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override {
+    model_.load(pipeline, mb, x);
+  }
+  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
+    if (action.subject == 1 && action.microbatch == 2)
+      throw BackendError(ErrorCode::io, "an uncorrectable memory error");
+    model_.compute(pipeline, action, buffers);
+  }
+  void update(std::span<std::byte> parameters, std::span<std::byte> gradients, std::span<std::byte> state,
+              double scale) const override {
+    model_.update(parameters, gradients, state, scale);
+  }
+  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override {
+    model_.accumulate(into, from);
+  }
+  double squared_norm(std::span<const std::byte> gradients) const override {
+    return model_.squared_norm(gradients);
+  }
+  double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
+    return model_.max_abs_difference(a, b);
+  }
+
+ private:
+  test::LinearModel model_;
+};
+
+TEST(SeveralProcesses, AFailureOfOneStopsAllAndIsNamed) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 6}).value();
+  RunOptions options = test::unverified();
+  options.processes = world;
+  const auto result = execute(lower(schedule, {}).value(), Failing(), options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_NE(result.error().message.find("process 1 (rank 1): an uncorrectable memory error"),
+            std::string::npos);
+  EXPECT_EQ(result.error().message.find(" waits for ") != std::string::npos, leads());
+}
+
+TEST(SeveralProcesses, AStepThatIsLateStopsAll) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  const Program program = lower(schedule, {}).value();
+  RunOptions options = test::unverified();
+  options.processes = world;
+  CostTable costs;
+  costs.set({.kind = OpKind::forward}, 3'600'000'000'000);  // an hour
+  options.backend = EmulatedOptions{costs};
+  options.deadline_s = world->process() == 1 ? 0.2 : 0;
+  const auto result = execute(program, test::LinearModel(), options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_NE(result.error().message.find("process 1 (rank 1): a step did not finish within its deadline"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ppsim
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const auto bootstrap = ppsim::mpi_bootstrap();
+  if (!bootstrap) {
+    std::cerr << to_string(bootstrap.error()) << '\n';
+    return 1;
+  }
+  ppsim::world = bootstrap->get();
+  if (!ppsim::leads()) {
+    // One report is enough, but for what fails.
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    class Quiet final : public testing::EmptyTestEventListener {
+      void OnTestPartResult(const testing::TestPartResult& result) override {
+        if (result.failed()) std::cerr << "process " << ppsim::world->process() << ": " << result << '\n';
+      }
+    };
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new Quiet);
+  }
+  return RUN_ALL_TESTS();
+}
