@@ -81,15 +81,18 @@ std::string verdict_text(int exit) {
   return exit == kUnknown ? "unknown" : "error";
 }
 
-/// What is not proved, or the error.
+/// What is refuted, else what is unknown, or the error. What is unknown because something else is refuted
+/// says nothing.
 std::string reason_text(const Row& row) {
   if (!row.answer) return to_string(row.answer.error());
-  std::string text;
+  std::string refuted;
+  std::string unknown;
   for (const PropertyResult& result : row.answer->report.results) {
     if (std::holds_alternative<Proved>(result.verdict)) continue;
+    std::string& text = std::holds_alternative<Refuted>(result.verdict) ? refuted : unknown;
     text += (text.empty() ? "" : ", ") + std::string(property_name(result.property));
   }
-  return text;
+  return refuted.empty() ? unknown : refuted;
 }
 
 std::string policy_text(const Policy& policy) { return policy ? std::string(policy_name(*policy)) : "-"; }

@@ -60,8 +60,7 @@ void WaitEvents::message_waits(const ExecutionGraph& graph, const std::vector<in
     place[m] = place[previous] + 1;
     all.push_back({2 * instructions_ + previous, out});
     all.push_back({first_received_ + previous, in});
-    if (credits[m] > 0 && place[m] >= credits[m])
-      all.push_back({in - static_cast<Event>(credits[m]), out});
+    if (credits[m] > 0 && place[m] >= credits[m]) all.push_back({in - static_cast<Event>(credits[m]), out});
   }
 }
 
@@ -156,18 +155,24 @@ std::vector<Event> WaitEvents::shortest_through(Event source, const std::vector<
   return {};
 }
 
-std::vector<std::vector<Event>> WaitEvents::cycles(const std::vector<InstructionId>& first) const {
+std::vector<std::vector<Event>> WaitEvents::cycles(const Program& program) const {
   const std::vector<int> component = components();
   std::vector<std::vector<Event>> found;
   const auto look_from = [&](Event e) {
-    if (component[e] < 0) return;
     std::vector<Event> cycle = shortest_through(e, component);
     std::ranges::rotate(cycle, std::ranges::min_element(cycle));
     if (std::ranges::find(found, cycle) == found.end()) found.push_back(std::move(cycle));
   };
-  for (const InstructionId id : first) look_from(end(id));
-  if (!found.empty()) return found;
-  for (Event e = 0; e < component.size() && found.empty(); ++e) look_from(e);
+  const auto on_cycle = [](int c) { return c >= 0; };
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    const auto begin = component.begin() + 2 * program.first(RankId(r)).value();
+    const auto end = component.begin() + 2 * program.last(RankId(r)).value();
+    const auto first = std::find_if(begin, end, on_cycle);
+    if (first == end) continue;
+    look_from(static_cast<Event>(first - component.begin()));
+    const auto last = std::find_if(std::reverse_iterator(end), std::reverse_iterator(begin), on_cycle);
+    look_from(static_cast<Event>(last.base() - component.begin()) - 1);
+  }
   return found;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
 
 namespace ppsim::repairing {
 
@@ -19,9 +20,9 @@ class WaitEvents {
   /// Requires: `graph` was built without credits, and every message and meeting is complete.
   WaitEvents(const ExecutionGraph& graph, const std::vector<int>& credits);
 
-  /// Short cycles, each a shortest one through some event: none if and only if there is no cycle.
-  /// `first` are the instructions from which they are looked for, as far as these lie on cycles.
-  [[nodiscard]] std::vector<std::vector<Event>> cycles(const std::vector<InstructionId>& first) const;
+  /// Short cycles, each from its lowest event: none if and only if there is no cycle. For each rank two
+  /// shortest ones, through the first and the last of its events that lie on cycles.
+  [[nodiscard]] std::vector<std::vector<Event>> cycles(const Program& program) const;
 
   [[nodiscard]] bool is_instruction(Event e) const { return e < 2 * instructions_; }
   [[nodiscard]] bool is_start(Event e) const { return is_instruction(e) && e % 2 == 0; }

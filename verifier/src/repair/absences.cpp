@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/text.hpp"
+#include "ppsim/verifier/repair.hpp"
+
+namespace ppsim {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+template <class... Parts>
+std::string text_of(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// The two ends of a channel as the messages that they name, each as its SEND.
+struct Ends {
+  std::vector<Action> sent;
+  std::vector<Action> received;
+};
+
+struct ChannelKey {
+  CommunicatorId communicator;
+  RankId source;
+  RankId destination;
+  friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
+};
+
+std::map<ChannelKey, Ends> ends_of(const Program& program) {
+  std::map<ChannelKey, Ends> channels;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    const RankId own = program.rank_of(id);
+    for (std::size_t a = 0; a < program.actions(id).size(); ++a) {
+      const Action& action = program.actions(id)[a];
+      if (!is_transfer(action.kind)) continue;
+      const RankId peer = peer_rank(program.pipeline(), action);
+      const CommunicatorId communicator = program.communicators_of(id)[a];
+      if (is_send(action.kind)) {
+        channels[{communicator, own, peer}].sent.push_back(action);
+      } else {
+        channels[{communicator, peer, own}].received.push_back(counterpart(action, own));
+      }
+    }
+  }
+  return channels;
+}
+
+/// What the first list holds more often than the second.
+std::vector<Action> surplus(std::vector<Action> of, std::vector<Action> over) {
+  std::ranges::sort(of);
+  std::ranges::sort(over);
+  std::vector<Action> result;
+  std::ranges::set_difference(of, over, std::back_inserter(result));
+  return result;
+}
+
+Lines lines_of(const Program& program, const ChannelKey& key, const Ends& ends) {
+  const Pipeline& pipeline = program.pipeline();
+  const std::string& communicator = program.communicator(key.communicator).name;
+  const auto name = [&](const Action& action) { return action_text(pipeline, action); };
+  Lines lines;
+  for (const Action& send : surplus(ends.sent, ends.received)) {
+    lines.push_back(text_of("rank ", key.source, " has ", name(send), ", and rank ", key.destination,
+                            " lacks its ", name(counterpart(send, key.source)), " on communicator ",
+                            communicator));
+  }
+  for (const Action& send : surplus(ends.received, ends.sent)) {
+    lines.push_back(text_of("rank ", key.destination, " has ", name(counterpart(send, key.source)),
+                            ", and rank ", key.source, " lacks its ", name(send), " on communicator ",
+                            communicator));
+  }
+  if (!lines.empty() || ends.sent == ends.received) return lines;
+  const auto [sent, received] = std::ranges::mismatch(ends.sent, ends.received);
+  return {text_of("rank ", key.source, " sends ", name(*sent), " where rank ", key.destination, " expects ",
+                  name(counterpart(*received, key.source)), " on communicator ", communicator,
+                  ": both name the same messages, in different orders")};
+}
+
+}  // namespace
+
+std::vector<std::string> absences(const Program& program) {
+  Lines lines;
+  for (const auto& [key, ends] : ends_of(program)) {
+    const Lines of_channel = lines_of(program, key, ends);
+    lines.insert(lines.end(), of_channel.begin(), of_channel.end());
+  }
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  for (const Unsatisfiable& u : graph.unsatisfiable)
+    lines.push_back(text_of("rank ", program.rank_of(u.instruction), ": ", u.why));
+  for (const CollectiveMeeting& meeting : graph.meetings) {
+    if (meeting.complete && meeting.matched) continue;
+    const InstructionId first = graph.members_of(meeting).front();
+    lines.push_back(text_of("rank ", program.rank_of(first), ": ", actions_text(program, first), " meets ",
+                            meeting.complete ? "other collectives" : "not all members", " of communicator ",
+                            program.communicator(meeting.communicator).name));
+  }
+  return lines;
+}
+
+}  // namespace ppsim

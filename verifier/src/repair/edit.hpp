@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "repair/candidates.hpp"
+
+namespace ppsim::repairing {
+
+/// A Program after some changes, and where what stands in it stood before.
+struct Edited {
+  Program program;
+  std::vector<std::vector<InstructionId>> originals;  ///< per instruction: one, or the two of a new group
+};
+
+/// Makes the moves, groups and splits among `changes`; credits change no Program.
+/// Returns: nothing where the changes do not go together.
+[[nodiscard]] std::optional<Edited> apply(const Program& program, const Candidates& candidates,
+                                          std::span<const Candidate> changes);
+
+}  // namespace ppsim::repairing
