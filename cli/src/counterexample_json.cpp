@@ -5,11 +5,11 @@
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
-namespace {
-
 Json place_json(const Place& place) {
   return {{"rank", place.rank.value()}, {"index", place.index}, {"action", place.action}};
 }
+
+namespace {
 
 Json json_of(const Program&, const std::vector<Violation>& violations) {
   Json result;

@@ -43,13 +43,16 @@ Expected<TransportCapabilities> capabilities_of(const VerifyRequest& options) {
 
 namespace {
 
-/// A certificate is of a Program that runs: it rests on these.
-Expected<void> check_certifiable(const VerifyRequest& options, const std::vector<Property>& asked) {
-  if (options.certificate.empty() || asked.empty()) return {};
+/// A certificate is of a Program that runs, a repair of one that does not: they rest on these.
+Expected<void> check_grounds(const VerifyRequest& options, const std::vector<Property>& asked) {
+  const bool certificate = !options.certificate.empty();
+  if ((!certificate && options.repair.empty()) || asked.empty()) return {};
   for (const Property property : {Property::well_formed, Property::matched, Property::deadlock_free}) {
     if (std::ranges::find(asked, property) != asked.end()) continue;
-    return make_error(ErrorCode::bad_argument, "a certificate rests on more than these --properties",
-                      {.found = options.properties, .expected = "well_formed,matched,deadlock_free too"});
+    return make_error(
+        ErrorCode::bad_argument,
+        std::string(certificate ? "a certificate" : "a repair") + " rests on more than these --properties",
+        {.found = options.properties, .expected = "well_formed,matched,deadlock_free too"});
   }
   return {};
 }
@@ -59,7 +62,7 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   const auto properties = properties_of(options.properties);
   const auto capabilities = capabilities_of(options);
   if (!properties) return tl::unexpected(properties.error());
-  if (auto good = check_certifiable(options, *properties); !good) return tl::unexpected(good.error());
+  if (auto good = check_grounds(options, *properties); !good) return tl::unexpected(good.error());
   if (!capabilities) return tl::unexpected(capabilities.error());
   result.properties = *properties;
   result.capabilities = *capabilities;
@@ -197,8 +200,8 @@ std::string advice(int exit, const VerifyReport& report, const std::string& cert
   if (exit == kRefuted && std::ranges::all_of(report.results, is_good))
     return "It runs, but can take longer than the limit: the lines above are what takes the time.";
   if (exit == kRefuted)
-    return "Do not run this: the lines above say which instructions to reorder or which communicators to "
-           "split.";
+    return "Do not run this: the lines above say what is wrong with it. Where it hangs, --repair FILE writes "
+           "what does not.";
   if (exit == kDoesNotFit)
     return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
            "needs less.";
@@ -240,9 +243,10 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
                    {.found = "--all-microbatches", .expected = "--microbatches M"}},
                   output);
   }
-  if (names_file(options.input.input) || options.input.microbatches || !options.certificate.empty()) {
+  if (names_file(options.input.input) || options.input.microbatches || !options.certificate.empty() ||
+      !options.repair.empty()) {
     return report({ErrorCode::bad_argument,
-                   "--all-microbatches is for a NAME, without --microbatches and --certificate",
+                   "--all-microbatches is for a NAME, without --microbatches, --certificate and --repair",
                    {.found = options.input.input, .expected = "the name of a schedule"}},
                   output);
   }
@@ -289,10 +293,15 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)
       return report(written.error(), output);
   }
+  const std::optional<Remedy> remedy = find_remedy(options, *answer);
+  if (auto written = write_repaired(options.repair, remedy); !written) return report(written.error(), output);
   if (output.json) {
-    output.print(report_json(*answer));
+    Json object = report_json(*answer);
+    if (remedy) object["properties"]["deadlock_free"]["repair"] = remedy_json(*remedy);
+    output.print(object);
   } else {
     print_text(answer->program, answer->asked, answer->report);
+    if (remedy) print_remedy(*remedy);
     std::cout << '\n' << advice(exit, answer->report, options.certificate) << '\n';
   }
   return exit;
@@ -368,6 +377,10 @@ void add_verify(CLI::App& app, Selected& selected) {
       ->add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
       ->check(not_stdout());
   add_query_option(*command, options->smt2);
+  command
+      ->add_option("--repair", options->repair,
+                   "write to FILE the Program after the smallest change that removes its deadlock")
+      ->check(not_stdout());
   add_cost_options(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

@@ -68,9 +68,10 @@ Expected<std::vector<Policy>> policies_of(const std::string& names) {
 }
 
 Expected<void> check_request(const VerifyRequest& request) {
-  if (!request.all_microbatches && request.certificate.empty() && request.other.empty()) return {};
+  const bool plain = request.certificate.empty() && request.other.empty() && request.repair.empty();
+  if (!request.all_microbatches && plain) return {};
   return make_error(ErrorCode::bad_argument,
-                    "--all-microbatches, --certificate and --never-slower-than are for one input",
+                    "--all-microbatches, --certificate, --repair and --never-slower-than are for one input",
                     {.found = std::to_string(request.inputs.size()) + " inputs", .expected = "one"});
 }
 

@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"
 #include "ppsim/verifier/all_ranks.hpp"
+#include "ppsim/verifier/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "query_folder.hpp"
 
@@ -13,7 +14,7 @@ struct VerifyRequest {
   std::vector<std::string> inputs;
   InputOptions input;
   CostOptions costs;
-  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate, smt2;
+  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate, smt2, repair;
   std::string makespan_limit, for_all, spread, other;
   bool per_stage = false;
   std::optional<int> resident;
@@ -58,6 +59,21 @@ int verify_never_slower(const VerifyRequest& request, const std::optional<Commun
 [[nodiscard]] bool is_many(const VerifyRequest& request);
 /// One table for several files under one or more policies; returns the exit code that goes before the others.
 int verify_many(const VerifyRequest& request, const Output& output);
+
+/// What would remove a deadlock: changes to the Program, buffers of the transport.
+struct Remedy {
+  RepairAnswer repair;
+  CreditsAnswer credits;
+};
+/// Nothing where deadlock freedom is not in question, and for large Programs unless --repair asks.
+[[nodiscard]] std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer);
+[[nodiscard]] Json remedy_json(const Remedy& remedy);
+void print_remedy(const Remedy& remedy);
+/// Writes the repaired Program where there is one and a file is named.
+Expected<void> write_repaired(const std::string& file, const std::optional<Remedy>& remedy);
+
+/// An instruction as `verify --json` writes it.
+[[nodiscard]] Json place_json(const Place& place);
 
 /// A counterexample as `verify --json` writes it.
 [[nodiscard]] Json counterexample_json(const Program& program, const Counterexample& counterexample);

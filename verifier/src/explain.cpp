@@ -21,12 +21,37 @@ Lines lines_of(const Program&, const Deadlock& deadlock) {
   return lines;
 }
 
+/// Where each rank stands after the first `moment` items of a firing order.
+Lines moment_lines(const Program& program, const FiringOrder& firing) {
+  std::vector<char> started(program.size(), 0);
+  std::vector<char> complete(program.size(), 0);
+  for (std::size_t i = 0; i < firing.moment; ++i)
+    (firing.items[i] % 2 == 0 ? started : complete)[firing.items[i] / 2] = 1;
+  Lines lines;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    std::string last = "nothing";
+    std::string under_way;
+    for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
+      const InstructionId id(i);
+      const bool compute = info(program.actions(id).front().kind).resource == Resource::compute;
+      if (complete[id.index()] != 0 && compute) last = actions_text(program, id);
+      if (started[id.index()] == 0 || complete[id.index()] != 0) continue;
+      under_way += (under_way.empty() ? "" : ", ") + actions_text(program, id);
+    }
+    lines.push_back("  then: rank " + std::to_string(r) + " has computed up to " + last +
+                    (under_way.empty() ? "" : "; under way: " + under_way));
+  }
+  return lines;
+}
+
 Lines lines_of(const Program& program, const MemoryOverrun& overrun) {
   std::ostringstream head;
   head << "rank " << overrun.rank << ": " << overrun.bytes << " bytes live at once, limit " << overrun.limit;
   Lines lines{head.str()};
   const TensorTable table = tensor_table(program);
   for (const std::uint32_t t : overrun.live) lines.push_back("  live: " + tensor_text(table.tensors[t]));
+  const Lines then = moment_lines(program, overrun.firing_order);
+  lines.insert(lines.end(), then.begin(), then.end());
   return lines;
 }
 

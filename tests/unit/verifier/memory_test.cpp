@@ -73,7 +73,9 @@ TEST(MemoryProperty, IsRefutedWithARunThatReplays) {
   EXPECT_EQ(overrun.firing_order.items.size(), 2 * program.size());
   const std::vector<std::string> lines = explain(program, refuted.counterexample);
   EXPECT_EQ(lines[0], "rank 0: 45 bytes live at once, limit 44");
-  EXPECT_EQ(lines.size(), overrun.live.size() + 1);
+  EXPECT_EQ(lines.size(), overrun.live.size() + 1 + 4);
+  EXPECT_EQ(lines[lines.size() - 4].rfind("  then: rank 0 has computed up to 0", 0), 0U)
+      << lines[lines.size() - 4];
   EXPECT_NE(std::find(lines.begin(), lines.end(), "  live: saved_for_weight of stage 0, microbatch 3"),
             lines.end());
 }

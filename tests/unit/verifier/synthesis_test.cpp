@@ -266,7 +266,8 @@ TEST(Synthesis, SaysWhyAnOrderDoesNotFit) {
   const auto answer = synthesize(request);
   ASSERT_TRUE(answer);
   EXPECT_EQ(std::get<NoSchedule>(*answer).reason,
-            "the order that is kept holds 4 microbatches on rank 0 however early their W is, the limit is 3");
+            "the order that is kept holds 4 microbatches on rank 0 however early their W is, the limit is 3: "
+            "0F0 to 0F3 stand before 0I0");
 }
 
 TEST(Synthesis, RefusesAnOrderThatIsNotOfItsChain) {

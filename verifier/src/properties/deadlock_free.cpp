@@ -3,6 +3,7 @@
 
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/naive_executor.hpp"
+#include "ppsim/verifier/repair.hpp"
 #include "ppsim/verifier/z3_check.hpp"
 #include "properties.hpp"
 
@@ -30,6 +31,23 @@ Answer under_residency(const Question& question) {
   return {Refuted{std::move(found)}, "exploration"};
 }
 
+/// How much buffering it takes.
+void note_fewest_credits(const Question& question, Answer& answer) {
+  constexpr double kLimitS = 5;
+  constexpr std::size_t kMostListed = 4;
+  const auto credits = fewest_credits(question.program, question.options.capabilities,
+                                      std::min(kLimitS, question.deadline.remaining_s()));
+  const auto* fewest = std::get_if<FewestCredits>(&credits);
+  if (fewest == nullptr) return;
+  std::string note = "Credits(" + std::to_string(fewest->everywhere) +
+                     ") will do, and so will a transport that does no more than ";
+  for (std::size_t i = 0; i < std::min(fewest->channels.size(), kMostListed); ++i)
+    note += (i == 0 ? "" : ", ") + to_string(fewest->channels[i]);
+  if (fewest->channels.size() > kMostListed)
+    note += ", and " + std::to_string(fewest->channels.size() - kMostListed) + " more channels";
+  answer.notes.push_back(std::move(note));
+}
+
 /// With credits: whether rendezvous would hang, so that safety rests on the transport's buffers.
 void note_buffering(const Question& question, Answer& answer) {
   TransportCapabilities strict = question.options.capabilities;
@@ -42,6 +60,7 @@ void note_buffering(const Question& question, Answer& answer) {
   std::string note = "safe only by buffering: under rendezvous ";
   note += deadlock.cycle.empty() ? to_string(deadlock.culprits.front()) : to_string(deadlock.cycle.front());
   answer.notes.push_back(std::move(note));
+  note_fewest_credits(question, answer);
 }
 
 void cross_check(const Question& question, bool finishes, Answer& answer) {

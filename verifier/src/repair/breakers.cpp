@@ -142,16 +142,19 @@ std::vector<Choice> Breakers::of(const std::vector<Event>& cycle) {
   return {choices_.begin(), choices_.end()};
 }
 
-std::vector<std::string> Breakers::lines(const std::vector<Event>& cycle) const {
-  std::vector<std::string> result{"none of the changes asked for breaks this cycle of waits:"};
+std::string Breakers::text(const std::vector<Event>& cycle) const {
+  std::ostringstream out;
+  RankId rank;
+  InstructionId last;
   for (const Event e : cycle) {
-    if (!context_.events.is_start(e)) continue;
-    const InstructionId id = context_.events.instruction(e);
-    std::ostringstream line;
-    line << "rank " << program_.rank_of(id) << ": " << actions_text(program_, id);
-    result.push_back(line.str());
+    if (!context_.events.is_instruction(e) || context_.events.instruction(e) == last) continue;
+    last = context_.events.instruction(e);
+    out << (out.str().empty() ? "" : ", ");
+    if (program_.rank_of(last) != rank) out << "rank " << program_.rank_of(last) << ": ";
+    rank = program_.rank_of(last);
+    out << actions_text(program_, last);
   }
-  return result;
+  return out.str();
 }
 
 }  // namespace ppsim::repairing

@@ -22,8 +22,8 @@ class Breakers {
   /// Every choice that differs from the proposal's and may break an edge of the cycle. The cycle is there as
   /// long as none of them is taken.
   [[nodiscard]] std::vector<Choice> of(const std::vector<Event>& cycle);
-  /// The instructions on the cycle, for people.
-  [[nodiscard]] std::vector<std::string> lines(const std::vector<Event>& cycle) const;
+  /// The instructions on the cycle, each waiting for the one before it: "rank 0: 0F0, 0SEND_F0, rank 1: ...".
+  [[nodiscard]] std::string text(const std::vector<Event>& cycle) const;
 
  private:
   void wait(InstructionId first, InstructionId second);

@@ -64,14 +64,26 @@ std::vector<int> Candidates::channels_of(InstructionId id) const {
   return result;
 }
 
-bool Candidates::moves(InstructionId id) const { return is_transfer(program_.actions(id).front().kind); }
+bool Candidates::transfers(InstructionId id) const { return is_transfer(program_.actions(id).front().kind); }
+
+/// What UNSHARD gathers depends on its place in the list, so it stays.
+bool Candidates::moves(InstructionId id) const {
+  const OpKind kind = program_.actions(id).front().kind;
+  return is_communication(kind) && kind != OpKind::unshard;
+}
 
 bool Candidates::blocks(InstructionId id) const {
   return program_.instruction(id).blocking ||
          (graph_.capabilities.issue_blocks && is_communication(program_.actions(id).front().kind));
 }
 
-bool Candidates::shares_channel(InstructionId a, InstructionId b) const {
+/// Messages of a channel, and collectives of a communicator, meet by their order.
+bool Candidates::meet_in_order(InstructionId a, InstructionId b) const {
+  if (!moves(a) || !moves(b)) return false;
+  if (!transfers(a) || !transfers(b)) {
+    return !transfers(a) && !transfers(b) &&
+           program_.communicators_of(a).front() == program_.communicators_of(b).front();
+  }
   const std::vector<int> of_a = channels_of(a);
   const std::vector<int> of_b = channels_of(b);
   return std::ranges::find_first_of(of_a, of_b) != of_a.end();
@@ -144,12 +156,12 @@ std::vector<Candidate> Candidates::find_moves(InstructionId id) {
   };
   std::size_t passed = 0;
   for (std::int32_t j = id.value() - 1; j > range.low && passed < kMostPlaces; --j) {
-    if (moves(at(j)) && shares_channel(id, at(j))) break;
+    if (meet_in_order(id, at(j))) break;
     if (matters(at(j), id)) add(j, true, ++passed);
   }
   passed = 0;
   for (std::int32_t j = id.value() + 1; j < range.high && passed < kMostPlaces; ++j) {
-    if (moves(at(j)) && shares_channel(id, at(j))) break;
+    if (meet_in_order(id, at(j))) break;
     if (matters(id, at(j))) add(j, false, ++passed);
   }
   return found;
@@ -157,7 +169,7 @@ std::vector<Candidate> Candidates::find_moves(InstructionId id) {
 
 std::vector<Candidate> Candidates::group_of(InstructionId first, InstructionId second) {
   const auto single = [&](InstructionId id) {
-    return moves(id) && program_.instruction(id).form == InstructionForm::single;
+    return transfers(id) && program_.instruction(id).form == InstructionForm::single;
   };
   if (!single(first) || !single(second)) return {};
   const Range of_first = range_of(first);

@@ -52,24 +52,25 @@ class Candidates {
   /// Of an action that one of the instructions holds.
   [[nodiscard]] int channel_of(std::span<const InstructionId> ids, const Action& action) const;
 
-  /// Every place that makes a difference to waits, within what an instruction of transfers depends on, what
-  /// depends on it, and the transfers before and behind it on its channels. Empty for other instructions.
+  /// Every place that makes a difference to waits, within what a communication depends on, what depends on
+  /// it, and what stands before and behind it on its channels. Empty for other instructions.
   [[nodiscard]] const std::vector<Candidate>& moves_of(InstructionId id);
   /// The group of two single transfers, where neither depends on the other and one can stand with the other.
   /// Requires: first stands before second.
   [[nodiscard]] std::vector<Candidate> group_of(InstructionId first, InstructionId second);
 
  private:
-  /// Positions in the list between which a transfer may stand, both exclusive.
+  /// Positions in the list between which a communication may stand, both exclusive.
   struct Range {
     std::int32_t low;
     std::int32_t high;
   };
+  [[nodiscard]] bool transfers(InstructionId id) const;
   [[nodiscard]] bool moves(InstructionId id) const;
   [[nodiscard]] Range range_of(InstructionId id);
   [[nodiscard]] bool matters(InstructionId first, InstructionId second) const;
   [[nodiscard]] bool blocks(InstructionId id) const;
-  [[nodiscard]] bool shares_channel(InstructionId a, InstructionId b) const;
+  [[nodiscard]] bool meet_in_order(InstructionId a, InstructionId b) const;
   [[nodiscard]] std::vector<Candidate> find_moves(InstructionId id);
   void find_dependencies(RankId rank);
 

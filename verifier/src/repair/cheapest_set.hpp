@@ -1,7 +1,6 @@
 #pragma once
 
-#include <chrono>
-#include <memory>
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -24,23 +23,23 @@ class CheapestSet {
     std::string reason = {};        ///< of `unknown`
   };
 
-  CheapestSet();
-  ~CheapestSet();
-  CheapestSet(const CheapestSet&) = delete;
-  CheapestSet& operator=(const CheapestSet&) = delete;
-  CheapestSet(CheapestSet&&) = delete;
-  CheapestSet& operator=(CheapestSet&&) = delete;
-
   /// Numbers are consecutive from 0. Requires: weight >= 1.
   int add(unsigned weight);
-  /// At least one of the choices holds.
-  void require(const std::vector<Choice>& choices);
+  /// At least one of the choices holds. `why` is for the core; empty: it goes without saying.
+  void require(std::vector<Choice> choices, std::string why = "");
   /// A cheapest set that satisfies everything required so far.
-  [[nodiscard]] Answer cheapest(double timeout_s);
+  [[nodiscard]] Answer cheapest(double timeout_s) const;
+  /// Why there is none: of what is required, some that nothing satisfies together (an unsat core). Empty
+  /// where Z3 does not say.
+  [[nodiscard]] std::vector<std::string> core(double timeout_s) const;
 
  private:
-  struct Solver;
-  std::unique_ptr<Solver> solver_;
+  struct Clause {
+    std::vector<Choice> choices;
+    std::string why;
+  };
+  std::vector<unsigned> weights_;  ///< by number
+  std::vector<Clause> clauses_;
 };
 
 }  // namespace ppsim::repairing

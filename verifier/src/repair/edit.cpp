@@ -72,7 +72,8 @@ class RowEdit {
     std::vector<int> after;
     for (const int on : draft.after) {
       const int place = position_[static_cast<std::size_t>(on)];
-      if (place < position_[i]) {
+      const bool stood_behind = static_cast<std::size_t>(on) > i;
+      if (place < position_[i] || (stood_behind && moved_[i] == 0)) {
         after.push_back(place);
       } else if (moved_[i] == 0) {
         return false;

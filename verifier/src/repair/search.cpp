@@ -95,6 +95,15 @@ Proposal Search::proposal_of(const std::vector<int>& numbers, Edited edited) con
   return proposal;
 }
 
+NoRepair Search::no_set() {
+  std::vector<std::string> lines = set_.core(input_.deadline.remaining_s());
+  const std::string head = lines.empty()
+                               ? "no set of the changes asked for breaks all cycles of waits"
+                               : "the changes asked for cannot break these cycles of waits together:";
+  lines.insert(lines.begin(), head);
+  return {std::move(lines)};
+}
+
 std::variant<Proposal, NoRepair, Unknown> Search::propose() {
   while (true) {
     const CheapestSet::Answer answer = set_.cheapest(input_.deadline.remaining_s());
@@ -102,7 +111,7 @@ std::variant<Proposal, NoRepair, Unknown> Search::propose() {
       case CheapestSet::Answer::Outcome::unknown:
         return Unknown{answer.reason};
       case CheapestSet::Answer::Outcome::none:
-        return NoRepair{{"no set of the changes that were asked for breaks all cycles of waits"}};
+        return no_set();
       case CheapestSet::Answer::Outcome::found:
         break;
     }
@@ -160,8 +169,10 @@ std::variant<bool, NoRepair> Search::learn(const Proposal& proposal) {
   for (const std::vector<Event>& cycle : cycles) {
     Breakers breakers(*this, {proposal, graph, events, channel});
     const std::vector<Choice> choices = breakers.of(cycle);
-    if (choices.empty()) return NoRepair{breakers.lines(cycle)};
-    set_.require(choices);
+    if (choices.empty()) {
+      return NoRepair{{"none of the changes asked for breaks this cycle of waits:", breakers.text(cycle)}};
+    }
+    set_.require(choices, breakers.text(cycle));
   }
   return !cycles.empty();
 }

@@ -46,6 +46,7 @@ class Search {
   int number_of(const Candidate& candidate);
   void keep_apart(const Candidate& candidate, int number);
   [[nodiscard]] std::variant<Proposal, NoRepair, Unknown> propose();
+  [[nodiscard]] NoRepair no_set();
   [[nodiscard]] Proposal proposal_of(const std::vector<int>& numbers, Edited edited) const;
   /// Requires what the cycles of the proposal ask for. Returns: whether there are any, or one that stays.
   [[nodiscard]] std::variant<bool, NoRepair> learn(const Proposal& proposal);

@@ -63,13 +63,24 @@ Expected<void> check_kept_order(const SynthesisRequest& request) {
 std::string too_many_live(const SynthesisRequest& request) {
   const KeptOrder order = kept_order_of(request);
   for (std::size_t r = 0; r < order.size(); ++r) {
-    int live = 0;
+    int forwards = 0;
+    int backwards = 0;
     int peak = 0;
-    for (const bool forward : order[r]) peak = std::max(peak, live += forward ? 1 : -1);
+    int oldest = 0;  // the first microbatch that is live at the peak
+    for (const bool forward : order[r]) {
+      ++(forward ? forwards : backwards);
+      if (forwards - backwards <= peak) continue;
+      peak = forwards - backwards;
+      oldest = backwards;
+    }
     if (peak <= request.activation_limit) continue;
+    const auto action = [&](const char* kind, int microbatch) {
+      return std::to_string(r) + kind + std::to_string(microbatch);
+    };
     return "the order that is kept holds " + std::to_string(peak) + " microbatches on rank " +
            std::to_string(r) + " however early their W is, the limit is " +
-           std::to_string(request.activation_limit);
+           std::to_string(request.activation_limit) + ": " + action("F", oldest) + " to " +
+           action("F", oldest + peak - 1) + " stand before " + action("I", oldest);
   }
   return "";
 }

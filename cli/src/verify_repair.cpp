@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+#include "ppsim/core/json.hpp"
+#include "ppsim/planner/files.hpp"
+#include "verify_parts.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+/// Without --repair the report of a deadlock says what removes it where that is found at once.
+constexpr std::size_t kSmall = 10'000;  // instructions
+constexpr double kSmallLimitS = 10;
+
+std::string_view kind_name(ChangeKind kind) {
+  constexpr std::array<std::string_view, 4> kNames{"move", "group", "split", "credit"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+bool of_list(const Change& change) {
+  return change.kind == ChangeKind::move || change.kind == ChangeKind::group;
+}
+
+Json change_json(const Change& change) {
+  Json json = {{"kind", kind_name(change.kind)}, {"text", to_string(change)}};
+  if (of_list(change)) {
+    json["what"] = place_json(change.what);
+    json[change.kind == ChangeKind::group ? "with"
+         : change.before                  ? "before"
+                                          : "behind"] = place_json(change.other);
+  } else {
+    json["communicator"] = change.communicator;
+    json["source"] = change.source.value();
+    json["destination"] = change.destination.value();
+  }
+  if (change.kind == ChangeKind::credit) json["messages"] = change.credits;
+  return json;
+}
+
+Json changes_json(const std::vector<Change>& changes) {
+  Json list = Json::array();
+  for (const Change& change : changes) list.push_back(change_json(change));
+  return list;
+}
+
+void print_changes(const std::vector<Change>& changes) {
+  constexpr std::size_t kMostLines = 12;
+  for (std::size_t i = 0; i < std::min(changes.size(), kMostLines); ++i)
+    std::cout << "  " << to_string(changes[i]) << '\n';
+  if (changes.size() > kMostLines)
+    std::cout << "  and " << changes.size() - kMostLines << " more (--json has all)\n";
+}
+
+void print(const RepairAnswer& answer) {
+  if (const auto* repaired = std::get_if<Repaired>(&answer)) {
+    std::cout << "\nThe smallest change that removes the deadlock, verified again:\n";
+    print_changes(repaired->changes);
+  } else if (const auto* none = std::get_if<NoRepair>(&answer)) {
+    std::cout << "\nNo change to the order, to groups or to communicators mends this:\n";
+    for (const std::string& line : none->why) std::cout << "  " << line << '\n';
+  } else {
+    std::cout << "\nNo repair is known: " << std::get<Unknown>(answer).reason << '\n';
+  }
+}
+
+void print(const CreditsAnswer& answer) {
+  const auto* fewest = std::get_if<FewestCredits>(&answer);
+  if (fewest == nullptr || fewest->channels.empty()) return;
+  std::cout << "Or a transport with --buffers " << fewest->everywhere << ", or one that does no more than\n";
+  print_changes(fewest->channels);
+}
+
+bool stands_in_question(const VerifyReport& report) {
+  const PropertyResult* result = report.find(Property::deadlock_free);
+  return result != nullptr && !std::holds_alternative<Proved>(result->verdict);
+}
+
+}  // namespace
+
+std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer) {
+  const bool wanted = !request.repair.empty();
+  if (!stands_in_question(answer.report) || (!wanted && answer.program.size() > kSmall)) return std::nullopt;
+  RepairOptions options;
+  options.verify = answer.asked;
+  if (!wanted) options.verify.timeout_s = std::min(options.verify.timeout_s, kSmallLimitS);
+  Remedy remedy{repair(answer.program, options), Unknown{}};
+  if (!std::holds_alternative<NoRepair>(remedy.repair) || absences(answer.program).empty())
+    remedy.credits = fewest_credits(answer.program, answer.asked.capabilities, options.verify.timeout_s);
+  return remedy;
+}
+
+Json remedy_json(const Remedy& remedy) {
+  Json json;
+  if (const auto* repaired = std::get_if<Repaired>(&remedy.repair)) {
+    json["changes"] = changes_json(repaired->changes);
+  } else if (const auto* none = std::get_if<NoRepair>(&remedy.repair)) {
+    json["none"] = none->why;
+  } else {
+    json["unknown"] = std::get<Unknown>(remedy.repair).reason;
+  }
+  if (const auto* fewest = std::get_if<FewestCredits>(&remedy.credits)) {
+    json["buffers"] = {{"messages_on_every_channel", fewest->everywhere},
+                       {"fewest", changes_json(fewest->channels)}};
+  }
+  return json;
+}
+
+void print_remedy(const Remedy& remedy) {
+  print(remedy.repair);
+  print(remedy.credits);
+}
+
+Expected<void> write_repaired(const std::string& file, const std::optional<Remedy>& remedy) {
+  const auto* repaired = remedy ? std::get_if<Repaired>(&remedy->repair) : nullptr;
+  if (file.empty() || repaired == nullptr) return {};
+  return write_text_file(file, to_json(repaired->program));
+}
+
+}  // namespace ppsim::cli

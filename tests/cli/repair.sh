@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# verify --repair writes a Program that does not hang, and says what was changed; where nothing helps it says why.
+source "$(dirname "$0")/support/lib.sh"
+regressions=$data/regressions
+
+expect_exit 4 verify "$regressions/nccl-479-hangs.json" --repair repaired.json
+expect_out "The smallest change that removes the deadlock, verified again:"
+expect_out "Or a transport with --buffers 1, or one that does no more than"
+expect_exit 0 verify repaired.json
+expect_exit 0 run repaired.json --unverified --steps 1
+
+# The same as JSON, without a file too: small Programs are repaired unasked.
+expect_exit 4 verify "$regressions/torchcomms-2551-hangs.json" --json
+repair='d["properties"]["deadlock_free"]["repair"]'
+expect_json "1 <= len($repair['changes']) <= 2 and all(c['kind'] in ('move', 'group', 'split') for c in $repair['changes'])"
+expect_json "$repair['buffers']['messages_on_every_channel'] == 1 and len($repair['buffers']['fewest']) == 2"
+
+# What has no counterpart is not repaired, and nothing is written.
+expect_exit 4 verify "$regressions/nccl-2130-lacks-an-end.json" --repair none.json
+expect_out "this is no matter of order"
+expect_out "rank 0 has 3RECV_F2, and rank 1 lacks its 2SEND_F2 on communicator world"
+[ ! -e none.json ] || fail "a Program was written that is no repair"
+
+# What runs needs no repair.
+expect_exit 0 verify "$regressions/nccl-479-runs.json" --repair none.json
+[ ! -e none.json ] || fail "a repair of what is not broken"
+
+expect_error 2 "are for one input" "2 inputs" verify repaired.json "$regressions/nccl-479-runs.json" --repair x.json
+expect_error 2 "a repair rests on more" "matched" verify repaired.json --properties matched --repair x.json
+expect_error 2 "--certificate and --repair" "1f1b" verify 1f1b --ranks 2 --all-microbatches --repair x.json
+
+# Buffers: how much it takes.
+expect_exit 0 verify "$regressions/nccl-479-hangs.json" --buffers 1
+expect_out "Credits(1) will do, and so will a transport that does no more than buffer 1 message from rank"
+
+# Uses of tensors that dependencies alone do not order.
+cat >offloaded.json <<'JSON'
+{"format":"ppsim-program","version":1,"pipeline":{"ranks":1,"stages":1,"microbatches":1},"communicators":[],
+ "ranks":[["0F0","0OFFLOAD0","0RELOAD0","0R0","0B0"]]}
+JSON
+expect_exit 4 verify offloaded.json
+expect_out "rank 0: 0OFFLOAD0 uses saved_for_weight of stage 0, microbatch 0, which nothing has written by then"

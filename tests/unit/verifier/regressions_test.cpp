@@ -1,0 +1,147 @@
+// Hangs and mix-ups that were reported, see tests/data/regressions/README.md.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "ppsim/core/json.hpp"
+#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim::test {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+struct Regression {
+  std::string name;
+  std::string broken;  ///< how it is broken, as the file's name says
+  Property refuted;
+  Lines found;  ///< cycle: who waits, in turn; else the lines of the explanation
+  std::optional<int> residency = std::nullopt;
+};
+
+std::ostream& operator<<(std::ostream& out, const Regression& r) { return out << r.name; }
+
+const std::vector<Regression>& regressions() {
+  using enum Property;
+  static const std::vector<Regression> kAll = {
+      {"pytorch-172668-first", "hangs", deadlock_free, {"0SEND_F1", "1RECV_F1", "1SEND_F0", "2RECV_F0"}},
+      {"pytorch-172668-second", "hangs", deadlock_free, {"0SEND_F2", "1RECV_F2", "3SEND_B0", "2RECV_B0"}},
+      {"pytorch-178815", "hangs", deadlock_free, {"0SEND_F1", "1RECV_F1", "1SEND_B0", "0RECV_B0"}},
+      {"pytorch-178815-order",
+       "mixes-up",
+       matched,
+       {"rank 0: 2SEND_B0>1 meets rank 1: 3RECV_F2<2", "rank 0: 2SEND_F2>3 meets rank 1: 1RECV_B0<2"}},
+      {"pytorch-174288",
+       "hangs",
+       deadlock_free,
+       {"{0SEND_F0 0SEND_F1}", "{1RECV_F0 1RECV_F1}", "{2SEND_F2 2SEND_F3}", "{3RECV_F2 3RECV_F3}"}},
+      {"pytorch-174942",
+       "hangs",
+       deadlock_free,
+       {"{0SEND_F0 5RECV_F2}", "{4SEND_F2 1RECV_F0}", "{6SEND_F3 11RECV_F5}", "{10SEND_F5 7RECV_F3}",
+        "{8SEND_F4 3RECV_F1}", "{2SEND_F1 9RECV_F4}"}},
+      {"megatron-1450",
+       "mixes-up",
+       matched,
+       {"rank 0: 2SEND_B0>1 meets rank 1: 1RECV_F1<0", "rank 0: 0SEND_F1>1 meets rank 1: 1RECV_B0<2"}},
+      {"megatron-5100", "hangs", deadlock_free, {"2SEND_F1", "3RECV_F1", "3SEND_B0", "2RECV_B0"}},
+      {"megatron-5240",
+       "hangs",
+       deadlock_free,
+       {"0COLL", "0COLL", "1COLL", "1COLL", "2COLL", "2COLL", "3COLL", "3COLL"}},
+      {"nccl-479", "hangs", deadlock_free, {"0SEND_F0", "1RECV_F0", "2SEND_F1", "3RECV_F1"}},
+      {"nccl-584",
+       "hangs",
+       deadlock_free,
+       {"some choice of which ready operation takes a place of the residency limit of 1 hangs; without the "
+        "limit "
+        "none does"},
+       1},
+      {"nccl-2130",
+       "lacks-an-end",
+       deadlock_free,
+       {"rank 0: {0SEND_F1 3RECV_F2} never completes (3RECV_F2 meets no SEND on its channel)"}},
+      {"torchcomms-2551", "hangs", deadlock_free, {"1SEND_F1", "2RECV_F1", "2SEND_B0", "1RECV_B0"}},
+  };
+  return kAll;
+}
+
+std::filesystem::path folder() { return std::filesystem::path(PPSIM_TESTS_DIR) / "data" / "regressions"; }
+
+Program read(const std::string& name) {
+  const std::filesystem::path file = folder() / (name + ".json");
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto ir = ir_from_json(text, file.string());
+  if (!ir) throw std::invalid_argument(to_string(ir.error()));
+  return std::get<Program>(*ir);
+}
+
+class Regressions : public testing::TestWithParam<Regression> {
+ protected:
+  [[nodiscard]] static VerifyOptions options() {
+    VerifyOptions options;
+    options.capabilities.residency = GetParam().residency;
+    return options;
+  }
+  [[nodiscard]] static Program broken() { return read(GetParam().name + "-" + GetParam().broken); }
+};
+
+/// Who waits on the cycle, in turn; else what the explanation says.
+Lines found_in(const Program& program, const Counterexample& counterexample) {
+  const auto* deadlock = std::get_if<Deadlock>(&counterexample);
+  if (deadlock == nullptr || deadlock->cycle.empty()) return explain(program, counterexample);
+  const auto genuine = recheck_cycle(program, build_execution_graph(program, {}), deadlock->cycle);
+  EXPECT_TRUE(genuine.has_value()) << to_string(genuine.error());
+  Lines who;
+  for (const Wait& wait : deadlock->cycle) who.push_back(wait.who.action);
+  return who;
+}
+
+TEST_P(Regressions, AreRefutedAsTheyWereReported) {
+  const Program program = broken();
+  const VerifyReport report = verify(program, options());
+  const auto* refuted = std::get_if<Refuted>(&report.find(GetParam().refuted)->verdict);
+  ASSERT_NE(refuted, nullptr);
+  EXPECT_EQ(found_in(program, refuted->counterexample), GetParam().found);
+}
+
+TEST_P(Regressions, AreProvedOnceTheyAreFixed) {
+  EXPECT_TRUE(verify(read(GetParam().name + "-runs"), options()).all_proved());
+}
+
+TEST_P(Regressions, AreRepairedWhereAnOrderIsAtFault) {
+  const RepairAnswer answer = repair(broken(), {.verify = options()});
+  if (GetParam().residency) {
+    EXPECT_TRUE(std::holds_alternative<Unknown>(answer));
+  } else if (GetParam().broken != "hangs") {
+    EXPECT_FALSE(std::get<NoRepair>(answer).why.empty());
+  } else {
+    EXPECT_TRUE(std::get<Repaired>(answer).report.all_proved());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Reported, Regressions, testing::ValuesIn(regressions()), [](const auto& of) {
+  std::string name = of.param.name;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+TEST(RegressionFiles, AreAllTestedAndListed) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder()))
+    files += entry.path().extension() == ".json" ? 1 : 0;
+  EXPECT_EQ(files, 2 * regressions().size());
+  std::ifstream in(folder() / "README.md");
+  const std::string listed{std::istreambuf_iterator<char>(in), {}};
+  for (const Regression& r : regressions())
+    EXPECT_NE(listed.find("`" + r.name + "`"), std::string::npos) << r.name;
+}
+
+}  // namespace
+}  // namespace ppsim::test
