@@ -94,9 +94,16 @@ class MemoryCheck {
   }
 
   /// Most reuses follow from what neighbours tell each other; where one does not, everything is looked at.
-  Expected<void> run(RankId first, RankId last) {
-    if (run(first, last, Reach::neighbours)) return {};
-    return run(first, last, Reach::everywhere);
+  Expected<void> run() {
+    const RankId end(static_cast<std::int32_t>(witnesses_.size()));
+    for (RankId first(0); first < end;) {
+      const RankId last = clocks_.end_of_batch(first);
+      if (!run(first, last, Reach::neighbours)) {
+        if (auto held = run(first, last, Reach::everywhere); !held) return held;
+      }
+      first = last;
+    }
+    return {};
   }
 
  private:
@@ -117,24 +124,12 @@ class MemoryCheck {
   IdVector<RankId, const MemoryWitness*> witnesses_;
 };
 
-/// How many ranks share a pass: fewer where a Program is so long that their clocks would take much memory.
-int ranks_at_once(const Program& program) {
-  constexpr std::size_t kInstructions = std::size_t{1} << 23;
-  return static_cast<int>(std::clamp(kInstructions / (program.size() + 1), std::size_t{1}, std::size_t{8}));
-}
-
 }  // namespace
 
 Expected<void> check_certificate_memory(const Certificate& certificate, const Program& program,
                                         const ExecutionGraph& graph, const SizeTable& sizes) {
-  const int ranks = program.pipeline().ranks();
-  if (auto there = check_ranks(certificate.memory, ranks); !there) return there;
-  MemoryCheck check(certificate, program, graph, sizes);
-  const int step = ranks_at_once(program);
-  for (int r = 0; r < ranks; r += step) {
-    if (auto held = check.run(RankId(r), RankId(std::min(r + step, ranks))); !held) return held;
-  }
-  return {};
+  if (auto ranks = check_ranks(certificate.memory, program.pipeline().ranks()); !ranks) return ranks;
+  return MemoryCheck(certificate, program, graph, sizes).run();
 }
 
 }  // namespace ppsim

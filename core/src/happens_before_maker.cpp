@@ -135,6 +135,19 @@ HappensBeforeMaker::HappensBeforeMaker(const Program& program, const ExecutionGr
   near_ = ranks_nearby(rank_of_, ranks, graph);
 }
 
+RankId HappensBeforeMaker::end_of_batch(RankId first) const {
+  constexpr int kMostRanks = 8;
+  constexpr std::size_t kMostCounts = std::size_t{1} << 27;
+  constexpr std::size_t kTracksPerPeer = 4;  // two directions, two ends
+  std::size_t counts = 0;
+  RankId rank = first;
+  do {
+    counts += rank_of_.size() * kTracksPerPeer * near_[rank].size();
+    rank = after(rank);
+  } while (rank.index() < near_.size() && rank.value() < first.value() + kMostRanks && counts < kMostCounts);
+  return rank;
+}
+
 std::vector<HappensBefore> HappensBeforeMaker::of_ranks(RankId first, RankId last, Reach reach) {
   parts_.enter(first, last);
   pass_.clear();

@@ -23,6 +23,10 @@ class HappensBeforeMaker {
   /// Requires: `order` is a complete run order of the graph.
   HappensBeforeMaker(const Program& program, const ExecutionGraph& graph, const RunOrder& order);
 
+  /// The end of the ranks from `first` on whose clocks are carried together: a few, and fewer where they
+  /// would take much memory.
+  [[nodiscard]] RankId end_of_batch(RankId first) const;
+
   /// One for each of the ranks [first, last), by one pass for all of them.
   [[nodiscard]] std::vector<HappensBefore> of_ranks(RankId first, RankId last, Reach reach);
 

@@ -8,12 +8,15 @@
 
 namespace {
 
-/// The Program of the corpus's certificate: two ranks, one microbatch.
+/// The Program of the corpus's certificates: two ranks, two microbatches one after the other.
 const ppsim::Program& small_program() {
   static const ppsim::Program program = [] {
-    ppsim::ScheduleBuilder builder("small", ppsim::make_chain(2, 2, 1).value());
-    for (const ppsim::OpKind kind : {ppsim::OpKind::forward, ppsim::OpKind::backward}) {
-      for (const int stage : {0, 1}) builder.add(kind, ppsim::StageId(stage), ppsim::MicrobatchId(0));
+    ppsim::ScheduleBuilder builder("small", ppsim::make_chain(2, 2, 2).value());
+    for (const int microbatch : {0, 1}) {
+      for (const ppsim::OpKind kind : {ppsim::OpKind::forward, ppsim::OpKind::backward}) {
+        for (const int stage : {0, 1})
+          builder.add(kind, ppsim::StageId(stage), ppsim::MicrobatchId(microbatch));
+      }
     }
     return ppsim::lower(builder.build().value(), {}).value();
   }();
