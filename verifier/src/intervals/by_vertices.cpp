@@ -18,8 +18,8 @@ class VertexSearch {
     measure_new_vertices();
   }
 
-  /// Until the largest value over the vertices is that of the Programs there. With `most` known, only those
-  /// vertices are looked at that may be above.
+  /// Looks at the vertex with the largest value, and adds the path that the second Program has there, until
+  /// that value is the one of the Programs, or the time is up.
   Bracket maximise(Quantity quantity) {
     Bracket bracket{{-1, 0}, {}, {}};  // below everything
     while (true) {
@@ -108,6 +108,9 @@ Comparison compare_by_vertices(const PricedPair& pair, const Deadline& deadline)
   if (result.difference->least.numerator > 0) {
     result.outcome = Comparison::Outcome::slower;
     result.slower_at = result.difference->at;
+  } else if (Fraction{1, 1} < result.ratio->least) {  // found in the time that the difference left over
+    result.outcome = Comparison::Outcome::slower;
+    result.slower_at = result.ratio->at;
   } else if (result.difference->most.numerator <= 0) {
     result.outcome = Comparison::Outcome::never_slower;
   } else {
