@@ -70,7 +70,7 @@ Expected<std::string> request(const SlurmJob& job) {
 }  // namespace
 
 Expected<std::string> sbatch_script(const SlurmJob& job, const std::vector<std::string>& arguments) {
-  const auto requested = request(job);
+  auto requested = request(job);
   if (!requested) return requested;
   std::ostringstream text;
   text << "#!/usr/bin/env bash\n"

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -44,6 +45,15 @@ std::uint64_t random_token() {
   return (std::uint64_t{random()} << 32U) | random();
 }
 
+/// An MPI that does not understand the launcher takes every process for a run of its own.
+Expected<void> check_launcher(const MpiWorld& world) {
+  const auto told = membership_from_environment([](const char* name) { return std::getenv(name); });
+  if (world.size() > 1 || !told || told->size == 1) return {};
+  return make_error(ErrorCode::bad_argument, "this MPI and the launcher do not understand each other",
+                    {.found = "MPI sees 1 process, the launcher has started " + std::to_string(told->size),
+                     .expected = "mpirun, or srun --mpi with a plugin that this MPI knows"});
+}
+
 Expected<std::unique_ptr<Bootstrap>> connect(const MpiWorld& world) {
   Address address;
   Expected<Socket> listener = Socket();
@@ -77,6 +87,7 @@ std::unique_ptr<Transport> MpiBootstrap::make_transport(const RunInput& input, C
 Expected<std::unique_ptr<Bootstrap>> mpi_bootstrap() {
   auto world = MpiWorld::open();
   if (!world) return tl::unexpected(world.error());
+  if (auto good = check_launcher(**world); !good) return tl::unexpected(good.error());
   try {
     auto connections = connect(**world);
     if (!connections) return tl::unexpected(connections.error());

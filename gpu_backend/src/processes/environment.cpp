@@ -43,7 +43,7 @@ class Reader {
     const Launcher* first = nullptr;
     for (const Launcher& launcher : kLaunchers) {
       if (environment_(launcher.process) == nullptr) continue;
-      const auto found = of_launcher(launcher);
+      auto found = of_launcher(launcher);
       if (!found) return found;
       if (self && (self->process != found->process || self->size != found->size))
         return tl::unexpected(contradiction(*first, *self, launcher, *found));

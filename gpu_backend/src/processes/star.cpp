@@ -42,7 +42,7 @@ std::vector<std::string> texts_from(std::string_view bytes) {
 
 }  // namespace
 
-Star::Star(const Membership& self, std::map<int, Socket> sockets)
+Star::Star(const Membership& self, std::map<int, Socket>&& sockets)
     : process_(self.process), size_(self.size), local_process_(self.local_process) {
   for (auto& [process, socket] : sockets) peers_[process].socket = std::move(socket);
   for (auto& [process, peer] : peers_) {

@@ -26,7 +26,7 @@ class Star final : public Bootstrap {
   [[nodiscard]] static Expected<std::unique_ptr<Bootstrap>> join(const Membership& self);
 
   /// Requires: a connection to each process but itself as process 0, else to process 0 alone.
-  Star(const Membership& self, std::map<int, Socket> sockets);
+  Star(const Membership& self, std::map<int, Socket>&& sockets);
   ~Star() override;
   Star(const Star&) = delete;
   Star& operator=(const Star&) = delete;

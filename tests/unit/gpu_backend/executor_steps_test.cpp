@@ -132,6 +132,7 @@ TEST(ExecutorSteps, ADeadlineEndsAStepThatTakesTooLong) {
   const auto result = execute(two_rank_step(), Slow(), options);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::io);
+  EXPECT_TRUE(result.error().message.starts_with("a step did not finish within its deadline of 0.001 s"));
   options.deadline_s = 1e300;
   EXPECT_TRUE(execute(two_rank_step(), Slow(), options));
 }
