@@ -123,10 +123,9 @@ class Checker {
       check_freed(tensor);
     }
     // Two tensors that go together, such as both parts of the saved activations, break a rule twice.
-    const auto key = [](const Violation& v) { return std::tie(v.instruction, v.message); };
-    std::ranges::stable_sort(found_, {}, key);
-    const auto twice = std::ranges::unique(found_, {}, key);
-    found_.erase(twice.begin(), twice.end());
+    std::ranges::stable_sort(found_, {},
+                             [](const Violation& v) { return std::tie(v.instruction, v.message); });
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
     return std::move(found_);
   }
 

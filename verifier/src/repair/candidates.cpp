@@ -59,8 +59,7 @@ std::vector<int> Candidates::channels_of(InstructionId id) const {
     if (is_transfer(actions[i].kind)) result.push_back(channel_of(id, i));
   }
   std::ranges::sort(result);
-  const auto rest = std::ranges::unique(result);
-  result.erase(rest.begin(), rest.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
 

@@ -90,8 +90,7 @@ class RowEdit {
     append(first.communicators, second.communicators);
     append(first.after, second.after);
     std::ranges::sort(first.after);
-    const auto twice = std::ranges::unique(first.after);
-    first.after.erase(twice.begin(), twice.end());
+    first.after.erase(std::unique(first.after.begin(), first.after.end()), first.after.end());
     first.blocking = first.blocking || second.blocking;
     return first;
   }

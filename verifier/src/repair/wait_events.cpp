@@ -160,7 +160,7 @@ std::vector<std::vector<Event>> WaitEvents::cycles(const Program& program) const
   std::vector<std::vector<Event>> found;
   const auto look_from = [&](Event e) {
     std::vector<Event> cycle = shortest_through(e, component);
-    std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+    std::rotate(cycle.begin(), std::ranges::min_element(cycle), cycle.end());
     if (std::ranges::find(found, cycle) == found.end()) found.push_back(std::move(cycle));
   };
   const auto on_cycle = [](int c) { return c >= 0; };
