@@ -165,8 +165,8 @@ std::vector<std::vector<Event>> WaitEvents::cycles(const Program& program) const
   };
   const auto on_cycle = [](int c) { return c >= 0; };
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const auto begin = component.begin() + 2 * program.first(RankId(r)).value();
-    const auto end = component.begin() + 2 * program.last(RankId(r)).value();
+    const auto begin = component.begin() + static_cast<std::ptrdiff_t>(start(program.first(RankId(r))));
+    const auto end = component.begin() + static_cast<std::ptrdiff_t>(start(program.last(RankId(r))));
     const auto first = std::find_if(begin, end, on_cycle);
     if (first == end) continue;
     look_from(static_cast<Event>(first - component.begin()));
