@@ -10,6 +10,7 @@
 
 #include "ppsim/core/text.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "support/exhaustive.hpp"
 #include "support/ground_truth.hpp"
 #include "support/mutants.hpp"
 #include "support/small_program.hpp"
@@ -18,7 +19,8 @@ namespace ppsim::test {
 namespace {
 
 constexpr int kShards = 10;
-constexpr std::size_t kMutantsPerShard = 200;
+/// Broken ones; ten times as many with PPSIM_EXHAUSTIVE=1.
+std::size_t mutants_per_shard() { return exhaustive() ? 2'000 : 200; }
 
 LoweringOptions draw_options(Dice& dice) {
   LoweringOptions options;
@@ -234,7 +236,7 @@ class MutationScore : public testing::TestWithParam<int> {
 TEST_P(MutationScore, IsAllOfThem) {
   Dice dice(static_cast<std::uint64_t>(GetParam()) + 1);
   const std::span<const ScheduleInfo> all = schedules();
-  for (std::size_t n = 0; broken_ < kMutantsPerShard && !HasFailure(); ++n) {
+  for (std::size_t n = 0; broken_ < mutants_per_shard() && !HasFailure(); ++n) {
     const std::size_t mine =
         n % ((all.size() + kShards - 1 - static_cast<std::size_t>(GetParam())) / kShards);
     const ScheduleInfo& info = all[mine * kShards + static_cast<std::size_t>(GetParam())];
@@ -247,7 +249,7 @@ TEST_P(MutationScore, IsAllOfThem) {
     if (!is_whole(*program, capabilities, before)) continue;
     ++table.whole;
     for (const Breakage breakage : rarest(dice)) {
-      if (broken_ < kMutantsPerShard) judge(*program, before, capabilities, breakage, dice.roll());
+      if (broken_ < mutants_per_shard()) judge(*program, before, capabilities, breakage, dice.roll());
       if (HasFailure()) ADD_FAILURE() << info.name << ", Program " << n;
     }
   }

@@ -3,22 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <iostream>
 #include <vector>
 
 #include "ppsim/verifier/verify.hpp"
+#include "support/exhaustive.hpp"
 #include "support/reachable_states.hpp"
 #include "support/small_scope.hpp"
 
 namespace ppsim::test {
 namespace {
-
-/// With PPSIM_EXHAUSTIVE=1 every Program, else every n-th of the larger scopes.
-bool exhaustive() {
-  const char* value = std::getenv("PPSIM_EXHAUSTIVE");
-  return value != nullptr && std::string_view(value) == "1";
-}
 
 /// Powers of 4, of which at most two count at once, to classes of tensors in an order that the number draws.
 SizeTable distinct_sizes(int stages, std::uint64_t number) {
