@@ -109,6 +109,31 @@ TEST(WorstCaseMemory, IsExactWhereTheLastUserIsOneOfSeveral) {
             "the bound that can be witnessed is over the limit");
 }
 
+TEST(WorstCaseMemory, WaitsForEveryLastUser) {
+  const Program program = fan_out();
+  const auto worst = [&](Bytes from_first, Bytes from_second) {
+    SizeTable sizes = sizes_of({{TensorKind::boundary_output, 3}});
+    sizes.set({.kind = TensorKind::incoming_gradient, .subject = 0, .peer = 1}, from_first);
+    sizes.set({.kind = TensorKind::incoming_gradient, .subject = 0, .peer = 2}, from_second);
+    return ask(program, sizes).memory.at(0).bytes;
+  };
+  // The output stays beside either gradient, while it is still to go the other way.
+  EXPECT_EQ(worst(10, 1), 3 + 10);
+  EXPECT_EQ(worst(1, 10), 3 + 10);
+}
+
+TEST(WorstCaseMemory, TakesOneMessageOfAGroupForNoOther) {
+  HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}, {0, 1}, {0, 1}, {0, 1}})};
+  p.rows = {{"0F0", "0F1", "{0SEND_F1@1 0SEND_F0@0}", "0RECV_B0@2", "0B0", "0RECV_B1@3", "0B1"},
+            {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@2", "1RECV_F1@1", "1F1", "1B1", "1SEND_B1@3"}};
+  VerifyOptions options;
+  options.capabilities.credits = 2;
+  options.sizes = sizes_of({{TensorKind::boundary_output, 4}});
+  options.sizes->set({.kind = TensorKind::workspace, .subject = 0, .op = OpKind::backward}, 5);
+  // The first gradient is back, while the second output is not out: the group holds both.
+  EXPECT_EQ(verify(p.build(), options).memory.at(0).bytes, 4 + 4 + 5);
+}
+
 TEST(WorstCaseMemory, KnowsWhatAFreedCreditTells) {
   PipelineSpec spec = chain_spec(2, 4, 3);
   spec.routes = {{StageId(0), StageId(1)}, {StageId(2), StageId(3)}};

@@ -71,13 +71,15 @@ void Incumbent::offer_known(const Schedule& schedule) {
   if (value) keep(schedule, *value, "known");
 }
 
-Nanoseconds Incumbent::offer(const PhaseRows& rows, const std::string& method) {
+Nanoseconds Incumbent::offer(const PhaseRows& rows, const Found& found) {
   const Schedule schedule = build(request_, rows);
   PPSIM_CHECK(peak_live_microbatches(schedule) <= request_.activation_limit,
               "rows that were made for a limit are over it");
   const auto value = objective_of(schedule, request_.costs, request_.objective);
   PPSIM_CHECK(value.has_value(), "rows that were made for a chain wait for each other");
-  keep(schedule, *value, method);
+  PPSIM_CHECK(!found.promised || *value <= *found.promised,
+              "rows that were made for start times are later than these");
+  keep(schedule, *value, found.method);
   return *value;
 }
 

@@ -15,6 +15,12 @@ using PhaseRows = std::vector<std::vector<int>>;
 /// The rows of start times by task.
 [[nodiscard]] PhaseRows rows_of(const ChainModel& model, const std::vector<Slot>& starts);
 
+/// How rows were found and, where start times came with them, the objective that these promise.
+struct Found {
+  std::string method;
+  std::optional<Nanoseconds> promised;
+};
+
 /// The best schedule so far. Everything that is offered is rebuilt, timed and counted anew.
 class Incumbent {
  public:
@@ -24,8 +30,8 @@ class Incumbent {
   /// A schedule from elsewhere: passed over when it is of another chain, over the limit or no better.
   void offer_known(const Schedule& schedule);
   /// Rows that were made for the request. Returns: the objective. Errors: throws CheckFailure where they are
-  /// no schedule, or over the limit.
-  Nanoseconds offer(const PhaseRows& rows, const std::string& method);
+  /// no schedule, over the limit, or later than promised.
+  Nanoseconds offer(const PhaseRows& rows, const Found& found);
 
   [[nodiscard]] bool empty() const { return !schedule_; }
   [[nodiscard]] Nanoseconds value() const { return value_; }

@@ -72,7 +72,7 @@ void Search::run() {
   }
   for (const Preference& preference : preferences(model_)) {
     if (incumbent_.empty() || (!done() && !late()))
-      incumbent_.offer(greedy_rows(model_, preference), "greedy");
+      incumbent_.offer(greedy_rows(model_, preference), {"greedy", {}});
   }
   if (done()) return;
   const Slot size = question_size({model_, relaxation_, lower_});
@@ -113,7 +113,7 @@ void Search::try_rate(const Stage& stage, const Rate& rate) {
     if (answer.outcome == StartTimes::Outcome::unknown) return;
     if (answer.outcome == StartTimes::Outcome::found) {
       incumbent_.offer(rows_of(stage.model, unrolled({model, answer.starts, repetition}, stage.model)),
-                       "repetend");
+                       {"repetend", {}});
       return;
     }
     bound += step;
@@ -128,7 +128,7 @@ void Search::climb(const Stage& stage) {
     const StartTimes answer = ask({stage.model, stage.relaxation, bound}, kShare);
     if (answer.outcome == StartTimes::Outcome::unknown) return;
     if (answer.outcome == StartTimes::Outcome::found) {
-      incumbent_.offer(rows_of(stage.model, answer.starts), "rounded costs");
+      incumbent_.offer(rows_of(stage.model, answer.starts), {"rounded costs", {}});
       return;
     }
     bound += step;
@@ -141,8 +141,7 @@ bool Search::decide_bound(Slot bound, bool& found) {
   const StartTimes answer = ask({model_, relaxation_, bound}, last ? 1 : kShare);
   switch (answer.outcome) {
     case StartTimes::Outcome::found: {
-      const Nanoseconds value = incumbent_.offer(rows_of(model_, answer.starts), "time-indexed");
-      PPSIM_CHECK(value <= bound * model_.unit(), "start times of Z3 do not hold in their own order");
+      incumbent_.offer(rows_of(model_, answer.starts), {"time-indexed", bound * model_.unit()});
       found = true;
       return true;
     }
