@@ -124,7 +124,11 @@ class Culprits {
     };
     return std::ranges::any_of(deadlock.cycle, in_cycle) || std::ranges::any_of(deadlock.culprits, absent);
   }
-  [[nodiscard]] bool named(const MemoryOverrun&) const { return false; }
+  /// Of properties that are not asked about.
+  template <class Other>
+  [[nodiscard]] bool named(const Other&) const {
+    return false;
+  }
 
   const std::vector<InstructionId>& touched_;
   std::vector<std::string> names_;
