@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -22,7 +23,8 @@ struct Options {
   CostOptions costs;
   std::string backend = "cpu", transport = "inproc", certificate, trace, costs_out, transformer,
               arithmetic = "float32", buffers = "rendezvous";
-  bool unverified = false, compare = false, emit_sbatch = false;
+  bool unverified = false, compare = false, emit_sbatch = false, graphs = false, no_profile = false;
+  int ranks_per_device = 1;
   int steps = 3;
   std::optional<int> ranks_per_node;
   std::optional<double> deadline_s;
@@ -55,6 +57,29 @@ Expected<TransformerConfig> transformer_of(const Options& options, int stages) {
   return config;
 }
 
+Expected<void> check_cuda_transport(const Options& options) {
+  if (options.transport == "nccl" || options.transport == "copy" || options.transport == "inproc") return {};
+  return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or with copy engines",
+                    {.found = options.transport, .expected = "--transport nccl or copy"});
+}
+
+/// NCCL has one rank on a device, so that several go by copy engines where nothing else is asked for.
+CudaOptions cuda_options(const Options& options) {
+  const bool shares = options.ranks_per_device > 1 && options.transport == "inproc";
+  return {.transport = shares || options.transport == "copy" ? CudaTransport::copy : CudaTransport::nccl,
+          .ranks_per_device = options.ranks_per_device,
+          .graphs = options.graphs,
+          .profile = !options.no_profile};
+}
+
+/// What CUDA and NCCL read when they start: queues of work enough for every stream, and communicators that
+/// may run at the same time. What the user has set stays.
+void set_cuda_environment() {
+  constexpr int kKeep = 0;
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeep);
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", kKeep);
+}
+
 Expected<void> check_backend(const Options& options) {
   std::string names;
   for (const BackendStatus& status : backend_statuses()) {
@@ -64,6 +89,7 @@ Expected<void> check_backend(const Options& options) {
       return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + status.detail,
                         {.found = options.backend, .expected = "a backend that `ppsim doctor` has"});
     }
+    if (options.backend == "cuda") return check_cuda_transport(options);
     if (options.transport == "inproc" || options.transport == "mpi") return {};
     return make_error(ErrorCode::bad_argument,
                       "this backend moves data between threads of one process, or between processes by MPI",
@@ -98,6 +124,7 @@ Expected<Subject> subject_of(const Options& options) {
 Expected<RunOptions> run_options(const Options& options, const Subject& subject) {
   RunOptions run;
   if (options.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
+  if (options.backend == "cuda") run.backend = cuda_options(options);
   run.unverified = options.unverified;
   run.steps = options.steps;
   run.deadline_s = options.deadline_s.value_or(0);
@@ -248,6 +275,7 @@ int print_sbatch(const Options& options, const Output& output) {
 }
 
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
+  if (options.backend == "cuda") set_cuda_environment();
   if (auto good = check_backend(options); !good) return tl::unexpected(good.error());
   const auto subject = subject_of(options);
   if (!subject) return tl::unexpected(subject.error());
@@ -274,7 +302,7 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
   if (output.silent) return kDone;
   const ExecutionGraph graph = build_execution_graph(*program, run->capabilities);
-  const SizeTable sizes = (*model)->sizes(program->pipeline());
+  const SizeTable sizes = sizes_on(run->backend, **model, program->pipeline());
   const RunView view{*program, graph, result->run.trace(), result->measured, sizes};
   if (auto written = write_outputs(options, view); !written) return tl::unexpected(written.error());
   output.json ? print_json(output, options, *program, *result) : print_text(options, *program, *result);
@@ -309,13 +337,22 @@ void add_run(CLI::App& app, Selected& selected) {
       ->add_option("--time-scale", options->time_scale, "an emulated run takes so many times what COSTS say")
       ->check(CLI::PositiveNumber);
   command
-      ->add_option("--transport", options->transport,
-                   "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts")
+      ->add_option(
+          "--transport", options->transport,
+          "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts; for cuda nccl "
+          "(the default there) or copy (copy engines, for several ranks on a device)")
       ->capture_default_str();
   command->add_flag("--emit-sbatch", options->emit_sbatch,
                     "print a Slurm script that runs this, with a process for each rank");
   command->add_option("--ranks-per-node", options->ranks_per_node, "of that script; default: 8, or all")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--ranks-per-device", options->ranks_per_device,
+                   "cuda: so many ranks share a device, each with its part of the multiprocessors")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--graphs", options->graphs, "cuda: a step is one CUDA graph per rank");
+  command->add_flag("--no-profile", options->no_profile,
+                    "cuda: no events per action, and so no trace and no measured costs");
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
   command->add_option("--transformer", options->transformer,

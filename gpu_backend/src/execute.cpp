@@ -228,6 +228,11 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
 
 }  // namespace
 
+SizeTable sizes_on(const BackendOptions& backend, const StageModel& model, const Pipeline& pipeline) {
+  const bool kernels = std::holds_alternative<CudaOptions>(backend) && model.on_gpu() != nullptr;
+  return kernels ? model.on_gpu()->sizes(pipeline) : model.sizes(pipeline);
+}
+
 Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
   auto result = execute_here(program, model, options);
   if (options.processes == nullptr) return result;

@@ -29,7 +29,7 @@ Expected<Certificate> prove(const Program& program, const StageModel& model,
   asked.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::tensor_use,
                       Property::memory};
   asked.capabilities = options.run.capabilities;
-  asked.sizes = model.sizes(program.pipeline());
+  asked.sizes = sizes_on(options.run.backend, model, program.pipeline());
   asked.timeout_s = options.verify_timeout_s;
   const VerifyReport report = verify(program, asked);
   for (const PropertyResult& result : report.results) {
@@ -56,6 +56,17 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
   if (all) return certificate_from_json(all->front(), "the certificate of process 0");
   static_cast<void>(processes->resume());  // the error tells; a process that is gone stays so
   return tl::unexpected(all.error());
+}
+
+/// Whether gradients of the backend have the size of those of the reference on the CPU.
+bool comparable_gradients(const Pipeline& pipeline, const StageModel& model, const BackendOptions& backend) {
+  const SizeTable on_backend = sizes_on(backend, model, pipeline);
+  const SizeTable on_cpu = model.sizes(pipeline);
+  for (int b = 0; b < pipeline.blocks(); ++b) {
+    const SizeClass gradients{.kind = TensorKind::gradients, .subject = b};
+    if (on_backend(gradients) != on_cpu(gradients)) return false;
+  }
+  return true;
 }
 
 Nanoseconds median(std::vector<Nanoseconds> values) {
@@ -101,6 +112,9 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   RunOptions run = options.run;
   if (options.compare && std::holds_alternative<EmulatedOptions>(options.run.backend))
     return make_error(ErrorCode::bad_argument, "an emulated run has no gradients to compare");
+  if (options.compare && !comparable_gradients(program.pipeline(), model, options.run.backend))
+    return make_error(ErrorCode::bad_argument,
+                      "the kernels lay out gradients otherwise than the CPU: compare in exact arithmetic");
   if (options.compare && !trains(program))
     return make_error(ErrorCode::bad_argument, "no backward, and so no gradients to compare");
   if (auto good = model.check(program.pipeline()); !good) return tl::unexpected(good.error());

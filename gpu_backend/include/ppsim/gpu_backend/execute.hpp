@@ -126,10 +126,14 @@ struct RunResult {
 /// anything else.
 /// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone.
 [[nodiscard]] Expected<void> agree(const Program& program, const SizeTable& sizes, const RunOptions& options);
+/// Bytes of every tensor class of a model on what it runs on: kernels may lay them out otherwise.
+[[nodiscard]] SizeTable sizes_on(const BackendOptions& backend, const StageModel& model,
+                                 const Pipeline& pipeline);
 
 /// Runs a Program on threads of this process, one for each queue in use of each rank, with the arithmetic of
 /// `model`. All tensors live in one pool per rank that is allocated once by the slot plan. A hang is
-/// recognised when every thread waits and nothing is in flight, not by a time limit.
+/// recognised when every thread waits and nothing is in flight, not by a time limit. With CudaOptions queues
+/// are streams of GPUs, and a hang is what is not done when the deadline has passed.
 ///
 /// With several processes each runs its ranks, and process 0 gets the result of all, times on its clock; the
 /// others get their own. If one fails, is late or dies, all stop: process 0 with what all waited for at that
