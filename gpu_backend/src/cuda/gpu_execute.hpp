@@ -6,10 +6,6 @@
 
 namespace ppsim {
 
-/// Whether the GPU backend can run a Program as it is asked to. Requires: options.backend is CudaOptions.
-/// Errors: bad_argument.
-[[nodiscard]] Expected<void> check_gpu_options(const Program& program, const RunOptions& options);
-
 /// execute() on a machine as `api` shows it. Requires: options.backend is CudaOptions.
 [[nodiscard]] Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input);
 

@@ -42,6 +42,8 @@ std::string rank_text(RankId rank) { return "rank " + std::to_string(rank.value(
 
 NcclChannels::NcclChannels(const NcclSetup& setup)
     : api_(setup.api), program_(setup.program), ranks_(setup.ranks) {
+  constexpr double kNanosecondsPerSecond = 1e9;
+  give_up_ = api_.clock.now() + static_cast<Nanoseconds>(setup.patience_s * kNanosecondsPerSecond);
   config_.blocking = 0;
   config_.max_ctas = setup.max_ctas;
   config_.split_share = 0;
@@ -157,16 +159,25 @@ void NcclChannels::warm_collective(CommunicatorId id) {
 /// Waits until all that the warm-up enqueued is done.
 void NcclChannels::finish(const std::string& what) {
   for (RankDevice* const rank : ranks_) {
-    while (busy(rank->rank())) api_.clock.pause();
+    while (busy(rank->rank())) wait(what);
   }
   for (RankDevice* const rank : ranks_) {
     rank->make_current();
     for (int result = kCudaNotReady; result == kCudaNotReady;) {
       result = rank->cuda().stream_query(streams_.at(rank->rank()).get());
-      if (result == kCudaNotReady) api_.clock.pause();
-      if (result != kCudaNotReady) rank->check(result, what.c_str());
+      if (result == kCudaNotReady) {
+        wait(what);
+      } else {
+        rank->check(result, what.c_str());
+      }
     }
   }
+}
+
+/// A rank that never comes is an error, not a hang.
+void NcclChannels::wait(const std::string& what) const {
+  if (api_.clock.now() >= give_up_) throw BackendError(ErrorCode::io, what + ": the other ranks do not come");
+  api_.clock.pause();
 }
 
 RankDevice* NcclChannels::local(RankId rank) const {
@@ -197,7 +208,7 @@ bool NcclChannels::in_progress(ncclComm* communicator, const std::string& what) 
 
 void NcclChannels::settle(const std::vector<ncclComm*>& communicators, const std::string& what) {
   for (ncclComm* const one : communicators) {
-    while (one != nullptr && in_progress(one, what)) api_.clock.pause();
+    while (one != nullptr && in_progress(one, what)) wait(what);
   }
 }
 

@@ -18,7 +18,8 @@ struct NcclSetup {
   const Program& program;
   std::vector<RankDevice*> ranks;             ///< of this process, ascending
   std::function<NcclUniqueId()> exchange_id;  ///< one id for the whole Program
-  int max_ctas = 4;  ///< of a communicator: receives that are posted early stay resident
+  int max_ctas = 4;         ///< of a communicator: receives that are posted early stay resident
+  double patience_s = 120;  ///< how long to wait for the other ranks
 };
 
 /// One NCCL communicator for each communicator of the Program with several members, split in order from one
@@ -55,12 +56,14 @@ class NcclChannels final : public GpuChannels {
   void settle(const std::vector<ncclComm*>& communicators, const std::string& what);
   [[nodiscard]] bool in_progress(ncclComm* communicator, const std::string& what) const;
   void finish(const std::string& what);
+  void wait(const std::string& what) const;
   [[nodiscard]] std::string name(CommunicatorId id) const;
 
   const GpuApi& api_;
   const Program& program_;
   std::vector<RankDevice*> ranks_;
   NcclConfig config_;
+  Nanoseconds give_up_ = 0;       ///< when opening has taken too long
   std::vector<ncclComm*> roots_;  ///< per rank of this process
   std::map<Key, ncclComm*> communicators_;
   std::map<RankId, std::vector<ncclComm*>> pending_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cuda/gpu_admission.hpp"
 #include "cuda/gpu_execute.hpp"
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
@@ -119,6 +120,15 @@ TEST(GpuExecute, RanksShareADeviceInParts) {
   options.cuda.transport = CudaTransport::nccl;
   EXPECT_EQ(failure(program, {.devices = 1}, options),
             "NCCL has one rank on a device; several need the copy transport");
+}
+
+TEST(GpuExecute, APeerThatNeverConnectsIsNamed) {
+  FakeRunOptions options;
+  options.tamper = [](GpuApi& api) {
+    api.nccl.receive = [](void*, std::size_t, int, int, ncclComm*, CUstream_st*) { return kNcclSuccess; };
+  };
+  EXPECT_EQ(failure(schedule_program("1f1b"), {.devices = 2}, options),
+            "connecting rank 0 to rank 1 in communicator 0>1: the other ranks do not come");
 }
 
 TEST(GpuExecute, AnErrorOfTheDeviceNamesTheRank) {

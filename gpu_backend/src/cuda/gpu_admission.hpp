@@ -1,0 +1,14 @@
+#pragma once
+
+#include "cuda/gpu_actions.hpp"
+
+namespace ppsim {
+
+/// Whether the GPU backend can run a Program as it is asked to. Requires: options.backend is CudaOptions.
+/// Errors: bad_argument.
+[[nodiscard]] Expected<void> check_gpu_options(const Program& program, const RunOptions& options);
+
+/// The same, whether the model can, and whether the run has its certificate or needs none.
+[[nodiscard]] Expected<void> admit_on_gpu(const GpuRunInput& input);
+
+}  // namespace ppsim

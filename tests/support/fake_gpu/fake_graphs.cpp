@@ -1,0 +1,104 @@
+#include <algorithm>
+
+#include "support/fake_gpu/fake_gpu.hpp"
+
+namespace ppsim::test {
+namespace {
+
+constexpr int kInvalidValue = 1;
+constexpr int kInvalidHandle = 400;
+
+}  // namespace
+
+void FakeGpu::fill_graphs(CudaTable& cuda) {
+  cuda.capture_begin = [this](CUstream_st* handle, int) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "cuStreamBeginCapture");
+    if (on == nullptr) return kInvalidHandle;
+    machine_.begin_capture(*on);
+    return kCudaSuccess;
+  };
+  cuda.capture_end = [this](CUstream_st* handle, CUgraph_st** graph) {
+    const Lock lock(mutex_);
+    FakeStream* const on = stream(handle, "cuStreamEndCapture");
+    FakeGraph* const made = on == nullptr ? nullptr : machine_.end_capture(*on);
+    *graph = reinterpret_cast<CUgraph_st*>(made);
+    return made == nullptr ? kInvalidValue : kCudaSuccess;
+  };
+  cuda.graph_instantiate = [this](CUgraphExec_st** out, CUgraph_st* graph, CudaFlags) {
+    const Lock lock(mutex_);
+    creating("a graph");
+    executables_.push_back({reinterpret_cast<FakeGraph*>(graph)});
+    *out = reinterpret_cast<CUgraphExec_st*>(&executables_.back());
+    return kCudaSuccess;
+  };
+  cuda.graph_upload = [](CUgraphExec_st*, CUstream_st*) { return kCudaSuccess; };
+  cuda.graph_launch = [this](CUgraphExec_st* handle, CUstream_st* where) {
+    const Lock lock(mutex_);
+    auto* const one = reinterpret_cast<Executable*>(handle);
+    FakeStream* const on = stream(where, "cuGraphLaunch");
+    if (on == nullptr) return kInvalidHandle;
+    if (!one->alive) {
+      faults_.add(FaultKind::use_after_free, "cuGraphLaunch of a graph that is gone");
+      return kInvalidHandle;
+    }
+    machine_.launch(*one->graph, *on);
+    return kCudaSuccess;
+  };
+  cuda.graph_executable_destroy = [this](CUgraphExec_st* handle) {
+    const Lock lock(mutex_);
+    bool& alive = reinterpret_cast<Executable*>(handle)->alive;
+    if (!alive) faults_.add(FaultKind::double_free, "an executable graph");
+    alive = false;
+    return kCudaSuccess;
+  };
+  cuda.graph_destroy = [this](CUgraph_st* handle) {
+    const Lock lock(mutex_);
+    bool& alive = reinterpret_cast<FakeGraph*>(handle)->alive;
+    if (!alive) faults_.add(FaultKind::double_free, "a graph");
+    alive = false;
+    return kCudaSuccess;
+  };
+}
+
+void FakeGpu::fill_green(CudaTable& cuda) {
+  cuda.device_resource = [this](int, CudaResource* resource, int) {
+    resource->multiprocessors = static_cast<unsigned int>(options_.multiprocessors);
+    return kCudaSuccess;
+  };
+  cuda.resource_split = [](CudaResource* result, unsigned int* groups, const CudaResource* input,
+                           CudaResource*, unsigned int, unsigned int minimum) {
+    *groups = std::min(*groups, input->multiprocessors / minimum);
+    for (unsigned int i = 0; i < *groups; ++i) result[i].multiprocessors = minimum;
+    return kCudaSuccess;
+  };
+  cuda.resource_describe = [](CUdevResourceDesc_st** description, CudaResource*, unsigned int) {
+    *description = nullptr;
+    return kCudaSuccess;
+  };
+  cuda.green_context_create = [this](CUgreenCtx_st** context, CUdevResourceDesc_st*, int, unsigned int) {
+    const Lock lock(mutex_);
+    *context = reinterpret_cast<CUgreenCtx_st*>(green_.size() + 1);
+    green_[*context] = true;
+    return kCudaSuccess;
+  };
+  cuda.green_context_destroy = [this](CUgreenCtx_st* context) {
+    const Lock lock(mutex_);
+    if (!green_[context]) faults_.add(FaultKind::double_free, "a green context");
+    green_[context] = false;
+    return kCudaSuccess;
+  };
+  cuda.green_context_current = [](CUctx_st** context, CUgreenCtx_st*) {
+    *context = reinterpret_cast<CUctx_st*>(std::uintptr_t{1});
+    return kCudaSuccess;
+  };
+  cuda.green_context_stream = [this](CUstream_st** out, CUgreenCtx_st* context, unsigned int, int) {
+    const Lock lock(mutex_);
+    creating("a stream");
+    if (!green_[context]) return kInvalidHandle;
+    *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(0, "stream " + std::to_string(streams_++)));
+    return kCudaSuccess;
+  };
+}
+
+}  // namespace ppsim::test
