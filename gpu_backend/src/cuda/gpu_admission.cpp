@@ -3,6 +3,7 @@
 #include "admission.hpp"
 #include "cuda/copy_channels.hpp"
 #include "ppsim/core/execution_graph.hpp"
+#include "ppsim/gpu_backend/bootstrap.hpp"
 
 namespace ppsim {
 namespace {
@@ -31,6 +32,9 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
   const auto& options = std::get<CudaOptions>(run.backend);
   if (options.ranks_per_device < 1) return refuse("at least one rank runs on a device");
   if (options.max_ctas < 1) return refuse("a communicator has at least one CTA");
+  if (run.processes != nullptr && run.processes->size() > 1) {
+    return refuse("the CUDA backend runs all ranks in one process");
+  }
   if (run.poison) return refuse("the CUDA backend does not overwrite freed tensors");
   if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {
     return refuse("NCCL has one rank on a device; several need the copy transport");

@@ -86,6 +86,7 @@ class FakeGpu {
   std::vector<int> contexts_;             ///< per device: how often it is retained
   std::size_t allocated_ = 0;
   int ids_ = 0;
+  int idle_pauses_ = 0;  ///< since something completed
   int streams_ = 0;
 };
 

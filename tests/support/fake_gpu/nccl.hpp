@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -26,6 +27,11 @@ class FakeNccl {
   int split(Communicator* parent, int color, int key, Communicator** out);
   int abort(Communicator* communicator);
   int state(Communicator* communicator, int* error);
+  /// Whether some group waits to be asked for again before it is enqueued.
+  [[nodiscard]] bool enqueuing() const {
+    return std::any_of(communicators_.begin(), communicators_.end(),
+                       [](const Communicator& one) { return one.pending != nullptr; });
+  }
   void group_start() { ++open_[std::this_thread::get_id()].depth; }
   int group_end();
 
