@@ -106,8 +106,7 @@ bool frees(const Action& action, const Tensor& tensor) {
 
 class Checker {
  public:
-  explicit Checker(const Question& question)
-      : question_(question), program_(question.program), order_(question) {}
+  explicit Checker(const Question& question) : program_(question.program), order_(question) {}
 
   std::vector<Violation> run() {
     for (const UnwrittenRead& read : unwritten_reads(program_)) {
@@ -172,7 +171,6 @@ class Checker {
     }
   }
 
-  const Question& question_;
   const Program& program_;
   RankOrder order_;
   TensorTable table_;
