@@ -14,7 +14,7 @@ struct Options {
   std::optional<int> ranks, microbatches;
   int limit = 1;
   CostOptions costs;
-  std::string objective = "makespan", backward = "split", output, certificate, order_of, smt2;
+  std::string objective = "makespan", backward = "split", output, certificate, order_of, smt2, memory_budget;
   std::shared_ptr<QueryFolder> queries;  ///< of --smt2
   double timeout_s = 60;
 };
@@ -79,6 +79,11 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   request.costs = bound->tables.costs;
   request.timeout_s = options.timeout_s;
   request.queries = sink_of(options.queries);
+  if (!options.memory_budget.empty()) {
+    const auto budget = parse_size(options.memory_budget);
+    if (!budget) return tl::unexpected(budget.error());
+    request.memory_budget = *budget;
+  }
   if (options.order_of.empty()) {
     request.known = known_schedules(request);
     return request;
@@ -192,6 +197,8 @@ void add_synthesize(CLI::App& app, Selected& selected) {
       ->check(not_stdout());
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
       ->required();
+  command->add_option("--memory-budget", options->memory_budget,
+                      "of the search, e.g. 4GB; without enough the best so far is taken");
   add_query_option(*command, options->smt2);
   add_cost_options(*command, options->costs, true);
   command->callback(

@@ -66,7 +66,8 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   if (!capabilities) return tl::unexpected(capabilities.error());
   result.properties = *properties;
   result.capabilities = *capabilities;
-  result.timeout_s = options.timeout_s;
+  result.timeout_s = options.remaining_s();
+  result.memory_budget = options.budget;
   result.cross_check = options.cross_check;
   result.queries = sink_of(options.queries);
   if (subject.costs && subject.costs->has_sizes) {
@@ -230,8 +231,7 @@ int run_all_ranks(const VerifyRequest& options, const std::optional<Communicator
     if (!subject) return tl::unexpected(subject.error());
     return program_of(*subject, policy);
   };
-  return verify_for_all_ranks(program_for,
-                              {.timeout_s = options.timeout_s, .queries = sink_of(options.queries)}, output);
+  return verify_for_all_ranks(options, program_for, output);
 }
 
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
@@ -270,7 +270,7 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     if (!program && (m == 1000 || program.error().code != ErrorCode::bad_argument))
       return report(program.error(), output);
   }
-  return verify_for_all(program_for, *asked, output);
+  return verify_for_all(options, program_for, *asked, output);
 }
 
 /// Of one Program Z3 is asked about deadlock only.
@@ -283,7 +283,9 @@ std::string why_not_asked(const VerifyReport& report) {
 
 int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
-  const auto answer = verify_input(options, policy);
+  const auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
+  if (!answered) return kUnknown;
+  const auto& answer = *answered;
   if (!answer) return report(answer.error(), output);
   const int exit = verdict_exit(answer->report);
   if (options.queries) options.queries->explain(why_not_asked(answer->report));
@@ -326,6 +328,12 @@ int run_asked(VerifyRequest options, const Output& output) {
 }
 
 int run(VerifyRequest options, const Output& output) {
+  options.start = std::chrono::steady_clock::now();
+  if (!options.memory_budget.empty()) {
+    const auto budget = parse_size(options.memory_budget);
+    if (!budget) return report(budget.error(), output);
+    options.budget = *budget;
+  }
   return with_queries(options.smt2, output, [&](const std::shared_ptr<QueryFolder>& folder) {
     options.queries = folder;
     return run_asked(options, output);
@@ -368,6 +376,8 @@ void add_verify(CLI::App& app, Selected& selected) {
   command->add_option("--timeout", options->timeout_s, "seconds")
       ->capture_default_str()
       ->check(CLI::Range(0.001, 1e6));
+  command->add_option("--memory-budget", options->memory_budget,
+                      "of the verifier itself, e.g. 4GB; what needs more is unknown");
   command->add_flag("--all-microbatches", options->all_microbatches,
                     "for every number of microbatches of NAME at once; without --ranks for every number of "
                     "ranks as well");

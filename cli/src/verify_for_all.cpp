@@ -128,7 +128,8 @@ std::string advice(int exit) {
 
 }  // namespace
 
-int verify_for_all(const ProgramFor& program_for, const VerifyOptions& asked, const Output& output) {
+int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, const VerifyOptions& asked,
+                   const Output& output) {
   AllMicrobatchesOptions options;
   options.properties = asked.properties;
   options.capabilities = asked.capabilities;
@@ -137,7 +138,10 @@ int verify_for_all(const ProgramFor& program_for, const VerifyOptions& asked, co
   options.timeout_s = asked.timeout_s;
   options.memory_budget = asked.memory_budget;
   options.queries = asked.queries;
-  const auto answers = verify_all_microbatches(program_for, options);
+  const auto answered =
+      within_limits(request, output, [&] { return verify_all_microbatches(program_for, options); });
+  if (!answered) return kUnknown;
+  const auto& answers = *answered;
   if (!answers) return report(answers.error(), output);
   const int exit = verdict_exit(*answers);
   if (output.json) {
@@ -214,9 +218,12 @@ void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& r
 
 }  // namespace
 
-int verify_for_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
+int verify_for_all_ranks(const VerifyRequest& request, const ProgramForRanks& program_for,
                          const Output& output) {
-  const auto answer = verify_all_ranks(program_for, options);
+  const auto answered =
+      within_limits(request, output, [&] { return verify_all_ranks(program_for, request.solver_options()); });
+  if (!answered) return kUnknown;
+  const auto& answer = *answered;
   if (!answer) return report(answer.error(), output);
   if (output.json) {
     output.print(all_ranks_json(program_for, *answer));

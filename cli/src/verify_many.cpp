@@ -169,7 +169,10 @@ int verify_many(const VerifyRequest& request, const Output& output) {
   for (const std::string& file : *files) {
     VerifyRequest single = request;
     single.input.input = file;
-    for (const Policy& policy : *policies) table.add({file, policy, verify_input(single, policy)});
+    for (const Policy& policy : *policies) {
+      single.start = std::chrono::steady_clock::now();
+      table.add({file, policy, verify_input(single, policy)});
+    }
   }
   return table.finish(output);
 }

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <chrono>
+#include <new>
+#include <system_error>
+
+#include "call_limits.hpp"
 #include "command.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"
 #include "ppsim/verifier/all_ranks.hpp"
@@ -15,14 +20,25 @@ struct VerifyRequest {
   InputOptions input;
   CostOptions costs;
   std::string properties, memory_limit, policy, buffers = "rendezvous", certificate, smt2, repair;
+  std::string memory_budget;
   std::string makespan_limit, for_all, spread, other;
   bool per_stage = false;
   std::optional<int> resident;
   double timeout_s = 60;
   bool cross_check = false;
   bool all_microbatches = false;
+  std::optional<Bytes> budget;  ///< of --memory-budget
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   std::shared_ptr<QueryFolder> queries;  ///< of --smt2
+
+  /// Seconds that are left, some of them in any case.
+  [[nodiscard]] double remaining_s() const;
+  /// What a question to Z3 may take.
+  [[nodiscard]] SolverOptions solver_options() const { return {remaining_s(), budget, sink_of(queries)}; }
 };
+
+/// Says why nothing that was asked is decided. Returns: the exit code.
+int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output);
 
 struct VerifyAnswer {
   Program program;
@@ -49,6 +65,23 @@ struct VerifyAnswer {
 /// `verify --never-slower-than`: decides, prints, and returns the exit code.
 int verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
                         const Output& output);
+
+/// `work` within the limits of the request. Where they do not suffice, says that everything asked is unknown;
+/// nothing is returned then, or the process has ended.
+template <class Work>
+std::optional<std::invoke_result_t<Work>> within_limits(const VerifyRequest& request, const Output& output,
+                                                        Work work) {
+  try {
+    const MemoryCap cap(request.budget);
+    return within(request.remaining_s(), std::move(work),
+                  [&] { return say_undecided(request, "time limit reached", output); });
+  } catch (const std::bad_alloc&) {
+    say_undecided(request, "memory budget reached", output);
+  } catch (const std::system_error&) {  // no memory for a thread
+    say_undecided(request, "memory budget reached", output);
+  }
+  return std::nullopt;
+}
 
 /// The exit code that the verdicts give.
 [[nodiscard]] int verdict_exit(const VerifyReport& report);
@@ -79,10 +112,11 @@ Expected<void> write_repaired(const std::string& file, const std::optional<Remed
 [[nodiscard]] Json counterexample_json(const Program& program, const Counterexample& counterexample);
 
 /// `verify --all-microbatches`: decides, prints, and returns the exit code.
-int verify_for_all(const ProgramFor& program_for, const VerifyOptions& asked, const Output& output);
+int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, const VerifyOptions& asked,
+                   const Output& output);
 
 /// `verify --all-microbatches` without --ranks: for every number of ranks as well.
-int verify_for_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
+int verify_for_all_ranks(const VerifyRequest& request, const ProgramForRanks& program_for,
                          const Output& output);
 
 }  // namespace ppsim::cli

@@ -30,9 +30,10 @@ class NaiveState {
   /// E3; `waits` holds the rest of E1, E2 and E6.
   [[nodiscard]] bool may_start(std::size_t i) const {
     const NaiveInstruction& instruction = meaning_->instructions[i];
-    if (started_[i] || instruction.never || !has_place(instruction)) return false;
+    if (started_[i] || instruction.never) return false;
     return std::all_of(instruction.waits.begin(), instruction.waits.end(),
-                       [&](InstructionId id) { return complete_[id.index()]; });
+                       [&](InstructionId id) { return complete_[id.index()]; }) &&
+           has_place(instruction);
   }
 
   /// E5 and, for several messages of one group, E6.

@@ -48,9 +48,10 @@ std::vector<Group> group(std::vector<std::pair<Clock, std::uint32_t>> keyed,
 /// Deaths of which each implies the one before it, so that a birth which follows one follows all before it.
 using Chain = std::vector<std::uint32_t>;
 
-std::vector<Chain> chains_of(const std::vector<Group>& deaths) {
+std::vector<Chain> chains_of(const std::vector<Group>& deaths, const Limits& limits) {
   std::vector<Chain> chains;
   for (std::uint32_t d = 0; d < deaths.size(); ++d) {
+    limits.poll();
     const auto fits = [&](const Chain& chain) {
       return is_within(deaths[chain.back()].clock, deaths[d].clock);
     };
@@ -66,8 +67,8 @@ std::vector<Chain> chains_of(const std::vector<Group>& deaths) {
 
 class ClosureProblem {
  public:
-  ClosureProblem(const std::vector<Lifetime>& lifetimes, std::size_t lanes)
-      : lifetimes_(lifetimes), lanes_(lanes) {
+  ClosureProblem(const std::vector<Lifetime>& lifetimes, std::size_t lanes, const Limits& limits)
+      : lifetimes_(lifetimes), lanes_(lanes), limits_(limits) {
     std::vector<std::pair<Clock, std::uint32_t>> births;
     std::vector<std::pair<Clock, std::uint32_t>> deaths;
     for (std::uint32_t i = 0; i < lifetimes.size(); ++i) {
@@ -77,12 +78,12 @@ class ClosureProblem {
     }
     births_ = group(std::move(births), lifetimes);
     deaths_ = group(std::move(deaths), lifetimes);
-    chains_ = chains_of(deaths_);
+    chains_ = chains_of(deaths_, limits);
   }
 
   Closure solve() {
     add_arcs();
-    flow_ = max_flow(2 + births_.size() + deaths_.size(), arcs_);
+    flow_ = max_flow(2 + births_.size() + deaths_.size(), arcs_, limits_);
     Closure closure;
     closure.bytes = total_ - flow_.value;
     closure.moment.assign(lanes_, 0);
@@ -123,6 +124,8 @@ class ClosureProblem {
     for (std::uint32_t b = 0; b < births_.size(); ++b) arcs_.push_back({0, birth_node(b), births_[b].bytes});
     for (std::uint32_t d = 0; d < deaths_.size(); ++d) arcs_.push_back({death_node(d), 1, deaths_[d].bytes});
     for (const Chain& chain : chains_) {
+      limits_.poll();
+      limits_.need(arcs_.size() + chain.size() + births_.size(), sizeof(Arc) + sizeof(Link));
       for (std::size_t i = 1; i < chain.size(); ++i) {
         arcs_.push_back({death_node(chain[i]), death_node(chain[i - 1]), total_});
       }
@@ -194,6 +197,7 @@ class ClosureProblem {
 
   const std::vector<Lifetime>& lifetimes_;
   std::size_t lanes_;
+  const Limits& limits_;
   Bytes total_ = 0;
   std::vector<Group> births_;
   std::vector<Group> deaths_;
@@ -207,8 +211,8 @@ class ClosureProblem {
 
 }  // namespace
 
-Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lanes) {
-  return ClosureProblem(lifetimes, lanes).solve();
+Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lanes, const Limits& limits) {
+  return ClosureProblem(lifetimes, lanes, limits).solve();
 }
 
 }  // namespace ppsim

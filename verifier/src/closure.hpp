@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "lifetimes.hpp"
+#include "limits.hpp"
 #include "ppsim/core/certificate.hpp"
 
 namespace ppsim {
@@ -17,7 +18,8 @@ struct Closure {
 };
 
 /// Maximum-weight closure by minimum cut. Sources of the flow are births, sinks deaths; a unit of flow from a
-/// birth to a death that must precede it is a byte that the two tensors share.
-[[nodiscard]] Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lanes);
+/// birth to a death that must precede it is a byte that the two tensors share. Errors: throws LimitReached.
+[[nodiscard]] Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lanes,
+                                       const Limits& limits);
 
 }  // namespace ppsim

@@ -76,13 +76,17 @@ bool Lifetime::is_live(ClockView moment) const {
           !std::ranges::all_of(deaths, [&](const Clock& d) { return is_within(d, moment); }));
 }
 
-std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks, RankId rank) {
+std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks, RankId rank,
+                                   const Limits& limits) {
   std::vector<Lifetime> lifetimes;
   const std::vector<Tensor>& tensors = question.table.tensors;
   const auto first = std::ranges::lower_bound(tensors, rank, {}, &Tensor::rank);
   for (auto t = static_cast<std::size_t>(first - tensors.begin());
        t < tensors.size() && tensors[t].rank == rank; ++t) {
     if (question.sizes[t] == 0) continue;
+    limits.poll();
+    limits.need(lifetimes.size(),
+                sizeof(Lifetime) + 2 * (sizeof(Birth) + clocks.lanes() * sizeof(Clock::value_type)));
     lifetimes.push_back({static_cast<std::uint32_t>(t), question.sizes[t],
                          births_of(question, clocks, tensors[t]), deaths_of(question, clocks, tensors[t])});
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "limits.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "rank_clocks.hpp"
 
@@ -31,8 +32,8 @@ struct Lifetime {
   [[nodiscard]] bool is_live(ClockView moment) const;
 };
 
-/// The lifetimes of a rank's tensors.
+/// The lifetimes of a rank's tensors. Errors: throws LimitReached.
 [[nodiscard]] std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks,
-                                                 RankId rank);
+                                                 RankId rank, const Limits& limits);
 
 }  // namespace ppsim

@@ -1,6 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+
+#include "ppsim/core/units.hpp"
 
 namespace ppsim {
 
@@ -20,6 +25,35 @@ class Deadline {
  private:
   double limit_s_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Time or memory did not suffice. Thrown from deep inside a search, caught where its question is answered.
+class LimitReached : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What a search may take: nothing is said where it has no limits.
+class Limits {
+ public:
+  Limits() = default;
+  /// Requires: the deadline outlives it.
+  Limits(const Deadline& deadline, std::optional<Bytes> memory) : deadline_(&deadline), memory_(memory) {}
+
+  /// Errors: throws LimitReached when time is over.
+  void poll() const {
+    if (deadline_ != nullptr && deadline_->over()) throw LimitReached(kTimeLimit);
+  }
+  /// To be asked before so many items are allocated. Errors: throws LimitReached where they are over the
+  /// budget.
+  void need(std::size_t items, std::size_t bytes_of_item) const {
+    if (memory_ && items > static_cast<std::size_t>(*memory_) / bytes_of_item)
+      throw LimitReached(kMemoryLimit);
+  }
+
+ private:
+  const Deadline* deadline_ = nullptr;
+  std::optional<Bytes> memory_;
 };
 
 }  // namespace ppsim

@@ -12,6 +12,29 @@ using Graph = boost::compressed_sparse_row_graph<boost::directedS>;
 using Node = boost::graph_traits<Graph>::vertex_descriptor;
 using Edge = boost::graph_traits<Graph>::edge_descriptor;
 
+// Of two edges with capacity, residual, reverse, place and ends.
+constexpr std::size_t kBytesPerArc = 2 * 7 * sizeof(std::size_t);
+
+/// The number of a node, which looks at the clock now and then: the algorithm asks for it at every step.
+class PolledIndex {
+ public:
+  using key_type = Node;
+  using value_type = Node;
+  using reference = Node;
+  using category = boost::readable_property_map_tag;
+
+  explicit PolledIndex(const Limits& limits) : limits_(&limits) {}
+  friend Node get(const PolledIndex& index, Node node) {
+    constexpr unsigned kBetweenLooks = 1U << 16U;
+    if (++index.asked_ % kBetweenLooks == 0) index.limits_->poll();
+    return node;
+  }
+
+ private:
+  const Limits* limits_;
+  mutable unsigned asked_ = 0;
+};
+
 /// Places of the arcs and of their reverses among the edges sorted by source, which is the order of the edges
 /// of a compressed row graph.
 struct Rows {
@@ -40,7 +63,8 @@ Rows rows_of(std::size_t nodes, const std::vector<Arc>& arcs) {
 
 }  // namespace
 
-MaxFlow max_flow(std::size_t nodes, const std::vector<Arc>& arcs) {
+MaxFlow max_flow(std::size_t nodes, const std::vector<Arc>& arcs, const Limits& limits) {
+  limits.need(arcs.size(), kBytesPerArc);
   const Rows rows = rows_of(nodes, arcs);
   const Graph graph(boost::edges_are_sorted, rows.edges.begin(), rows.edges.end(), nodes);
   std::vector<Edge> edge(rows.edges.size());
@@ -59,7 +83,7 @@ MaxFlow max_flow(std::size_t nodes, const std::vector<Arc>& arcs) {
   std::vector<boost::default_color_type> color(nodes);
   std::vector<long> distance(nodes);
   const auto edge_id = boost::get(boost::edge_index, graph);
-  const auto node_id = boost::get(boost::vertex_index, graph);
+  const PolledIndex node_id(limits);
   const auto of_edges = [&](auto& values) {
     return boost::make_iterator_property_map(values.begin(), edge_id);
   };

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "limits.hpp"
 #include "ppsim/core/units.hpp"
 
 namespace ppsim {
@@ -23,6 +24,7 @@ struct MaxFlow {
 
 /// Maximum flow from node 0 to node 1 by Boykov and Kolmogorov's algorithm.
 /// Source: "An experimental comparison of min-cut/max-flow algorithms", IEEE TPAMI 26 (2004).
-[[nodiscard]] MaxFlow max_flow(std::size_t nodes, const std::vector<Arc>& arcs);
+/// Errors: throws LimitReached.
+[[nodiscard]] MaxFlow max_flow(std::size_t nodes, const std::vector<Arc>& arcs, const Limits& limits);
 
 }  // namespace ppsim

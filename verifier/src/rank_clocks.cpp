@@ -31,6 +31,8 @@ class ClockTable {
 using LaneKey = std::pair<int, std::size_t>;
 enum LaneKind { kCompute, kCopy, kOutgoing, kIncoming, kCollective };
 
+constexpr std::size_t kBetweenLooks = 4096;  // items of the run order between looks at the clock
+
 std::vector<std::size_t> channels_of_messages(const ExecutionGraph& graph) {
   std::vector<std::size_t> channel;
   for (std::size_t m = 0; m < graph.messages.size(); ++m) {
@@ -52,19 +54,26 @@ void merge(std::span<std::int32_t> into, ClockView from) {
 /// Numbers the points of one rank and carries clocks of them through a run order of the whole Program.
 class ClockPass {
  public:
-  ClockPass(const Program& program, const ExecutionGraph& graph, RankId rank, Receipts receipts,
-            RankClocks& out)
-      : program_(program), graph_(graph), receipts_(receipts), out_(out), last_(program.last(rank)) {
-    out_.first_ = program.first(rank);
+  ClockPass(const MemoryQuestion& question, RankId rank, const Limits& limits, RankClocks& out)
+      : program_(question.program),
+        graph_(question.graph),
+        limits_(limits),
+        out_(out),
+        last_(program_.last(rank)) {
+    out_.first_ = program_.first(rank);
     number_points();
   }
 
   void run(const RunOrder& order) {
+    const std::size_t rows = graph_.size() + 2 * graph_.messages.size() + graph_.meetings.size();
+    limits_.need(rows, out_.lanes_ * sizeof(std::int32_t) + 1);
     instruction_ = ClockTable(graph_.size(), out_.lanes_);
     sent_ = ClockTable(graph_.messages.size(), out_.lanes_);
     received_ = ClockTable(graph_.capabilities.credits ? graph_.messages.size() : 0, out_.lanes_);
     met_ = ClockTable(graph_.meetings.size(), out_.lanes_);
+    std::size_t done = 0;
     for (const std::uint32_t item : order.items) {
+      if (++done % kBetweenLooks == 0) limits_.poll();
       const InstructionId id(static_cast<std::int32_t>(item / 2));
       item % 2 == 0 ? start(id) : complete(id);
     }
@@ -96,12 +105,13 @@ class ClockPass {
       out_.lane_begin_.push_back(begin);
       begin += static_cast<std::size_t>(length);
     }
+    limits_.need(begin + out_.point_begin_.size(), out_.lanes_ * sizeof(std::int32_t) + 1);
     out_.before_point_.assign(begin * out_.lanes_, 0);
     out_.before_start_.assign((out_.point_begin_.size() - 1) * out_.lanes_, 0);
   }
 
   void number_message(std::uint32_t m, std::size_t channel, InstructionId id) {
-    const bool arrives = receipts_ == Receipts::lag && buffered() && graph_.messages[m].receive == id;
+    const bool arrives = out_.receipts_ == Receipts::lag && buffered() && graph_.messages[m].receive == id;
     Point& point = (arrives ? in_point_ : out_point_)[m];
     if (point.lane < 0) point = next_point({arrives ? kIncoming : kOutgoing, channel});
     out_.points_.push_back(point);
@@ -188,7 +198,7 @@ class ClockPass {
 
   const Program& program_;
   const ExecutionGraph& graph_;
-  Receipts receipts_;
+  const Limits& limits_;
   RankClocks& out_;
   InstructionId last_;
   std::map<LaneKey, std::int32_t> lane_of_;
@@ -201,10 +211,10 @@ class ClockPass {
   ClockTable met_{0, 0};
 };
 
-RankClocks::RankClocks(const Program& program, const ExecutionGraph& graph, const RunOrder& order,
-                       RankId rank, Receipts receipts) {
-  PPSIM_CHECK(order.complete, "clocks of a Program that does not finish");
-  ClockPass(program, graph, rank, receipts, *this).run(order);
+RankClocks::RankClocks(const MemoryQuestion& question, RankId rank, Receipts receipts, const Limits& limits)
+    : receipts_(receipts) {
+  PPSIM_CHECK(question.order.complete, "clocks of a Program that does not finish");
+  ClockPass(question, rank, limits, *this).run(question.order);
 }
 
 }  // namespace ppsim

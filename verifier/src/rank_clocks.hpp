@@ -4,8 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "limits.hpp"
 #include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/program.hpp"
+#include "ppsim/verifier/memory.hpp"
 
 namespace ppsim {
 
@@ -38,9 +40,8 @@ enum class Receipts : std::uint8_t {
 /// (rendezvous), so a rank whose SEND was received knows that it is complete.
 class RankClocks {
  public:
-  /// Requires: `order` is a complete run order of the graph.
-  RankClocks(const Program& program, const ExecutionGraph& graph, const RunOrder& order, RankId rank,
-             Receipts receipts);
+  /// Requires: question.order is a complete run order of the graph. Errors: throws LimitReached.
+  RankClocks(const MemoryQuestion& question, RankId rank, Receipts receipts, const Limits& limits);
 
   [[nodiscard]] std::size_t lanes() const { return lanes_; }
   /// What must be complete for an instruction of the rank to start; it starts at once when that is complete.
@@ -64,6 +65,7 @@ class RankClocks {
     return {rows.data() + index * lanes_, lanes_};
   }
 
+  Receipts receipts_;
   InstructionId first_;
   std::size_t lanes_ = 0;
   std::vector<std::size_t> point_begin_;

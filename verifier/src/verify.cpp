@@ -1,6 +1,8 @@
 #include "ppsim/verifier/verify.hpp"
 
 #include <algorithm>
+#include <new>
+#include <type_traits>
 
 #include "ppsim/core/check.hpp"
 #include "properties/properties.hpp"
@@ -45,6 +47,31 @@ Answer decide(Property property, const Question& question, VerifyReport& report)
   PPSIM_CHECK(false, "unknown property");
 }
 
+constexpr std::size_t kBytesPerInstruction = 100;  // of the execution graph and a run order
+
+Question question_of(const Program& program, const VerifyOptions& options, const Deadline& deadline) {
+  const Limits limits(deadline, options.memory_budget);
+  limits.need(program.size(), kBytesPerInstruction);
+  Question question{program, options, deadline, build_execution_graph(program, options.capabilities), {}};
+  limits.poll();
+  question.matched = all_matched(question.graph);
+  question.order = run_order(question.graph);
+  question.finishes = question.matched && question.order.complete;
+  return question;
+}
+
+/// What `work` returns, or why it did not get to an end.
+template <class Work>
+tl::expected<std::invoke_result_t<Work>, std::string> within_limits(Work work) {
+  try {
+    return work();
+  } catch (const LimitReached& limit) {
+    return tl::unexpected(std::string(limit.what()));
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected(std::string(kMemoryLimit));
+  }
+}
+
 }  // namespace
 
 std::string_view verdict_name(const Verdict& verdict) {
@@ -69,15 +96,17 @@ bool VerifyReport::all_proved() const {
 
 VerifyReport verify(const Program& program, const VerifyOptions& options) {
   const Deadline deadline(options.timeout_s);
-  Question question{program, options, deadline, build_execution_graph(program, options.capabilities), {}};
-  question.matched = all_matched(question.graph);
-  question.order = run_order(question.graph);
-  question.finishes = question.matched && question.order.complete;
+  const auto question = within_limits([&] { return question_of(program, options, deadline); });
   VerifyReport report;
   for (const PropertyInfo& info : property_registry()) {
     if (!is_asked(info, options)) continue;
     const Deadline clock(0);
-    Answer answer = decide(info.property, question, report);
+    auto decided = within_limits([&] {
+      if (!question) throw LimitReached(question.error());
+      question->limits().poll();
+      return decide(info.property, *question, report);
+    });
+    Answer answer = decided ? *std::move(decided) : Answer{Unknown{decided.error()}};
     report.results.push_back({info.property, std::move(answer.verdict), std::move(answer.method),
                               -clock.remaining_s(), std::move(answer.notes)});
   }

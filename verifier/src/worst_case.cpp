@@ -5,6 +5,7 @@
 #include "ppsim/core/check.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "rank_clocks.hpp"
+#include "worst_case.hpp"
 
 namespace ppsim {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 /// several users last. A tensor is live if and only if it is so for some choice of the two.
 class Search {
  public:
-  Search(const std::vector<Lifetime>& lifetimes, std::size_t lanes, std::size_t limit)
-      : lifetimes_(lifetimes), lanes_(lanes), limit_(limit), best_moment_(lanes, 0) {
+  Search(const std::vector<Lifetime>& lifetimes, std::size_t lanes, std::size_t limit, const Limits& limits)
+      : lifetimes_(lifetimes), lanes_(lanes), limit_(limit), limits_(limits), best_moment_(lanes, 0) {
     best_ = need(best_moment_);
   }
 
@@ -42,7 +43,7 @@ class Search {
       if (++cuts_ > limit_) return false;
       std::vector<Lifetime> narrowed = chosen;
       narrowed[open] = choice;
-      if (!branch(narrowed, heaviest_closure(narrowed, lanes_))) return false;
+      if (!branch(narrowed, heaviest_closure(narrowed, lanes_, limits_))) return false;
     }
     return true;
   }
@@ -70,6 +71,7 @@ class Search {
   const std::vector<Lifetime>& lifetimes_;
   std::size_t lanes_;
   std::size_t limit_;
+  const Limits& limits_;
   std::size_t cuts_ = 0;
   Bytes best_ = 0;
   Clock best_moment_;
@@ -93,11 +95,15 @@ std::vector<InstructionId> starts_of(const std::vector<Lifetime>& lifetimes, Clo
 
 std::optional<WorstCase> worst_case_memory(const MemoryQuestion& question, RankId rank,
                                            std::size_t branch_limit) {
-  const auto& [program, graph, order, table, sizes] = question;
-  const RankClocks clocks(program, graph, order, rank, Receipts::at_once);
-  const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank);
-  Closure root = heaviest_closure(lifetimes, clocks.lanes());
-  Search search(lifetimes, clocks.lanes(), branch_limit);
+  return worst_case_within(Limits(), question, rank, branch_limit);
+}
+
+std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQuestion& question, RankId rank,
+                                           std::size_t branch_limit) {
+  const RankClocks clocks(question, rank, Receipts::at_once, limits);
+  const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank, limits);
+  Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits);
+  Search search(lifetimes, clocks.lanes(), branch_limit, limits);
   if (!search.run(root)) return std::nullopt;
   WorstCase worst;
   worst.rank = rank;
@@ -108,10 +114,10 @@ std::optional<WorstCase> worst_case_memory(const MemoryQuestion& question, RankI
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.is_live(moment)) worst.live.push_back(lifetime.tensor);
   }
-  if (graph.capabilities.credits) {
+  if (question.graph.capabilities.credits) {
     // A certificate is checked with HappensBefore, so its witness may rest on nothing else.
-    const RankClocks lagging(program, graph, order, rank, Receipts::lag);
-    root = heaviest_closure(lifetimes_of(question, lagging, rank), lagging.lanes());
+    const RankClocks lagging(question, rank, Receipts::lag, limits);
+    root = heaviest_closure(lifetimes_of(question, lagging, rank, limits), lagging.lanes(), limits);
   }
   worst.witness = {rank, root.bytes, std::move(root.reuse)};
   return worst;

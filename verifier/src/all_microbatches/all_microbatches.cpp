@@ -97,6 +97,7 @@ class Investigation {
       options.sizes = options_.sizes;
       options.memory_limit = options_.memory_limit;
       options.timeout_s = std::max(deadline_.remaining_s(), 0.001);
+      options.memory_budget = options_.memory_budget;
       VerifyReport report = verify(*program, options);
       PropertyResult& result = report.results.front();
       FamilyAnswer one{std::move(result.verdict), m, result.method, std::move(result.notes)};

@@ -25,6 +25,7 @@ FamilyAnswer answer_for(const AllQuestion& question, const Program& program) {
   options.properties = {Property::deadlock_free};
   options.capabilities = question.options.capabilities;
   options.timeout_s = std::max(question.deadline.remaining_s(), 0.001);
+  options.memory_budget = question.options.memory_budget;
   const VerifyReport report = verify(program, options);
   const PropertyResult& result = report.results.front();
   return {result.verdict, program.pipeline().microbatches(), result.method, result.notes};

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "../worst_case.hpp"
 #include "ppsim/core/tensors.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "proofs.hpp"
@@ -114,6 +115,7 @@ class BoundSearch {
     options.sizes = sizes_;
     options.memory_limit = question_.options.memory_limit;
     options.timeout_s = std::max(question_.deadline.remaining_s(), 0.001);
+    options.memory_budget = question_.options.memory_budget;
     const VerifyReport report = verify(*program, options);
     const PropertyResult& result = report.results.front();
     if (std::holds_alternative<Proved>(result.verdict))
@@ -137,7 +139,7 @@ class BoundSearch {
   [[nodiscard]] std::optional<std::vector<Bytes>> worst_at(std::int64_t k) const {
     if (!is_in_reach(k)) return std::nullopt;
     const auto program = question_.source.get(family_.microbatches(k));
-    return program == nullptr ? std::nullopt : worst_cases(*program, sizes_);
+    return program == nullptr ? std::nullopt : worst_cases(question_.limits(), *program, sizes_);
   }
 
   const AllQuestion& question_;
@@ -151,7 +153,8 @@ class BoundSearch {
 
 }  // namespace
 
-std::optional<std::vector<Bytes>> worst_cases(const Program& program, const SizeTable& sizes) {
+std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
+                                              const SizeTable& sizes) {
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
   const RunOrder order = run_order(graph);
   if (!order.complete) return std::nullopt;
@@ -160,7 +163,7 @@ std::optional<std::vector<Bytes>> worst_cases(const Program& program, const Size
   const MemoryQuestion question{program, graph, order, table, bytes};
   std::vector<Bytes> result;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const auto worst = worst_case_memory(question, RankId(r));
+    const auto worst = worst_case_within(limits, question, RankId(r));
     if (!worst) return std::nullopt;
     result.push_back(worst->bytes);
   }

@@ -23,6 +23,8 @@ struct AllQuestion {
   Source& source;
   const AllMicrobatchesOptions& options;
   const Deadline& deadline;
+
+  [[nodiscard]] Limits limits() const { return {deadline, options.memory_budget}; }
 };
 
 /// The two ends of each message, and the members of each collective, name the same for every k. That these
@@ -39,7 +41,9 @@ struct AllQuestion {
 void cross_check_for_all(const AllQuestion& question, const PeriodicProgram& family, FamilyAnswer& answer);
 
 /// The worst case of one number of microbatches on each rank; nothing where it is not known.
-[[nodiscard]] std::optional<std::vector<Bytes>> worst_cases(const Program& program, const SizeTable& sizes);
+/// Errors: throws LimitReached.
+[[nodiscard]] std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
+                                                            const SizeTable& sizes);
 
 /// Per rank a bound on the worst case that some member reaches: guessed from members, proved by Z3 over all
 /// states for every k at once, raised by what refutes it. Order: replaces `bounds`.

@@ -28,6 +28,8 @@ FamilyAnswer guarded(Ask ask) {
     return ask();
   } catch (const z3::exception& error) {
     return {Unknown{std::string("Z3: ") + error.msg()}, 0, "smt"};
+  } catch (const LimitReached& limit) {
+    return {Unknown{limit.what()}, 0, "smt"};
   } catch (const std::bad_alloc&) {
     return {Unknown{kMemoryLimit}, 0, "smt"};
   }

@@ -10,16 +10,27 @@
 namespace ppsim {
 namespace {
 
+/// States of an exploration that the memory budget has room for. Of what was seen a bit per instruction is
+/// kept, of what is open one for each start, completion and message.
+std::size_t states_within_budget(const Question& question) {
+  const std::size_t state = 2 * question.program.size() + 512;
+  const auto budget = question.options.memory_budget;
+  return budget ? static_cast<std::size_t>(*budget) / state : question.options.state_limit;
+}
+
 /// What a residency limit adds to a Program that finishes without it.
 Answer under_residency(const Question& question) {
   const TransportCapabilities& capabilities = question.options.capabilities;
   if (*capabilities.residency >= most_under_way(question.program)) {
     return {Proved{}, "graph", {"the residency limit is never reached"}};
   }
-  const auto hangs = can_deadlock(question.program, capabilities, question.options.state_limit,
-                                  [&] { return question.deadline.over(); });
+  const std::size_t affordable = states_within_budget(question);
+  const auto hangs =
+      can_deadlock(question.program, capabilities, std::min(affordable, question.options.state_limit),
+                   [&] { return question.deadline.over(); });
   if (!hangs) {
-    if (question.deadline.over()) return {Unknown{"time limit reached"}, "exploration"};
+    if (question.deadline.over()) return {Unknown{kTimeLimit}, "exploration"};
+    if (affordable < question.options.state_limit) return {Unknown{kMemoryLimit}, "exploration"};
     return {Unknown{"more than " + std::to_string(question.options.state_limit) +
                     " states under the residency limit"},
             "exploration"};

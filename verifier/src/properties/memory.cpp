@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "../worst_case.hpp"
 #include "ppsim/core/check.hpp"
 #include "properties.hpp"
 
@@ -35,19 +36,20 @@ Answer judge(const Question& question, const MemoryQuestion& memory, const std::
 
 }  // namespace
 
-Answer check_memory(const Question& question, std::vector<WorstCase>& worst) {
+Answer check_memory(const Question& question, std::vector<WorstCase>& worst) try {
   if (!question.options.sizes) return {Unknown{"no sizes are given"}, "flow"};
   if (!question.finishes) return {Unknown{"deadlock freedom is not proved"}, "flow"};
   const TensorTable table = tensor_table(question.program);
   const std::vector<Bytes> sizes = tensor_sizes(table, *question.options.sizes);
   const MemoryQuestion memory{question.program, question.graph, question.order, table, sizes};
   for (int r = 0; r < question.program.pipeline().ranks(); ++r) {
-    if (question.deadline.over()) return {Unknown{"time limit reached"}, "flow"};
-    std::optional<WorstCase> of_rank = worst_case_memory(memory, RankId(r));
+    std::optional<WorstCase> of_rank = worst_case_within(question.limits(), memory, RankId(r));
     if (!of_rank) return {Unknown{"too many unordered last users on rank " + std::to_string(r)}, "flow"};
     worst.push_back(std::move(*of_rank));
   }
   return judge(question, memory, worst);
+} catch (const LimitReached& limit) {
+  return {Unknown{limit.what()}, "flow"};
 }
 
 }  // namespace ppsim

@@ -21,6 +21,8 @@ struct Question {
   RunOrder order;
   bool matched = true;    ///< no message or meeting of different things
   bool finishes = false;  ///< deadlock_free is proved
+
+  [[nodiscard]] Limits limits() const { return {deadline, options.memory_budget}; }
 };
 
 /// An answer before name and time are put to it.

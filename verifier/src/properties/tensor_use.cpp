@@ -43,6 +43,7 @@ class RankOrder {
   const HappensBefore& clocks(InstructionId id) {
     const RankId rank = question_.program.rank_of(id);
     if (!clocks_ || rank_ != rank) {
+      question_.limits().poll();
       clocks_ = HappensBefore::of_rank(question_.program, question_.graph, question_.order, rank);
       rank_ = rank;
     }

@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <iostream>
+
+#include "verify_parts.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+bool is_asked(const VerifyRequest& request, const PropertyInfo& info) {
+  if (!request.properties.empty()) {
+    const std::string names = "," + request.properties + ",";
+    return names.find("," + std::string(info.name) + ",") != std::string::npos;
+  }
+  if (request.all_microbatches && !has_all_microbatches_method(info.property)) return false;
+  return info.by_default && (info.property != Property::memory || request.costs.given());
+}
+
+}  // namespace
+
+double VerifyRequest::remaining_s() const {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  return std::max(timeout_s - taken.count(), 0.001);
+}
+
+int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output) {
+  Json properties = Json::object();
+  std::vector<std::vector<std::string>> rows = {{"property", "verdict"}};
+  for (const PropertyInfo& info : property_registry()) {
+    if (!is_asked(request, info)) continue;
+    properties[std::string(info.name)] = {{"verdict", "unknown"}, {"reason", reason}};
+    rows.push_back({std::string(info.name), "unknown"});
+  }
+  if (output.json) {
+    output.print({{"properties", properties}});
+  } else {
+    std::cout << table_text(rows, Align::left) << "\nNothing is decided: " << reason << ".\n";
+  }
+  return kUnknown;
+}
+
+}  // namespace ppsim::cli

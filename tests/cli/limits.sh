@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# --timeout and --memory-budget: what they do not suffice for is unknown, in time, whatever the call was busy with.
+source "$(dirname "$0")/support/lib.sh"
+limit_s=30  # for calls of half a second, on a busy machine
+
+# unknown REASON ARGUMENTS...: exit 5, and some property is unknown for that reason.
+unknown() {
+  expect_exit 5 verify "${@:2}" --json
+  expect_json "any('$1' in p.get('reason', '') for p in d['properties'].values())"
+}
+# What expect_json is to say of a call in which nothing could be decided.
+nothing="d['properties'] and all(p['verdict'] == 'unknown' for p in d['properties'].values())"
+
+# 10 million instructions: generating and lowering alone takes longer.
+unknown "time limit reached" 1f1b --ranks 256 --microbatches 8192 --timeout 0.5
+expect_json "$nothing"
+expect_exit 5 verify 1f1b --ranks 256 --microbatches 8192 --timeout 0.5
+expect_out "Nothing is decided: time limit reached."
+unknown "time limit reached" 1f1b --ranks 256 --microbatches 8192 --timeout 0.5 --properties deadlock_free,matched
+expect_json 'list(d["properties"]) == ["matched", "deadlock_free"]'
+# States under a residency limit; memory of many ranks; recognising what is large; all m; all p.
+expect_exit 5 verify 1f1b --ranks 64 --microbatches 512 --resident 2 --timeout 0.5
+expect_exit 5 verify gpipe --ranks 64 --microbatches 2048 --unit F=1,B=2,A=1 --timeout 0.5
+unknown "time limit reached" 1f1b --ranks 4096 --all-microbatches --timeout 0.5
+unknown "time limit reached" 1f1b --ranks 128 --all-microbatches --unit F=1,A=1 --properties memory --timeout 0.5
+unknown "time limit reached" zb-h1 --all-microbatches --timeout 0.001
+expect_exit 5 synthesize --ranks 32 --microbatches 256 --activation-limit 16 --unit F=1 --timeout 0.5 -o x.json
+
+# Memory: of the Program, of the verifier, of Z3.
+unknown "memory budget reached" 1f1b --ranks 256 --microbatches 8192 --memory-budget 50MB
+expect_json "$nothing"
+unknown "memory budget reached" 1f1b --ranks 32 --microbatches 256 --memory-budget 1MB
+unknown "memory budget reached" 1f1b --ranks 3 --all-microbatches --resident 3 --memory-budget 1
+expect_exit 0 verify 1f1b --ranks 32 --microbatches 256 --unit F=1,B=2,A=1 --memory-budget 1GB
+expect_exit 5 synthesize --ranks 3 --microbatches 8 --activation-limit 2 --unit F=1 --memory-budget 1 -o x.json --json
+expect_json 'd["reason"] == "memory budget reached" and not d["optimal"]'
+expect_exit 0 verify x.json
+expect_error 2 "size" "much" verify 1f1b --ranks 3 --microbatches 3 --memory-budget much
