@@ -12,7 +12,9 @@ bool is_asked(const VerifyRequest& request, const PropertyInfo& info) {
     return names.find("," + std::string(info.name) + ",") != std::string::npos;
   }
   if (request.all_microbatches && !has_all_microbatches_method(info.property)) return false;
-  return info.by_default && (info.property != Property::memory || request.costs.given());
+  if (info.property == Property::memory) return request.costs.given();
+  if (info.property == Property::makespan) return !request.makespan_limit.empty();
+  return info.by_default;
 }
 
 }  // namespace

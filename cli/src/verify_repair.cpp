@@ -83,7 +83,7 @@ std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnsw
   if (!stands_in_question(answer.report) || (!wanted && answer.program.size() > kSmall)) return std::nullopt;
   RepairOptions options;
   options.verify = answer.asked;
-  if (!wanted) options.verify.timeout_s = std::min(options.verify.timeout_s, kSmallLimitS);
+  options.verify.timeout_s = wanted ? request.remaining_s() : std::min(request.remaining_s(), kSmallLimitS);
   Remedy remedy{repair(answer.program, options), Unknown{}};
   if (!std::holds_alternative<NoRepair>(remedy.repair) || absences(answer.program).empty())
     remedy.credits = fewest_credits(answer.program, answer.asked.capabilities, options.verify.timeout_s);
