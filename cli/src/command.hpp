@@ -95,6 +95,9 @@ struct Subject {
 /// The Program of a subject under the default options: `timed` with costs, `global` without.
 [[nodiscard]] Expected<Program> default_program(const Subject& subject);
 [[nodiscard]] LoweringOptions default_lowering(const Subject& subject);
+/// What --with asks for: load, unshard, reduce-grad, opt, clip.
+/// Errors: bad_argument for anything else.
+[[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras);
 
 /// The capabilities of --buffers: `rendezvous` or the messages that a channel buffers.
 [[nodiscard]] Expected<TransportCapabilities> buffers_from_text(const std::string& text);
@@ -128,6 +131,7 @@ void add_verify(CLI::App& app, Selected& selected);
 void add_check_certificate(CLI::App& app, Selected& selected);
 void add_synthesize(CLI::App& app, Selected& selected);
 void add_run(CLI::App& app, Selected& selected);
+void add_profile(CLI::App& app, Selected& selected);
 void add_doctor(CLI::App& app, Selected& selected);
 
 }  // namespace ppsim::cli

@@ -15,27 +15,6 @@ struct Options {
   std::string offload = "none";
 };
 
-Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
-  std::istringstream items(extras);
-  for (std::string item; std::getline(items, item, ',');) {
-    if (item == "load") {
-      lowering.load = true;
-    } else if (item == "unshard") {
-      lowering.unshard = true;
-    } else if (item == "reduce-grad") {
-      lowering.reduce_grad = true;
-    } else if (item == "opt") {
-      lowering.optimizer = true;
-    } else if (item == "clip") {
-      lowering.clip = true;
-    } else {
-      return make_error(ErrorCode::bad_argument, "unknown --with",
-                        {.found = item, .expected = "load, unshard, reduce-grad, opt, clip"});
-    }
-  }
-  return {};
-}
-
 Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
   LoweringOptions lowering = default_lowering(subject);
   if (!options.order.empty()) {
@@ -99,6 +78,27 @@ int run(const Options& options, const Output& output) {
 }
 
 }  // namespace
+
+Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
+  std::istringstream items(extras);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item == "load") {
+      lowering.load = true;
+    } else if (item == "unshard") {
+      lowering.unshard = true;
+    } else if (item == "reduce-grad") {
+      lowering.reduce_grad = true;
+    } else if (item == "opt") {
+      lowering.optimizer = true;
+    } else if (item == "clip") {
+      lowering.clip = true;
+    } else {
+      return make_error(ErrorCode::bad_argument, "unknown --with",
+                        {.found = item, .expected = "load, unshard, reduce-grad, opt, clip"});
+    }
+  }
+  return {};
+}
 
 void add_lower(CLI::App& app, Selected& selected) {
   auto options = std::make_shared<Options>();

@@ -72,8 +72,9 @@ int run(int argc, char** argv) {
   app.add_flag("--json", output.json, "print one JSON object, units in the keys");
   app.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
   Selected selected;
-  for (const auto add : {add_list, add_generate, add_convert, add_lower, add_show, add_simulate, add_compare,
-                         add_verify, add_check_certificate, add_synthesize, add_run, add_doctor}) {
+  for (const auto add :
+       {add_list, add_generate, add_convert, add_lower, add_show, add_simulate, add_compare, add_verify,
+        add_check_certificate, add_synthesize, add_run, add_profile, add_doctor}) {
     add(app, selected);
   }
   app.footer(

@@ -1,28 +1,31 @@
 #include <cstdlib>
 #include <iostream>
-#include <sstream>
-#include <thread>
+#include <optional>
+#include <vector>
 
-#include "command.hpp"
-#include "ppsim/core/hash.hpp"
+#include "model_options.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/gpu_backend/backends.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/planner/verified_run.hpp"
+#include "run_output.hpp"
 #include "sbatch.hpp"
 #include "several_processes.hpp"
 
 namespace ppsim::cli {
 namespace {
 
+constexpr int kKeptTraces = 100;  // of long runs, whose memory stays as it is
+
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string backend = "cpu", transport = "inproc", certificate, trace, costs_out, transformer,
-              arithmetic = "float32", buffers = "rendezvous";
+  ModelOptions model;
+  std::string backend = "cpu", transport = "inproc", certificate, trace, report, costs_out, extras,
+              buffers = "rendezvous";
   bool unverified = false, compare = false, emit_sbatch = false, graphs = false, no_profile = false;
   int ranks_per_device = 1;
   int steps = 3;
@@ -30,32 +33,6 @@ struct Options {
   std::optional<double> deadline_s;
   double time_scale = 1;
 };
-
-Expected<TransformerConfig> transformer_of(const Options& options, int stages) {
-  TransformerConfig config;
-  config.layers = std::max(4, stages);
-  config.arithmetic = options.arithmetic == "integer" ? Arithmetic::integer_exact : Arithmetic::float32;
-  const std::pair<std::string_view, int TransformerConfig::*> fields[] = {
-      {"layers", &TransformerConfig::layers},        {"hidden", &TransformerConfig::hidden},
-      {"heads", &TransformerConfig::heads},          {"ffn", &TransformerConfig::ffn},
-      {"vocab", &TransformerConfig::vocab},          {"sequence", &TransformerConfig::sequence},
-      {"batch", &TransformerConfig::microbatch_size}};
-  std::istringstream items(options.transformer);
-  for (std::string item; std::getline(items, item, ',');) {
-    const std::size_t equals = item.find('=');
-    bool found = false;
-    for (const auto& [name, field] : fields) {
-      if (equals == std::string::npos || item.substr(0, equals) != name) continue;
-      found = CLI::detail::lexical_cast(item.substr(equals + 1), config.*field);
-    }
-    if (!found) {
-      return make_error(
-          ErrorCode::bad_argument, "--transformer cannot be read",
-          {.found = item, .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch"});
-    }
-  }
-  return config;
-}
 
 Expected<void> check_cuda_transport(const Options& options) {
   if (options.transport == "nccl" || options.transport == "copy" || options.transport == "inproc") return {};
@@ -103,9 +80,7 @@ Expected<void> check_backend(const Options& options) {
 Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
                                                const Pipeline& pipeline) {
   if (options.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
-  const auto config = transformer_of(options, pipeline.stages());
-  if (!config) return tl::unexpected(config.error());
-  return make_transformer(*config);
+  return transformer_of(options.model, pipeline.stages());
 }
 
 Expected<Subject> subject_of(const Options& options) {
@@ -127,6 +102,7 @@ Expected<RunOptions> run_options(const Options& options, const Subject& subject)
   if (options.backend == "cuda") run.backend = cuda_options(options);
   run.unverified = options.unverified;
   run.steps = options.steps;
+  run.kept_traces = kKeptTraces;
   run.deadline_s = options.deadline_s.value_or(0);
   const auto capabilities = buffers_from_text(options.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
@@ -143,99 +119,36 @@ Expected<std::optional<Certificate>> certificate_of(const Options& options) {
   });
 }
 
-Expected<void> write_outputs(const Options& options, const RunView& view) {
+Expected<void> write_outputs(const Options& options, const RunView& measured, const VerifiedRun& result) {
+  const RunView simulated{measured.program, measured.graph, result.simulated, measured.costs, measured.sizes};
   if (!options.trace.empty()) {
-    if (auto written = write_trace_file(options.trace, view); !written) return written;
+    const std::vector<TracedRun> runs = {{"measured", measured}, {"simulated", simulated}};
+    if (auto written = write_trace_file(options.trace, runs); !written) return written;
   }
-  if (!options.costs_out.empty())
-    return write_text_file(options.costs_out, to_json(Tables{view.costs, view.sizes}));
-  return {};
+  if (!options.report.empty()) {
+    if (auto written = write_run_report(options.report, measured, result.simulated); !written) return written;
+  }
+  if (options.costs_out.empty()) return {};
+  Tables tables = result.measured;
+  tables.sizes = measured.sizes;
+  return write_text_file(options.costs_out, to_json(tables));
 }
 
-Bytes largest(const auto& values) {
-  Bytes most = 0;
-  for (const Bytes value : values) most = std::max(most, value);
-  return most;
-}
-
-void print_json(const Output& output, const Options& options, const Program& program,
-                const VerifiedRun& result) {
-  Json object = {{"measured_step_ns", result.measured_step_ns},
-                 {"simulated_step_ns", result.simulated_step_ns},
-                 {"steps_ns", result.run.step_ns},
-                 {"pool_bytes", largest(result.run.pool_bytes)},
-                 {"high_water_bytes", largest(result.run.high_water_bytes)},
-                 {"proved_bytes", nullptr},
-                 {"backend", options.backend},
-                 {"transport", options.transport},
-                 {"verified", result.certificate.has_value()},
-                 {"program_hash", program_hash(program)}};
-  if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
-  if (result.max_abs_difference) {
-    object["gradients_equal"] = *result.max_abs_difference == 0;
-    object["max_abs_difference"] = *result.max_abs_difference;
-  }
-  for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
-    Json rank = {{"high_water_bytes", result.run.high_water_bytes.items()[r]},
-                 {"pool_bytes", result.run.pool_bytes.items()[r]}};
-    if (!result.proved_bytes.empty()) rank["proved_bytes"] = result.proved_bytes[r];
-    object["per_rank"].push_back(std::move(rank));
-  }
-  for (std::size_t p = 0; p < result.run.processes.size(); ++p) {
-    const ProcessFigures& process = result.run.processes[p];
-    object["processes"].push_back({{"process", p},
-                                   {"first_rank", process.first_rank.value()},
-                                   {"ranks", process.ranks},
-                                   {"clock_offset_ns", process.clock.offset_ns},
-                                   {"clock_uncertainty_ns", process.clock.uncertainty_ns}});
-  }
-  output.print(object);
-}
-
-/// How far the clocks of several processes could be brought in line.
-std::string clocks_text(const std::vector<ProcessFigures>& processes) {
-  Nanoseconds most = 0;
-  for (const ProcessFigures& process : processes) most = std::max(most, process.clock.uncertainty_ns);
-  return std::to_string(processes.size()) + " processes, whose clocks are known to " + time_text(most) + '\n';
-}
-
+/// Costs that predict what is measured, which those of --unit and --model do not for a CPU.
 bool has_given_costs(const Options& options) {
   return options.backend == "emulated" || !options.costs.costs.empty();
 }
 
-/// Where the costs of the simulation come from.
-std::string costs_text(const Options& options, const VerifiedRun& result) {
-  if (has_given_costs(options)) return "the given costs";
-  return result.run.step_ns.size() > 1 ? "the costs measured in the steps before it"
-                                       : "the costs measured in the same step";
-}
-
-void print_text(const Options& options, const Program& program, const VerifiedRun& result) {
-  std::vector<std::vector<std::string>> rows = {{"rank", "high water", "proved worst case", "pool"}};
-  for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
-    rows.push_back({std::to_string(r), size_text(result.run.high_water_bytes.items()[r]),
-                    result.proved_bytes.empty() ? "unverified" : size_text(result.proved_bytes[r]),
-                    size_text(result.run.pool_bytes.items()[r])});
+/// The Program of the input, with the actions of --with where it is a Schedule.
+Expected<Program> program_of(const Options& options, const Subject& subject) {
+  if (options.extras.empty()) return default_program(subject);
+  const auto* schedule = std::get_if<Schedule>(&subject.ir);
+  if (schedule == nullptr) {
+    return make_error(ErrorCode::bad_argument, "the input is a Program already: lower its schedule --with");
   }
-  std::cout << "program " << program_hash(program) << ", " << program.size() << " instructions on "
-            << program.pipeline().ranks() << " ranks\n"
-            << table_text(rows) << "measured step " << time_text(result.measured_step_ns)
-            << ", simulated with " << costs_text(options, result) << ' '
-            << time_text(result.simulated_step_ns) << '\n';
-  if (!result.run.processes.empty()) std::cout << clocks_text(result.run.processes);
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (options.backend == "cpu" && cores < program.pipeline().ranks()) {
-    std::cout << "(the simulation gives every rank a core of its own; here " << program.pipeline().ranks()
-              << " ranks share " << cores << ")\n";
-  }
-  if (result.max_abs_difference) {
-    std::cout << "gradients ";
-    if (*result.max_abs_difference == 0) {
-      std::cout << "equal the unpipelined reference bit by bit\n";
-    } else {
-      std::cout << "differ from the unpipelined reference by up to " << *result.max_abs_difference << '\n';
-    }
-  }
+  LoweringOptions lowering = default_lowering(subject);
+  if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
+  return lower(*schedule, lowering, subject.cost_table());
 }
 
 int print_hang(const Program& program, const VerifiedRun& result, const Output& output) {
@@ -254,10 +167,31 @@ int print_hang(const Program& program, const VerifiedRun& result, const Output& 
   return kRefuted;
 }
 
+/// What ran, and on what.
+struct Ran {
+  const Program& program;
+  TransportCapabilities capabilities;
+  SizeTable sizes;
+};
+
+Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedRun& result,
+                         const Output& output) {
+  if (output.silent) return kDone;
+  const ExecutionGraph graph = build_execution_graph(ran.program, ran.capabilities);
+  const RunView view{ran.program, graph, result.compared_trace(), result.costs, ran.sizes, true};
+  if (auto written = write_outputs(options, view, result); !written) return tl::unexpected(written.error());
+  RunReport summary{options.backend, options.transport, ran.program, result, has_given_costs(options)};
+  std::optional<RunComparison> comparison;
+  if (options.compare)
+    summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
+  output.json ? output.print(run_json(summary)) : print_run(summary);
+  return kDone;
+}
+
 int print_sbatch(const Options& options, const Output& output) {
   const auto subject = subject_of(options);
   if (!subject) return report(subject.error(), output);
-  const auto program = default_program(*subject);
+  const auto program = program_of(options, *subject);
   if (!program) return report(program.error(), output);
   const auto script = sbatch_script({.name = subject->name,
                                      .ranks = program->pipeline().ranks(),
@@ -279,7 +213,7 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   if (auto good = check_backend(options); !good) return tl::unexpected(good.error());
   const auto subject = subject_of(options);
   if (!subject) return tl::unexpected(subject.error());
-  const auto program = default_program(*subject);
+  const auto program = program_of(options, *subject);
   if (!program) return tl::unexpected(program.error());
   const auto model = model_of(options, *subject, program->pipeline());
   if (!model) return tl::unexpected(model.error());
@@ -296,17 +230,15 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
     run->deadline_s = *deadline_s;
   }
 
-  const VerifiedRunOptions how{.run = *run, .compare = options.compare, .costs = costs};
+  // An emulated run has no gradients to compare.
+  const bool gradients = options.compare && options.backend != "emulated";
+  const VerifiedRunOptions how{.run = *run, .compare = gradients, .costs = costs};
   const auto result = verify_then_run(*program, **model, how);
   if (!result) return tl::unexpected(result.error());
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
-  if (output.silent) return kDone;
-  const ExecutionGraph graph = build_execution_graph(*program, run->capabilities);
-  const SizeTable sizes = sizes_on(run->backend, **model, program->pipeline());
-  const RunView view{*program, graph, result->run.trace(), result->measured, sizes};
-  if (auto written = write_outputs(options, view); !written) return tl::unexpected(written.error());
-  output.json ? print_json(output, options, *program, *result) : print_text(options, *program, *result);
-  return kDone;
+  return report_run(options,
+                    {*program, run->capabilities, sizes_on(run->backend, **model, program->pipeline())},
+                    *result, output);
 }
 
 int run(const Options& options, const Output& output) {
@@ -355,11 +287,9 @@ void add_run(CLI::App& app, Selected& selected) {
                     "cuda: no events per action, and so no trace and no measured costs");
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
-  command->add_option("--transformer", options->transformer,
-                      "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
-  command->add_option("--arithmetic", options->arithmetic, "float32 or integer (exact, modulo 2^64)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "integer"}));
+  add_model_options(*command, options->model);
+  command->add_option("--with", options->extras,
+                      "load,unshard,reduce-grad,opt,clip: actions that lowering adds to a schedule");
   auto* certificate = command->add_option("--certificate", options->certificate,
                                           "proof to rely on; without one the program is verified first");
   command
@@ -367,7 +297,7 @@ void add_run(CLI::App& app, Selected& selected) {
       ->excludes(certificate);
   command
       ->add_option("--steps", options->steps,
-                   "training steps; the costs of all but the last predict the last")
+                   "training steps; without given costs those of all but the last predict the last")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   command
@@ -375,12 +305,22 @@ void add_run(CLI::App& app, Selected& selected) {
           "--deadline", options->deadline_s,
           "seconds that a step may take, 0 for any; default: 10 x what COSTS say and 30 s, any without")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag("--compare", options->compare, "compare gradients with the unpipelined reference");
+  command->add_flag(
+      "--compare", options->compare,
+      "measured against simulated by kind of action, gradients against the unpipelined reference");
   command
-      ->add_option("--trace", options->trace,
-                   "timed trace of the last step: .csv, .json (Perfetto, Chrome) or .pftrace")
+      ->add_option(
+          "--trace", options->trace,
+          "trace of one step, measured and simulated: .json (Perfetto, Chrome), .pftrace; .csv has the "
+          "measured one")
       ->check(trace_path());
-  command->add_option("--costs-out", options->costs_out, "measured costs and sizes, as --costs reads them")
+  command
+      ->add_option("--report", options->report,
+                   "self-contained HTML page, the measured step over the simulated")
+      ->check(not_stdout());
+  command
+      ->add_option("--costs-out", options->costs_out,
+                   "measured costs with their quartiles, and sizes, as --costs reads them")
       ->check(not_stdout());
   add_cost_options(*command, options->costs);
   command->callback(

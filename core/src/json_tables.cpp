@@ -69,6 +69,14 @@ ordered_json size_json(const SizeClass& key, Bytes size) {
   return object;
 }
 
+void add_spread(ordered_json& entry, const CostSpreads& spreads, const CostClass& key) {
+  const auto found = spreads.find(key);
+  if (found == spreads.end()) return;
+  entry["samples"] = found->second.samples;
+  entry["lower_quartile_ns"] = found->second.lower_quartile;
+  entry["upper_quartile_ns"] = found->second.upper_quartile;
+}
+
 /// The subject of an entry, under the key that its kind calls for; absent: -1.
 Expected<std::int32_t> read_subject(const JsonFile& file, const json& entry, Subject subject,
                                     const JsonPath& path) {
@@ -109,6 +117,12 @@ Expected<std::pair<CostClass, Nanoseconds>> read_cost(const JsonFile& file, cons
                    entry.at("ns").get<Nanoseconds>());
 }
 
+void read_spread(const json& entry, const CostClass& key, CostSpreads& spreads) {
+  if (!entry.contains("samples")) return;  // the schema has all three or none
+  spreads[key] = {entry.at("samples").get<std::int64_t>(), entry.at("lower_quartile_ns").get<Nanoseconds>(),
+                  entry.at("upper_quartile_ns").get<Nanoseconds>()};
+}
+
 Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json& entry,
                                                 const JsonPath& path) {
   const TensorKind kind = tensor_kind_from_name(entry.at("tensor").get_ref<const std::string&>()).value();
@@ -123,7 +137,10 @@ Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json
 
 std::string to_json(const Tables& tables) {
   auto costs = ordered_json::array();
-  for (const auto& [key, duration] : tables.costs.entries()) costs.push_back(cost_json(key, duration));
+  for (const auto& [key, duration] : tables.costs.entries()) {
+    costs.push_back(cost_json(key, duration));
+    add_spread(costs.back(), tables.spreads, key);
+  }
   auto sizes = ordered_json::array();
   for (const auto& [key, size] : tables.sizes.entries()) sizes.push_back(size_json(key, size));
   return laid_out(
@@ -137,8 +154,11 @@ Expected<Tables> tables_from_json(std::string_view text, const std::string& file
   if (auto valid = parsed->validate("tables"); !valid) return tl::unexpected(valid.error());
   Tables tables;
   const auto costs =
-      read_entries(*parsed, "costs", tables.costs,
-                   [&](const json& entry, const JsonPath& path) { return read_cost(*parsed, entry, path); });
+      read_entries(*parsed, "costs", tables.costs, [&](const json& entry, const JsonPath& path) {
+        auto cost = read_cost(*parsed, entry, path);
+        if (cost) read_spread(entry, cost->first, tables.spreads);
+        return cost;
+      });
   if (!costs) return tl::unexpected(costs.error());
   const auto sizes =
       read_entries(*parsed, "sizes", tables.sizes,

@@ -212,9 +212,10 @@ double& ActionRunner::squared_norm(RankId rank, int update) {
 }
 
 void ActionRunner::take(Taken& taken) {
-  if (!last_step_) return;
   BlockGradients& g = taken.gradients;
   const auto memory = tensors_.gradients(g.rank, g.block, g.update);
+  device(g.rank).run(Program::kComputeQueue, [&] { taken.loss = model_.loss(memory); });
+  if (!last_step_) return;
   g.values.resize(memory.size());
   device(g.rank).copy(g.values, memory);
 }
@@ -261,10 +262,15 @@ void ActionRunner::freed(std::uint32_t tensor) {
   device(memory_.table.tensors[tensor].rank).fill(tensors_.memory(tensor), kPoison);
 }
 
-void ActionRunner::finish() {
+double ActionRunner::end_step() {
+  double loss = 0;
   for (Taken& taken : gradients_) {
     if (!taken.optimized) take(taken);
+    // Once reduced, all ranks of a block have the same sum.
+    const BlockGradients& g = taken.gradients;
+    if (!g.reduced || ranks_of(pipeline_, g.block).front() == g.rank) loss += taken.loss;
   }
+  return loss;
 }
 
 std::vector<BlockGradients> ActionRunner::gradients() const {

@@ -29,8 +29,8 @@ class ActionRunner final : public Worker {
   /// Overwrites the tensor where the run poisons.
   void freed(std::uint32_t tensor) override;
   void interrupt() override {}
-  /// Takes the gradients of the last step that no OPT has consumed.
-  void finish() override;
+  /// Takes the gradients that no OPT has consumed.
+  double end_step() override;
   [[nodiscard]] std::vector<BlockGradients> gradients() const override;
 
  private:
@@ -39,10 +39,11 @@ class ActionRunner final : public Worker {
     RankId rank;
     BlockId block;
   };
-  /// Gradients to hand out, and whether an OPT ends their life.
+  /// Gradients to hand out, the losses behind them, and whether an OPT ends their life.
   struct Taken {
     BlockGradients gradients;
     bool optimized = false;
+    double loss = 0;  ///< of the step
   };
   using Cell = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< stage, microbatch, slice
   static Cell cell(const Action& a) { return {a.subject, a.microbatch, a.slice}; }

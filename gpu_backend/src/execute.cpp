@@ -45,12 +45,13 @@ class Executor {
     for (int step = 0; step < options_.steps && result.outcome == RunOutcome::finished; ++step) {
       worker_->begin_step(step);
       result.outcome = run_step(step);
-      result.traces.push_back(monitor_.trace());
+      keep_trace(result.traces);
       origins_ns_.push_back(since_epoch(monitor_.origin()));
-      if (result.outcome == RunOutcome::finished) result.step_ns.push_back(duration(result.trace()));
+      if (result.outcome != RunOutcome::finished) break;
+      result.step_ns.push_back(duration(result.trace()));
+      result.losses.push_back(worker_->end_step());
     }
     if (result.outcome == RunOutcome::finished) {
-      worker_->finish();
       result.gradients = worker_->gradients();
     } else {
       result.hang = team_.alone() ? hang_report(graph_, lanes_, monitor_.states()) : team_.report();
@@ -66,6 +67,13 @@ class Executor {
     team_.collect(result, origins_ns_);
     if (team_.alone() || !team_.leads()) return;
     std::transform(result.traces.begin(), result.traces.end(), result.step_ns.begin(), duration);
+  }
+
+  /// Several processes put all traces together at the end.
+  void keep_trace(std::vector<TimedTrace>& traces) const {
+    const auto most = static_cast<std::size_t>(options_.kept_traces);
+    if (most > 0 && traces.size() == most && team_.alone()) traces.erase(traces.begin());
+    traces.push_back(monitor_.trace());
   }
 
   RunOutcome run_step(int step) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
@@ -21,15 +22,7 @@ class Samples {
     for (const CollectiveMeeting& meeting : graph_.meetings) add_meeting(trace, meeting);
   }
 
-  CostTable medians() {
-    CostTable table;
-    for (auto& [key, durations] : samples_) {
-      const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-      std::nth_element(durations.begin(), middle, durations.end());
-      table.set(key, *middle);
-    }
-    return table;
-  }
+  Durations take() { return std::move(samples_); }
 
  private:
   void add_local(const TimedTrace& trace, InstructionId id) {
@@ -43,8 +36,12 @@ class Samples {
     const Span& send = trace.spans[message.send];
     const Span& receive = trace.spans[message.receive];
     if (!happened(send) || !happened(receive)) return;
-    add(cost_class_of(program_.all_actions()[message.send_action]), std::max(send.start, receive.start),
-        receive.end);
+    const CostClass key = cost_class_of(program_.all_actions()[message.send_action]);
+    if (graph_.capabilities.credits) {
+      add(key, send.start, send.end);
+    } else {
+      add(key, std::max(send.start, receive.start), receive.end);
+    }
   }
 
   void add_meeting(const TimedTrace& trace, const CollectiveMeeting& meeting) {
@@ -67,16 +64,45 @@ class Samples {
 
   const Program& program_;
   const ExecutionGraph& graph_;
-  std::map<CostClass, std::vector<Nanoseconds>> samples_;
+  Durations samples_;
 };
+
+/// The value that a share of the others does not exceed.
+Nanoseconds quantile(std::vector<Nanoseconds>& values, double share) {
+  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  const auto at = values.begin() + std::min(place, static_cast<std::ptrdiff_t>(values.size()) - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
 
 }  // namespace
 
-CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces) {
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+Durations measured_durations(const Program& program, const TransportCapabilities& capabilities,
+                             std::span<const TimedTrace> traces) {
+  const ExecutionGraph graph = build_execution_graph(program, capabilities);
   Samples samples(program, graph);
   for (const TimedTrace& trace : traces) samples.add(trace);
-  return samples.medians();
+  return samples.take();
+}
+
+CostTable median_costs(Durations durations) {
+  CostTable table;
+  for (auto& [key, values] : durations) table.set(key, quantile(values, 0.5));
+  return table;
+}
+
+CostSpreads cost_spreads(Durations durations) {
+  CostSpreads spreads;
+  for (auto& [key, values] : durations) {
+    spreads[key] = {.samples = static_cast<std::int64_t>(values.size()),
+                    .lower_quartile = quantile(values, 0.25),
+                    .upper_quartile = quantile(values, 0.75)};
+  }
+  return spreads;
+}
+
+CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces) {
+  return median_costs(measured_durations(program, rendezvous(), traces));
 }
 
 }  // namespace ppsim

@@ -41,8 +41,8 @@ class Worker {
   virtual void freed(std::uint32_t tensor) = 0;
   /// The step is over before its work is done: whatever takes long returns.
   virtual void interrupt() = 0;
-  /// The last step is done.
-  virtual void finish() = 0;
+  /// The step is done. Returns: the sum of the losses of its microbatches.
+  virtual double end_step() = 0;
   /// The gradients of the last step, as OPT found them where there is one.
   [[nodiscard]] virtual std::vector<BlockGradients> gradients() const = 0;
 };

@@ -29,6 +29,24 @@ ReportEntry entry_of(const Evaluation& step) {
 
 }  // namespace
 
+Expected<void> write_run_report(const std::string& path, const RunView& measured,
+                                const TimedTrace& simulated) {
+  RunView prediction{measured.program, measured.graph, simulated, measured.costs, measured.sizes};
+  const RunMetrics measured_metrics = measure(measured);
+  const RunMetrics simulated_metrics = measure(prediction);
+  const std::vector<ReportFact> facts = {{"program", program_hash(measured.program)},
+                                         {"costs", costs_hash(measured.costs)},
+                                         {"sizes", sizes_hash(measured.sizes)}};
+  const std::vector<ReportEntry> entries = {{"measured", measured, measured_metrics, {}, facts},
+                                            {"simulated", prediction, simulated_metrics, {}, facts}};
+  std::ostringstream page;
+  write_report(page, entries,
+               {.title = "Measured over simulated",
+                .hint = "The measured step above, the simulated one below.",
+                .overlay = true});
+  return write_text_file(path, page.view());
+}
+
 Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps) {
   std::vector<ReportEntry> entries;
   for (const Evaluation& step : steps) entries.push_back(entry_of(step));

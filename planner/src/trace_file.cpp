@@ -4,18 +4,22 @@
 
 #include "ppsim/core/trace_csv.hpp"
 #include "ppsim/planner/files.hpp"
-#include "ppsim/simulator/perfetto.hpp"
 
 namespace ppsim {
 
 Expected<void> write_trace_file(const std::string& path, const RunView& run) {
+  const TracedRun only{"", run};
+  return write_trace_file(path, {&only, 1});
+}
+
+Expected<void> write_trace_file(const std::string& path, std::span<const TracedRun> runs) {
   std::ostringstream text;
   if (path.ends_with(".csv")) {
-    write_trace_csv(text, run.program, run.trace);
+    write_trace_csv(text, runs[0].run.program, runs[0].run.trace);
   } else if (path.ends_with(".json")) {
-    write_chrome_trace(text, run);
+    write_chrome_trace(text, runs);
   } else if (path.ends_with(".pftrace")) {
-    write_perfetto_trace(text, run);
+    write_perfetto_trace(text, runs);
   } else {
     return make_error(ErrorCode::bad_argument, "a trace is .csv, .json or .pftrace",
                       {.found = path, .expected = "one of these suffixes"});

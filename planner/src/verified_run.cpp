@@ -1,6 +1,7 @@
 #include "ppsim/planner/verified_run.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ppsim/core/inference.hpp"
 #include "ppsim/core/json.hpp"
@@ -69,9 +70,15 @@ bool comparable_gradients(const Pipeline& pipeline, const StageModel& model, con
   return true;
 }
 
-Nanoseconds median(std::vector<Nanoseconds> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
+/// Index of the kept trace whose step took the median time.
+std::size_t median_step(const RunResult& run) {
+  const std::size_t kept = run.traces.size();
+  const auto times = std::span(run.step_ns).last(kept);
+  std::vector<std::size_t> steps(kept);
+  std::iota(steps.begin(), steps.end(), std::size_t{0});
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(kept / 2);
+  std::nth_element(steps.begin(), middle, steps.end(),
+                   [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   return *middle;
 }
 
@@ -80,10 +87,13 @@ Expected<void> predict(const Program& program, const VerifiedRunOptions& options
   const std::span<const TimedTrace> traces = result.run.traces;
   const bool given = options.costs != nullptr;
   const bool all = given || traces.size() == 1;
-  result.measured = measured_costs(program, all ? traces : traces.first(traces.size() - 1));
-  result.measured_step_ns = given ? median(result.run.step_ns) : result.run.step_ns.back();
-  auto simulated =
-      simulate_program(program, options.run.capabilities, given ? *options.costs : result.measured);
+  const Durations durations =
+      measured_durations(program, options.run.capabilities, all ? traces : traces.first(traces.size() - 1));
+  result.measured = {median_costs(durations), {}, cost_spreads(durations)};
+  result.costs = given ? *options.costs : result.measured.costs;
+  result.compared = given ? median_step(result.run) : traces.size() - 1;
+  result.measured_step_ns = result.run.step_ns[result.run.step_ns.size() - traces.size() + result.compared];
+  auto simulated = simulate_program(program, options.run.capabilities, result.costs);
   if (!simulated) return tl::unexpected(simulated.error());
   if (!*simulated) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   result.simulated = **std::move(simulated);

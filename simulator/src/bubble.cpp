@@ -70,8 +70,11 @@ class GapWalk {
   /// How long what ended last before `id` was under way within the gap.
   [[nodiscard]] Nanoseconds exposed_before(InstructionId id, Interval gap) const {
     Nanoseconds exposed = 0;
+    Nanoseconds ready = 0;
+    for (const InstructionId before : run_.graph.predecessors_of(id))
+      ready = std::max(ready, run_.trace.spans[before].end.time);
     for (const InstructionId before : run_.graph.predecessors_of(id)) {
-      if (run_.trace.spans[before].end.time != gap.end) continue;
+      if (run_.trace.spans[before].end.time != ready) continue;
       if (info(run_.program.actions(before)[0].kind).resource == Resource::compute) continue;
       exposed = std::max(exposed, overlap_of(under_way(before), gap));
     }

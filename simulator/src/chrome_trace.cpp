@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 #include "ppsim/simulator/perfetto.hpp"
 #include "trace_events.hpp"
@@ -32,16 +33,15 @@ const char* category(const Program& program, InstructionId id) {
 /// Writes the events one by one, so that a large trace is never held as JSON.
 class ChromeWriter {
  public:
-  ChromeWriter(std::ostream& out, const RunView& run) : out_(out), run_(run), events_(trace_events(run)) {}
+  ChromeWriter(std::ostream& out, const RunView& run, TracePlace place)
+      : out_(out), run_(run), place_(std::move(place)), events_(trace_events(run)), first_(place_.run == 0) {}
 
   void write() {
-    out_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
-    for (int r = 0; r < run_.program.pipeline().ranks(); ++r) name_process(r);
+    for (int r = 0; r < run_.program.pipeline().ranks(); ++r) name_process(RankId(r));
     for (const TraceQueue& queue : events_.queues) name_thread(queue);
     for (const TraceSlice& slice : events_.slices) write_slice(slice);
     for (std::size_t i = 0; i < events_.flows.size(); ++i) write_flow(i);
     for (int r = 0; r < run_.program.pipeline().ranks(); ++r) write_memory(RankId(r));
-    out_ << "\n]}\n";
   }
 
  private:
@@ -50,24 +50,26 @@ class ChromeWriter {
     first_ = false;
   }
 
-  void name_process(int rank) {
+  void name_process(RankId rank) {
+    const int process = place_.process(rank);
     emit({{"ph", "M"},
           {"name", "process_name"},
-          {"pid", rank},
-          {"args", {{"name", "rank " + std::to_string(rank)}}}});
-    emit({{"ph", "M"}, {"name", "process_sort_index"}, {"pid", rank}, {"args", {{"sort_index", rank}}}});
+          {"pid", process},
+          {"args", {{"name", place_.process_name(rank)}}}});
+    emit(
+        {{"ph", "M"}, {"name", "process_sort_index"}, {"pid", process}, {"args", {{"sort_index", process}}}});
   }
 
   void name_thread(const TraceQueue& queue) {
     const int thread = thread_of(queue.queue);
     emit({{"ph", "M"},
           {"name", "thread_name"},
-          {"pid", queue.rank.value()},
+          {"pid", place_.process(queue.rank)},
           {"tid", thread},
           {"args", {{"name", run_.program.queue_name(queue.queue)}}}});
     emit({{"ph", "M"},
           {"name", "thread_sort_index"},
-          {"pid", queue.rank.value()},
+          {"pid", place_.process(queue.rank)},
           {"tid", thread},
           {"args", {{"sort_index", thread}}}});
   }
@@ -76,7 +78,7 @@ class ChromeWriter {
     emit({{"ph", "X"},
           {"name", slice_name(run_.program, slice.instruction)},
           {"cat", category(run_.program, slice.instruction)},
-          {"pid", slice.rank.value()},
+          {"pid", place_.process(slice.rank)},
           {"tid", thread_of(slice.queue)},
           {"ts", microseconds(slice.start)},
           {"dur", microseconds(slice.end - slice.start)},
@@ -89,8 +91,8 @@ class ChromeWriter {
       return Json{{"ph", phase},
                   {"name", "message"},
                   {"cat", "p2p"},
-                  {"id", index},
-                  {"pid", slice.rank.value()},
+                  {"id", place_.flow(index)},
+                  {"pid", place_.process(slice.rank)},
                   {"tid", thread_of(slice.queue)},
                   {"ts", microseconds(time)}};
     };
@@ -106,7 +108,7 @@ class ChromeWriter {
     for (const MemoryPoint& point : profile.points) {
       emit({{"ph", "C"},
             {"name", "memory"},
-            {"pid", rank.value()},
+            {"pid", place_.process(rank)},
             {"ts", microseconds(point.at.time)},
             {"args", {{"bytes", point.bytes}}}});
     }
@@ -114,12 +116,25 @@ class ChromeWriter {
 
   std::ostream& out_;
   const RunView& run_;
+  TracePlace place_;
   TraceEvents events_;
-  bool first_ = true;
+  bool first_;
 };
 
 }  // namespace
 
-void write_chrome_trace(std::ostream& out, const RunView& run) { ChromeWriter(out, run).write(); }
+void write_chrome_trace(std::ostream& out, const RunView& run) {
+  const TracedRun only{"", run};
+  write_chrome_trace(out, {&only, 1});
+}
+
+void write_chrome_trace(std::ostream& out, std::span<const TracedRun> runs) {
+  out << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    ChromeWriter(out, runs[i].run, {static_cast<int>(i), static_cast<int>(runs.size()), runs[i].name})
+        .write();
+  }
+  out << "\n]}\n";
+}
 
 }  // namespace ppsim

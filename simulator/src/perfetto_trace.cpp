@@ -1,4 +1,5 @@
 #include <ostream>
+#include <utility>
 
 #include "perfetto.pb.h"
 #include "ppsim/simulator/perfetto.hpp"
@@ -9,16 +10,17 @@ namespace {
 
 constexpr std::uint32_t kSequence = 1;  // one writer, so one sequence of packets
 
-/// Numbers of tracks: three kinds of them, each with room for 2^32 of a rank or (rank, queue).
-std::uint64_t process_track(RankId rank) { return (std::uint64_t{1} << 32) + rank.index(); }
-std::uint64_t memory_track(RankId rank) { return (std::uint64_t{2} << 32) + rank.index(); }
-std::uint64_t queue_track(RankId rank, int queue) {
-  return ((std::uint64_t{3} + rank.index()) << 32) + static_cast<std::uint64_t>(queue);
+/// Numbers of tracks: three kinds of them, each with room for 2^32 of a process or (process, queue).
+std::uint64_t process_track(std::uint64_t process) { return (std::uint64_t{1} << 32) + process; }
+std::uint64_t memory_track(std::uint64_t process) { return (std::uint64_t{2} << 32) + process; }
+std::uint64_t queue_track(std::uint64_t process, int queue) {
+  return ((std::uint64_t{3} + process) << 32) + static_cast<std::uint64_t>(queue);
 }
 
 class PerfettoWriter {
  public:
-  PerfettoWriter(std::ostream& out, const RunView& run) : out_(out), run_(run), events_(trace_events(run)) {}
+  PerfettoWriter(std::ostream& out, const RunView& run, TracePlace place)
+      : out_(out), run_(run), place_(std::move(place)), events_(trace_events(run)) {}
 
   void write() {
     for (int r = 0; r < run_.program.pipeline().ranks(); ++r) describe_rank(RankId(r));
@@ -29,6 +31,10 @@ class PerfettoWriter {
   }
 
  private:
+  [[nodiscard]] std::uint64_t process_of(RankId rank) const {
+    return static_cast<std::uint64_t>(place_.process(rank));
+  }
+
   void emit(const perfetto::TracePacket& packet) {
     // Serialised messages with one packet each, one after another, are one message with all packets.
     perfetto::Trace trace;
@@ -45,14 +51,14 @@ class PerfettoWriter {
 
   void describe_rank(RankId rank) {
     perfetto::TrackDescriptor process;
-    process.set_uuid(process_track(rank));
-    process.mutable_process()->set_pid(rank.value() + 1);
-    process.mutable_process()->set_process_name("rank " + std::to_string(rank.value()));
+    process.set_uuid(process_track(process_of(rank)));
+    process.mutable_process()->set_pid(place_.process(rank) + 1);
+    process.mutable_process()->set_process_name(place_.process_name(rank));
     describe(process);
     if (events_.memory[rank].peak_bytes == 0) return;
     perfetto::TrackDescriptor memory;
-    memory.set_uuid(memory_track(rank));
-    memory.set_parent_uuid(process_track(rank));
+    memory.set_uuid(memory_track(process_of(rank)));
+    memory.set_parent_uuid(process_track(process_of(rank)));
     memory.set_name("memory");
     memory.mutable_counter()->set_unit(perfetto::CounterDescriptor::UNIT_SIZE_BYTES);
     describe(memory);
@@ -60,8 +66,8 @@ class PerfettoWriter {
 
   void describe_queue(const TraceQueue& queue) {
     perfetto::TrackDescriptor track;
-    track.set_uuid(queue_track(queue.rank, queue.queue));
-    track.set_parent_uuid(process_track(queue.rank));
+    track.set_uuid(queue_track(process_of(queue.rank), queue.queue));
+    track.set_parent_uuid(process_track(process_of(queue.rank)));
     track.set_name(run_.program.queue_name(queue.queue));
     describe(track);
   }
@@ -74,10 +80,11 @@ class PerfettoWriter {
     emit(packet);
   }
 
-  static perfetto::TrackEvent event_of(perfetto::TrackEvent::Type type, const TraceSlice& slice) {
+  [[nodiscard]] perfetto::TrackEvent event_of(perfetto::TrackEvent::Type type,
+                                              const TraceSlice& slice) const {
     perfetto::TrackEvent event;
     event.set_type(type);
-    event.set_track_uuid(queue_track(slice.rank, slice.queue));
+    event.set_track_uuid(queue_track(process_of(slice.rank), slice.queue));
     return event;
   }
 
@@ -92,11 +99,11 @@ class PerfettoWriter {
     const TraceFlow& flow = events_.flows[index];
     perfetto::TrackEvent leaves = event_of(perfetto::TrackEvent::TYPE_INSTANT, events_.slices[flow.from]);
     leaves.set_name("sent");
-    leaves.add_flow_ids(index + 1);
+    leaves.add_flow_ids(place_.flow(index) + 1);
     emit_event(flow.leaves, leaves);
     perfetto::TrackEvent arrives = event_of(perfetto::TrackEvent::TYPE_INSTANT, events_.slices[flow.to]);
     arrives.set_name("received");
-    arrives.add_terminating_flow_ids(index + 1);
+    arrives.add_terminating_flow_ids(place_.flow(index) + 1);
     emit_event(flow.arrives, arrives);
   }
 
@@ -105,7 +112,7 @@ class PerfettoWriter {
     for (const MemoryPoint& point : events_.memory[rank].points) {
       perfetto::TrackEvent event;
       event.set_type(perfetto::TrackEvent::TYPE_COUNTER);
-      event.set_track_uuid(memory_track(rank));
+      event.set_track_uuid(memory_track(process_of(rank)));
       event.set_counter_value(point.bytes);
       emit_event(point.at.time, event);
     }
@@ -113,11 +120,22 @@ class PerfettoWriter {
 
   std::ostream& out_;
   const RunView& run_;
+  TracePlace place_;
   TraceEvents events_;
 };
 
 }  // namespace
 
-void write_perfetto_trace(std::ostream& out, const RunView& run) { PerfettoWriter(out, run).write(); }
+void write_perfetto_trace(std::ostream& out, const RunView& run) {
+  const TracedRun only{"", run};
+  write_perfetto_trace(out, {&only, 1});
+}
+
+void write_perfetto_trace(std::ostream& out, std::span<const TracedRun> runs) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    PerfettoWriter(out, runs[i].run, {static_cast<int>(i), static_cast<int>(runs.size()), runs[i].name})
+        .write();
+  }
+}
 
 }  // namespace ppsim

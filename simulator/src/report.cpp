@@ -164,14 +164,15 @@ std::string html_text(std::string text) {
 
 void write_report(std::ostream& out, std::span<const ReportEntry> entries, const ReportOptions& options) {
   PPSIM_CHECK(!entries.empty(), "a report of nothing");
-  Json data{{"kinds", kinds(options.palette)}, {"runs", Json::array()}};
+  Json data{{"kinds", kinds(options.palette)}, {"overlay", options.overlay}, {"runs", Json::array()}};
   for (const ReportEntry& entry : entries) data["runs"].push_back(EntryData(entry).collect());
-  const std::string title = replaced(std::string(report_page()), "{{title}}", html_text(options.title));
-  const std::size_t at = title.find("{{data}}");
+  std::string page = replaced(std::string(report_page()), "{{title}}", html_text(options.title));
+  page = replaced(std::move(page), "{{hint}}", html_text(options.hint));
+  const std::size_t at = page.find("{{data}}");
   PPSIM_CHECK(at != std::string::npos, "the page has no place for its data");
   // "</script>" in a string would end the element that holds the data.
-  out << title.substr(0, at) << replaced(data.dump(), "</", "<\\/")
-      << title.substr(at + std::string_view("{{data}}").size());
+  out << page.substr(0, at) << replaced(data.dump(), "</", "<\\/")
+      << page.substr(at + std::string_view("{{data}}").size());
 }
 
 }  // namespace ppsim

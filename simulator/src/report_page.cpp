@@ -50,7 +50,7 @@ td.best { color: var(--good); font-weight: 600; }
 <body>
 <main>
 <h1>{{title}}</h1>
-<div class="hint">Times are simulated. Bubble: time in which the compute queue of a rank stands idle.</div>
+<div class="hint">{{hint}} Bubble: time in which the compute queue of a rank stands idle.</div>
 <section id="comparison" hidden><h2>Comparison</h2><div class="scroll"><table id="table"></table></div></section>
 <section>
   <div class="tools"><h2 id="name" style="margin:0"></h2><select id="run" aria-label="run" hidden></select></div>
@@ -62,6 +62,7 @@ td.best { color: var(--good); font-weight: 600; }
     <button id="in">Zoom in</button><button id="out">Zoom out</button><button id="all">Whole step</button>
     <label><input type="checkbox" id="critical"> critical path</label>
     <label><input type="checkbox" id="transfers"> transfers</label>
+    <label id="overlayTool" hidden>below it <select id="overlay"></select></label>
     <span class="hint">Wheel zooms, dragging pans, a click marks a microbatch and says what its action waited for.</span>
   </div>
   <div class="scroll"><canvas id="timeline" tabindex="0" aria-label="timeline"></canvas></div>
@@ -90,7 +91,7 @@ const BUBBLE = [["warm-up", "#9ecae1"], ["steady", "#fdae6b"], ["cool-down", "#b
 const LINES = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c6d31", "#5b5b5b",
   "#6a51a3", "#41ab5d", "#fb6a4a", "#9e9ac8", "#238b8d", "#bdb76b"];
 const LEFT = 62, ROW = 24, AXIS = 26;
-let run = data.runs[0], view = null, marked = null, drag = null;
+let run = data.runs[0], overlay = null, view = null, marked = null, drag = null;
 
 function element(tag, text, className) {
   const e = document.createElement(tag);
@@ -161,12 +162,14 @@ function drawTimeline() {
   g.fillStyle = "#1b1f24"; g.textAlign = "right";
   run.ranks.forEach((_, r) => g.fillText("rank " + r, LEFT - 8, r * ROW + 16));
   clip(g, width, height);
-  run.ranks.forEach((rank, r) => drawRow(g, rank, r, width));
+  const share = overlay ? 0.6 : 1;
+  run.ranks.forEach((rank, r) => drawRow(g, rank, { top: r * ROW, height: share * ROW }, width));
+  if (overlay) overlay.ranks.forEach((rank, r) => drawRow(g, rank, { top: (r + share) * ROW, height: (1 - share) * ROW }, width));
   if ($("transfers").checked) drawTransfers(g, width);
   if ($("critical").checked) drawCritical(g, width);
   g.restore();
 }
-function drawRow(g, rank, r, width) {
+function drawRow(g, rank, row, width) {
   const chunks = 1 + most(rank.cells.map(c => c[5] || 0));
   let drawnTo = -1;
   for (let i = firstAfter(rank.cells, view.from); i < rank.cells.length && rank.cells[i][0] < view.to; ++i) {
@@ -176,7 +179,7 @@ function drawRow(g, rank, r, width) {
     const parts = (cell.length - 4) / 3;
     for (let p = 0; p < parts; ++p) {
       const [kind, chunk, mb] = cell.slice(4 + 3 * p, 7 + 3 * p), share = chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0;
-      const colour = data.kinds[kind].colour, h = (ROW - 3) / parts, y = r * ROW + 1 + p * h;
+      const colour = data.kinds[kind].colour, h = (row.height - (overlay ? 1 : 3)) / parts, y = row.top + 1 + p * h;
       g.globalAlpha = marked !== null && mb !== marked ? 0.22 : 1;
       g.fillStyle = shade(colour, share);
       g.fillRect(x, y, Math.max(w - (w > 3 ? 0.8 : 0), 0.4), h);
@@ -325,10 +328,22 @@ function fillComparison() {
   $("table").replaceChildren(head, ...rows);
   $("run").replaceChildren(...data.runs.map((r, i) => { const o = element("option", r.name); o.value = i; return o; }));
   $("run").onchange = () => choose(+$("run").value);
+  $("overlay").onchange = () => { overlay = data.runs[+$("overlay").value] || null; place(0, lastTime()); };
 }
+// Only runs of as many ranks can be laid over each other.
+function offerOverlays(index) {
+  const others = data.runs.map((r, i) => [r, i]).filter(([r, i]) => i !== index && r.ranks.length === run.ranks.length);
+  $("overlayTool").hidden = others.length === 0;
+  const none = element("option", "nothing"); none.value = -1;
+  $("overlay").replaceChildren(none, ...others.map(([r, i]) => { const o = element("option", r.name); o.value = i; return o; }));
+  overlay = data.overlay && others.length ? others[0][0] : null;
+  if (overlay) $("overlay").value = others[0][1];
+}
+const lastTime = () => Math.max(run.makespan, overlay ? overlay.makespan : 0) || 1;
 function choose(index) {
   run = data.runs[index]; marked = null; $("chosen").textContent = "";
-  view = { from: 0, to: run.makespan || 1 };
+  offerOverlays(index);
+  view = { from: 0, to: lastTime() };
   $("run").value = index;
   [...$("table").rows].forEach((row, i) => row.classList.toggle("chosen", i === index + 1));
   const all = element("option", "all ranks"); all.value = "all";
@@ -346,19 +361,19 @@ function draw() {
   requestAnimationFrame(() => { pending = false; drawTimeline(); drawMemory(); });
 }
 function zoom(factor, centre) {
-  const end = run.makespan || 1, size = Math.min(end, Math.max((view.to - view.from) * factor, Math.min(100, end)));
+  const end = lastTime(), size = Math.min(end, Math.max((view.to - view.from) * factor, Math.min(100, end)));
   const share = (centre - view.from) / (view.to - view.from);
   place(centre - share * size, size);
 }
 function place(from, size) {
-  from = Math.max(0, Math.min(from, (run.makespan || 1) - size));
+  from = Math.max(0, Math.min(from, lastTime() - size));
   view = { from: from, to: from + size };
   draw();
 }
 const middle = () => (view.from + view.to) / 2;
 $("in").onclick = () => zoom(0.5, middle());
 $("out").onclick = () => zoom(2, middle());
-$("all").onclick = () => place(0, run.makespan || 1);
+$("all").onclick = () => place(0, lastTime());
 $("critical").onchange = $("transfers").onchange = $("rank").onchange = draw;
 for (const id of ["timeline", "memory"]) {
   const canvas = $(id);

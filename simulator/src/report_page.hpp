@@ -4,7 +4,8 @@
 
 namespace ppsim {
 
-/// The page of a report. `{{title}}` stands for its title and `{{data}}` for its data as JSON.
+/// The page of a report. `{{title}}` and `{{hint}}` stand for its first lines, `{{data}}` for its data as
+/// JSON.
 [[nodiscard]] std::string_view report_page();
 
 }  // namespace ppsim

@@ -40,6 +40,22 @@ struct TraceEvents {
 
 [[nodiscard]] TraceEvents trace_events(const RunView& run);
 
+/// Which of the runs of a trace this is, and how they number their ranks and flows so that none has two of
+/// the same number.
+struct TracePlace {
+  int run = 0;
+  int runs = 1;
+  std::string name = {};  ///< of the run; empty: there is no other
+
+  [[nodiscard]] int process(RankId rank) const { return rank.value() * runs + run; }
+  [[nodiscard]] std::size_t flow(std::size_t index) const {
+    return index * static_cast<std::size_t>(runs) + static_cast<std::size_t>(run);
+  }
+  [[nodiscard]] std::string process_name(RankId rank) const {
+    return "rank " + std::to_string(rank.value()) + (name.empty() ? "" : " " + name);
+  }
+};
+
 /// "PP:" and the text of the instruction's actions.
 [[nodiscard]] std::string slice_name(const Program& program, InstructionId id);
 

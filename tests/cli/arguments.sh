@@ -94,7 +94,12 @@ bad "for a NAME" "p.json" run p.json --set group=4
 bad "generate makes a schedule" "p.json" generate p.json -o x.json
 bad "--flavor" "found both" convert p.json x.csv --flavor both
 bad "--dialect" "found latin" convert p.json x.csv --dialect latin
-bad "--backend" "found cuda" run p.json --backend cuda
+bad "unknown backend" "found hip" run p.json --backend hip
+bad "needs costs" "" run p.json --backend emulated
+bad "--time-scale" "" run p.json --backend emulated --unit F=1 --time-scale 0
+bad "a Program already" "" run p.json --with opt
+bad "unknown --with" "found adam" run 1f1b --ranks 2 --microbatches 2 --with adam
+bad "can be profiled" "found emulated" profile --backend emulated -o c.json
 bad "--transport" "found mpi" run p.json --transport mpi
 bad "--transformer" "found hidden=x" run p.json --transformer hidden=x
 bad "" "" run p.json --transformer hidden=0

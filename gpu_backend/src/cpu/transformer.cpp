@@ -60,6 +60,11 @@ Expected<void> check_config(const TransformerConfig& config) {
   complaints.rule(std::isfinite(config.learning_rate) && config.learning_rate >= 0,
                   "learning_rate must be finite and not negative");
   complaints.rule(config.momentum >= 0 && config.momentum < 1, "momentum must be in [0, 1)");
+  complaints.rule(config.second_beta >= 0 && config.second_beta < 1, "second_beta must be in [0, 1)");
+  complaints.rule(std::isfinite(config.weight_decay) && config.weight_decay >= 0,
+                  "weight_decay must be finite and not negative");
+  complaints.rule(config.optimizer == Optimizer::momentum || config.arithmetic != Arithmetic::integer_exact,
+                  "AdamW needs real numbers: integers have no square root");
   if (complaints.text().empty()) return {};
   return make_error(ErrorCode::bad_argument, complaints.text());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -26,6 +27,13 @@ struct DescentStep {
   double momentum;
   double gradient_scale;
 };
+
+/// One AdamW step; the corrections undo that both averages begin at 0.
+struct AdamStep {
+  double learning_rate, first_beta, second_beta, weight_decay, gradient_scale;
+  double first_correction, second_correction;
+};
+inline constexpr double kAdamEpsilon = 1e-8;
 
 /// The numbers of a model as it is trained. Sums are plain loops in ascending order, so their bits depend on
 /// nothing but the operands.
@@ -92,6 +100,18 @@ struct RealArithmetic {
   static void descend(const DescentStep& step, T gradient, T& velocity, T& parameter) {
     velocity = static_cast<T>(step.momentum) * velocity + static_cast<T>(step.gradient_scale) * gradient;
     parameter -= static_cast<T>(step.learning_rate) * velocity;
+  }
+
+  static void adam(const AdamStep& step, T gradient, std::array<T*, 2> averages, T& parameter) {
+    const double scaled = step.gradient_scale * static_cast<double>(gradient);
+    const auto average = [](double beta, double old, double now) { return beta * old + (1 - beta) * now; };
+    *averages[0] = static_cast<T>(average(step.first_beta, static_cast<double>(*averages[0]), scaled));
+    *averages[1] =
+        static_cast<T>(average(step.second_beta, static_cast<double>(*averages[1]), scaled * scaled));
+    const double mean = static_cast<double>(*averages[0]) / step.first_correction;
+    const double deviation = std::sqrt(static_cast<double>(*averages[1]) / step.second_correction);
+    const double decay = step.weight_decay * static_cast<double>(parameter);
+    parameter -= static_cast<T>(step.learning_rate * (mean / (deviation + kAdamEpsilon) + decay));
   }
 
   static double square(T x) { return static_cast<double>(x) * static_cast<double>(x); }

@@ -1,15 +1,20 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "transformer_stage.hpp"
 
 namespace ppsim::transformer {
+
+/// Bytes behind the two averages of AdamW, where the updates are counted.
+inline constexpr std::size_t kCountBytes = Arena::kAlignment;
 
 template <class Policy>
 class TransformerModel : public StageModel {
@@ -29,7 +34,8 @@ class TransformerModel : public StageModel {
     for (int b = 0; b < pipeline.blocks(); ++b) {
       const std::size_t bytes = bytes_of<StageWeights<T>>(d_, role(pipeline, BlockId(b)));
       set(table, {TensorKind::parameters, b}, bytes);
-      set(table, {TensorKind::optimizer_state, b}, bytes);
+      set(table, {TensorKind::optimizer_state, b},
+          config_.optimizer == Optimizer::adamw ? 2 * bytes + kCountBytes : bytes);
       set(table, {TensorKind::gradients, b}, bytes + kLossBytes);
     }
     for (int s = 0; s < pipeline.stages(); ++s) set_stage_sizes(table, s, role(pipeline, StageId(s)));
@@ -75,6 +81,11 @@ class TransformerModel : public StageModel {
 
   void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
               std::span<std::byte> optimizer_state, double gradient_scale) const override {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (config_.optimizer == Optimizer::adamw) {
+        return adam(elements(parameters), weights_part(gradients), optimizer_state, gradient_scale);
+      }
+    }
     const DescentStep step{config_.learning_rate, config_.momentum, gradient_scale};
     const std::span<T> weights = elements(parameters);
     const std::span<T> velocity = elements(optimizer_state);
@@ -101,6 +112,11 @@ class TransformerModel : public StageModel {
     return sum;
   }
 
+  double loss(std::span<const std::byte> gradients) const override {
+    if constexpr (std::is_floating_point_v<T>) return loss_of(gradients);
+    return static_cast<double>(static_cast<std::int64_t>(loss_of(gradients)));
+  }
+
   double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
     PPSIM_CHECK(a.size() == b.size(), "gradients of one block differ in size");
     const std::span<const T> lhs = weights_part(a);
@@ -121,6 +137,25 @@ class TransformerModel : public StageModel {
   }
 
  private:
+  void adam(std::span<T> weights, std::span<const T> gradient, std::span<std::byte> state,
+            double gradient_scale) const {
+    PPSIM_CHECK(gradient.size() == weights.size() && state.size() == 2 * weights.size_bytes() + kCountBytes,
+                "buffers of an update differ in size");
+    std::int64_t updates = 0;
+    const std::span<std::byte> count = state.last(kCountBytes);
+    std::memcpy(&updates, count.data(), sizeof updates);
+    ++updates;
+    std::memcpy(count.data(), &updates, sizeof updates);
+    const auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(updates)); };
+    const AdamStep step{config_.learning_rate,          config_.momentum, config_.second_beta,
+                        config_.weight_decay,           gradient_scale,   correction(config_.momentum),
+                        correction(config_.second_beta)};
+    const std::span<T> averages = elements(state.first(state.size() - kCountBytes));
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      Policy::adam(step, gradient[i], {&averages[i], &averages[weights.size() + i]}, weights[i]);
+    }
+  }
+
   static void set(SizeTable& table, const SizeClass& key, std::size_t bytes) {
     constexpr std::size_t kUnit = Arena::kAlignment;
     table.set(key, static_cast<Bytes>((bytes + kUnit - 1) / kUnit * kUnit));

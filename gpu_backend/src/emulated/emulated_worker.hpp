@@ -24,7 +24,7 @@ class EmulatedWorker final : public Worker {
   }
   void freed(std::uint32_t /*tensor*/) override {}
   void interrupt() override;
-  void finish() override {}
+  double end_step() override { return 0; }
   [[nodiscard]] std::vector<BlockGradients> gradients() const override { return {}; }
 
  private:

@@ -12,6 +12,7 @@ struct Part {
   std::vector<Nanoseconds> origins;
   std::vector<std::vector<Span>> steps;  ///< spans of its own instructions
   std::vector<Bytes> high_water;
+  std::vector<double> losses;
   std::vector<BlockGradients> gradients;
 };
 
@@ -21,6 +22,7 @@ Part read(const std::string& bytes) {
   part.origins = reader.get_all<Nanoseconds>();
   for (std::size_t step = 0; step < part.origins.size(); ++step) part.steps.push_back(reader.get_all<Span>());
   part.high_water = reader.get_all<Bytes>();
+  part.losses = reader.get_all<double>();
   part.gradients.resize(reader.get<std::size_t>());
   for (BlockGradients& gradients : part.gradients) {
     gradients.block = reader.get<BlockId>();
@@ -55,6 +57,7 @@ std::string result_bytes(const RunResult& result, const RunInput& input,
   writer.put_all(std::span(result.high_water_bytes.items())
                      .subspan(static_cast<std::size_t>(input.here.begin),
                               static_cast<std::size_t>(input.here.end - input.here.begin)));
+  writer.put_all(std::span(result.losses));
   writer.put(result.gradients.size());
   for (const BlockGradients& gradients : result.gradients) {
     writer.put(gradients.block).put(gradients.rank).put(gradients.update).put(gradients.reduced);
@@ -67,12 +70,15 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
   std::vector<Part> parts;
   for (const std::string& text : texts) parts.push_back(read(text));
   result.gradients.clear();
+  std::fill(result.losses.begin(), result.losses.end(), 0.0);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const ProcessFigures& figures = result.processes[p];
     for (std::size_t r = 0; r < parts[p].high_water.size(); ++r) {
       const RankId rank(figures.first_rank.value() + static_cast<std::int32_t>(r));
       result.high_water_bytes[rank] = parts[p].high_water[r];
     }
+    for (std::size_t step = 0; step < result.losses.size(); ++step)
+      result.losses[step] += parts[p].losses[step];
     for (BlockGradients& gradients : parts[p].gradients) result.gradients.push_back(std::move(gradients));
     for (Nanoseconds& origin : parts[p].origins) origin -= figures.clock.offset_ns;
   }

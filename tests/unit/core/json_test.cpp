@@ -60,7 +60,7 @@ constexpr const char* kTables = R"({
     {"kind":"F","stage":2,"peer":1,"slice":0,"ns":9223372036854775807},
     {"kind":"OVERLAP_F_B","ns":3},
     {"kind":"COLL","collective":1,"ns":0},
-    {"kind":"OPT","block":4,"ns":5}
+    {"kind":"OPT","block":4,"ns":5,"samples":12,"lower_quartile_ns":4,"upper_quartile_ns":7}
   ],
   "sizes": [
     {"tensor":"parameters","block":0,"bytes":7},
@@ -140,6 +140,9 @@ TEST(Json, TablesRoundTrip) {
   EXPECT_EQ(read->costs({OpKind::forward, 2, 1, 0}), 9223372036854775807);
   EXPECT_EQ(read->costs({OpKind::forward, 3, 1, 0}), 1);
   EXPECT_EQ(read->sizes({TensorKind::workspace, 1, -1, -1, OpKind::backward_weight}), 9);
+  EXPECT_EQ(read->spreads,
+            (CostSpreads{{CostClass{OpKind::optimizer, 4},
+                          CostSpread{.samples = 12, .lower_quartile = 4, .upper_quartile = 7}}}));
   EXPECT_EQ(to_json(*read), kTables);
 }
 
@@ -306,6 +309,14 @@ TEST(JsonErrors, WhatThePipelineAndTheBuildersRefuse) {
   std::string text = kSchedule;
   text.erase(text.find(",\"1B1\""), 6);
   EXPECT_EQ(ir_from_json(text, "f.json").error().code, ErrorCode::ill_formed);
+}
+
+TEST(JsonErrors, TablesHaveAllOfASpreadOrNothing) {
+  for (const char* part : {R"(,"samples":12)", R"(,"upper_quartile_ns":7)", R"(,"lower_quartile_ns":4)"}) {
+    std::string text = kTables;
+    text.erase(text.find(part), std::string(part).size());
+    EXPECT_FALSE(tables_from_json(text, "f.json")) << part;
+  }
 }
 
 TEST(JsonErrors, TablesCheckSubjectsAndDoubles) {

@@ -64,6 +64,26 @@ TEST(ChromeTrace, SlicesHaveRankQueueNameAndTime) {
   EXPECT_EQ(recv->at("dur"), 0.047);
 }
 
+TEST(ChromeTrace, SeveralRunsHaveProcessesAndFlowsOfTheirOwn) {
+  const FinishedRun run = two_ranks();
+  const std::vector<TracedRun> runs = {{"measured", run.view()}, {"simulated", run.view()}};
+  std::ostringstream out;
+  write_chrome_trace(out, runs);
+  const auto events = nlohmann::json::parse(out.str()).at("traceEvents");
+  std::map<int, std::string> names;
+  for (const auto& event : with_phase(events, "M")) {
+    if (event["name"] == "process_name") names[event["pid"]] = event["args"]["name"];
+  }
+  EXPECT_EQ(
+      names,
+      (std::map<int, std::string>{
+          {0, "rank 0 measured"}, {1, "rank 0 simulated"}, {2, "rank 1 measured"}, {3, "rank 1 simulated"}}));
+  EXPECT_EQ(with_phase(events, "X").size(), 16U);
+  std::set<int> flows;
+  for (const auto& flow : with_phase(events, "s")) flows.insert(flow["id"].get<int>());
+  EXPECT_EQ(flows, (std::set<int>{0, 1, 2, 3}));
+}
+
 TEST(ChromeTrace, SlicesOfOneThreadNeverOverlap) {
   for (const FinishedRun& run : {two_ranks(), grouped()}) {
     std::map<std::pair<int, int>, double> free;

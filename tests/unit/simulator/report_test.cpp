@@ -48,6 +48,23 @@ TEST(Report, NeedsNothingFromOutside) {
   }
 }
 
+TEST(Report, LaysAMeasuredRunOverTheSimulatedOne) {
+  const FinishedRun run = two_ranks();
+  RunView measured = run.view();
+  measured.measured = true;
+  const RunMetrics metrics = measure(measured);
+  EXPECT_TRUE(metrics.critical_path.empty());
+  EXPECT_EQ(metrics.ranks[RankId(0)].bubble, run.metrics().ranks[RankId(0)].bubble);
+  std::ostringstream out;
+  write_report(out,
+               std::vector<ReportEntry>{{"measured", measured, metrics}, {"simulated", run.view(), metrics}},
+               {.title = "t", .hint = "Measured <above>.", .overlay = true});
+  EXPECT_NE(out.str().find("Measured &lt;above>."), std::string::npos);
+  const nlohmann::json data = data_of(out.str());
+  EXPECT_EQ(data["overlay"], true);
+  EXPECT_EQ(data["runs"][0]["transfers"], data["runs"][1]["transfers"]);
+}
+
 TEST(Report, HoldsTheFiguresOfEveryRun) {
   const nlohmann::json data = data_of(report("1f1b", "title"));
   ASSERT_EQ(data["runs"].size(), 2U);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -22,10 +24,20 @@ namespace ppsim {
                                                                      const std::string& file);
 [[nodiscard]] Expected<Certificate> certificate_from_json(std::string_view text, const std::string& file);
 
+/// How far the measurements of one duration are apart.
+struct CostSpread {
+  std::int64_t samples = 0;
+  Nanoseconds lower_quartile = 0;
+  Nanoseconds upper_quartile = 0;
+  friend bool operator==(const CostSpread&, const CostSpread&) = default;
+};
+using CostSpreads = std::map<CostClass, CostSpread>;
+
 /// Costs and sizes of one binding, as `--costs FILE` reads them.
 struct Tables {
   CostTable costs;
   SizeTable sizes;
+  CostSpreads spreads = {};  ///< of costs that were measured; no result depends on them
   friend bool operator==(const Tables&, const Tables&) = default;
 };
 [[nodiscard]] std::string to_json(const Tables& tables);

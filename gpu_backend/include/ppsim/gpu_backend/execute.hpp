@@ -66,6 +66,7 @@ struct RunOptions {
   const Certificate* certificate = nullptr;
   bool unverified = false;  ///< run without a certificate
   int steps = 1;
+  int kept_traces = 0;  ///< of the newest steps; 0, and on several processes: of all
   double deadline_s =
       0;  ///< longest time of one step, a safety net beside the exact detection of hangs; 0: none
   double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
@@ -108,9 +109,13 @@ enum class RunOutcome : std::uint8_t { finished, deadlock };
 
 struct RunResult {
   RunOutcome outcome = RunOutcome::finished;
-  /// One per step, the last one cut short by a deadlock: Instant{-1,0} is what did not happen.
+  /// One per step that is kept, the last one cut short by a deadlock: Instant{-1,0} is what did not happen.
   std::vector<TimedTrace> traces;
   std::vector<Nanoseconds> step_ns;  ///< first start to last end, one per finished step
+  /// Per finished step, of all microbatches together, before the step's updates. 0 from a model that has
+  /// none. Order of the sum: microbatches as their weight gradients are accumulated, then blocks, updates and
+  /// ranks; bit-equal where the gradients of the last stage are.
+  std::vector<double> losses;
   IdVector<RankId, Bytes> pool_bytes;
   IdVector<RankId, Bytes> high_water_bytes;  ///< largest sum of the sizes of the tensors alive at once
   /// Of the last step, before OPT where there is one. Order: block, update, rank. Empty after a deadlock.

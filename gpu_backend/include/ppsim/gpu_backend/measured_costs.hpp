@@ -1,16 +1,29 @@
 #pragma once
 
+#include <map>
 #include <span>
+#include <vector>
 
+#include "ppsim/core/json.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
 
 namespace ppsim {
 
-/// Median duration of every cost class over all its occurrences in runs of one Program. A transfer and a
-/// collective count from the moment when all ends have started, so that waiting for each other is no cost.
-/// Members of a group count from the start to the end of the group.
+/// Durations of every cost class over all its occurrences in runs of one Program. A transfer and a collective
+/// count from the moment when all ends have started, so that waiting for each other is no cost; with credits
+/// a transfer counts from its SEND alone. Members of a group count from the start to the end of the group.
+using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
+[[nodiscard]] Durations measured_durations(const Program& program, const TransportCapabilities& capabilities,
+                                           std::span<const TimedTrace> traces);
+
+/// Median of every class.
+[[nodiscard]] CostTable median_costs(Durations durations);
+/// Quartiles of every class.
+[[nodiscard]] CostSpreads cost_spreads(Durations durations);
+
+/// median_costs of runs by rendezvous.
 [[nodiscard]] CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces);
 
 }  // namespace ppsim

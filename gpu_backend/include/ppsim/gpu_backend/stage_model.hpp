@@ -57,6 +57,9 @@ class StageModel {
   virtual void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const = 0;
   /// Squared norm of gradients, for clipping; 0 in integer-exact arithmetic.
   [[nodiscard]] virtual double squared_norm(std::span<const std::byte> gradients) const = 0;
+  /// Sum of the losses of the microbatches that have added to the gradients of a block: of a last stage, else
+  /// 0.
+  [[nodiscard]] virtual double loss(std::span<const std::byte> /*gradients*/) const { return 0; }
   /// Largest absolute difference of two gradient buffers; 0 only if they are equal bit by bit.
   [[nodiscard]] virtual double max_abs_difference(std::span<const std::byte> a,
                                                   std::span<const std::byte> b) const = 0;

@@ -18,6 +18,12 @@ enum class Arithmetic : std::uint8_t {
   bf16,           ///< the model as it is trained on GPUs, with sums in float32; not on a CPU
 };
 
+/// How an OPT makes new parameters on a CPU. On a GPU it is AdamW in real arithmetic.
+enum class Optimizer : std::uint8_t {
+  momentum,  ///< gradient descent with momentum
+  adamw,     ///< Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019; real numbers only
+};
+
 /// A small decoder-only transformer and how it is trained.
 struct TransformerConfig {
   int layers = 4;
@@ -28,9 +34,12 @@ struct TransformerConfig {
   int sequence = 32;        ///< tokens of one sequence
   int microbatch_size = 1;  ///< sequences of one microbatch
   Arithmetic arithmetic = Arithmetic::float32;
-  std::uint64_t seed = 1;       ///< of parameters and tokens
+  std::uint64_t seed = 1;  ///< of parameters and tokens
+  Optimizer optimizer = Optimizer::momentum;
   double learning_rate = 0.05;  ///< not used in integer_exact
-  double momentum = 0.9;        ///< not used in integer_exact
+  double momentum = 0.9;        ///< and the first beta of AdamW; not used in integer_exact
+  double second_beta = 0.95;    ///< of AdamW
+  double weight_decay = 0.01;   ///< of AdamW
 };
 
 /// The transformer, cut into as many stages as the route of a microbatch has: token and position embedding on
@@ -44,9 +53,9 @@ struct TransformerConfig {
 /// inner product with fixed numbers: every gradient is that of the function computed, without rounding.
 ///
 /// The model runs chains of stages, one route or several, with one parameter block per stage. Stages may
-/// share a block where they are the same piece of the model. OPT is gradient descent with momentum. Buffers
-/// start on 64-byte boundaries and are at least as large as sizes() says. F may have no saved activations
-/// where R follows. B needs no inner gradients. An OVERLAP_F_B is computed as its F and its B.
+/// share a block where they are the same piece of the model. Buffers start on 64-byte boundaries and are at
+/// least as large as sizes() says. F may have no saved activations where R follows. B needs no inner
+/// gradients. An OVERLAP_F_B is computed as its F and its B.
 /// Errors: bad_argument naming every field out of its domain.
 [[nodiscard]] Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& config);
 

@@ -12,4 +12,10 @@ namespace ppsim {
 /// Errors: io.
 [[nodiscard]] Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps);
 
+/// The same for a measured run, whose timeline stands over the simulated one.
+/// Requires: a finished run of `program`.
+/// Errors: io.
+[[nodiscard]] Expected<void> write_run_report(const std::string& path, const RunView& measured,
+                                              const TimedTrace& simulated);
+
 }  // namespace ppsim

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "ppsim/core/error.hpp"
 #include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/perfetto.hpp"
 
 namespace ppsim {
 
@@ -11,6 +13,9 @@ namespace ppsim {
 /// Perfetto) or `.pftrace` (Perfetto protobuf).
 /// Errors: bad_argument for another suffix; io.
 [[nodiscard]] Expected<void> write_trace_file(const std::string& path, const RunView& run);
+/// Several runs beside each other; `.csv` holds the first alone.
+/// Requires: at least one.
+[[nodiscard]] Expected<void> write_trace_file(const std::string& path, std::span<const TracedRun> runs);
 
 /// Reads a `.csv` trace of the Program, simulated or measured; `-` is stdin.
 /// Errors: those of trace_from_csv; ill_formed with the first of trace_violations; io.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ppsim/core/certificate.hpp"
+#include "ppsim/core/json.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
@@ -22,12 +23,18 @@ struct VerifiedRunOptions {
 struct VerifiedRun {
   RunResult run;
   std::optional<Certificate> certificate;  ///< the one that was used; none for an unverified run
-  CostTable measured;                      ///< of all steps, or of those that predict the last
-  TimedTrace simulated;                    ///< of the same Program under the predicting costs
-  Nanoseconds measured_step_ns = 0;        ///< median of all steps, or the last where they predict it
+  Tables measured;                         ///< of all kept steps, or of those that predict the last
+  CostTable costs;                         ///< that predict: those given, else the measured ones
+  TimedTrace simulated;                    ///< of the same Program under `costs`
+  std::size_t compared =
+      0;  ///< index of the trace beside it: the median step, or the last one where others predict it
+  Nanoseconds measured_step_ns = 0;  ///< of that step
   Nanoseconds simulated_step_ns = 0;
   std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
   std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
+
+  /// Requires: a finished run.
+  [[nodiscard]] const TimedTrace& compared_trace() const { return run.traces[compared]; }
 };
 
 /// A deadline for a step whose costs are known: ten times what the simulator says, and half a minute. 0, none,

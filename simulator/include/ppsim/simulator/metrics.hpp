@@ -17,6 +17,8 @@ struct RunView {
   const TimedTrace& trace;
   const CostTable& costs;
   const SizeTable& sizes;
+  /// The trace was measured: transfers took what it says, not what the costs say.
+  bool measured = false;
 };
 
 /// Where the compute queue of a rank stands idle between the step's start and its end. The parts add up to
@@ -92,7 +94,9 @@ struct RunMetrics {
 /// Times of the compute queues of a run.
 [[nodiscard]] StepTimes step_times(const Program& program, const TimedTrace& trace);
 
-/// Requires: every instruction of the trace is complete, and its transfers took their costs.
+/// Of a measured run there is no critical path: between an end and the start that it allows lies time that
+/// nothing explains.
+/// Requires: every instruction of the trace is complete; unless measured, its transfers took their costs.
 [[nodiscard]] RunMetrics measure(const RunView& run);
 
 /// Most (stage, microbatch, slice) of each rank that are live at once: from the start of F to the end of B or

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <iosfwd>
+#include <span>
+#include <string>
 
 #include "ppsim/simulator/metrics.hpp"
 
@@ -15,9 +17,20 @@ namespace ppsim {
 /// as the format has them.
 void write_chrome_trace(std::ostream& out, const RunView& run);
 
+/// A run of several in one trace. Only refers to the run.
+struct TracedRun {
+  std::string name;  ///< stands behind the names of its ranks
+  RunView run;
+};
+
+/// Several runs of Programs with the same ranks: those of one rank are processes next to each other, in the
+/// order of the runs.
+void write_chrome_trace(std::ostream& out, std::span<const TracedRun> runs);
+
 /// The same as a Perfetto protobuf trace, which scales to larger runs. Processes have pid rank + 1: Perfetto
 /// keeps pid 0 for itself. Flows join two instants within the slices, because a RECV may start before its
 /// SEND. Units: nanoseconds.
 void write_perfetto_trace(std::ostream& out, const RunView& run);
+void write_perfetto_trace(std::ostream& out, std::span<const TracedRun> runs);
 
 }  // namespace ppsim

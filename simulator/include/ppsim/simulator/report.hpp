@@ -31,12 +31,15 @@ struct ReportEntry {
 
 struct ReportOptions {
   std::string title;
+  std::string hint = "Times are simulated.";  ///< where the times come from
   Palette palette = Palette::colour_blind;
+  bool overlay = false;  ///< the timeline begins with the second run below the first
 };
 
 /// Writes one HTML file that needs nothing else and no network: figures, a timeline to zoom, pan and point at
 /// with transfers and the critical path, memory over time by rank and by kind of tensor, the bubble by rank,
-/// and a table when there are several runs. Requires: at least one entry.
+/// and a table when there are several runs, one of which can be laid over another. Requires: at least one
+/// entry.
 void write_report(std::ostream& out, std::span<const ReportEntry> entries, const ReportOptions& options);
 
 }  // namespace ppsim

@@ -1,0 +1,58 @@
+#include "model_options.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+namespace ppsim::cli {
+namespace {
+
+Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
+  TransformerConfig config;
+  config.layers = std::max(4, stages);
+  config.arithmetic = options.arithmetic == "integer" ? Arithmetic::integer_exact : Arithmetic::float32;
+  if (options.optimizer == "adamw") config.optimizer = Optimizer::adamw;
+  config.learning_rate = options.learning_rate;
+  const std::pair<std::string_view, int TransformerConfig::*> fields[] = {
+      {"layers", &TransformerConfig::layers},        {"hidden", &TransformerConfig::hidden},
+      {"heads", &TransformerConfig::heads},          {"ffn", &TransformerConfig::ffn},
+      {"vocab", &TransformerConfig::vocab},          {"sequence", &TransformerConfig::sequence},
+      {"batch", &TransformerConfig::microbatch_size}};
+  std::istringstream items(options.transformer);
+  for (std::string item; std::getline(items, item, ',');) {
+    const std::size_t equals = item.find('=');
+    bool found = false;
+    for (const auto& [name, field] : fields) {
+      if (equals == std::string::npos || item.substr(0, equals) != name) continue;
+      found = CLI::detail::lexical_cast(item.substr(equals + 1), config.*field);
+    }
+    if (!found) {
+      return make_error(
+          ErrorCode::bad_argument, "--transformer cannot be read",
+          {.found = item, .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch"});
+    }
+  }
+  return config;
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  app.add_option("--transformer", options.transformer,
+                 "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
+  app.add_option("--arithmetic", options.arithmetic, "float32 or integer (exact, modulo 2^64)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "integer"}));
+  app.add_option("--optimizer", options.optimizer, "of the program's OPT actions: momentum or adamw")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"momentum", "adamw"}));
+  app.add_option("--learning-rate", options.learning_rate, "of the optimizer")->capture_default_str();
+}
+
+Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, int stages) {
+  const auto config = config_of(options, stages);
+  if (!config) return tl::unexpected(config.error());
+  return make_transformer(*config);
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "command.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+
+namespace ppsim::cli {
+
+/// --transformer, --arithmetic, --optimizer and --learning-rate: the model that is run.
+struct ModelOptions {
+  std::string transformer, arithmetic = "float32", optimizer = "momentum";
+  double learning_rate = TransformerConfig().learning_rate;
+};
+void add_model_options(CLI::App& app, ModelOptions& options);
+
+/// A transformer with a layer for every stage at least.
+/// Errors: bad_argument naming the item of --transformer; those of make_transformer.
+[[nodiscard]] Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, int stages);
+
+}  // namespace ppsim::cli

@@ -1,0 +1,117 @@
+#include <iostream>
+#include <sstream>
+
+#include "model_options.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/profile.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  ModelOptions model;
+  std::string backend = "cpu", output, buffers = "rendezvous";
+  int steps = 11;
+};
+
+/// What is run where nothing is named: between them they have F, B, I, W, R, OPT and both transfers.
+Expected<std::vector<Program>> usual_programs(const Options& options) {
+  ScheduleParameters parameters{.ranks = options.input.ranks.value_or(2)};
+  parameters.microbatches = options.input.microbatches.value_or(4 * parameters.ranks);
+  LoweringOptions with_update;
+  with_update.optimizer = true;
+  LoweringOptions with_recompute;
+  with_recompute.recompute = Recompute::full;
+  const std::pair<const char*, LoweringOptions> runs[] = {
+      {"1f1b", with_update}, {"zb-h1", {}}, {"1f1b", with_recompute}};
+  std::vector<Program> programs;
+  for (const auto& [name, lowering] : runs) {
+    const auto schedule = generate(name, parameters);
+    if (!schedule) return tl::unexpected(schedule.error());
+    auto program = lower(*schedule, lowering);
+    if (!program) return tl::unexpected(program.error());
+    programs.push_back(*std::move(program));
+  }
+  return programs;
+}
+
+Expected<std::vector<Program>> programs_of(const Options& options) {
+  if (options.input.input.empty()) return usual_programs(options);
+  const CostOptions no_costs;
+  const auto subject = read_subject(options.input, no_costs);
+  if (!subject) return tl::unexpected(subject.error());
+  auto program = default_program(*subject);
+  if (!program) return tl::unexpected(program.error());
+  return std::vector<Program>{*std::move(program)};
+}
+
+Expected<Tables> profiled(const Options& options) {
+  if (options.backend != "cpu") {
+    return make_error(ErrorCode::bad_argument,
+                      "only a device that computes can be profiled, and this one not here",
+                      {.found = options.backend, .expected = "cpu"});
+  }
+  const auto programs = programs_of(options);
+  if (!programs) return tl::unexpected(programs.error());
+  const auto model = transformer_of(options.model, programs->front().pipeline().stages());
+  if (!model) return tl::unexpected(model.error());
+  const auto capabilities = buffers_from_text(options.buffers);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  return profile(*programs, **model, {.capabilities = *capabilities, .steps = options.steps});
+}
+
+std::string class_text(const CostClass& key) {
+  std::ostringstream text;
+  text << key;
+  return text.str();
+}
+
+void print_text(const Tables& tables) {
+  std::vector<std::vector<std::string>> rows = {
+      {"action", "samples", "lower quartile", "median", "upper quartile"}};
+  for (const auto& [key, spread] : tables.spreads) {
+    rows.push_back({class_text(key), std::to_string(spread.samples), time_text(spread.lower_quartile),
+                    time_text(tables.costs(key)), time_text(spread.upper_quartile)});
+  }
+  std::cout << table_text(rows);
+}
+
+int run(const Options& options, const Output& output) {
+  const auto tables = profiled(options);
+  if (!tables) return report(tables.error(), output);
+  const std::string text = to_json(*tables);
+  if (auto written = write_text_file(options.output, text); !written) return report(written.error(), output);
+  if (options.output == "-") return kDone;
+  if (output.json) {
+    output.print({{"file", options.output}, {"classes", tables->spreads.size()}});
+  } else {
+    print_text(*tables);
+    output.note("wrote " + options.output + "; next: ppsim run or simulate with --costs " + options.output);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "profile", "measure what every action costs: median and quartiles, as --costs reads them");
+  command->add_option("INPUT", options->input.input,
+                      "FILE or NAME to run; none: 1f1b and zb-h1, one stage on each rank");
+  add_parameter_options(*command, options->input);
+  add_dialect_option(*command, options->input.dialect);
+  command->add_option("--backend", options->backend, "cpu")->capture_default_str();
+  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+      ->capture_default_str();
+  add_model_options(*command, options->model);
+  command->add_option("--steps", options->steps, "training steps; the first one does not count")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100000));
+  command->add_option("-o,--output", options->output, "FILE.json or -")->required();
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

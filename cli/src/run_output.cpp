@@ -1,0 +1,187 @@
+#include "run_output.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "ppsim/core/hash.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+Bytes largest(const auto& values) {
+  Bytes most = 0;
+  for (const Bytes value : values) most = std::max(most, value);
+  return most;
+}
+
+/// Mean loss of a microbatch in each step; empty where there is nothing to lose.
+std::vector<double> losses_of(const RunReport& report) {
+  std::vector<double> losses = report.run.run.losses;
+  if (std::all_of(losses.begin(), losses.end(), [](double loss) { return loss == 0; })) return {};
+  for (double& loss : losses) loss /= report.program.pipeline().microbatches();
+  return losses;
+}
+
+Json idle_json(const IdleSplit& split) {
+  return {{"busy", split.busy},
+          {"wait", split.wait},
+          {"transfer", split.transfer},
+          {"contention", split.contention},
+          {"launch", split.launch}};
+}
+
+void add_comparison(Json& object, const RunComparison& comparison) {
+  object["kinds"] = Json::array();
+  for (const KindTimes& kind : comparison.kinds) {
+    object["kinds"].push_back({{"kind", info(kind.kind).text},
+                               {"count", kind.count},
+                               {"measured_ns", kind.measured},
+                               {"simulated_ns", kind.simulated}});
+  }
+  object["measured_compute_ns"] = idle_json(comparison.measured);
+  object["simulated_compute_ns"] = idle_json(comparison.simulated);
+}
+
+void add_processes(Json& object, const std::vector<ProcessFigures>& processes) {
+  for (std::size_t p = 0; p < processes.size(); ++p) {
+    object["processes"].push_back({{"process", p},
+                                   {"first_rank", processes[p].first_rank.value()},
+                                   {"ranks", processes[p].ranks},
+                                   {"clock_offset_ns", processes[p].clock.offset_ns},
+                                   {"clock_uncertainty_ns", processes[p].clock.uncertainty_ns}});
+  }
+}
+
+/// How far the clocks of several processes could be brought in line.
+std::string clocks_text(const std::vector<ProcessFigures>& processes) {
+  Nanoseconds most = 0;
+  for (const ProcessFigures& process : processes) most = std::max(most, process.clock.uncertainty_ns);
+  return std::to_string(processes.size()) + " processes, whose clocks are known to " + time_text(most) + '\n';
+}
+
+/// "+1.23 %"; nothing to compare with: "".
+std::string difference_text(Nanoseconds measured, Nanoseconds simulated) {
+  if (simulated == 0) return "";
+  std::ostringstream text;
+  text << std::showpos << std::fixed << std::setprecision(2)
+       << 100 * static_cast<double>(measured - simulated) / static_cast<double>(simulated) << " %";
+  return text.str();
+}
+
+std::vector<std::string> comparison_row(const std::string& name, Nanoseconds measured,
+                                        Nanoseconds simulated) {
+  return {name, time_text(measured), time_text(simulated), difference_text(measured, simulated)};
+}
+
+void print_comparison(const RunReport& report) {
+  std::vector<std::vector<std::string>> rows = {
+      {"all ranks together", "measured", "simulated", "difference"}};
+  for (const KindTimes& kind : report.comparison->kinds) {
+    const std::string name = std::to_string(kind.count) + " x " + std::string(info(kind.kind).text);
+    rows.push_back(comparison_row(name, kind.measured, kind.simulated));
+  }
+  const IdleSplit& measured = report.comparison->measured;
+  const IdleSplit& simulated = report.comparison->simulated;
+  rows.push_back(comparison_row("busy", measured.busy, simulated.busy));
+  rows.push_back(comparison_row("idle, nothing under way", measured.wait, simulated.wait));
+  rows.push_back(comparison_row("idle, transfer under way", measured.transfer, simulated.transfer));
+  rows.push_back(comparison_row("the same beyond its cost", measured.contention, simulated.contention));
+  rows.push_back(comparison_row("idle, ready to start", measured.launch, simulated.launch));
+  rows.push_back(comparison_row("step", report.run.measured_step_ns, report.run.simulated_step_ns));
+  std::cout << table_text(rows);
+}
+
+void print_memory(const RunReport& report) {
+  const VerifiedRun& result = report.run;
+  std::vector<std::vector<std::string>> rows = {{"rank", "high water", "proved worst case", "pool"}};
+  for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
+    rows.push_back({std::to_string(r), size_text(result.run.high_water_bytes.items()[r]),
+                    result.proved_bytes.empty() ? "unverified" : size_text(result.proved_bytes[r]),
+                    size_text(result.run.pool_bytes.items()[r])});
+  }
+  std::cout << table_text(rows);
+}
+
+/// Where the costs of the simulation come from.
+std::string costs_text(const RunReport& report) {
+  if (report.given_costs) return "the given costs";
+  return report.run.run.traces.size() > 1 ? "the costs measured in the steps before it"
+                                          : "the costs measured in the same step";
+}
+
+void print_steps(const RunReport& report) {
+  const VerifiedRun& result = report.run;
+  const std::size_t steps = result.run.step_ns.size();
+  std::cout << (report.given_costs && steps > 1 ? "median of " + std::to_string(steps) + " measured steps "
+                                                : "measured step ")
+            << time_text(result.measured_step_ns) << ", simulated with " << costs_text(report) << ' '
+            << time_text(result.simulated_step_ns) << '\n';
+  if (!result.run.processes.empty()) std::cout << clocks_text(result.run.processes);
+  const int ranks = report.program.pipeline().ranks();
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (report.backend == "cpu" && cores < ranks) {
+    std::cout << "(the simulation gives every rank a core of its own; here " << ranks << " ranks share "
+              << cores << ")\n";
+  }
+  const std::vector<double> losses = losses_of(report);
+  if (!losses.empty()) {
+    std::cout << "loss of a microbatch " << losses.front();
+    if (losses.size() > 1) std::cout << ", after " << losses.size() - 1 << " steps " << losses.back();
+    std::cout << '\n';
+  }
+}
+
+void print_gradients(const VerifiedRun& result) {
+  if (!result.max_abs_difference) return;
+  if (*result.max_abs_difference == 0) {
+    std::cout << "gradients equal the unpipelined reference bit by bit\n";
+  } else {
+    std::cout << "gradients differ from the unpipelined reference by up to " << *result.max_abs_difference
+              << '\n';
+  }
+}
+
+}  // namespace
+
+Json run_json(const RunReport& report) {
+  const VerifiedRun& result = report.run;
+  Json object = {{"measured_step_ns", result.measured_step_ns},
+                 {"simulated_step_ns", result.simulated_step_ns},
+                 {"steps_ns", result.run.step_ns},
+                 {"losses", losses_of(report)},
+                 {"pool_bytes", largest(result.run.pool_bytes)},
+                 {"high_water_bytes", largest(result.run.high_water_bytes)},
+                 {"proved_bytes", nullptr},
+                 {"backend", report.backend},
+                 {"transport", report.transport},
+                 {"verified", result.certificate.has_value()},
+                 {"program_hash", program_hash(report.program)}};
+  if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
+  if (result.max_abs_difference) {
+    object["gradients_equal"] = *result.max_abs_difference == 0;
+    object["max_abs_difference"] = *result.max_abs_difference;
+  }
+  for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
+    Json rank = {{"high_water_bytes", result.run.high_water_bytes.items()[r]},
+                 {"pool_bytes", result.run.pool_bytes.items()[r]}};
+    if (!result.proved_bytes.empty()) rank["proved_bytes"] = result.proved_bytes[r];
+    object["per_rank"].push_back(std::move(rank));
+  }
+  add_processes(object, result.run.processes);
+  if (report.comparison != nullptr) add_comparison(object, *report.comparison);
+  return object;
+}
+
+void print_run(const RunReport& report) {
+  std::cout << "program " << program_hash(report.program) << ", " << report.program.size()
+            << " instructions on " << report.program.pipeline().ranks() << " ranks\n";
+  print_memory(report);
+  if (report.comparison != nullptr) print_comparison(report);
+  print_steps(report);
+  print_gradients(report.run);
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "command.hpp"
+#include "ppsim/planner/run_comparison.hpp"
+#include "ppsim/planner/verified_run.hpp"
+
+namespace ppsim::cli {
+
+/// A finished run and what it is reported with. Only refers to its parts.
+struct RunReport {
+  const std::string& backend;
+  const std::string& transport;
+  const Program& program;
+  const VerifiedRun& run;
+  bool given_costs = false;                   ///< the user's predict the steps
+  const RunComparison* comparison = nullptr;  ///< where it was asked for
+};
+
+[[nodiscard]] Json run_json(const RunReport& report);
+void print_run(const RunReport& report);
+
+}  // namespace ppsim::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+#include "ppsim/core/json.hpp"
+#include "ppsim/planner/verified_run.hpp"
+
+namespace ppsim {
+
+/// Costs and sizes measured by running Programs of one pipeline: of each cost class the median and the
+/// quartiles over all steps but the first, which finds cold caches. A class that several Programs have comes
+/// from the first of them.
+/// Requires: at least one Program; at least 2 steps.
+/// Errors: those of verify_then_run; deadlock for a Program that hangs.
+[[nodiscard]] Expected<Tables> profile(std::span<const Program> programs, const StageModel& model,
+                                       const RunOptions& run);
+
+}  // namespace ppsim

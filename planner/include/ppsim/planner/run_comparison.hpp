@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ppsim/core/op_kind.hpp"
+#include "ppsim/core/units.hpp"
+#include "ppsim/planner/verified_run.hpp"
+#include "ppsim/simulator/metrics.hpp"
+
+namespace ppsim {
+
+/// What all actions of a kind take in one step together. Of a transfer and a collective only the time counts
+/// in which it is under way; a transfer stands under its SEND.
+struct KindTimes {
+  OpKind kind = OpKind::forward;
+  std::int64_t count = 0;
+  Nanoseconds measured = 0;
+  Nanoseconds simulated = 0;
+
+  friend bool operator==(const KindTimes&, const KindTimes&) = default;
+};
+
+/// Where the compute queues of all ranks stand idle between the first start of a step and its last end. The
+/// parts add up to that time less the time in which they are busy.
+struct IdleSplit {
+  Nanoseconds busy = 0;
+  Nanoseconds wait = 0;      ///< nothing that the next action needs is under way; at the end: nothing is left
+  Nanoseconds transfer = 0;  ///< a transfer, collective or copy for it is under way, for what it costs
+  Nanoseconds contention = 0;  ///< the same beyond its cost
+  Nanoseconds launch = 0;      ///< all that the action waits for is complete
+
+  [[nodiscard]] Nanoseconds idle() const { return wait + transfer + contention + launch; }
+  friend bool operator==(const IdleSplit&, const IdleSplit&) = default;
+};
+
+/// The idle time of a run, simulated or measured, by when both ends of its transfers were ready.
+/// Requires: every instruction of the trace is complete.
+[[nodiscard]] IdleSplit idle_split(const RunView& run);
+
+/// A measured step beside the simulated one.
+struct RunComparison {
+  std::vector<KindTimes> kinds;  ///< those that occur, in the order of OpKind
+  IdleSplit measured;
+  IdleSplit simulated;
+  friend bool operator==(const RunComparison&, const RunComparison&) = default;
+};
+
+/// Requires: a finished run of the Program on a transport of these capabilities.
+[[nodiscard]] RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
+                                        const VerifiedRun& run);
+
+}  // namespace ppsim

@@ -1,0 +1,141 @@
+#include "ppsim/planner/run_comparison.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "ppsim/gpu_backend/measured_costs.hpp"
+
+namespace ppsim {
+namespace {
+
+struct Interval {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+};
+
+Nanoseconds overlap(Interval a, Interval b) {
+  return std::max<Nanoseconds>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
+}
+
+InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
+
+bool on_compute(const Program& program, InstructionId id) {
+  return info(program.actions(id)[0].kind).resource == Resource::compute;
+}
+
+/// Attributes the gaps of all compute queues.
+class GapWalk {
+ public:
+  explicit GapWalk(const RunView& run) : run_(run) {
+    for (const Span& span : run.trace.spans) {
+      if (step_.end == 0 || span.start.time < step_.begin) step_.begin = span.start.time;
+      step_.end = std::max(step_.end, span.end.time);
+    }
+  }
+
+  IdleSplit walk() {
+    for (int r = 0; r < run_.program.pipeline().ranks(); ++r) walk(RankId(r));
+    return split_;
+  }
+
+ private:
+  /// Something that an action waits for, and what it should take.
+  struct Work {
+    Interval under_way;
+    Nanoseconds cost = 0;
+  };
+
+  [[nodiscard]] const Span& span(InstructionId id) const { return run_.trace.spans[id]; }
+
+  void walk(RankId rank) {
+    Nanoseconds free_since = step_.begin;
+    for (InstructionId id = run_.program.first(rank); id < run_.program.last(rank); id = next(id)) {
+      if (!on_compute(run_.program, id)) continue;
+      const Interval busy{span(id).start.time, span(id).end.time};
+      attribute(id, {free_since, busy.begin});
+      split_.busy += busy.end - busy.begin;
+      free_since = busy.end;
+    }
+    split_.wait += step_.end - free_since;
+  }
+
+  void attribute(InstructionId id, Interval gap) {
+    const auto before = run_.graph.predecessors_of(id);
+    const auto last = std::max_element(before.begin(), before.end(), [&](InstructionId a, InstructionId b) {
+      return span(a).end < span(b).end;
+    });
+    const Nanoseconds ready =
+        last == before.end() ? gap.begin : std::clamp(span(*last).end.time, gap.begin, gap.end);
+    split_.launch += gap.end - ready;
+    const Interval waiting{gap.begin, ready};
+    Nanoseconds rest = waiting.end - waiting.begin;
+    if (rest == 0) return;
+    if (!on_compute(run_.program, *last)) {
+      const Work work = work_of(*last);
+      const Nanoseconds due = work.under_way.begin + work.cost;
+      const Nanoseconds transfer =
+          overlap(waiting, {work.under_way.begin, std::min(due, work.under_way.end)});
+      const Nanoseconds contention = overlap(waiting, {due, work.under_way.end});
+      split_.transfer += transfer;
+      split_.contention += contention;
+      rest -= transfer + contention;
+    }
+    split_.wait += rest;
+  }
+
+  [[nodiscard]] Work work_of(InstructionId id) const {
+    const Action& action = run_.program.actions(id)[0];
+    Work work{{span(id).start.time, span(id).end.time}, run_.costs(cost_class_of(action))};
+    if (const std::int32_t meeting = run_.graph.meeting_of[id.index()]; meeting >= 0) {
+      for (const InstructionId member :
+           run_.graph.members_of(run_.graph.meetings[static_cast<std::size_t>(meeting)]))
+        work.under_way.begin = std::max(work.under_way.begin, span(member).start.time);
+    }
+    bool first = true;
+    for (const std::uint32_t index : run_.graph.messages_of(id)) {
+      const Work message = work_of(run_.graph.messages[index]);
+      if (first || message.under_way.begin > work.under_way.begin) work = message;
+      first = false;
+    }
+    return work;
+  }
+
+  [[nodiscard]] Work work_of(const Message& message) const {
+    Interval under_way{span(message.send).start.time, span(message.send).end.time};
+    if (!run_.graph.capabilities.credits) {
+      under_way.begin = std::max(under_way.begin, span(message.receive).start.time);
+      under_way.end = span(message.receive).end.time;
+    }
+    return {under_way, run_.costs(cost_class_of(run_.program.all_actions()[message.send_action]))};
+  }
+
+  const RunView& run_;
+  Interval step_;
+  IdleSplit split_;
+};
+
+}  // namespace
+
+IdleSplit idle_split(const RunView& run) { return GapWalk(run).walk(); }
+
+RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
+                          const VerifiedRun& run) {
+  const TimedTrace& measured = run.compared_trace();
+  std::map<OpKind, KindTimes> kinds;
+  for (const auto& [key, values] : measured_durations(program, capabilities, {&measured, 1})) {
+    KindTimes& kind = kinds[key.kind];
+    kind.kind = key.kind;
+    kind.count += static_cast<std::int64_t>(values.size());
+    for (const Nanoseconds value : values) kind.measured += value;
+    kind.simulated += static_cast<Nanoseconds>(values.size()) * run.costs(key);
+  }
+  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  const SizeTable no_sizes;
+  RunComparison result;
+  for (const auto& [key, times] : kinds) result.kinds.push_back(times);
+  result.measured = idle_split({program, graph, measured, run.costs, no_sizes});
+  result.simulated = idle_split({program, graph, run.simulated, run.costs, no_sizes});
+  return result;
+}
+
+}  // namespace ppsim

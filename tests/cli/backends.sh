@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# What runs where: emulated devices, profiles, training, and measured against simulated.
+source "$(dirname "$0")/support/lib.sh"
+
+# An emulated step has at least the time of the simulated one, and computes nothing.
+expect_exit 0 run 1f1b --ranks 4 --microbatches 4 --backend emulated --unit F=1,B=2,c=0.5,A=1000 --time-scale 2 \
+  --steps 3 --compare --trace both.json --report both.html --json
+expect_json 'd["backend"] == "emulated"'
+expect_json 'd["simulated_step_ns"] == 2 * 26000000'
+expect_json 'd["measured_step_ns"] >= d["simulated_step_ns"]'
+expect_json '{k["kind"]: k["count"] for k in d["kinds"]} == {"F": 16, "B": 16, "SEND_F": 12, "SEND_B": 12}'
+expect_json 'd["simulated_compute_ns"]["busy"] == 2 * 48000000 and d["simulated_compute_ns"]["launch"] == 0'
+expect_json 'sum(d["simulated_compute_ns"].values()) == 4 * d["simulated_step_ns"]'
+expect_json 'd["losses"] == [] and "gradients_equal" not in d'
+expect_json 'd["high_water_bytes"] == 4000'
+python3 - <<'EOF' || fail "a trace without both runs"
+import json
+names = {e["args"]["name"] for e in json.load(open("both.json"))["traceEvents"] if e["name"] == "process_name"}
+assert names == {f"rank {r} {run}" for r in range(4) for run in ("measured", "simulated")}, names
+EOF
+grep -q '"overlay":true' both.html || fail "no overlay"
+expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --backend emulated --unit F=1 --compare
+expect_out "idle, nothing under way"
+
+# A profile is a cost table that predicts a run.
+model=layers=2,hidden=16,heads=2,ffn=16,vocab=16,sequence=8
+expect_exit 0 profile --ranks 2 --microbatches 4 --transformer $model --steps 3 -o costs.json --json
+expect_json 'd["classes"] > 10'
+python3 - <<'EOF' || fail "a profile without its spread"
+import json
+costs = json.load(open("costs.json"))["costs"]
+assert {c["kind"] for c in costs} == {"F", "B", "I", "W", "R", "SEND_F", "SEND_B", "OPT"}, costs
+assert all(c["samples"] > 0 and c["lower_quartile_ns"] <= c["ns"] <= c["upper_quartile_ns"] for c in costs), costs
+EOF
+expect_exit 0 profile 1f1b --ranks 2 --microbatches 4 --transformer $model --steps 3 -o -
+expect_out '"ppsim-tables"'
+expect_exit 0 simulate 1f1b --ranks 2 --microbatches 4 --costs costs.json --json
+simulated=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model --costs costs.json --compare --json
+expect_json "d['simulated_step_ns'] == $simulated and d['gradients_equal']"
+
+# Training: the loss of a microbatch goes down, the same in two schedules.
+train=(--with opt --steps 30 --optimizer adamw --learning-rate 0.01)
+expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model "${train[@]}" --json
+expect_json 'len(d["losses"]) == 30 and d["losses"][-1] < 0.9 * d["losses"][0]'
+losses=$(python3 -c 'import json; print(json.load(open("stdout"))["losses"])')
+expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train[@]}" --json
+expect_json "d['losses'] == $losses"
+expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train[@]}"
+expect_out "after 29 steps"

@@ -1,0 +1,173 @@
+// A model learns the same from every schedule, for as long as it runs.
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/planner/verified_run.hpp"
+#include "ppsim/schedules/registry.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Next tokens of a walk over a vocabulary: three of four follow from the token before.
+TransformerConfig small_language_task(Optimizer optimizer) {
+  TransformerConfig config{
+      .layers = 4, .hidden = 16, .heads = 2, .ffn = 24, .vocab = 13, .sequence = 8, .microbatch_size = 2};
+  config.optimizer = optimizer;
+  config.learning_rate = optimizer == Optimizer::adamw ? 0.01 : 0.02;
+  return config;
+}
+
+Program training(const std::string& name, int chunks) {
+  LoweringOptions lowering;
+  lowering.optimizer = true;
+  lowering.reduce_grad = true;
+  const ScheduleParameters parameters{.ranks = 2, .microbatches = 4, .chunks = chunks};
+  return lower(generate(name, parameters).value(), lowering).value();
+}
+
+RunResult train(const Program& program, const TransformerConfig& config, int steps) {
+  const auto model = make_transformer(config).value();
+  VerifiedRunOptions options;
+  options.run.steps = steps;
+  options.run.kept_traces = 2;
+  auto result = verify_then_run(program, *model, options);
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  return std::move(result->run);
+}
+
+class Training : public testing::TestWithParam<Optimizer> {};
+
+TEST_P(Training, LosesTheSameInEverySchedule) {
+  constexpr int kSteps = 200;
+  const TransformerConfig config = small_language_task(GetParam());
+  const std::vector<double> losses = train(training("1f1b", 1), config, kSteps).losses;
+  ASSERT_EQ(losses.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_LT(losses.back(), 0.5 * losses.front());
+  EXPECT_EQ(train(training("interleaved-1f1b", 2), config, kSteps).losses, losses);
+  EXPECT_EQ(train(training("zb-v", 2), config, kSteps).losses, losses);
+  EXPECT_EQ(train(training("dualpipe-v", 2), config, kSteps).losses, losses);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, Training, testing::Values(Optimizer::momentum, Optimizer::adamw));
+
+TEST(TrainingOptions, AdamWInIntegersIsRefused) {
+  TransformerConfig config;
+  config.optimizer = Optimizer::adamw;
+  config.arithmetic = Arithmetic::integer_exact;
+  EXPECT_FALSE(make_transformer(config));
+}
+
+TEST(TrainingLosses, OfSeveralRanksAreCountedOnce) {
+  // Both directions of Chimera end on ranks of their own, and their gradients are summed over both.
+  const TransformerConfig config = small_language_task(Optimizer::momentum);
+  const double one_way = train(training("1f1b", 1), config, 1).losses[0];
+  EXPECT_NEAR(train(training("chimera", 2), config, 1).losses[0], one_way, 1e-9);
+}
+
+/// Bytes of this process that are in memory.
+std::int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t total = 0;
+  std::int64_t resident = 0;
+  statm >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+/// Notes how much memory the process holds in the course of a run.
+class Watching final : public StageModel {
+ public:
+  Watching(std::unique_ptr<StageModel> model, int early, int late)
+      : model_(std::move(model)), early_(early), late_(late) {}
+
+  [[nodiscard]] std::int64_t growth() const { return late_bytes_ - early_bytes_; }
+
+  Expected<void> check(const Pipeline& pipeline) const override { return model_->check(pipeline); }
+  SizeTable sizes(const Pipeline& pipeline) const override { return model_->sizes(pipeline); }
+  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> optimizer_state) const override {
+    model_->initialize(pipeline, block, parameters, optimizer_state);
+  }
+  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override {
+    if (mb == MicrobatchId(0)) {
+      const int step = ++steps_;
+      if (step == early_) early_bytes_ = resident_bytes();
+      if (step == late_) late_bytes_ = resident_bytes();
+    }
+    model_->load(pipeline, mb, x);
+  }
+  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
+    model_->compute(pipeline, action, buffers);
+  }
+  void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
+              std::span<std::byte> optimizer_state, double gradient_scale) const override {
+    model_->update(parameters, gradients, optimizer_state, gradient_scale);
+  }
+  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override {
+    model_->accumulate(into, from);
+  }
+  double squared_norm(std::span<const std::byte> gradients) const override {
+    return model_->squared_norm(gradients);
+  }
+  double loss(std::span<const std::byte> gradients) const override { return model_->loss(gradients); }
+  double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
+    return model_->max_abs_difference(a, b);
+  }
+
+ private:
+  std::unique_ptr<StageModel> model_;
+  int early_;
+  int late_;
+  mutable std::atomic<int> steps_ = 0;
+  mutable std::atomic<std::int64_t> early_bytes_ = 0;
+  mutable std::atomic<std::int64_t> late_bytes_ = 0;
+};
+
+constexpr int kLong = 1000;
+
+TEST(LongRuns, ResidentMemoryStaysAsItIs) {
+  const Program program = training("zb-v", 2);
+  const Watching model(make_transformer(small_language_task(Optimizer::adamw)).value(), 100, kLong);
+  VerifiedRunOptions options;
+  options.run.steps = kLong;
+  options.run.kept_traces = 1;
+  const auto result = verify_then_run(program, model, options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_EQ(result->run.losses.size(), static_cast<std::size_t>(kLong));
+  EXPECT_LT(model.growth(), 1 << 20);  // 900 steps; threads and their stacks come and go
+}
+
+TEST(LongRuns, TheHighWaterMarkIsThePeakOfTheRunsOwnTracesWithinWhatIsProved) {
+  const Program program = training("interleaved-1f1b", 2);
+  const auto model = make_transformer(small_language_task(Optimizer::momentum)).value();
+  VerifiedRunOptions options;
+  options.run.steps = kLong;
+  const auto result = verify_then_run(program, *model, options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  ASSERT_EQ(result->run.traces.size(), static_cast<std::size_t>(kLong));
+  const TensorTable table = tensor_table(program);
+  const std::vector<Bytes> sizes = tensor_sizes(table, model->sizes(program.pipeline()));
+  std::vector<Bytes> peaks(2, 0);
+  for (const TimedTrace& trace : result->run.traces) {
+    const auto profiles = replay_memory(program, trace, table, sizes);
+    for (int r = 0; r < 2; ++r)
+      peaks[static_cast<std::size_t>(r)] =
+          std::max(peaks[static_cast<std::size_t>(r)], profiles[RankId(r)].peak_bytes);
+  }
+  for (int r = 0; r < 2; ++r) {
+    const auto index = static_cast<std::size_t>(r);
+    EXPECT_EQ(result->run.high_water_bytes[RankId(r)], peaks[index]);
+    EXPECT_LE(peaks[index], result->proved_bytes[index]);
+    EXPECT_LE(result->proved_bytes[index], result->run.pool_bytes[RankId(r)]);
+  }
+}
+
+}  // namespace
+}  // namespace ppsim
