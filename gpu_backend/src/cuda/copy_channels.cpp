@@ -39,7 +39,7 @@ Expected<void> CopyChannels::check(const Program& program) {
   return {};
 }
 
-CopyChannels::CopyChannels(const GpuApi& api, const Program& program, std::vector<RankDevice*> ranks,
+CopyChannels::CopyChannels(const GpuApi& api, const Program& program, const std::vector<RankDevice*>& ranks,
                            const Destinations& destinations)
     : api_(api), destinations_(destinations) {
   const std::vector<std::size_t> groups = largest_groups(program);

@@ -15,7 +15,7 @@ namespace ppsim {
 class CopyChannels final : public GpuChannels {
  public:
   /// Requires: references that outlive it; all ranks of the Program, ascending.
-  CopyChannels(const GpuApi& api, const Program& program, std::vector<RankDevice*> ranks,
+  CopyChannels(const GpuApi& api, const Program& program, const std::vector<RankDevice*>& ranks,
                const Destinations& destinations);
 
   /// Whether the transport can do what a Program asks for. Errors: bad_argument.
