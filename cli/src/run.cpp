@@ -252,6 +252,36 @@ int run(const Options& options, const Output& output) {
   return code ? *code : report(code.error(), output);
 }
 
+/// What runs the program, and on which processes.
+void add_backend_options(CLI::App& command, Options& options) {
+  command
+      .add_option("--backend", options.backend,
+                  "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
+      ->capture_default_str();
+  command
+      .add_option("--time-scale", options.time_scale, "an emulated run takes so many times what COSTS say")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option(
+          "--transport", options.transport,
+          "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts; for cuda nccl "
+          "(the default there) or copy (copy engines, for several ranks on a device)")
+      ->capture_default_str();
+  command.add_flag("--emit-sbatch", options.emit_sbatch,
+                   "print a Slurm script that runs this, with a process for each rank");
+  command.add_option("--ranks-per-node", options.ranks_per_node, "of that script; default: 8, or all")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--ranks-per-device", options.ranks_per_device,
+                  "cuda: so many ranks share a device, each with its part of the multiprocessors")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--graphs", options.graphs, "cuda: a step is one CUDA graph per rank");
+  command.add_flag("--no-profile", options.no_profile,
+                   "cuda: no events per action, and so no trace and no measured costs");
+  command.add_option("--buffers", options.buffers, "rendezvous, or messages that a channel buffers")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, Selected& selected) {
@@ -261,32 +291,7 @@ void add_run(CLI::App& app, Selected& selected) {
   command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command
-      ->add_option("--backend", options->backend,
-                   "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
-      ->capture_default_str();
-  command
-      ->add_option("--time-scale", options->time_scale, "an emulated run takes so many times what COSTS say")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option(
-          "--transport", options->transport,
-          "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts; for cuda nccl "
-          "(the default there) or copy (copy engines, for several ranks on a device)")
-      ->capture_default_str();
-  command->add_flag("--emit-sbatch", options->emit_sbatch,
-                    "print a Slurm script that runs this, with a process for each rank");
-  command->add_option("--ranks-per-node", options->ranks_per_node, "of that script; default: 8, or all")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--ranks-per-device", options->ranks_per_device,
-                   "cuda: so many ranks share a device, each with its part of the multiprocessors")
-      ->check(CLI::PositiveNumber);
-  command->add_flag("--graphs", options->graphs, "cuda: a step is one CUDA graph per rank");
-  command->add_flag("--no-profile", options->no_profile,
-                    "cuda: no events per action, and so no trace and no measured costs");
-  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
-      ->capture_default_str();
+  add_backend_options(*command, *options);
   add_model_options(*command, options->model);
   command->add_option("--with", options->extras,
                       "load,unshard,reduce-grad,opt,clip: actions that lowering adds to a schedule");
