@@ -10,7 +10,8 @@ namespace {
 Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
   TransformerConfig config;
   config.layers = std::max(4, stages);
-  config.arithmetic = options.arithmetic == "integer" ? Arithmetic::integer_exact : Arithmetic::float32;
+  if (options.arithmetic == "integer") config.arithmetic = Arithmetic::integer_exact;
+  if (options.arithmetic == "bf16") config.arithmetic = Arithmetic::bf16;
   if (options.optimizer == "adamw") config.optimizer = Optimizer::adamw;
   config.learning_rate = options.learning_rate;
   const std::pair<std::string_view, int TransformerConfig::*> fields[] = {
@@ -40,9 +41,9 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
 void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--transformer", options.transformer,
                  "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
-  app.add_option("--arithmetic", options.arithmetic, "float32 or integer (exact, modulo 2^64)")
+  app.add_option("--arithmetic", options.arithmetic, "float32, integer (exact, modulo 2^64), or bf16 on GPUs")
       ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "integer"}));
+      ->check(CLI::IsMember({"float32", "integer", "bf16"}));
   app.add_option("--optimizer", options.optimizer, "of the program's OPT actions: momentum or adamw")
       ->capture_default_str()
       ->check(CLI::IsMember({"momentum", "adamw"}));

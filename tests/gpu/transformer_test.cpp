@@ -101,6 +101,7 @@ TEST_P(OnDevice, GivesTheSameBitsAgain) {
 
 TEST_P(OnDevice, LearnsInBf16) {
   TransformerConfig config = tiny_transformer(Arithmetic::bf16);
+  config.optimizer = Optimizer::adamw;
   config.learning_rate = 0.01;
   TransformerRun run(device_model(config), chain_of_stages(GetParam()));
   run.run(0);

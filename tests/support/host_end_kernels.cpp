@@ -138,6 +138,15 @@ void descend_now(const Descend& c, double scale) {
     auto* master = static_cast<float*>(c.state);
     float* first = master + c.count;
     float* second = first + c.count;
+    if (!c.adam) {
+      for (std::int64_t i = 0; i < c.count; ++i) {
+        const float gradient = static_cast<float>(scale) * static_cast<const float*>(c.gradients)[i];
+        first[i] = static_cast<float>(c.beta1) * first[i] + gradient;
+        master[i] -= static_cast<float>(c.learning_rate) * first[i];
+        static_cast<T*>(c.parameters)[i] = put<T>(master[i]);
+      }
+      return;
+    }
     const auto step = static_cast<double>(++*c.steps);
     for (std::int64_t i = 0; i < c.count; ++i) {
       const double gradient = static_cast<double>(static_cast<const float*>(c.gradients)[i]) * scale;

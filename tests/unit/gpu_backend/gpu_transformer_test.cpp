@@ -107,7 +107,9 @@ TEST(GpuTransformer, UpdatesAsTheCpuDoesInExactArithmetic) {
 /// Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2: the first step
 /// moves every parameter by the learning rate against the sign of its gradient.
 TEST(GpuTransformer, MovesEveryParameterByTheLearningRateInTheFirstStepOfAdam) {
-  const TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  config.optimizer = Optimizer::adamw;
+  config.weight_decay = 0;
   TransformerRun run(host_gpu_model(config), chain_of_stages(1));
   run.run(0);
   const auto parameters = run.tensor(TensorKind::parameters, 0);
@@ -125,8 +127,33 @@ TEST(GpuTransformer, MovesEveryParameterByTheLearningRateInTheFirstStepOfAdam) {
   EXPECT_GT(moved, 100);
 }
 
+TEST(GpuTransformer, UpdatesAsTheCpuDoesInFloat32) {
+  for (const Optimizer optimizer : {Optimizer::momentum, Optimizer::adamw}) {
+    TransformerConfig config = tiny_transformer(Arithmetic::float32);
+    config.optimizer = optimizer;
+    config.learning_rate = 0.01;
+    TransformerRun cpu(config, chain_of_stages(2));
+    TransformerRun gpu(host_gpu_model(config), chain_of_stages(2));
+    for (TransformerRun* run : {&cpu, &gpu}) {
+      for (int step = 0; step < 3; ++step) {
+        run->clear_gradients();
+        run->run(0);
+        run->update(0.5);
+      }
+    }
+    for (int b = 0; b < 2; ++b) {
+      const auto expected = cpu.tensor(TensorKind::parameters, b);
+      const auto found = gpu.tensor(TensorKind::parameters, b);
+      EXPECT_LT(distance(floats({expected.begin(), expected.end()}), floats({found.begin(), found.end()})),
+                1e-4)
+          << "block " << b;
+    }
+  }
+}
+
 TEST(GpuTransformer, LearnsInBf16) {
   TransformerConfig config = tiny_transformer(Arithmetic::bf16);
+  config.optimizer = Optimizer::adamw;
   config.learning_rate = 0.01;
   TransformerRun run(host_gpu_model(config), chain_of_stages(2));
   run.run(0);

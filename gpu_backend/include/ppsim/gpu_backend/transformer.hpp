@@ -18,7 +18,7 @@ enum class Arithmetic : std::uint8_t {
   bf16,           ///< the model as it is trained on GPUs, with sums in float32; not on a CPU
 };
 
-/// How an OPT makes new parameters on a CPU. On a GPU it is AdamW in real arithmetic.
+/// How an OPT makes new parameters.
 enum class Optimizer : std::uint8_t {
   momentum,  ///< gradient descent with momentum
   adamw,     ///< Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019; real numbers only

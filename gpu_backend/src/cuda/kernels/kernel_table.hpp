@@ -113,6 +113,7 @@ inline constexpr int kPartials = 1024;
 /// algorithm 2); in the ring the CPU's exact rule.
 struct Descend {
   std::int64_t count;
+  bool adam;  ///< else descent with momentum beta1
   double learning_rate, beta1, beta2, epsilon, weight_decay;
   const double* squared_norm;  ///< of all gradients; null: no clipping
   double largest_norm;

@@ -38,6 +38,18 @@ __device__ double clip_scale(const Descend& call) {
 }
 
 template <class T>
+__global__ void momentum_kernel(Descend call) {
+  const std::int64_t i = global_index();
+  if (i >= call.count) return;
+  float* master = static_cast<float*>(call.state);
+  float* velocity = master + call.count;
+  const float gradient = static_cast<float>(clip_scale(call)) * static_cast<const float*>(call.gradients)[i];
+  velocity[i] = static_cast<float>(call.beta1) * velocity[i] + gradient;
+  master[i] -= static_cast<float>(call.learning_rate) * velocity[i];
+  static_cast<T*>(call.parameters)[i] = Numbers<T>::store(master[i]);
+}
+
+template <class T>
 __global__ void adamw_kernel(Descend call) {
   const std::int64_t i = global_index();
   if (i >= call.count) return;
@@ -69,6 +81,10 @@ __global__ void ring_descend_kernel(Descend call) {
 
 template <class T>
 void launch_descend(cudaStream_t stream, const Descend& call) {
+  if (!call.adam) {
+    momentum_kernel<T><<<blocks_for(call.count), kThreads, 0, stream>>>(call);
+    return;
+  }
   adamw_kernel<T><<<blocks_for(call.count), kThreads, 0, stream>>>(call);
   count_step_kernel<<<1, 1, 0, stream>>>(call.steps);
 }

@@ -89,11 +89,12 @@ class TransformerStages final : public GpuStages {
 
   void update(GpuStream stream, const UpdateBuffers& buffers) override {
     const Descend call{.count = numbers(buffers.parameters),
+                       .adam = config_.optimizer == Optimizer::adamw,
                        .learning_rate = config_.learning_rate,
-                       .beta1 = 0.9,
-                       .beta2 = 0.95,
+                       .beta1 = config_.momentum,
+                       .beta2 = config_.second_beta,
                        .epsilon = 1e-8,
-                       .weight_decay = 0,
+                       .weight_decay = config_.weight_decay,
                        .squared_norm = buffers.squared_norm,
                        .largest_norm = buffers.largest_norm,
                        .parameters = buffers.parameters.data(),

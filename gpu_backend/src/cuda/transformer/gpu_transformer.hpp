@@ -24,7 +24,7 @@ struct TransformerLibraries {
 
 /// The transformer of make_transformer(config) as kernels: the same parameters, tokens and, in integer_exact,
 /// the same bits. Sums, gradients and statistics are float32 where the rest is bf16; products are
-/// cuBLASLt's with sums in float32. In real arithmetic OPT is AdamW on a float32 master copy.
+/// cuBLASLt's with sums in float32. In real arithmetic OPT works on a float32 master copy.
 /// Errors: check() refuses when the build has no kernels; null for float64.
 [[nodiscard]] std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& config,
                                                                   TransformerLibraries libraries);
