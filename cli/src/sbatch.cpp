@@ -43,7 +43,7 @@ constexpr std::string_view kGpuEnvironment =
 
 constexpr std::string_view kMeetingPlace =
     "# Where the processes meet.\n"
-    "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+    "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed -n 1p)\n"
     "MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))\n"
     "export MASTER_ADDR MASTER_PORT\n";
 

@@ -101,7 +101,7 @@ bad "--time-scale" "" run p.json --backend emulated --unit F=1 --time-scale 0
 bad "a Program already" "" run p.json --with opt
 bad "unknown --with" "found adam" run 1f1b --ranks 2 --microbatches 2 --with adam
 bad "can be profiled" "found emulated" profile --backend emulated -o c.json
-bad "--transport" "found mpi" run p.json --transport mpi
+bad "between processes by MPI" "found pigeon" run p.json --transport pigeon
 bad "--transformer" "found hidden=x" run p.json --transformer hidden=x
 bad "" "" run p.json --transformer hidden=0
 bad "--steps" "" run p.json --steps 0

@@ -67,8 +67,8 @@ void Star::send(Peer& peer, FrameKind kind, std::uint32_t epoch, std::string byt
 void Star::serve(int process, Peer& peer) {
   try {
     while (auto frame = receive_frame(peer.socket)) receive(process, peer, *std::move(frame));
-  } catch (const BackendError&) {
-    // Bytes that are not ours: as good as no connection.
+  } catch (const std::exception&) {
+    // Bytes that are not ours, or no memory for them: as good as no connection.
   }
   end_of(process, peer);
 }

@@ -120,7 +120,7 @@ RC_GTEST_PROP(Certificate, OfAProvedProgramPassesTheChecker, ()) {
   const auto certificate = make_certificate(program, options, report);
   RC_ASSERT(certificate.has_value() ==
             (report.proved(Property::well_formed) && report.proved(Property::matched) &&
-             report.proved(Property::deadlock_free)));
+             report.proved(Property::deadlock_free) && report.proved(Property::tensor_use)));
   RC_PRE(certificate.has_value());
   const auto checked = check_certificate(*certificate, program, &*options.sizes);
   RC_ASSERT(checked.has_value());

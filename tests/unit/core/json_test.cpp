@@ -322,9 +322,10 @@ TEST(JsonErrors, TablesHaveAllOfASpreadOrNothing) {
 TEST(JsonErrors, TablesCheckSubjectsAndDoubles) {
   EXPECT_EQ(tables_refusal("\"block\":4", "\"stage\":4"),
             "f.json:9:27: /costs/4/stage: a key that this kind does not have (found stage, expected block)");
-  EXPECT_EQ(
-      tables_refusal("{\"kind\":\"OPT\",\"block\":4", "{\"kind\":\"F\""),
-      "f.json:9:5: /costs/4: an entry given twice (found {\"kind\":\"F\",\"ns\":5}, expected each once)");
+  EXPECT_EQ(tables_refusal("{\"kind\":\"OPT\",\"block\":4", "{\"kind\":\"F\""),
+            "f.json:9:5: /costs/4: an entry given twice (found "
+            "{\"kind\":\"F\",\"lower_quartile_ns\":4,\"ns\":5,\"samples\":12,\"upper_quartile_ns\":7}, "
+            "expected each once)");
   EXPECT_EQ(tables_refusal("\"OPT\"", "\"FOO\"").substr(0, 76),
             "f.json:9:13: /costs/4/kind: a value that does not belong here (found \"FOO\", ");
   EXPECT_EQ(tables_refusal("\"bytes\":7", "\"bytes\":-7"),
