@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
-#include <limits>
 #include <new>
 #include <thread>
 

@@ -67,9 +67,10 @@ TEST(DeadlockFree, OneCreditHidesTheHangAndIsNoted) {
       report.results[0].notes[1],
       "safe only by buffering: under rendezvous rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1 (a transfer "
       "begins when both ends have started)");
-  EXPECT_EQ(report.results[0].notes[2],
-            "Credits(1) will do, and so will a transport that does no more than buffer 1 message from rank 0 to "
-            "rank 1 on communicator world");
+  EXPECT_EQ(
+      report.results[0].notes[2],
+      "Credits(1) will do, and so will a transport that does no more than buffer 1 message from rank 0 to "
+      "rank 1 on communicator world");
   EXPECT_EQ(ask(deferred_receives(true), Property::deadlock_free, credits(1)).results[0].notes.size(), 1u)
       << "only the note of the cross-check";
 }
