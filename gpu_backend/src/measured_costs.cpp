@@ -68,7 +68,7 @@ class Samples {
 };
 
 /// The value that a share of the others does not exceed.
-Nanoseconds quantile(std::vector<Nanoseconds>& values, double share) {
+Nanoseconds quantile(std::vector<Nanoseconds> values, double share) {
   const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
   const auto at = values.begin() + std::min(place, static_cast<std::ptrdiff_t>(values.size()) - 1);
   std::nth_element(values.begin(), at, values.end());
@@ -85,15 +85,15 @@ Durations measured_durations(const Program& program, const TransportCapabilities
   return samples.take();
 }
 
-CostTable median_costs(Durations durations) {
+CostTable median_costs(const Durations& durations) {
   CostTable table;
-  for (auto& [key, values] : durations) table.set(key, quantile(values, 0.5));
+  for (const auto& [key, values] : durations) table.set(key, quantile(values, 0.5));
   return table;
 }
 
-CostSpreads cost_spreads(Durations durations) {
+CostSpreads cost_spreads(const Durations& durations) {
   CostSpreads spreads;
-  for (auto& [key, values] : durations) {
+  for (const auto& [key, values] : durations) {
     spreads[key] = {.samples = static_cast<std::int64_t>(values.size()),
                     .lower_quartile = quantile(values, 0.25),
                     .upper_quartile = quantile(values, 0.75)};

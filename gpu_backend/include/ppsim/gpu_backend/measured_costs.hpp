@@ -19,9 +19,9 @@ using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
                                            std::span<const TimedTrace> traces);
 
 /// Median of every class.
-[[nodiscard]] CostTable median_costs(Durations durations);
+[[nodiscard]] CostTable median_costs(const Durations& durations);
 /// Quartiles of every class.
-[[nodiscard]] CostSpreads cost_spreads(Durations durations);
+[[nodiscard]] CostSpreads cost_spreads(const Durations& durations);
 
 /// median_costs of runs by rendezvous.
 [[nodiscard]] CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces);

@@ -49,64 +49,77 @@ struct GpuNorm {
   }
 };
 
+/// The parameters and saved activations of one layer.
+template <class T>
+struct GpuLayerTensors {
+  LayerWeights<T> weights;
+  LayerForInput<T, SumOf<T>> for_input;
+  LayerForWeight<T> for_weight;
+};
+
 /// One layer of a stage as kernels: the same computation as transformer::Layer.
 template <class T>
 class GpuLayer {
  public:
   using Sum = SumOf<T>;
 
-  GpuLayer(const Dimensions& d, const LayerWeights<T>& weights, const LayerForInput<T, Sum>& for_input,
-           const LayerForWeight<T>& for_weight)
-      : d_(d), shapes_(d), weights_(weights), for_input_(for_input), for_weight_(for_weight) {}
+  GpuLayer(const Dimensions& d, const StageKernels<T>& run, const GpuLayerTensors<T>& tensors)
+      : d_(d),
+        run_(run),
+        shapes_(d),
+        weights_(tensors.weights),
+        for_input_(tensors.for_input),
+        for_weight_(tensors.for_weight) {}
 
-  void forward(const StageKernels<T>& run, View<T>& stream, View<T>& normed) {
-    attention_norm(run).forward(stream, normed);
-    run.forward(normed, weights_.qkv, for_input_.qkv);
-    for (Index s = 0; s < d_.sequences; ++s) attend(run, s);
-    run.forward(for_weight_.attended, weights_.projection, stream, true);
-    mlp_norm(run).forward(stream, normed);
-    run.forward(normed, weights_.gate_up, for_input_.gate_up);
-    run.run(run.table().gate, Gate{d_.rows, d_.ffn, for_input_.gate_up.data(), for_weight_.activated.data()},
-            "the gate of an MLP");
-    run.forward(for_weight_.activated, weights_.down, stream, true);
+  void forward(View<T>& stream, View<T>& normed) {
+    attention_norm().forward(stream, normed);
+    run_.forward(normed, weights_.qkv, for_input_.qkv);
+    for (Index s = 0; s < d_.sequences; ++s) attend(s);
+    run_.forward(for_weight_.attended, weights_.projection, stream, true);
+    mlp_norm().forward(stream, normed);
+    run_.forward(normed, weights_.gate_up, for_input_.gate_up);
+    run_.run(run_.table().gate,
+             Gate{d_.rows, d_.ffn, for_input_.gate_up.data(), for_weight_.activated.data()},
+             "the gate of an MLP");
+    run_.forward(for_weight_.activated, weights_.down, stream, true);
   }
 
-  void backward_input(const StageKernels<T>& run, const View<T>& d_output, LayerInner<T, Sum>& inner,
-                      InputScratch<T>& scratch, View<T>& d_input) {
-    run.backward_input(d_output, weights_.down, scratch.d_activated);
-    run.run(run.table().gate_backward,
-            GateBackward{d_.rows, d_.ffn, for_input_.gate_up.data(), scratch.d_activated.data(),
-                         inner.d_gate_up.data()},
-            "the gradient of an MLP's gate");
-    run.backward_input(inner.d_gate_up, weights_.gate_up, scratch.d_hidden);
-    run.copy(d_output, inner.d_middle);
-    mlp_norm(run).backward(scratch.d_hidden, inner.d_mlp_gain, inner.d_middle);
-    run.backward_input(inner.d_middle, weights_.projection, scratch.d_hidden);
-    for (Index s = 0; s < d_.sequences; ++s) attend_backward(run, s, scratch, inner.d_qkv);
-    run.backward_input(inner.d_qkv, weights_.qkv, scratch.d_hidden);
-    run.copy(inner.d_middle, d_input);
-    attention_norm(run).backward(scratch.d_hidden, inner.d_attention_gain, d_input);
+  void backward_input(const View<T>& d_output, LayerInner<T, Sum>& inner, InputScratch<T>& scratch,
+                      View<T>& d_input) {
+    run_.backward_input(d_output, weights_.down, scratch.d_activated);
+    run_.run(run_.table().gate_backward,
+             GateBackward{d_.rows, d_.ffn, for_input_.gate_up.data(), scratch.d_activated.data(),
+                          inner.d_gate_up.data()},
+             "the gradient of an MLP's gate");
+    run_.backward_input(inner.d_gate_up, weights_.gate_up, scratch.d_hidden);
+    run_.copy(d_output, inner.d_middle);
+    mlp_norm().backward(scratch.d_hidden, inner.d_mlp_gain, inner.d_middle);
+    run_.backward_input(inner.d_middle, weights_.projection, scratch.d_hidden);
+    for (Index s = 0; s < d_.sequences; ++s) attend_backward(s, scratch, inner.d_qkv);
+    run_.backward_input(inner.d_qkv, weights_.qkv, scratch.d_hidden);
+    run_.copy(inner.d_middle, d_input);
+    attention_norm().backward(scratch.d_hidden, inner.d_attention_gain, d_input);
   }
 
   /// `normed` is workspace.
-  void backward_weight(const StageKernels<T>& run, const LayerInner<T, Sum>& inner, const View<T>& d_output,
-                       View<T>& normed, LayerWeights<Sum> gradients) const {
-    run.backward_weight(for_weight_.activated, d_output, gradients.down);
-    mlp_norm(run).apply_gain(normed);
-    run.backward_weight(normed, inner.d_gate_up, gradients.gate_up);
-    run.add(inner.d_mlp_gain, gradients.mlp_gain);
-    run.backward_weight(for_weight_.attended, inner.d_middle, gradients.projection);
-    attention_norm(run).apply_gain(normed);
-    run.backward_weight(normed, inner.d_qkv, gradients.qkv);
-    run.add(inner.d_attention_gain, gradients.attention_gain);
+  void backward_weight(const LayerInner<T, Sum>& inner, const View<T>& d_output, View<T>& normed,
+                       LayerWeights<Sum> gradients) const {
+    run_.backward_weight(for_weight_.activated, d_output, gradients.down);
+    mlp_norm().apply_gain(normed);
+    run_.backward_weight(normed, inner.d_gate_up, gradients.gate_up);
+    run_.add(inner.d_mlp_gain, gradients.mlp_gain);
+    run_.backward_weight(for_weight_.attended, inner.d_middle, gradients.projection);
+    attention_norm().apply_gain(normed);
+    run_.backward_weight(normed, inner.d_qkv, gradients.qkv);
+    run_.add(inner.d_attention_gain, gradients.attention_gain);
   }
 
  private:
-  GpuNorm<T> attention_norm(const StageKernels<T>& run) const {
-    return {run, weights_.attention_gain, for_weight_.attention_unit, for_input_.attention_scale};
+  GpuNorm<T> attention_norm() const {
+    return {run_, weights_.attention_gain, for_weight_.attention_unit, for_input_.attention_scale};
   }
-  GpuNorm<T> mlp_norm(const StageKernels<T>& run) const {
-    return {run, weights_.mlp_gain, for_weight_.mlp_unit, for_input_.mlp_scale};
+  GpuNorm<T> mlp_norm() const {
+    return {run_, weights_.mlp_gain, for_weight_.mlp_unit, for_input_.mlp_scale};
   }
   [[nodiscard]] float factor() const { return 1 / std::sqrt(static_cast<float>(d_.head_size)); }
 
@@ -118,26 +131,28 @@ class GpuLayer {
     return for_input_.scores.data() + sequence * d_.heads * d_.sequence * d_.sequence;
   }
 
-  void attend(const StageKernels<T>& run, Index s) {
-    run.product(shapes_.scores, part(for_input_.qkv, d_, s, 0), part(for_input_.qkv, d_, s, 1), scores_of(s));
-    run.run(run.table().causal_softmax, CausalSoftmax{d_.heads, d_.sequence, factor(), scores_of(s)},
-            "a softmax");
-    run.product(shapes_.attended, scores_of(s), part(for_input_.qkv, d_, s, 2),
-                part(for_weight_.attended, d_, s, 0));
+  void attend(Index s) {
+    run_.product(shapes_.scores, part(for_input_.qkv, d_, s, 0), part(for_input_.qkv, d_, s, 1),
+                 scores_of(s));
+    run_.run(run_.table().causal_softmax, CausalSoftmax{d_.heads, d_.sequence, factor(), scores_of(s)},
+             "a softmax");
+    run_.product(shapes_.attended, scores_of(s), part(for_input_.qkv, d_, s, 2),
+                 part(for_weight_.attended, d_, s, 0));
   }
-  void attend_backward(const StageKernels<T>& run, Index s, InputScratch<T>& scratch, View<T>& d_qkv) {
+  void attend_backward(Index s, InputScratch<T>& scratch, View<T>& d_qkv) {
     T* const d_attended = part(scratch.d_hidden, d_, s, 0);
     T* const d_scores = scratch.d_scores.data();
-    run.product(shapes_.d_values, scores_of(s), d_attended, part(d_qkv, d_, s, 2));
-    run.product(shapes_.d_scores, d_attended, part(for_input_.qkv, d_, s, 2), d_scores);
-    run.run(run.table().causal_softmax_backward,
-            CausalSoftmaxBackward{d_.heads, d_.sequence, factor(), scores_of(s), d_scores},
-            "the gradient of a softmax");
-    run.product(shapes_.d_queries, d_scores, part(for_input_.qkv, d_, s, 1), part(d_qkv, d_, s, 0));
-    run.product(shapes_.d_keys, d_scores, part(for_input_.qkv, d_, s, 0), part(d_qkv, d_, s, 1));
+    run_.product(shapes_.d_values, scores_of(s), d_attended, part(d_qkv, d_, s, 2));
+    run_.product(shapes_.d_scores, d_attended, part(for_input_.qkv, d_, s, 2), d_scores);
+    run_.run(run_.table().causal_softmax_backward,
+             CausalSoftmaxBackward{d_.heads, d_.sequence, factor(), scores_of(s), d_scores},
+             "the gradient of a softmax");
+    run_.product(shapes_.d_queries, d_scores, part(for_input_.qkv, d_, s, 1), part(d_qkv, d_, s, 0));
+    run_.product(shapes_.d_keys, d_scores, part(for_input_.qkv, d_, s, 0), part(d_qkv, d_, s, 1));
   }
 
   const Dimensions& d_;
+  const StageKernels<T>& run_;
   AttentionShapes shapes_;
   LayerWeights<T> weights_;
   LayerForInput<T, Sum> for_input_;

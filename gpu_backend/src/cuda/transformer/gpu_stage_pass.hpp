@@ -69,8 +69,8 @@ class GpuStagePass {
       run_.copy(boundary(buffers_.x), stream);
     }
     for (int i = 0; i < role_.layers; ++i) {
-      GpuLayer<T>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
-          .forward(run_, stream, own.normed);
+      GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i]})
+          .forward(stream, own.normed);
     }
     if (role_.head) take_loss({weights, for_input, for_weight}, stream, scratch);
   }
@@ -154,8 +154,8 @@ class GpuStagePass {
     for (int i = role_.layers - 1; i >= 0; --i) {
       LayerInner<T, Sum> layer_inner = inner.layers[i];
       View<T> d_input = gradient_at(i, inner);
-      GpuLayer<T>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
-          .backward_input(run_, gradient_at(i + 1, inner), layer_inner, scratch, d_input);
+      GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i]})
+          .backward_input(gradient_at(i + 1, inner), layer_inner, scratch, d_input);
     }
   }
 
@@ -183,9 +183,8 @@ class GpuStagePass {
     for (int i = 0; i < role_.layers; ++i) {
       // W reads nothing that only I needs.
       const LayerForInput<T, Sum> none = nothing_for_input();
-      GpuLayer<T>(d_, weights.layers[i], none, for_weight.layers[i])
-          .backward_weight(run_, inner.layers[i], gradient_at(i + 1, inner), scratch.normed,
-                           gradients.layers[i]);
+      GpuLayer<T>(d_, run_, {weights.layers[i], none, for_weight.layers[i]})
+          .backward_weight(inner.layers[i], gradient_at(i + 1, inner), scratch.normed, gradients.layers[i]);
     }
     if (role_.embedding) {
       run_.run(run_.table().embed_backward,
