@@ -11,8 +11,9 @@ Expected<void> has_grounds(const VerifyOptions& options, const VerifyReport& rep
     }
   }
   if (report.find(Property::deadlock_free)->method != "graph") {
-    return make_error(ErrorCode::refused,
-                      "deadlock freedom rests on exploring a residency limit, for which there is no witness");
+    return make_error(ErrorCode::bad_argument,
+                      "no certificate can be written: deadlock freedom rests on exploring a residency limit, "
+                      "for which there is no witness");
   }
   for (const Property asked : {Property::tensor_use, Property::memory}) {
     if (report.find(asked) == nullptr || report.proved(asked)) continue;

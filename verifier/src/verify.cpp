@@ -1,6 +1,7 @@
 #include "ppsim/verifier/verify.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <type_traits>
 
@@ -94,12 +95,29 @@ bool VerifyReport::all_proved() const {
       results, [](const PropertyResult& r) { return std::holds_alternative<Proved>(r.verdict); });
 }
 
+namespace {
+
+/// What is asked, in the order of deciding: a search through all states comes last, since it may take all the
+/// time.
+std::vector<PropertyInfo> asked(const VerifyOptions& options) {
+  std::vector<PropertyInfo> result;
+  std::ranges::copy_if(property_registry(), std::back_inserter(result),
+                       [&](const PropertyInfo& info) { return is_asked(info, options); });
+  const auto searches = [&](const PropertyInfo& info) {
+    return info.property == Property::deadlock_free && options.capabilities.residency;
+  };
+  std::stable_partition(result.begin(), result.end(),
+                        [&](const PropertyInfo& info) { return !searches(info); });
+  return result;
+}
+
+}  // namespace
+
 VerifyReport verify(const Program& program, const VerifyOptions& options) {
   const Deadline deadline(options.timeout_s);
   const auto question = within_limits([&] { return question_of(program, options, deadline); });
   VerifyReport report;
-  for (const PropertyInfo& info : property_registry()) {
-    if (!is_asked(info, options)) continue;
+  for (const PropertyInfo& info : asked(options)) {
     const Deadline clock(0);
     auto decided = within_limits([&] {
       if (!question) throw LimitReached(question.error());
@@ -110,6 +128,8 @@ VerifyReport verify(const Program& program, const VerifyOptions& options) {
     report.results.push_back({info.property, std::move(answer.verdict), std::move(answer.method),
                               -clock.remaining_s(), std::move(answer.notes)});
   }
+  std::sort(report.results.begin(), report.results.end(),
+            [](const PropertyResult& a, const PropertyResult& b) { return a.property < b.property; });
   return report;
 }
 

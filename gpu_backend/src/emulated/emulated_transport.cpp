@@ -25,27 +25,27 @@ Nanoseconds EmulatedTransport::cost(InstructionId instruction, std::uint32_t mem
 }
 
 void EmulatedTransport::post(std::span<const Transfer> group) {
-  const Time now = WallClock::now();
   const std::lock_guard lock(mutex_);
+  const Time now = WallClock::now();
   for (const Transfer& end : group) {
     ChannelState& channel = channels_[end.channel];
-    (end.direction == Direction::send ? channel.sends : channel.receives).push_back(end);
+    (end.direction == Direction::send ? channel.sends : channel.receives).push_back({end, now});
   }
   for (const Transfer& end : group) progress(channels_[end.channel], now);
 }
 
-/// Moves what can move at `now`.
+/// Moves what can move at `now`, which may be a little past: what was posted since begins when it was posted.
 void EmulatedTransport::progress(ChannelState& channel, Time now) {
   receive(channel);
   while (may_move(channel)) {
     channel.moving = true;
-    const Transfer& send = channel.sends.front();
+    const Transfer& send = channel.sends.front().transfer;
     const Nanoseconds takes = cost(send.instruction, send.member);
     if (takes == 0) {
       land(channel);
       continue;
     }
-    const Time due = now + std::chrono::nanoseconds(takes);
+    const Time due = std::max(now, posted(channel)) + std::chrono::nanoseconds(takes);
     sink_.under_way();
     alarms_.set(due, [this, &channel, due] {
       const std::lock_guard lock(mutex_);
@@ -61,16 +61,22 @@ bool EmulatedTransport::may_move(const ChannelState& channel) const {
   return credits_ ? channel.arrived < *credits_ : !channel.receives.empty();
 }
 
+/// When the ends were there that the next message of a channel begins with.
+EmulatedTransport::Time EmulatedTransport::posted(const ChannelState& channel) const {
+  const Time sent = channel.sends.front().at;
+  return credits_ ? sent : std::max(sent, channel.receives.front().at);
+}
+
 void EmulatedTransport::land(ChannelState& channel) {
   channel.moving = false;
-  const InstructionId send = channel.sends.front().instruction;
+  const InstructionId send = channel.sends.front().transfer.instruction;
   channel.sends.pop_front();
   if (credits_) {
     sink_.complete(std::array{send});
     ++channel.arrived;
     receive(channel);
   } else {
-    const InstructionId received = channel.receives.front().instruction;
+    const InstructionId received = channel.receives.front().transfer.instruction;
     channel.receives.pop_front();
     sink_.complete(std::array{send, received});
   }
@@ -78,15 +84,15 @@ void EmulatedTransport::land(ChannelState& channel) {
 
 void EmulatedTransport::receive(ChannelState& channel) {
   for (; channel.arrived > 0 && !channel.receives.empty(); --channel.arrived) {
-    const InstructionId received = channel.receives.front().instruction;
+    const InstructionId received = channel.receives.front().transfer.instruction;
     channel.receives.pop_front();
     sink_.complete(std::array{received});
   }
 }
 
 void EmulatedTransport::post(const CollectiveCall& call) {
-  const Time now = WallClock::now();
   const std::lock_guard lock(mutex_);
+  const Time now = WallClock::now();
   std::optional<std::vector<CollectiveCall>> meeting = join(call);
   if (!meeting) return;
   const Nanoseconds takes = cost(meeting->front().instruction, 0);

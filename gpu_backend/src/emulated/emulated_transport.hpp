@@ -28,11 +28,15 @@ class EmulatedTransport final : public Transport {
 
  private:
   using Time = WallClock::time_point;
+  struct Posted {
+    Transfer transfer;
+    Time at;
+  };
   struct ChannelState {
-    std::deque<Transfer> sends;     ///< posted and not out
-    std::deque<Transfer> receives;  ///< posted and not complete
-    int arrived = 0;                ///< with credits: out and not received
-    bool moving = false;            ///< the first of `sends` is on its way
+    std::deque<Posted> sends;     ///< posted and not out
+    std::deque<Posted> receives;  ///< posted and not complete
+    int arrived = 0;              ///< with credits: out and not received
+    bool moving = false;          ///< the first of `sends` is on its way
   };
   struct Meetings {
     std::vector<std::size_t> calls;  ///< per rank: how many it has made
@@ -42,6 +46,7 @@ class EmulatedTransport final : public Transport {
 
   void progress(ChannelState& channel, Time now);
   [[nodiscard]] bool may_move(const ChannelState& channel) const;
+  [[nodiscard]] Time posted(const ChannelState& channel) const;
   void land(ChannelState& channel);
   void receive(ChannelState& channel);
   [[nodiscard]] std::optional<std::vector<CollectiveCall>> join(const CollectiveCall& call);

@@ -93,6 +93,19 @@ TEST(CollectiveOrder, SeesAbsentAndDifferentMembers) {
   EXPECT_FALSE(violations_of(two_collectives({"0COLL@2"}, {"1COLL@2"}), Property::collective_order).empty());
 }
 
+TEST(Verify, ASearchThatTakesAllTheTimeHidesNoRefutation) {
+  const Schedule schedule = generate("looped-bfs", {.ranks = 8, .microbatches = 32, .chunks = 2}).value();
+  VerifyOptions options;
+  options.properties = {Property::deadlock_free, Property::ascending_accumulation};
+  options.capabilities.residency = 3;
+  options.timeout_s = 0.5;
+  const VerifyReport report = verify(lower(schedule, {}).value(), options);
+  ASSERT_EQ(report.results.size(), 2U);
+  EXPECT_EQ(report.results[0].property, Property::deadlock_free);
+  EXPECT_EQ(verdict_name(report.results[0].verdict), "unknown");
+  EXPECT_EQ(verdict_name(report.results[1].verdict), "refuted");
+}
+
 TEST(Z3, AgreesOnTheDeferredReceives) {
   EXPECT_EQ(deadlock_by_z3(deferred_receives(false), {}).outcome, SolverAnswer::Outcome::deadlock);
   EXPECT_EQ(deadlock_by_z3(deferred_receives(true), {}).outcome, SolverAnswer::Outcome::deadlock_free);
