@@ -6,6 +6,7 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"
 #include "query_folder.hpp"
+#include "seconds.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -188,9 +189,7 @@ void add_synthesize(CLI::App& app, Selected& selected) {
   command->add_option("--backward", options->backward, "split: I and W; fused: B")->capture_default_str();
   command->add_option("--order-of", options->order_of,
                       "FILE or NAME whose order of F and I (or B) is kept: only the W are placed");
-  command->add_option("--timeout", options->timeout_s, "seconds")
-      ->capture_default_str()
-      ->check(CLI::Range(0.001, 1e6));
+  command->add_option("--timeout", options->timeout_s, "seconds")->capture_default_str()->check(seconds());
   command
       ->add_option("--certificate", options->certificate,
                    "write the proof to FILE that it runs within the limit, in every timing")

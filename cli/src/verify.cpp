@@ -7,6 +7,7 @@
 #include "ppsim/core/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "seconds.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -296,7 +297,10 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
       return report(written.error(), output);
   }
   const std::optional<Remedy> remedy = find_remedy(options, *answer);
-  if (auto written = write_repaired(options.repair, remedy); !written) return report(written.error(), output);
+  const auto written = write_repaired(options.repair, remedy);
+  if (!written) return report(written.error(), output);
+  if (!options.repair.empty() && !*written)
+    output.note("ppsim: nothing was repaired, so " + options.repair + " was not written");
   if (output.json) {
     Json object = report_json(*answer);
     if (remedy) object["properties"]["deadlock_free"]["repair"] = remedy_json(*remedy);
@@ -373,9 +377,7 @@ void add_verify(CLI::App& app, Selected& selected) {
       "of --spread or --for-all, the same for both");
   command->add_flag("--per-stage", options->per_stage,
                     "with --never-slower-than: each stage has costs of its own, all within --for-all");
-  command->add_option("--timeout", options->timeout_s, "seconds")
-      ->capture_default_str()
-      ->check(CLI::Range(0.001, 1e6));
+  command->add_option("--timeout", options->timeout_s, "seconds")->capture_default_str()->check(seconds());
   command->add_option("--memory-budget", options->memory_budget,
                       "of the verifier itself, e.g. 4GB; what needs more is unknown");
   command->add_flag("--all-microbatches", options->all_microbatches,

@@ -102,8 +102,8 @@ struct Remedy {
 [[nodiscard]] std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer);
 [[nodiscard]] Json remedy_json(const Remedy& remedy);
 void print_remedy(const Remedy& remedy);
-/// Writes the repaired Program where there is one and a file is named.
-Expected<void> write_repaired(const std::string& file, const std::optional<Remedy>& remedy);
+/// Writes the repaired Program where there is one and a file is named. Returns: whether it did.
+Expected<bool> write_repaired(const std::string& file, const std::optional<Remedy>& remedy);
 
 /// An instruction as `verify --json` writes it.
 [[nodiscard]] Json place_json(const Place& place);

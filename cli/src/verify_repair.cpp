@@ -71,16 +71,16 @@ void print(const CreditsAnswer& answer) {
   print_changes(fewest->channels);
 }
 
-bool stands_in_question(const VerifyReport& report) {
+bool can_hang(const VerifyReport& report) {
   const PropertyResult* result = report.find(Property::deadlock_free);
-  return result != nullptr && !std::holds_alternative<Proved>(result->verdict);
+  return result != nullptr && std::holds_alternative<Refuted>(result->verdict);
 }
 
 }  // namespace
 
 std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer) {
   const bool wanted = !request.repair.empty();
-  if (!stands_in_question(answer.report) || (!wanted && answer.program.size() > kSmall)) return std::nullopt;
+  if (!can_hang(answer.report) || (!wanted && answer.program.size() > kSmall)) return std::nullopt;
   RepairOptions options;
   options.verify = answer.asked;
   options.verify.timeout_s = wanted ? request.remaining_s() : std::min(request.remaining_s(), kSmallLimitS);
@@ -111,10 +111,10 @@ void print_remedy(const Remedy& remedy) {
   print(remedy.credits);
 }
 
-Expected<void> write_repaired(const std::string& file, const std::optional<Remedy>& remedy) {
+Expected<bool> write_repaired(const std::string& file, const std::optional<Remedy>& remedy) {
   const auto* repaired = remedy ? std::get_if<Repaired>(&remedy->repair) : nullptr;
-  if (file.empty() || repaired == nullptr) return {};
-  return write_text_file(file, to_json(repaired->program));
+  if (file.empty() || repaired == nullptr) return false;
+  return write_text_file(file, to_json(repaired->program)).map([] { return true; });
 }
 
 }  // namespace ppsim::cli

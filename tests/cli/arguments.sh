@@ -79,7 +79,7 @@ bad "memory needs sizes" "" verify 1f1b "${sched[@]}" --properties memory
 bad "--communicators" "per-stage-edge" verify 1f1b "${sched[@]}" --communicators per-planet
 for buffers in 0 -1 some 1.5; do bad "--buffers" "rendezvous" verify 1f1b "${sched[@]}" --buffers=$buffers; done
 bad "--resident" "found 0" verify 1f1b "${sched[@]}" --resident 0
-for timeout in 0 -1 soon; do bad "--timeout" "" verify 1f1b "${sched[@]}" --timeout=$timeout; done
+for timeout in 0 -1 soon nan; do bad "--timeout" "" verify 1f1b "${sched[@]}" --timeout=$timeout; done
 for order in sorted early early: early:-1 early:x; do
   bad "order" "" lower 1f1b "${sched[@]}" --order $order -o x.json
 done

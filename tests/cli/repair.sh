@@ -40,3 +40,8 @@ cat >offloaded.json <<'JSON'
 JSON
 expect_exit 4 verify offloaded.json
 expect_out "rank 0: 0OFFLOAD0 uses saved_for_weight of stage 0, microbatch 0, which nothing has written by then"
+
+# What does not hang is not repaired, and that is said.
+expect_exit 0 verify 1f1b --ranks 2 --microbatches 2 --repair none.json
+expect_err "nothing was repaired, so none.json was not written"
+[ ! -e none.json ] || fail "a file was written"
