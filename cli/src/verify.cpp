@@ -118,19 +118,6 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
   return VerifyAnswer{*std::move(program), *std::move(asked), std::move(report)};
 }
 
-int verdict_exit(const VerifyReport& report) {
-  bool does_not_fit = false;
-  bool unknown = false;
-  for (const PropertyResult& result : report.results) {
-    unknown = unknown || std::holds_alternative<Unknown>(result.verdict);
-    if (!std::holds_alternative<Refuted>(result.verdict)) continue;
-    if (result.property != Property::memory) return kRefuted;
-    does_not_fit = true;
-  }
-  if (does_not_fit) return kDoesNotFit;
-  return unknown ? kUnknown : kDone;
-}
-
 Json report_json(const VerifyAnswer& answer) {
   const auto& [program, options, report] = answer;
   Json properties;

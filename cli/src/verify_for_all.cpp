@@ -101,19 +101,6 @@ void print_text(const ProgramFor& program_for, const AllMicrobatchesReport& repo
   }
 }
 
-int verdict_exit(const AllMicrobatchesReport& report) {
-  bool does_not_fit = false;
-  bool unknown = false;
-  for (const AllMicrobatchesResult& result : report.results) {
-    unknown = unknown || std::holds_alternative<Unknown>(result.verdict);
-    if (!std::holds_alternative<Refuted>(result.verdict)) continue;
-    if (result.property != Property::memory) return kRefuted;
-    does_not_fit = true;
-  }
-  if (does_not_fit) return kDoesNotFit;
-  return unknown ? kUnknown : kDone;
-}
-
 std::string advice(int exit) {
   if (exit == kRefuted)
     return "Do not run this with so many microbatches: the lines above say who waits for whom.";

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <new>
 #include <system_error>
+#include <variant>
 
 #include "call_limits.hpp"
 #include "command.hpp"
@@ -83,8 +84,20 @@ std::optional<std::invoke_result_t<Work>> within_limits(const VerifyRequest& req
   return std::nullopt;
 }
 
-/// The exit code that the verdicts give.
-[[nodiscard]] int verdict_exit(const VerifyReport& report);
+/// The exit code of the answers to all properties. Report: VerifyReport or AllMicrobatchesReport.
+template <class Report>
+[[nodiscard]] int verdict_exit(const Report& report) {
+  bool does_not_fit = false;
+  bool unknown = false;
+  for (const auto& result : report.results) {
+    unknown = unknown || std::holds_alternative<Unknown>(result.verdict);
+    if (!std::holds_alternative<Refuted>(result.verdict)) continue;
+    if (result.property != Property::memory) return kRefuted;
+    does_not_fit = true;
+  }
+  if (does_not_fit) return kDoesNotFit;
+  return unknown ? kUnknown : kDone;
+}
 /// One Program's verdicts as `verify --json` writes them.
 [[nodiscard]] Json report_json(const VerifyAnswer& answer);
 
