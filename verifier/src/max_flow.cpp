@@ -13,7 +13,7 @@ using Node = boost::graph_traits<Graph>::vertex_descriptor;
 using Edge = boost::graph_traits<Graph>::edge_descriptor;
 
 // Of two edges with capacity, residual, reverse, place and ends.
-constexpr std::size_t kBytesPerArc = 2 * 7 * sizeof(std::size_t);
+constexpr std::size_t kBytesPerArc = sizeof(std::size_t) * 2 * 7;
 
 /// The number of a node, which looks at the clock now and then: the algorithm asks for it at every step.
 class PolledIndex {
