@@ -155,6 +155,8 @@ int exit_code(ErrorCode code) {
     case ErrorCode::bad_argument:
     case ErrorCode::bad_file:
       return kUsage;
+    case ErrorCode::does_not_fit:
+      return kDoesNotFit;
     case ErrorCode::ill_formed:
     case ErrorCode::deadlock:
     case ErrorCode::refused:

@@ -19,6 +19,8 @@ std::string_view error_code_name(ErrorCode code) {
       return "bad_argument";
     case ErrorCode::bad_file:
       return "bad_file";
+    case ErrorCode::does_not_fit:
+      return "does_not_fit";
     case ErrorCode::ill_formed:
       return "ill_formed";
     case ErrorCode::deadlock:

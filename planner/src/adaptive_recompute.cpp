@@ -80,7 +80,7 @@ class Chooser {
   }
 
   [[nodiscard]] tl::unexpected<Error> does_not_fit(RankId rank) const {
-    return make_error(ErrorCode::bad_argument,
+    return make_error(ErrorCode::does_not_fit,
                       schedule_.name() + ": no recomputation fits on rank " + std::to_string(rank.value()),
                       {.found = std::to_string(least_[rank]) + " bytes where every stage recomputes in full",
                        .expected = "at most " + std::to_string(limit_) + " bytes, the memory of " +

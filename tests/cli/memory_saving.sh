@@ -13,7 +13,7 @@ expect_exit 0 simulate 1f1b "${job[@]}" --recompute stages=0:selective --json
 expect_json "d['makespan_ns'] == $chosen"
 expect_exit 0 simulate 1f1b "${job[@]}" --recompute full --json
 expect_json "d['fits'] and d['makespan_ns'] > $chosen"
-expect_error 2 "no recomputation fits on rank" "bytes" simulate 1f1b "${job[@]}" --recompute adaptive --microbatch-size 32
+expect_error 3 "no recomputation fits on rank" "bytes" simulate 1f1b "${job[@]}" --recompute adaptive --microbatch-size 32
 expect_exit 0 verify 1f1b "${job[@]}" --recompute adaptive
 
 # Without a model there is nothing that selective and adaptive could change or choose by.

@@ -12,6 +12,7 @@ namespace ppsim {
 enum class ErrorCode : std::uint8_t {
   bad_argument,  ///< a parameter, name or option out of its domain
   bad_file,      ///< a file that cannot be read as what it should be
+  does_not_fit,  ///< nothing allowed keeps within the memory that there is
   ill_formed,    ///< an IR that breaks a rule of its own (missing, doubled or misordered actions)
   deadlock,      ///< a run that cannot finish; the message names who waits for whom
   refused,       ///< a run without the certificate that it needs
