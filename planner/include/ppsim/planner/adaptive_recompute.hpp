@@ -16,7 +16,7 @@ namespace ppsim {
 /// chosen for again, with what that step left it. Of choices that cost the same the one that needs less
 /// memory is taken.
 ///
-/// Errors: bad_argument naming the rank that does not fit though it recomputes everything, with what it needs
+/// Errors: does_not_fit naming the rank that does not fit though it recomputes everything, with what it needs
 /// and what there is; those of analytic_costs and lower.
 /// Source: AdaPipe (Sun et al., ASPLOS 2024) chooses per stage and unit of a layer by a knapsack; units here
 /// are those of Recompute.
