@@ -62,6 +62,13 @@ const std::vector<Regression>& regressions() {
         "limit "
         "none does"},
        1},
+      {"nccl-1347",
+       "hangs",
+       deadlock_free,
+       {"some choice of which ready operation takes a place of the residency limit of 1 hangs; without the "
+        "limit "
+        "none does"},
+       1},
       {"nccl-2130",
        "lacks-an-end",
        deadlock_free,
