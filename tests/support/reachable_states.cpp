@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <bitset>
-#include <iterator>
 #include <map>
-#include <tuple>
 #include <unordered_set>
 
-#include "ppsim/core/facts.hpp"
+#include "support/program_reading.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -30,225 +28,10 @@ void also(Condition& condition, const Condition& other) {
   }
 }
 
-struct Operation {
-  RankId rank;
-  bool communicates = false;
-  bool never = false;
-  std::vector<std::size_t> before;  ///< operations of its rank
-  std::vector<std::size_t> sends;   ///< messages
-  std::vector<std::size_t> receives;
-  int event = -1;  ///< its work or its meeting
-  int begin = -1;  ///< event, under a residency limit
-};
-
-struct Transfer {
-  int send = -1;  ///< operation
-  int receive = -1;
-  Action sent;
-  Action received;
-  int previous = -1;
-  int credit = -1;
-  int out = -1;  ///< event
-};
-
-struct Gathering {
-  std::vector<std::size_t> members;
-  bool complete = true;
-};
-
-/// The rules of a Program, read one by one.
-class Reading {
- public:
-  Reading(const Program& program, const TransportCapabilities& capabilities)
-      : program_(program), capabilities_(capabilities), operations(program.size()) {
-    for (int r = 0; r < program.pipeline().ranks(); ++r) read_rank(RankId(r));
-    number_transfers();
-    number_gatherings();
-    for (std::size_t i = 0; i < operations.size(); ++i) number(operations[i]);
-    for (std::size_t i = 0; i < operations.size(); ++i) {
-      const Operation& op = operations[i];
-      lists.ordered &= !op.never && std::ranges::all_of(op.before, [i](std::size_t b) { return b < i; });
-    }
-  }
-
-  ListRules lists;
-  std::size_t events = 0;
-
- private:
-  using Place = std::pair<std::size_t, const Action*>;  ///< operation and one of its actions
-
-  static std::size_t index(InstructionId id) { return id.index(); }
-
-  void read_rank(RankId rank) {
-    std::map<int, std::size_t> tail;
-    std::map<Fact, std::size_t> provider = providers(rank);
-    std::optional<std::size_t> host;
-    std::map<CommunicatorId, std::size_t> meetings;
-    for (int i = program_.first(rank).value(); i < program_.last(rank).value(); ++i) {
-      const InstructionId id(i);
-      Operation& op = operations[id.index()];
-      op.rank = rank;
-      if (host) op.before.push_back(*host);
-      for (const InstructionId after : program_.after(id)) op.before.push_back(after.index());
-      for (const int queue : program_.queues_of(id)) {
-        if (const auto [last, first] = tail.try_emplace(queue, id.index()); !first) {
-          op.before.push_back(std::exchange(last->second, id.index()));
-        }
-      }
-      const auto communicators = program_.communicators_of(id);
-      for (std::size_t a = 0; a < program_.actions(id).size(); ++a) {
-        const Action& action = program_.actions(id)[a];
-        op.communicates = is_communication(action.kind);
-        if (!belongs_on(program_.pipeline(), action, rank)) {
-          op.never = true;
-        } else {
-          data(op, action, provider);
-        }
-        if (is_transfer(action.kind)) end(id.index(), action, communicators[a]);
-        if (is_collective(action.kind)) meet(id.index(), communicators[a], meetings[communicators[a]]++);
-      }
-      const bool blocks = capabilities_.issue_blocks && op.communicates;
-      if (program_.instruction(id).blocking || blocks) host = id.index();
-    }
-    for (const StageId stage : program_.pipeline().stages_of(rank)) shards(rank, stage);
-  }
-
-  /// A stage that is ever gathered computes between an UNSHARD and the next RESHARD.
-  void shards(RankId rank, StageId stage) {
-    std::vector<Place> places;
-    bool gathers = false;
-    for (int i = program_.first(rank).value(); i < program_.last(rank).value(); ++i) {
-      for (const Action& action : program_.actions(InstructionId(i))) {
-        if (info(action.kind).subject != Subject::stage || action.stage() != stage) continue;
-        places.emplace_back(static_cast<std::size_t>(i), &action);
-        gathers |= action.kind == OpKind::unshard;
-      }
-    }
-    int gathered = -1;
-    std::vector<std::size_t> users;
-    for (const auto& [at, action] : places) {
-      const bool drops = action->kind == OpKind::reshard;
-      const bool computes = info(action->kind).resource == Resource::compute && !drops;
-      if (action->kind == OpKind::unshard) {
-        gathered = static_cast<int>(at);
-        users.clear();
-      }
-      if (!drops && !(computes && gathers)) continue;
-      Operation& op = operations[at];
-      if (gathered < 0) {
-        op.never = true;
-        continue;
-      }
-      op.before.push_back(static_cast<std::size_t>(gathered));
-      if (!drops) {
-        users.push_back(at);
-        continue;
-      }
-      std::ranges::copy(users, std::back_inserter(op.before));
-      gathered = -1;
-    }
-  }
-
-  std::map<Fact, std::size_t> providers(RankId rank) const {
-    std::map<Fact, std::size_t> provider;
-    std::vector<Fact> facts;
-    for (int i = program_.first(rank).value(); i < program_.last(rank).value(); ++i) {
-      for (const Action& action : program_.actions(InstructionId(i))) {
-        facts.clear();
-        if (belongs_on(program_.pipeline(), action, rank))
-          provided_facts(program_.pipeline(), action, rank, facts);
-        for (const Fact& fact : facts) provider.emplace(fact, static_cast<std::size_t>(i));
-      }
-    }
-    return provider;
-  }
-
-  void data(Operation& op, const Action& action, const std::map<Fact, std::size_t>& provider) const {
-    std::vector<Requirement> needs;
-    required_facts(program_.pipeline(), action, op.rank, needs);
-    for (const Requirement& need : needs) {
-      const auto found = provider.find(need.fact);
-      if (found != provider.end()) op.before.push_back(found->second);
-      if (found == provider.end() && !need.optional) op.never = true;
-    }
-  }
-
-  void end(std::size_t operation, const Action& action, CommunicatorId communicator) {
-    const RankId own = operations[operation].rank;
-    const RankId peer = peer_rank(program_.pipeline(), action);
-    const bool sends = is_send(action.kind);
-    auto& [sent, received] =
-        channels_[sends ? std::tuple(communicator, own, peer) : std::tuple(communicator, peer, own)];
-    (sends ? sent : received).emplace_back(operation, &action);
-  }
-
-  void meet(std::size_t operation, CommunicatorId communicator, std::size_t nth) {
-    met_[{communicator, nth}].push_back(operation);
-  }
-
-  void number_transfers() {
-    for (const auto& [key, ends] : channels_) {
-      const auto& [sent, received] = ends;
-      lists.paired &= sent.size() == received.size();
-      for (std::size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
-        const int number = static_cast<int>(transfers.size());
-        Transfer transfer;
-        if (i > 0) transfer.previous = number - 1;
-        if (capabilities_.credits && static_cast<int>(i) >= *capabilities_.credits)
-          transfer.credit = number - *capabilities_.credits;
-        transfer.out = static_cast<int>(events++);
-        if (i < sent.size()) {
-          transfer.send = static_cast<int>(sent[i].first);
-          operations[sent[i].first].sends.push_back(transfers.size());
-        }
-        if (i < received.size()) {
-          transfer.receive = static_cast<int>(received[i].first);
-          operations[received[i].first].receives.push_back(transfers.size());
-        }
-        if (i < sent.size() && i < received.size()) {
-          lists.matched &= counterpart(*sent[i].second, std::get<1>(key)) == *received[i].second;
-        }
-        transfers.push_back(transfer);
-      }
-    }
-  }
-
-  void number_gatherings() {
-    for (const auto& [key, members] : met_) {
-      const bool complete = members.size() == program_.communicator(key.first).members.size();
-      const auto action = [&](std::size_t i) {
-        return program_.actions(InstructionId(static_cast<std::int32_t>(i))).front();
-      };
-      for (const std::size_t member : members) {
-        operations[member].event = static_cast<int>(events);
-        lists.matched &= action(member) == action(members.front());
-      }
-      lists.paired &= complete;
-      gatherings.emplace(static_cast<int>(events++), Gathering{members, complete});
-    }
-  }
-
-  void number(Operation& op) {
-    if (!op.communicates) op.event = static_cast<int>(events++);
-    if (op.communicates && capabilities_.residency) op.begin = static_cast<int>(events++);
-  }
-
-  const Program& program_;
-  const TransportCapabilities& capabilities_;
-  std::map<std::tuple<CommunicatorId, RankId, RankId>, std::pair<std::vector<Place>, std::vector<Place>>>
-      channels_;
-  std::map<std::pair<CommunicatorId, std::size_t>, std::vector<std::size_t>> met_;
-
- public:
-  std::vector<Operation> operations;
-  std::vector<Transfer> transfers;
-  std::map<int, Gathering> gatherings;  ///< by event
-};
-
 /// Per operation and event, what must have happened.
 class Conditions {
  public:
-  Conditions(const Reading& reading, bool rendezvous)
+  Conditions(const ProgramReading& reading, bool rendezvous)
       : reading_(reading),
         rendezvous_(rendezvous),
         ready_(reading.operations.size()),
@@ -258,7 +41,7 @@ class Conditions {
   const Condition& ready(std::size_t i) {
     if (state_[i] == Known::no) {
       state_[i] = Known::pending;
-      const Operation& op = reading_.operations[i];
+      const ProgramReading::Operation& op = reading_.operations[i];
       Condition condition = op.never ? Condition() : Condition(Events());
       for (const std::size_t b : op.before) also(condition, complete(b));
       ready_[i] = condition;
@@ -275,7 +58,7 @@ class Conditions {
   }
 
   Condition complete(std::size_t i) {
-    const Operation& op = reading_.operations[i];
+    const ProgramReading::Operation& op = reading_.operations[i];
     Condition condition = ready(i);
     also(condition, started(i));
     if (op.event >= 0) also(condition, event(op.event));
@@ -287,7 +70,7 @@ class Conditions {
   }
 
   /// For a message to go out.
-  Condition out(const Transfer& transfer) {
+  Condition out(const ProgramReading::Transfer& transfer) {
     if (transfer.send < 0 || (rendezvous_ && transfer.receive < 0)) return {};
     Condition condition = started(static_cast<std::size_t>(transfer.send));
     if (rendezvous_) also(condition, started(static_cast<std::size_t>(transfer.receive)));
@@ -297,7 +80,7 @@ class Conditions {
     return condition;
   }
 
-  Condition gathered(const Gathering& gathering) {
+  Condition gathered(const ProgramReading::Gathering& gathering) {
     Condition condition = gathering.complete ? Condition(Events()) : Condition();
     for (const std::size_t member : gathering.members) also(condition, started(member));
     return condition;
@@ -313,7 +96,7 @@ class Conditions {
   }
 
   Condition received(std::size_t m) {
-    const Transfer& transfer = reading_.transfers[m];
+    const ProgramReading::Transfer& transfer = reading_.transfers[m];
     if (transfer.receive < 0 || transfer.send < 0) return {};
     Condition condition = event(transfer.out);
     also(condition, started(static_cast<std::size_t>(transfer.receive)));
@@ -321,7 +104,7 @@ class Conditions {
     return condition;
   }
 
-  const Reading& reading_;
+  const ProgramReading& reading_;
   bool rendezvous_;
   std::vector<Condition> ready_;
   std::vector<Known> state_;
@@ -330,8 +113,8 @@ class Conditions {
 /// The states of one Program.
 class Exploration {
  public:
-  Exploration(const Reading& reading, const TransportCapabilities& capabilities, const TensorTable& table,
-              std::size_t ranks)
+  Exploration(const ProgramReading& reading, const TransportCapabilities& capabilities,
+              const TensorTable& table, std::size_t ranks)
       : reading_(reading),
         residency_(capabilities.residency),
         table_(table),
@@ -339,12 +122,12 @@ class Exploration {
         live_(ranks) {
     Conditions conditions(reading, !capabilities.credits.has_value());
     may_happen_.resize(reading.events);
-    for (const Transfer& transfer : reading.transfers)
+    for (const ProgramReading::Transfer& transfer : reading.transfers)
       may_happen_[index(transfer.out)] = conditions.out(transfer);
     for (const auto& [event, gathering] : reading.gatherings)
       may_happen_[index(event)] = conditions.gathered(gathering);
     for (std::size_t i = 0; i < reading.operations.size(); ++i) {
-      const Operation& op = reading.operations[i];
+      const ProgramReading::Operation& op = reading.operations[i];
       if (!op.communicates) may_happen_[index(op.event)] = conditions.ready(i);
       ready_.push_back(conditions.ready(i));
       started_.push_back(conditions.started(i));
@@ -386,7 +169,7 @@ class Exploration {
   bool expand(const Events& state) {
     bool moves = false;
     for (std::size_t i = 0; residency_ && i < ready_.size(); ++i) {
-      const Operation& op = reading_.operations[i];
+      const ProgramReading::Operation& op = reading_.operations[i];
       if (op.begin < 0 || state[index(op.begin)] || !holds(ready_[i], state)) continue;
       if (places_taken(op.rank, state) < *residency_) moves |= follow(state, op.begin);
     }
@@ -399,7 +182,7 @@ class Exploration {
   [[nodiscard]] int places_taken(RankId rank, const Events& state) const {
     int taken = 0;
     for (std::size_t i = 0; i < complete_.size(); ++i) {
-      const Operation& op = reading_.operations[i];
+      const ProgramReading::Operation& op = reading_.operations[i];
       if (op.rank == rank && op.begin >= 0 && state[index(op.begin)] && !holds(complete_[i], state)) ++taken;
     }
     return taken;
@@ -443,7 +226,7 @@ class Exploration {
     Condition death;
   };
 
-  const Reading& reading_;
+  const ProgramReading& reading_;
   std::optional<int> residency_;
   const TensorTable& table_;
   std::vector<Condition> may_happen_;  ///< per event; nothing for those that begin communication
@@ -466,7 +249,7 @@ std::size_t most_tensors(const TensorTable& table) {
 
 }  // namespace
 
-ListRules read_lists(const Program& program) { return Reading(program, TransportCapabilities()).lists; }
+ListRules read_lists(const Program& program) { return read_rules(program, TransportCapabilities()).lists; }
 
 Bytes Reachable::most(const TensorTable& table, const std::vector<Bytes>& sizes, RankId rank) const {
   const auto first = std::ranges::lower_bound(table.tensors, rank, {}, &Tensor::rank);
@@ -483,7 +266,7 @@ Bytes Reachable::most(const TensorTable& table, const std::vector<Bytes>& sizes,
 
 std::optional<Reachable> reachable_states(const Program& program, const TransportCapabilities& capabilities,
                                           const TensorTable& table, std::size_t limit) {
-  const Reading reading(program, capabilities);
+  const ProgramReading reading = read_rules(program, capabilities);
   if (reading.events > kMostEvents || most_tensors(table) > 64) return std::nullopt;
   Reachable result{reading.lists, false, 0, {}};
   if (!reading.lists.matched) return result;

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "ppsim/core/capabilities.hpp"
+#include "support/reachable_states.hpp"
+
+namespace ppsim::test {
+
+/// The rules of a Program, read one by one from its lists.
+struct ProgramReading {
+  struct Operation {
+    RankId rank;
+    bool communicates = false;
+    bool never = false;
+    std::vector<std::size_t> before;  ///< operations of its rank
+    std::vector<std::size_t> sends;   ///< messages
+    std::vector<std::size_t> receives;
+    int event = -1;  ///< its work or its meeting
+    int begin = -1;  ///< event, under a residency limit
+  };
+
+  struct Transfer {
+    int send = -1;  ///< operation
+    int receive = -1;
+    Action sent;
+    Action received;
+    int previous = -1;
+    int credit = -1;
+    int out = -1;  ///< event
+  };
+
+  struct Gathering {
+    std::vector<std::size_t> members;
+    bool complete = true;
+  };
+
+  ListRules lists;
+  std::size_t events = 0;
+  std::vector<Operation> operations;  ///< by instruction
+  std::vector<Transfer> transfers;
+  std::map<int, Gathering> gatherings;  ///< by event
+};
+
+[[nodiscard]] ProgramReading read_rules(const Program& program, const TransportCapabilities& capabilities);
+
+}  // namespace ppsim::test
