@@ -298,7 +298,8 @@ void add_run(CLI::App& app, Selected& selected) {
   auto* certificate = command->add_option("--certificate", options->certificate,
                                           "proof to rely on; without one the program is verified first");
   command
-      ->add_flag("--unverified", options->unverified, "run without a proof; a hang is detected and reported")
+      ->add_flag("--unverified", options->unverified,
+                 "run without a proof what is at least well-formed; a hang is detected and reported")
       ->excludes(certificate);
   command
       ->add_option("--steps", options->steps,

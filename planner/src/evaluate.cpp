@@ -9,6 +9,7 @@
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/inference.hpp"
 #include "ppsim/simulator/stuck.hpp"
+#include "require_well_formed.hpp"
 
 namespace ppsim {
 namespace {
@@ -54,10 +55,11 @@ bool Evaluation::fits() const { return !costs.memory_limit || peak_bytes() <= *c
 
 Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
                               const TransportCapabilities& capabilities) {
+  ExecutionGraph graph = build_execution_graph(program, capabilities);
+  if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
   auto run = simulate_program(program, capabilities, costs.tables.costs);
   if (!run) return tl::unexpected(run.error());
   if (!*run) return tl::unexpected(to_error(program, run->error()));
-  ExecutionGraph graph = build_execution_graph(program, capabilities);
   Evaluation result{std::move(name),
                     std::move(program),
                     std::move(graph),

@@ -9,6 +9,7 @@
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "require_well_formed.hpp"
 
 namespace ppsim {
 namespace {
@@ -130,6 +131,10 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   if (auto good = model.check(program.pipeline()); !good) return tl::unexpected(good.error());
   if (auto same = agree(program, model.sizes(program.pipeline()), run); !same)
     return tl::unexpected(same.error());
+  if (run.unverified) {
+    const ExecutionGraph graph = build_execution_graph(program, run.capabilities);
+    if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
+  }
   if (run.certificate == nullptr && !run.unverified) {
     auto certificate = prove_together(program, model, options);
     if (!certificate) return tl::unexpected(certificate.error());

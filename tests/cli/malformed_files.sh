@@ -72,6 +72,18 @@ expect_json 'd["properties"]["deadlock_free"]["counterexample"]["absent"][0]["ac
 expect_exit 4 simulate wrong.json --unit F=1
 expect_exit 4 run wrong.json --unverified
 
+# What could run to an end is refused as well where it is not well-formed: its times are those of something else.
+cat >twice.json <<'JSON'
+{"format":"ppsim-program","version":1,"pipeline":{"ranks":1,"stages":1,"microbatches":1},
+ "communicators":[],"ranks":[["0F0","0F0","0B0"]]}
+JSON
+for command in 'simulate IN --unit F=1' 'compare IN --unit F=1' 'show IN --unit F=1' 'run IN --unverified' \
+    'run IN --unverified --backend emulated --unit F=1'; do
+  words=(${command/IN/twice.json})
+  expect_error 4 "not well-formed" "rank 0: 0F0 is there 2 times" "${words[@]}"
+  expect_json 'd["error"]["code"] == "ill_formed"'
+done
+
 # Other files than schedules.
 mkdir folder
 for command in 'convert IN out.json' 'lower IN -o out.json' 'simulate IN --unit F=1' show run; do

@@ -36,7 +36,8 @@ struct Evaluation {
   [[nodiscard]] bool fits() const;
 };
 
-/// Errors: deadlock or ill_formed with the culprits when the Program cannot finish; those of binding costs.
+/// Errors: ill_formed when the Program is not well-formed or mismatched, deadlock when it cannot finish, both
+/// with the culprits; those of binding costs.
 [[nodiscard]] Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
                                             const TransportCapabilities& capabilities = rendezvous());
 

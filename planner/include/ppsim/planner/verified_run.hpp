@@ -44,7 +44,8 @@ struct VerifiedRun {
                                                   const CostTable& costs);
 
 /// Proves well-formedness, matching, deadlock freedom and the worst-case memory under the transport of the
-/// run, unless a certificate is given or the run is to be unverified; then executes. On several processes,
+/// run, unless a certificate is given or the run is to be unverified, which still has to be of a Program that
+/// is well-formed; then executes. On several processes,
 /// process 0 proves and predicts for all, and the others return what execute() gives them. Errors: deadlock
 /// or ill_formed with the counterexample when a property is refuted; refused when one stays unknown;
 /// bad_argument to compare a Program without backward; those of execute and reference_gradients.

@@ -1,0 +1,20 @@
+#include "require_well_formed.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/well_formed.hpp"
+
+namespace ppsim {
+
+Expected<void> require_well_formed(const Program& program, const ExecutionGraph& graph) {
+  constexpr std::size_t kMostLines = 10;
+  const std::vector<Violation> broken = well_formed_violations(program, graph);
+  if (broken.empty()) return {};
+  std::string text = "the Program is not well-formed";
+  for (std::size_t i = 0; i < std::min(broken.size(), kMostLines); ++i) text += "\n" + broken[i].message;
+  if (broken.size() > kMostLines)
+    text += "\nand " + std::to_string(broken.size() - kMostLines) + " more, which `ppsim verify` names";
+  return make_error(ErrorCode::ill_formed, text);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
+
+namespace ppsim {
+
+/// Requires: `graph` is of the Program, under whatever transport. Errors: ill_formed with the broken rules.
+[[nodiscard]] Expected<void> require_well_formed(const Program& program, const ExecutionGraph& graph);
+
+}  // namespace ppsim
