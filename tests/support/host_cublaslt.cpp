@@ -156,8 +156,8 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
   };
   table.multiply = [queue](cublasLtContext*, void* operation, const void* alpha, const void* a,
                            void* a_layout, const void* b, void* b_layout, const void* beta, const void* c,
-                           void*, void* d, void* d_layout, const CublasLtAlgorithm*, void*, std::size_t,
-                           CUstream_st* stream) {
+                           void*, void* d, void* d_layout, const CublasLtAlgorithm*, void* workspace,
+                           std::size_t workspace_bytes, CUstream_st* stream) {
     const Product product{*static_cast<Operation*>(operation),
                           *static_cast<Layout*>(a_layout),
                           *static_cast<Layout*>(b_layout),
@@ -169,7 +169,9 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
                           *static_cast<const float*>(alpha),
                           *static_cast<const float*>(beta)};
     if (!product.fits()) return kInvalid;
-    return queue(stream, product.access(), [product] { product.compute(); });
+    KernelAccess access = product.access();
+    access.writes.emplace_back(static_cast<const std::byte*>(workspace), workspace_bytes);
+    return queue(stream, access, [product] { product.compute(); });
   };
   return table;
 }

@@ -30,8 +30,7 @@ template <class T>
 int embed(const HostQueue& queue, void* stream, const Embed& c) {
   Touched<T> t;
   const auto* tokens = t.template read<std::int32_t>(c.tokens, c.rows);
-  // The table's length is not part of the call, and which of its rows are read only the tokens know.
-  const auto* table = static_cast<const T*>(c.table);
+  const T* table = t.read(c.table, c.vocab * c.columns);
   const T* positions = t.read(c.positions, c.sequence * c.columns);
   T* result = t.write(c.stream, c.rows * c.columns);
   return queue(stream, t.access, [=] {
@@ -49,7 +48,7 @@ int embed_backward(const HostQueue& queue, void* stream, const EmbedBackward& c)
   Touched<T> t;
   const auto* tokens = t.template read<std::int32_t>(c.tokens, c.rows);
   const T* d_stream = t.read(c.d_stream, c.rows * c.columns);
-  auto* d_table = static_cast<SumOf<T>*>(c.d_table);
+  auto* d_table = t.template change<SumOf<T>>(c.d_table, c.vocab * c.columns);
   auto* d_positions = t.template change<SumOf<T>>(c.d_positions, c.sequence * c.columns);
   return queue(stream, t.access, [=] {
     for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {

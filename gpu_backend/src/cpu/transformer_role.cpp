@@ -57,6 +57,14 @@ Expected<void> check_one_role(const Pipeline& pipeline, int layers,
   return {};
 }
 
+/// Parts of a model that are sharded over ranks, on one rank too.
+Expected<void> check_collectives(const Pipeline& pipeline) {
+  for (const Collective& one : pipeline.spec().collectives) {
+    if (one.per_microbatch()) return unsupported("collective ", one.name, " computes a part of a microbatch");
+  }
+  return {};
+}
+
 Expected<void> check_blocks(const Pipeline& pipeline, int layers) {
   for (int s = 0; s < pipeline.stages(); ++s) {
     const StageId stage(s);
@@ -114,6 +122,7 @@ Expected<void> check_roles(const Pipeline& pipeline, int layers) {
     if (Expected<void> chain = check_chain(pipeline, mb); !chain) return chain;
   }
   if (Expected<void> roles = check_one_role(pipeline, layers, representatives); !roles) return roles;
+  if (Expected<void> whole = check_collectives(pipeline); !whole) return whole;
   return check_blocks(pipeline, layers);
 }
 

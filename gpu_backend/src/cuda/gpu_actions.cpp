@@ -38,7 +38,8 @@ void GpuActions::find_gradients() {
       const auto memory = tensors_.gradients(rank, block, update);
       if (memory.empty()) continue;
       taken_.push_back({.gradients = {.block = block, .rank = rank, .update = update},
-                        .host = device_.allocate_host(static_cast<Bytes>(memory.size()))});
+                        .host = device_.allocate_host(static_cast<Bytes>(memory.size())),
+                        .loss = device_.allocate_host(model_.loss_bytes(pipeline_, block))});
     }
   }
 }
@@ -178,6 +179,7 @@ void GpuActions::optimize(const Action& action, GpuStream stream) {
   const auto updated = tensors_.parameters(rank, action.block(), action.update() + 1);
   const auto gradients = tensors_.gradients(rank, action.block(), action.update());
   const Taken* const taken = find(action.block(), action.update());
+  if (taken != nullptr) take_loss(*taken, stream);
   if (takes_ && taken != nullptr) take(*taken, stream);
   if (old.data() != updated.data()) device_.copy(stream, updated, old);
   if (gradients.empty()) return;  // no microbatch feeds the update: the weights stay as they are
@@ -191,9 +193,16 @@ void GpuActions::optimize(const Action& action, GpuStream stream) {
                            .largest_norm = options_.clip_norm});
 }
 
+std::span<std::byte> GpuActions::gradients_of(const Taken& taken) const {
+  return tensors_.gradients(device_.rank(), taken.gradients.block, taken.gradients.update);
+}
+
 void GpuActions::take(const Taken& taken, GpuStream stream) {
-  device_.copy(stream, taken.host,
-               tensors_.gradients(device_.rank(), taken.gradients.block, taken.gradients.update));
+  device_.copy(stream, taken.host, gradients_of(taken));
+}
+
+void GpuActions::take_loss(const Taken& taken, GpuStream stream) {
+  device_.copy(stream, taken.loss, gradients_of(taken).last(taken.loss.size()));
 }
 
 std::vector<Transfer> GpuActions::transfers(InstructionId id) const {
@@ -245,6 +254,28 @@ std::span<std::byte> GpuActions::own_norm(int update, GpuStream stream) {
   }
   norm_known_[number] = true;
   return norm;
+}
+
+bool GpuActions::has_losses_left() const {
+  return std::any_of(taken_.begin(), taken_.end(),
+                     [](const Taken& taken) { return !taken.optimized && !taken.loss.empty(); });
+}
+
+void GpuActions::end_step(GpuStream stream) {
+  for (const Taken& taken : taken_) {
+    if (!taken.optimized) take_loss(taken, stream);
+  }
+}
+
+/// Once reduced, all ranks of a block have the same sum.
+std::vector<BlockLoss> GpuActions::losses() const {
+  std::vector<BlockLoss> result;
+  for (const Taken& taken : taken_) {
+    const BlockGradients& g = taken.gradients;
+    if (taken.loss.empty() || (g.reduced && ranks_of(pipeline_, g.block).front() != g.rank)) continue;
+    result.push_back({g.block, g.update, g.rank, model_.loss(taken.loss)});
+  }
+  return result;
 }
 
 void GpuActions::end_run(GpuStream stream) {

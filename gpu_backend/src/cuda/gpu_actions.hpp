@@ -20,6 +20,14 @@ struct GpuRunInput {
   const RunOptions& options;
 };
 
+/// The loss of one step that the gradients of a block carry.
+struct BlockLoss {
+  BlockId block;
+  int update = 0;
+  RankId rank;
+  double loss = 0;
+};
+
 /// What each action of one rank enqueues: its meaning apart from when it happens. All memory beyond the
 /// tensors is there once the object is.
 class GpuActions {
@@ -37,16 +45,23 @@ class GpuActions {
   [[nodiscard]] std::vector<Transfer> transfers(InstructionId id) const;
   /// Enqueues what a collective does on its own rank first. Returns: what remains to be summed.
   [[nodiscard]] StreamCollective collective(InstructionId id, GpuStream stream);
+  /// Whether losses wait to be taken after a step, because no OPT consumes the gradients that carry them.
+  [[nodiscard]] bool has_losses_left() const;
+  /// Enqueues taking those.
+  void end_step(GpuStream stream);
+  /// The losses of the step. Requires: what took them is complete. Order: block, update.
+  [[nodiscard]] std::vector<BlockLoss> losses() const;
   /// Enqueues taking the gradients of the step that no OPT has consumed.
   void end_run(GpuStream stream);
   /// The gradients that were taken. Requires: what took them is complete.
   [[nodiscard]] std::vector<BlockGradients> gradients() const;
 
  private:
-  /// Gradients to hand out, and the pinned memory that they come out in.
+  /// Gradients to hand out, and the pinned memory that they and the losses behind them come out in.
   struct Taken {
     BlockGradients gradients;
     std::span<std::byte> host;
+    std::span<std::byte> loss;  ///< empty: the block has none
     bool optimized = false;
   };
   using Cell = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< stage, microbatch, slice
@@ -60,7 +75,9 @@ class GpuActions {
   void compute(InstructionId id, const Action& action, GpuStream stream);
   void optimize(const Action& action, GpuStream stream);
   void move(const Payload& to, const Payload& from, GpuStream stream);
+  [[nodiscard]] std::span<std::byte> gradients_of(const Taken& taken) const;
   void take(const Taken& taken, GpuStream stream);
+  void take_loss(const Taken& taken, GpuStream stream);
   void keep_newest_parameters(GpuStream stream);
   void unshard(InstructionId id, StageId stage, GpuStream stream);
   [[nodiscard]] std::span<std::byte> own_gradients(InstructionId id, const Action& action, GpuStream stream);

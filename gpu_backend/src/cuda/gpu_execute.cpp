@@ -4,7 +4,9 @@
 #include <deque>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <thread>
+#include <tuple>
 
 #include "cuda/copy_channels.hpp"
 #include "cuda/gpu_admission.hpp"
@@ -178,7 +180,24 @@ class GpuExecutor {
     }
     channels_->check();
     read_times(result);
+    result.losses.push_back(take_loss());
     return true;
+  }
+
+  /// The sum of the losses of a step; in the same order whichever rank has them.
+  [[nodiscard]] double take_loss() {
+    if (std::any_of(actions_.begin(), actions_.end(), [](const auto& a) { return a.has_losses_left(); })) {
+      prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_step(stream); });
+    }
+    std::vector<BlockLoss> losses;
+    for (const GpuActions& actions : actions_) {
+      for (const BlockLoss& one : actions.losses()) losses.push_back(one);
+    }
+    std::sort(losses.begin(), losses.end(), [](const BlockLoss& a, const BlockLoss& b) {
+      return std::tuple(a.block, a.update, a.rank) < std::tuple(b.block, b.update, b.rank);
+    });
+    return std::accumulate(losses.begin(), losses.end(), 0.0,
+                           [](double sum, const BlockLoss& one) { return sum + one.loss; });
   }
 
   [[nodiscard]] Nanoseconds deadline() const {

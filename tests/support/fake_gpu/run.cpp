@@ -7,20 +7,28 @@ namespace ppsim::test {
 
 FakeGpuOptions devices_for(const Program& program) { return {.devices = program.pipeline().ranks()}; }
 
-Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const StageModel& model,
-                                const FakeRunOptions& options) {
-  constexpr Nanoseconds kKernel = 1000;
-  const auto duration = options.duration ? options.duration : [](const Action&) { return kKernel; };
-  const FakeStageModel kernels(gpu, model, options.exact, duration);
+Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, const MakeGpuModel& make,
+                                        const FakeRunOptions& options) {
   RunOptions run;
   run.backend = options.cuda;
   run.unverified = true;
   run.steps = options.steps;
   GpuApi api = gpu.api();
   if (options.tamper) options.tamper(api);
-  auto result = execute_on_gpu(api, {program, kernels, run});
+  const auto kernels = make(api);
+  auto result = execute_on_gpu(api, {program, *kernels, run});
   gpu.check_teardown();
   return result;
+}
+
+Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const StageModel& model,
+                                const FakeRunOptions& options) {
+  constexpr Nanoseconds kKernel = 1000;
+  const auto duration = options.duration ? options.duration : [](const Action&) { return kKernel; };
+  const auto make = [&](const GpuApi&) {
+    return std::make_unique<FakeStageModel>(gpu, model, options.exact, duration);
+  };
+  return run_kernels_on_fake(gpu, program, make, options);
 }
 
 }  // namespace ppsim::test

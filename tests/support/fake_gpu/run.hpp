@@ -1,8 +1,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "ppsim/gpu_backend/execute.hpp"
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {
@@ -20,6 +22,12 @@ struct FakeRunOptions {
 /// behind.
 [[nodiscard]] Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const StageModel& model,
                                               const FakeRunOptions& options = {});
+
+/// The same with a model of kernels, that is made for the tables it runs on.
+using MakeGpuModel = std::function<std::unique_ptr<GpuStageModel>(const GpuApi&)>;
+[[nodiscard]] Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program,
+                                                      const MakeGpuModel& make,
+                                                      const FakeRunOptions& options = {});
 
 /// A fake with a device for each rank of a Program.
 [[nodiscard]] FakeGpuOptions devices_for(const Program& program);

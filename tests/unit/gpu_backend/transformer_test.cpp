@@ -71,6 +71,11 @@ TEST(Transformer, RunsChainsOnly) {
   PipelineSpec sliced = spec_of(2);
   sliced.slices = 2;
   EXPECT_EQ(check_error(sliced), "its microbatches are cut into 2 slices, expected 1");
+  PipelineSpec sharded = spec_of(2);
+  sharded.collectives = IdVector<CollectiveId, Collective>(1, Collective{.name = "logits"});
+  sharded.collectives[CollectiveId(0)].members = {RankId(0), RankId(1)};
+  sharded.collectives[CollectiveId(0)].after.stages = {StageId(1)};
+  EXPECT_EQ(check_error(sharded), "collective logits computes a part of a microbatch");
   PipelineSpec skip = spec_of(3);
   skip.edges = {{StageId(0), StageId(1)}, {StageId(1), StageId(2)}, {StageId(0), StageId(2)}};
   EXPECT_EQ(check_error(skip), "on route 0 stage 0 has 0 producers and 2 consumers, expected a chain");

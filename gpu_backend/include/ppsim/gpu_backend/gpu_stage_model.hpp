@@ -72,6 +72,10 @@ class GpuStageModel {
   [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
   /// Gradients are arrays of this type over their whole size.
   [[nodiscard]] virtual ElementType gradient_type() const = 0;
+  /// Bytes at the end of the gradients of a block that loss() reads; 0 where no microbatch ends on the block.
+  [[nodiscard]] virtual Bytes loss_bytes(const Pipeline& /*pipeline*/, BlockId /*block*/) const { return 0; }
+  /// Sum of the losses of the microbatches that have added to those gradients; `bytes` are in host memory.
+  [[nodiscard]] virtual double loss(std::span<const std::byte> /*bytes*/) const { return 0; }
 
   /// Prepares the kernels of a rank, once before its first step, with its CUDA context current: handles,
   /// algorithms, memory beyond the tensors belong here. Requires: a pipeline that outlives the result.

@@ -72,7 +72,7 @@ struct DrawTokens {
   std::int32_t* tokens;
 };
 struct Embed {
-  std::int64_t rows, sequence, columns;
+  std::int64_t rows, sequence, columns, vocab;  ///< vocab: rows of the table
   const std::int32_t* tokens;
   const void* table;
   const void* positions;
@@ -80,7 +80,7 @@ struct Embed {
 };
 /// Adds to the gradients of both tables, in ascending order of rows.
 struct EmbedBackward {
-  std::int64_t rows, sequence, columns;
+  std::int64_t rows, sequence, columns, vocab;
   const std::int32_t* tokens;
   const void* d_stream;
   void* d_table;      ///< sums

@@ -62,7 +62,7 @@ class GpuStagePass {
     View<T> stream = buffers_.y.empty() ? own.stream : boundary(buffers_.y);
     if (role_.embedding) {
       run_.run(run_.table().embed,
-               Embed{d_.rows, d_.sequence, d_.hidden, tokens(), weights.tokens.data(),
+               Embed{d_.rows, d_.sequence, d_.hidden, d_.vocab, tokens(), weights.tokens.data(),
                      weights.positions.data(), stream.data()},
                "the embedding");
     } else {
@@ -187,10 +187,11 @@ class GpuStagePass {
           .backward_weight(inner.layers[i], gradient_at(i + 1, inner), scratch.normed, gradients.layers[i]);
     }
     if (role_.embedding) {
-      run_.run(run_.table().embed_backward,
-               EmbedBackward{d_.rows, d_.sequence, d_.hidden, tokens(), gradient_at(0, inner).data(),
-                             gradients.tokens.data(), gradients.positions.data()},
-               "the gradient of the embedding");
+      run_.run(
+          run_.table().embed_backward,
+          EmbedBackward{d_.rows, d_.sequence, d_.hidden, d_.vocab, tokens(), gradient_at(0, inner).data(),
+                        gradients.tokens.data(), gradients.positions.data()},
+          "the gradient of the embedding");
     }
   }
 

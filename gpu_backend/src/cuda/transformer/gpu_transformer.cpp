@@ -1,5 +1,6 @@
 #include "cuda/transformer/gpu_transformer.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "cuda/transformer/gpu_stage_pass.hpp"
@@ -200,6 +201,15 @@ class GpuTransformer final : public GpuStageModel {
   }
   ElementType gradient_type() const override {
     return std::is_same_v<T, Ring> ? ElementType::uint64 : ElementType::float32;
+  }
+  Bytes loss_bytes(const Pipeline& pipeline, BlockId block) const override {
+    return role_of_block(pipeline, config_.layers, block).head ? Bytes{transformer::kLossBytes} : 0;
+  }
+  double loss(std::span<const std::byte> bytes) const override {
+    SumOf<T> sum{};
+    std::memcpy(&sum, bytes.data(), sizeof sum);
+    if constexpr (std::is_same_v<T, Ring>) return static_cast<double>(static_cast<std::int64_t>(sum));
+    return static_cast<double>(sum);
   }
   std::unique_ptr<GpuStages> open(const Pipeline& pipeline, const GpuPlace&) const override {
     return std::make_unique<TransformerStages<T>>(config_, pipeline, libraries_);

@@ -1,0 +1,31 @@
+#include "support/fake_gpu/transformer.hpp"
+
+#include "cuda/transformer/gpu_transformer.hpp"
+#include "support/host_kernels.hpp"
+
+namespace ppsim::test {
+namespace {
+
+HostQueue queue_of(FakeGpu& gpu) {
+  return [&gpu](void* stream, const KernelAccess& access, const std::function<void()>& work) {
+    constexpr Nanoseconds kKernel = 100;
+    gpu.launch(static_cast<CUstream_st*>(stream),
+               {.duration = kKernel, .reads = access.reads, .writes = access.writes, .work = work});
+    return 0;
+  };
+}
+
+}  // namespace
+
+std::unique_ptr<GpuStageModel> fake_transformer(FakeGpu& gpu, const GpuApi& api,
+                                                const TransformerConfig& config,
+                                                const TransformerFaults& faults) {
+  cuda::KernelTable kernels = host_kernels(queue_of(gpu));
+  CublasLtTable cublaslt = host_cublaslt(queue_of(gpu));
+  if (faults.kernels) faults.kernels(kernels);
+  if (faults.cublaslt) faults.cublaslt(cublaslt);
+  return make_gpu_transformer(config,
+                              {kernels, [cublaslt] { return cublaslt; }, [cuda = api.cuda] { return cuda; }});
+}
+
+}  // namespace ppsim::test

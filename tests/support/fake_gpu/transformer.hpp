@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "cuda/cublaslt_table.hpp"
+#include "cuda/kernels/kernel_table.hpp"
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "support/fake_gpu/fake_gpu.hpp"
+
+namespace ppsim::test {
+
+/// What a test changes in the libraries of a transformer, to inject a fault.
+struct TransformerFaults {
+  std::function<void(cuda::KernelTable&)> kernels = {};
+  std::function<void(CublasLtTable&)> cublaslt = {};
+};
+
+/// The transformer's own code for GPUs on the fake: its kernels and products are loops of the processor, each
+/// of which tells the fake what it reads and writes. Requires: a fake that outlives it.
+[[nodiscard]] std::unique_ptr<GpuStageModel> fake_transformer(FakeGpu& gpu, const GpuApi& api,
+                                                              const TransformerConfig& config,
+                                                              const TransformerFaults& faults = {});
+
+}  // namespace ppsim::test
