@@ -124,6 +124,9 @@ int destroy(void* object) {
 CublasLtTable host_cublaslt(const HostQueue& queue) {
   CublasLtTable table;
   table.version = [] { return std::size_t{0}; };
+  table.error_name = [](int status) {
+    return status == kInvalid ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_EXECUTION_FAILED";
+  };
   table.error_text = [](int) { return "an error of the stand-in for cuBLASLt"; };
   table.create = [](cublasLtContext** handle) {
     *handle = reinterpret_cast<cublasLtContext*>(new int(0));

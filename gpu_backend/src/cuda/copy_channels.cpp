@@ -53,7 +53,8 @@ CopyChannels::CopyChannels(const GpuApi& api, const Program& program, const std:
   std::vector<std::size_t> used(ranks_.size(), 0);
   for (const auto& [channel, payloads] : destinations_) used[channel.destination.index()] += 2;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    ranks_[r].numbers = ranks_[r].device->allocate(static_cast<Bytes>(used[r] * sizeof(CudaValue)));
+    ranks_[r].numbers = ranks_[r].device->allocate(static_cast<Bytes>(used[r] * sizeof(CudaValue)),
+                                                   "the numbers of its channels");
   }
   for (const auto& [channel, payloads] : destinations_) {
     const std::span<std::byte> numbers = ranks_[channel.destination.index()].numbers;
@@ -78,7 +79,11 @@ void CopyChannels::begin_step() {
     state.device->fill(state.rescue.get(), state.numbers, std::byte{0});
   }
   for (RankState& state : ranks_) {
-    while (state.device->cuda().stream_query(state.rescue.get()) == kCudaNotReady) api_.clock.pause();
+    int result = kCudaNotReady;
+    while ((result = state.device->cuda().stream_query(state.rescue.get())) == kCudaNotReady) {
+      api_.clock.pause();
+    }
+    state.device->check(result, "clearing the numbers of its channels");
   }
 }
 

@@ -17,8 +17,12 @@ GpuActions::GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankD
       tensors_(tensors),
       device_(device) {
   device_.make_current();
-  stages_ = model_.open(pipeline_, device_.place());
-  norms_ = device_.allocate(static_cast<Bytes>(sizeof(double)) * pipeline_.updates());
+  try {
+    stages_ = model_.open(pipeline_, device_.place());
+  } catch (const BackendError& failure) {
+    throw error_of(device_.rank(), "opening its stages", failure);
+  }
+  norms_ = device_.allocate(static_cast<Bytes>(sizeof(double)) * pipeline_.updates(), "norms of gradients");
   find_gradients();
   find_actions();
 }
@@ -33,7 +37,8 @@ void GpuActions::find_gradients() {
     const auto oldest = tensors_.parameters(rank, block, 0);
     const auto newest = tensors_.parameters(rank, block, pipeline_.updates());
     const bool moves = oldest.data() != newest.data() && options_.steps > 1;
-    newest_.push_back(moves ? device_.allocate(static_cast<Bytes>(newest.size())) : std::span<std::byte>());
+    newest_.push_back(moves ? device_.allocate(static_cast<Bytes>(newest.size()), "the newest parameters")
+                            : std::span<std::byte>());
     for (int update = 0; update < pipeline_.updates(); ++update) {
       const auto memory = tensors_.gradients(rank, block, update);
       if (memory.empty()) continue;
@@ -70,7 +75,8 @@ void GpuActions::reserve(InstructionId id, const Action& action) {
   const bool sums = action.kind == OpKind::reduce_grad;
   if (sums && find(action.block(), action.update()) != nullptr) return;
   const SizeClass gradients{.kind = TensorKind::gradients, .subject = action.subject};
-  summed_[id] = device_.allocate(sums ? model_.sizes(pipeline_)(gradients) : Bytes{sizeof(double)});
+  summed_[id] =
+      device_.allocate(sums ? model_.sizes(pipeline_)(gradients) : Bytes{sizeof(double)}, "a collective");
 }
 
 GpuActions::Taken* GpuActions::find(BlockId block, int update) {

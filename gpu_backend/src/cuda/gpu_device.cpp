@@ -17,18 +17,18 @@ std::string rank_text(RankId rank, const std::string& what) {
 }  // namespace
 
 GpuDevice::GpuDevice(const CudaTable& cuda, int ordinal, int parts) : cuda_(cuda), ordinal_(ordinal) {
-  check_cuda(cuda, cuda.device_get(&device_, ordinal), "device " + std::to_string(ordinal));
+  check(cuda.device_get(&device_, ordinal), "opening it");
   CUctx_st* context = nullptr;
-  check_cuda(cuda, cuda.primary_context_retain(&context, device_), "the context of the device");
+  check(cuda.primary_context_retain(&context, device_), "its context");
   context_ = {context, [&cuda, device = device_](CUctx_st*) { cuda.primary_context_release(device); }};
   make_current();
-  check_cuda(cuda, cuda.device_attribute(&multiprocessors_, kCudaAttributeMultiprocessors, device_),
-             "multiprocessors of the device");
+  check(cuda.device_attribute(&multiprocessors_, kCudaAttributeMultiprocessors, device_),
+        "its multiprocessors");
   if (parts > 1) split(parts);
 }
 
 void GpuDevice::make_current() const {
-  check_cuda(cuda_, cuda_.context_set_current(context_.get()), "making a context current");
+  check(cuda_.context_set_current(context_.get()), "making its context current");
 }
 
 void GpuDevice::split(int parts) {
@@ -39,14 +39,12 @@ void GpuDevice::split(int parts) {
                                                     std::to_string(multiprocessors_) + " multiprocessors");
   }
   CudaResource all;
-  check_cuda(cuda_, cuda_.device_resource(device_, &all, kCudaResourceMultiprocessors),
-             "the resources of the device");
+  check(cuda_.device_resource(device_, &all, kCudaResourceMultiprocessors), "its resources");
   auto groups = static_cast<unsigned int>(parts);
   std::vector<CudaResource> split(groups);
   CudaResource rest;
-  check_cuda(cuda_,
-             cuda_.resource_split(split.data(), &groups, &all, &rest, 0, static_cast<unsigned int>(each)),
-             "splitting the device");
+  check(cuda_.resource_split(split.data(), &groups, &all, &rest, 0, static_cast<unsigned int>(each)),
+        "splitting it");
   if (groups < static_cast<unsigned int>(parts)) {
     throw BackendError(ErrorCode::bad_argument, "the device splits into " + std::to_string(groups) +
                                                     " parts, not into " + std::to_string(parts));
@@ -54,35 +52,46 @@ void GpuDevice::split(int parts) {
   multiprocessors_ = static_cast<int>(split.front().multiprocessors);
   for (CudaResource& part : split) {
     CUdevResourceDesc_st* description = nullptr;
-    check_cuda(cuda_, cuda_.resource_describe(&description, &part, 1), "describing a part of the device");
+    check(cuda_.resource_describe(&description, &part, 1), "describing a part of it");
     CUgreenCtx_st* green = nullptr;
-    check_cuda(cuda_, cuda_.green_context_create(&green, description, device_, kCudaGreenDefaultStream),
-               "a green context");
+    check(cuda_.green_context_create(&green, description, device_, kCudaGreenDefaultStream),
+          "a green context");
     parts_.emplace_back(green, [this](CUgreenCtx_st* context) { cuda_.green_context_destroy(context); });
   }
 }
 
-StreamHandle GpuDevice::make_stream(int part) const {
+StreamHandle GpuDevice::make_stream(int part, const std::string& what) const {
   CUstream_st* stream = nullptr;
   const int result = parts_.empty()
                          ? cuda_.stream_create(&stream, kCudaStreamNonBlocking, 0)
                          : cuda_.green_context_stream(&stream, parts_[static_cast<std::size_t>(part)].get(),
                                                       kCudaStreamNonBlocking, 0);
-  check_cuda(cuda_, result, "a stream");
+  check_cuda(cuda_, result, what);
   return {stream, [this](CUstream_st* s) { cuda_.stream_destroy(s); }};
 }
 
 void GpuDevice::enable_peer(const GpuDevice& other) const {
   if (other.ordinal_ == ordinal_) return;
   int can = 0;
-  check_cuda(cuda_, cuda_.can_access_peer(&can, device_, other.device_), "access to another device");
+  check(cuda_.can_access_peer(&can, device_, other.device_), "access to another device");
   if (can == 0) {
     throw BackendError(ErrorCode::io, "device " + std::to_string(ordinal_) + " cannot access device " +
                                           std::to_string(other.ordinal_));
   }
   make_current();
   const int result = cuda_.context_enable_peer(other.context_.get(), 0);
-  if (result != kCudaPeerAlreadyEnabled) check_cuda(cuda_, result, "access to another device");
+  if (result != kCudaPeerAlreadyEnabled) check(result, "access to another device");
+}
+
+void GpuDevice::check(int result, const char* what) const {
+  if (result != kCudaSuccess) check_cuda(cuda_, result, "device " + std::to_string(ordinal_) + ": " + what);
+}
+
+BackendError error_of(RankId rank, const std::string& what, const BackendError& error) {
+  const std::string place = rank_text(rank, "");
+  std::string text = error.error().message;
+  if (text.starts_with(place)) text.erase(0, place.size());
+  return {error.error().code, place + what + ": " + text};
 }
 
 RankDevice::RankDevice(const GpuDevice& device, RankId rank, int part)
@@ -92,15 +101,16 @@ void RankDevice::check(int result, const char* what) const {
   if (result != kCudaSuccess) check_cuda(cuda(), result, rank_text(rank_, what));
 }
 
-std::span<std::byte> RankDevice::allocate(Bytes bytes) {
+std::span<std::byte> RankDevice::allocate(Bytes bytes, const char* what) {
   if (bytes == 0) return {};
   make_current();
+  const auto size = static_cast<std::size_t>(bytes);
   CudaAddress address = 0;
-  check(cuda().memory_allocate(&address, static_cast<std::size_t>(bytes)),
-        ("allocating " + std::to_string(bytes) + " bytes on the device").c_str());
+  const int result = cuda().memory_allocate(&address, size);
+  if (result != kCudaSuccess) check(result, allocation_text(cuda(), result, size, what).c_str());
   auto* const memory = reinterpret_cast<std::byte*>(address);
   memory_.emplace_back(memory, [this](std::byte* m) { cuda().memory_free(address_of(m)); });
-  return {memory, static_cast<std::size_t>(bytes)};
+  return {memory, size};
 }
 
 std::span<std::byte> RankDevice::allocate_host(Bytes bytes) {
@@ -115,7 +125,7 @@ std::span<std::byte> RankDevice::allocate_host(Bytes bytes) {
 
 StreamHandle RankDevice::make_stream() const {
   make_current();
-  return device_.make_stream(part_);
+  return device_.make_stream(part_, rank_text(rank_, "a stream"));
 }
 
 EventHandle RankDevice::make_event(bool timing) const {

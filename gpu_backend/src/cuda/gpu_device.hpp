@@ -10,6 +10,7 @@
 #include "cuda/gpu_api.hpp"
 #include "ppsim/core/ids.hpp"
 #include "ppsim/core/units.hpp"
+#include "ppsim/gpu_backend/device.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 
 namespace ppsim {
@@ -36,11 +37,13 @@ class GpuDevice {
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] int multiprocessors_per_part() const { return multiprocessors_; }
   void make_current() const;
-  [[nodiscard]] StreamHandle make_stream(int part) const;
+  /// `what` it is for, in an error.
+  [[nodiscard]] StreamHandle make_stream(int part, const std::string& what) const;
   void enable_peer(const GpuDevice& other) const;
 
  private:
   void split(int parts);
+  void check(int result, const char* what) const;
 
   const CudaTable& cuda_;
   int ordinal_ = 0;
@@ -49,6 +52,9 @@ class GpuDevice {
   GpuHandle<CUctx_st> context_;
   std::vector<GpuHandle<CUgreenCtx_st>> parts_;
 };
+
+/// An error of a rank, in `what` it does; an error that names the rank already names it once.
+[[nodiscard]] BackendError error_of(RankId rank, const std::string& what, const BackendError& error);
 
 /// The device of one rank: memory, streams and events that live as long as it. Errors: throws BackendError
 /// that names the rank.
@@ -65,7 +71,8 @@ class RankDevice {
   [[nodiscard]] const CudaTable& cuda() const { return device_.cuda(); }
   void make_current() const { device_.make_current(); }
 
-  [[nodiscard]] std::span<std::byte> allocate(Bytes bytes);
+  /// Errors: as DeviceMemory.
+  [[nodiscard]] std::span<std::byte> allocate(Bytes bytes, const char* what);
   /// Pinned host memory.
   [[nodiscard]] std::span<std::byte> allocate_host(Bytes bytes);
   [[nodiscard]] StreamHandle make_stream() const;

@@ -1,6 +1,7 @@
 #include "gpu_execute.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <limits>
 #include <new>
@@ -100,7 +101,7 @@ class GpuExecutor {
   std::vector<std::span<std::byte>> make_pools() {
     std::vector<std::span<std::byte>> pools;
     for (auto& device : ranks_) {
-      pools.push_back(device->allocate(memory_.slots.pool_bytes[device->rank()]));
+      pools.push_back(device->allocate(memory_.slots.pool_bytes[device->rank()], "its pool"));
     }
     return pools;
   }
@@ -210,26 +211,24 @@ class GpuExecutor {
   void issue(Nanoseconds end) {
     if (!options_.host_threads) return issue_together(end);
     std::vector<std::exception_ptr> failures(runs_.size());
+    std::atomic<bool> failed = false;
     {
       std::vector<std::jthread> threads;
       for (std::size_t r = 0; r < runs_.size(); ++r) {
         threads.emplace_back([&, r] {
           try {
-            issue_alone(runs_[r], end);
+            while (!failed && !runs_[r].issued() && api_.clock.now() < end) {
+              if (!runs_[r].advance()) api_.clock.pause();
+            }
           } catch (...) {
             failures[r] = std::current_exception();
+            failed = true;  // the others would wait for it
           }
         });
       }
     }
     for (const std::exception_ptr& failure : failures) {
       if (failure) std::rethrow_exception(failure);
-    }
-  }
-
-  void issue_alone(RankRun& run, Nanoseconds end) {
-    while (!run.issued() && api_.clock.now() < end) {
-      if (!run.advance()) api_.clock.pause();
     }
   }
 
@@ -272,12 +271,6 @@ class GpuExecutor {
 
   /// Says what a step that did not finish waits for, and ends it.
   void stop_on_hang(RunResult& result) {
-    if (options_.graphs) {
-      throw BackendError(
-          ErrorCode::io,
-          "a step did not finish within its deadline; a graph does not tell what it waits for, "
-          "streamed it would");
-    }
     const std::vector<InstructionState> states = read_states(program_, graph_, runs_);
     if (const auto running = running_action(program_, states)) {
       throw BackendError(ErrorCode::io, "a step did not finish within its deadline; still running: rank " +
@@ -293,6 +286,7 @@ class GpuExecutor {
   /// Ends everything on the devices, so that nothing is destroyed in use.
   void stop() {
     channels_->abort();
+    for (RankRun& run : runs_) run.abandon_capture();
     const Nanoseconds end = api_.clock.now() + static_cast<Nanoseconds>(kAbortTime * kNanosecondsPerSecond);
     for (const RankRun& run : runs_) {
       while (!run.stopped() && api_.clock.now() < end) api_.clock.pause();

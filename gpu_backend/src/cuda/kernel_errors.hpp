@@ -2,15 +2,14 @@
 
 #include <string>
 
-#include "ppsim/gpu_backend/device.hpp"
+#include "cuda/cuda_table.hpp"
 
 namespace ppsim::cuda {
 
-/// Errors: throws BackendError with `what` and a launcher's error code that is not 0.
-inline void check_launch(int result, const char* what) {
-  if (result == 0) return;
-  throw BackendError(ErrorCode::io,
-                     std::string(what) + " could not be launched: CUDA error " + std::to_string(result));
+/// Errors: throws BackendError with `what` and the name of a launcher's error, whose numbers the runtime
+/// shares with the driver.
+inline void check_launch(const CudaTable& cuda, int result, const char* what) {
+  if (result != 0) check_cuda(cuda, result, std::string("launching ") + what);
 }
 
 }  // namespace ppsim::cuda

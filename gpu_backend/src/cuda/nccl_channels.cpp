@@ -71,36 +71,35 @@ void NcclChannels::make_root(const NcclSetup& setup) {
                rank_text(ranks_[i]->rank()) + ": opening the communicator of all ranks");
   }
   check_nccl(api_.nccl, api_.nccl.group_end(), "opening communicators");
-  settle(roots_, "opening the communicator of all ranks");
+  settle_roots("opening the communicator of all ranks");
 }
 
 /// Every rank takes part in every split, in one order.
 void NcclChannels::split(CommunicatorId id) {
   const auto& members = program_.communicator(id).members;
   if (members.size() < 2) return;
-  std::vector<ncclComm*> children(ranks_.size(), nullptr);
   check_nccl(api_.nccl, api_.nccl.group_start(), "splitting communicators");
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const RankId rank = ranks_[i]->rank();
     const bool member = std::find(members.begin(), members.end(), rank) != members.end();
     ranks_[i]->make_current();
     check_nccl(api_.nccl,
-               api_.nccl.communicator_split(roots_[i], member ? 0 : kNcclNoColor, rank.value(), &children[i],
-                                            &config_),
+               api_.nccl.communicator_split(roots_[i], member ? 0 : kNcclNoColor, rank.value(),
+                                            &communicators_[{id, rank}], &config_),
                rank_text(rank) + ": opening " + name(id));
   }
   check_nccl(api_.nccl, api_.nccl.group_end(), "splitting communicators");
-  settle(roots_, "opening " + name(id));
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (children[i] != nullptr) communicators_[{id, ranks_[i]->rank()}] = children[i];
+  settle_roots("opening " + name(id));
+  std::erase_if(communicators_, [](const auto& one) { return one.second == nullptr; });
+  for (const auto& [key, one] : communicators_) {
+    if (key.first == id) settle(one, rank_text(key.second) + ": opening " + name(id));
   }
-  settle(children, "opening " + name(id));
 }
 
 void NcclChannels::warm_up() {
   for (RankDevice* const rank : ranks_) {
     streams_.emplace(rank->rank(), rank->make_stream());
-    bytes_[rank->rank()] = rank->allocate(sizeof(double));
+    bytes_[rank->rank()] = rank->allocate(sizeof(double), "its first messages");
     rank->fill(streams_.at(rank->rank()).get(), bytes_[rank->rank()], std::byte{0});
   }
   for (const Channel& channel : channels()) warm_channel(channel);
@@ -206,10 +205,12 @@ bool NcclChannels::in_progress(ncclComm* communicator, const std::string& what) 
   return state == kNcclInProgress;
 }
 
-void NcclChannels::settle(const std::vector<ncclComm*>& communicators, const std::string& what) {
-  for (ncclComm* const one : communicators) {
-    while (one != nullptr && in_progress(one, what)) wait(what);
-  }
+void NcclChannels::settle(ncclComm* communicator, const std::string& what) const {
+  while (in_progress(communicator, what)) wait(what);
+}
+void NcclChannels::settle_roots(const std::string& what) const {
+  for (std::size_t i = 0; i < roots_.size(); ++i)
+    settle(roots_[i], rank_text(ranks_[i]->rank()) + ": " + what);
 }
 
 bool NcclChannels::busy(RankId rank) {
@@ -258,7 +259,9 @@ void NcclChannels::check() {
 }
 
 void NcclChannels::abort() noexcept {
-  for (const auto& [key, one] : communicators_) api_.nccl.communicator_abort(one);
+  for (const auto& [key, one] : communicators_) {
+    if (one != nullptr) api_.nccl.communicator_abort(one);
+  }
   for (ncclComm* const root : roots_) {
     if (root != nullptr) api_.nccl.communicator_abort(root);
   }

@@ -53,7 +53,8 @@ class NcclChannels final : public GpuChannels {
   [[nodiscard]] ncclComm* communicator(CommunicatorId id, RankId rank) const;
   [[nodiscard]] int peer_number(CommunicatorId id, RankId rank) const;
   void transfer(const Transfer& transfer, std::span<std::byte> piece, GpuStream stream);
-  void settle(const std::vector<ncclComm*>& communicators, const std::string& what);
+  void settle(ncclComm* communicator, const std::string& what) const;
+  void settle_roots(const std::string& what) const;
   [[nodiscard]] bool in_progress(ncclComm* communicator, const std::string& what) const;
   void finish(const std::string& what);
   void wait(const std::string& what) const;

@@ -1,12 +1,29 @@
 #include "rank_run.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {
+namespace {
+
+/// A named range of the host's time.
+class Mark {
+ public:
+  Mark(const MarkTable& marks, const char* name) : marks_(marks) { marks_.push(name); }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  ~Mark() { marks_.pop(); }
+
+ private:
+  const MarkTable& marks_;
+};
+
+}  // namespace
 
 RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.first(setup.device.rank())) {
   for (std::size_t q = 0; q < in_.plan.queues.size(); ++q) {
@@ -17,6 +34,11 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
   started_ = in_.device.make_event(true);
   ended_ = in_.device.make_event(true);
   make_events();
+  if (in_.graphs) {
+    const std::size_t count = in_.plan.queues.size();
+    const auto memory = in_.device.allocate_host(static_cast<Bytes>(count * sizeof(CudaValue)));
+    progress_ = {reinterpret_cast<CudaValue*>(memory.data()), count};
+  }
   for (const StreamStep& step : in_.plan.steps) {
     names_.push_back("PP:" + actions_text(in_.program, step.id));
   }
@@ -37,11 +59,12 @@ void RankRun::make_events() {
   }
 }
 
-GpuStream RankRun::stream(int queue) const {
+std::size_t RankRun::queue_number(int queue) const {
   const auto& queues = in_.plan.queues;
-  const auto at = std::lower_bound(queues.begin(), queues.end(), queue);
-  return streams_[static_cast<std::size_t>(at - queues.begin())].get();
+  return static_cast<std::size_t>(std::lower_bound(queues.begin(), queues.end(), queue) - queues.begin());
 }
+
+GpuStream RankRun::stream(int queue) const { return streams_[queue_number(queue)].get(); }
 
 const RankRun::InstructionEvents& RankRun::events(InstructionId id) const {
   return events_[static_cast<std::size_t>(id.value() - first_.value())];
@@ -53,9 +76,13 @@ CUevent_st* RankRun::completion(InstructionId id) const {
 }
 
 void RankRun::prepare(const std::function<void(GpuStream)>& work) {
-  in_.device.make_current();
-  work(compute_stream());
-  in_.device.record(ended_.get(), compute_stream());
+  try {
+    in_.device.make_current();
+    work(compute_stream());
+    in_.device.record(ended_.get(), compute_stream());
+  } catch (const BackendError& failure) {
+    throw error_of(in_.device.rank(), "between two steps", failure);
+  }
 }
 
 bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
@@ -84,9 +111,9 @@ void RankRun::join() {
 
 void RankRun::begin_capture(bool takes) {
   in_.device.make_current();
-  capturing_ = true;
   in_.device.check(in_.device.cuda().capture_begin(compute_stream(), kCudaCaptureThreadLocal),
                    "capturing a step");
+  capturing_ = true;
   fork();
   begin_pass(takes);
 }
@@ -95,15 +122,24 @@ void RankRun::end_capture(bool takes) {
   const CudaTable& cuda = in_.device.cuda();
   in_.device.make_current();
   CUgraph_st* captured = nullptr;
-  in_.device.check(cuda.capture_end(compute_stream(), &captured), "capturing a step");
+  capturing_ = false;
+  const int result = cuda.capture_end(compute_stream(), &captured);
   const GpuHandle<CUgraph_st> graph(captured, [&cuda](CUgraph_st* g) { cuda.graph_destroy(g); });
+  in_.device.check(result, "capturing a step");
   CUgraphExec_st* executable = nullptr;
   in_.device.check(cuda.graph_instantiate(&executable, graph.get(), 0), "making a graph of a step");
   graphs_[takes ? 1 : 0] = {executable, [&cuda](CUgraphExec_st* g) { cuda.graph_executable_destroy(g); }};
   in_.device.check(cuda.graph_upload(executable, compute_stream()), "making a graph of a step");
   in_.device.record(ended_.get(), compute_stream());
-  capturing_ = false;
   stage_ = Stage::idle;
+}
+
+void RankRun::abandon_capture() noexcept {
+  if (!std::exchange(capturing_, false)) return;
+  const CudaTable& cuda = in_.device.cuda();
+  CUgraph_st* captured = nullptr;
+  cuda.capture_end(compute_stream(), &captured);
+  if (captured != nullptr) cuda.graph_destroy(captured);
 }
 
 void RankRun::begin_step(bool takes) {
@@ -111,6 +147,7 @@ void RankRun::begin_step(bool takes) {
   in_.device.record(started_.get(), compute_stream());
   origin_ = in_.api.clock.now();
   if (!captured()) return begin_pass(takes);
+  std::fill(progress_.begin(), progress_.end(), 0);
   CUgraphExec_st* const graph = graphs_[takes && graphs_[1] != nullptr ? 1 : 0].get();
   in_.device.check(in_.device.cuda().graph_launch(graph, compute_stream()), "launching a step");
   in_.device.record(ended_.get(), compute_stream());
@@ -128,7 +165,7 @@ bool RankRun::advance() {
     }
     const StreamStep& step = in_.plan.steps[next_];
     if (!open_ && step.host_wait.valid() && complete(step.host_wait) != true) break;
-    open_ ? finish(step) : begin(step);
+    advance(step);
     next_ += open_ ? 1 : 0;
     open_ = !open_;
     moved = true;
@@ -140,22 +177,22 @@ bool RankRun::advance() {
   return true;
 }
 
-void RankRun::begin(const StreamStep& step) {
-  in_.api.marks.push(names_[next_].c_str());
+void RankRun::advance(const StreamStep& step) {
   try {
-    const GpuStream lead = stream(step.queue);
-    for (const InstructionId id : step.waits) in_.device.wait(lead, completion(id));
-    if (in_.profile) record_timed(events(step.id).start.get(), lead);
-    if (!step.other_queues.empty()) in_.device.record(fork_.get(), lead);
-    for (const int queue : step.other_queues) in_.device.wait(stream(queue), fork_.get());
-    enqueue(step);
+    open_ ? finish(step) : begin(step);
   } catch (const BackendError& failure) {
-    in_.api.marks.pop();
-    const std::string place = "rank " + std::to_string(in_.device.rank().value()) + ": " +
-                              actions_text(in_.program, step.id) + ": ";
-    throw BackendError(failure.error().code, place + failure.error().message);
+    throw error_of(in_.device.rank(), actions_text(in_.program, step.id), failure);
   }
-  in_.api.marks.pop();
+}
+
+void RankRun::begin(const StreamStep& step) {
+  const Mark mark(in_.api.marks, names_[next_].c_str());
+  const GpuStream lead = stream(step.queue);
+  for (const InstructionId id : step.waits) in_.device.wait(lead, completion(id));
+  if (in_.profile) record_timed(events(step.id).start.get(), lead);
+  if (!step.other_queues.empty()) in_.device.record(fork_.get(), lead);
+  for (const int queue : step.other_queues) in_.device.wait(stream(queue), fork_.get());
+  enqueue(step);
 }
 
 void RankRun::enqueue(const StreamStep& step) {
@@ -180,14 +217,17 @@ void RankRun::finish(const StreamStep& step) {
   const GpuStream lead = stream(step.queue);
   for (const int queue : step.other_queues) {
     const GpuStream other = stream(queue);
-    const auto q = std::lower_bound(in_.plan.queues.begin(), in_.plan.queues.end(), queue);
-    CUevent_st* const joined = joins_[static_cast<std::size_t>(q - in_.plan.queues.begin())].get();
+    CUevent_st* const joined = joins_[queue_number(queue)].get();
     in_.device.record(joined, other);
     in_.device.wait(lead, joined);
   }
   // What waits for it starts after its end is on the clock.
   if (events(step.id).end) record_timed(events(step.id).end.get(), lead);
   if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);
+  if (capturing_ && is_communication(in_.program.actions(step.id).front().kind)) {
+    const CudaAddress cell = address_of(&progress_[queue_number(step.queue)]);
+    in_.device.check(in_.device.cuda().stream_write_value(lead, cell, next_ + 1, 0), "noting what is over");
+  }
 }
 
 /// In a graph an event tells the host something only as a node of its own.
@@ -204,8 +244,13 @@ bool RankRun::stopped() const {
 }
 
 std::optional<bool> RankRun::complete(InstructionId id) const {
-  if (captured()) return std::nullopt;
-  if (events(id).number >= next_ || in_.plan.steps[events(id).number].id != id) return false;
+  const std::size_t number = events(id).number;
+  if (captured()) {
+    if (!is_communication(in_.program.actions(id).front().kind)) return std::nullopt;
+    CudaValue& over = progress_[queue_number(in_.plan.steps[number].queue)];
+    return std::atomic_ref(over).load() > number;
+  }
+  if (number >= next_ || in_.plan.steps[number].id != id) return false;
   CUevent_st* const event = completion(id);
   return event == nullptr ? std::nullopt : std::optional(in_.device.complete(event));
 }

@@ -40,6 +40,8 @@ class RankRun {
   /// Starts capturing the step; advance() goes on, end_capture() makes the graph.
   void begin_capture(bool takes);
   void end_capture(bool takes);
+  /// Ends a capture that failed; nothing where there is none.
+  void abandon_capture() noexcept;
   [[nodiscard]] bool captured() const { return graphs_[0] != nullptr; }
 
   /// Starts a step on idle streams: by its graph where there is one, which is all then.
@@ -80,11 +82,13 @@ class RankRun {
   void fork();
   void join();
   void begin_pass(bool takes);
+  void advance(const StreamStep& step);
   void begin(const StreamStep& step);
   void finish(const StreamStep& step);
   void enqueue(const StreamStep& step);
   void post_transfers(const StreamStep& step);
   void record_timed(CUevent_st* event, GpuStream stream) const;
+  [[nodiscard]] std::size_t queue_number(int queue) const;
   [[nodiscard]] GpuStream compute_stream() const { return stream(Program::kComputeQueue); }
 
   RankSetup in_;
@@ -96,6 +100,9 @@ class RankRun {
   EventHandle fork_;
   EventHandle started_;
   EventHandle ended_;
+  /// Per queue of the plan, in pinned memory: 1 + the step of the last communication that is over, which a
+  /// graph writes as it goes. What a step has done is known even where no event tells.
+  std::span<CudaValue> progress_;
   GraphHandle graphs_[2];  ///< of a step, and of one whose OPTs hand out gradients
   Stage stage_ = Stage::idle;
   bool capturing_ = false;

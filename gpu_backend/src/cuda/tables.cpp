@@ -50,14 +50,24 @@ void check_cuda(const CudaTable& cuda, int result, const std::string& what) {
   throw BackendError(ErrorCode::io, what + ": " + text_or(name, result) + ", " + text_or(text, result));
 }
 
+std::string allocation_text(const CudaTable& cuda, int result, std::size_t bytes, const std::string& what) {
+  std::string text = "allocating " + std::to_string(bytes) + " bytes for " + what;
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (result != kCudaOutOfMemory || cuda.memory_info(&free, &total) != kCudaSuccess) return text;
+  return text + " on a device with " + std::to_string(free) + " of " + std::to_string(total) + " bytes free";
+}
+
 void check_nccl(const NcclTable& nccl, int result, const std::string& what) {
   if (result == kNcclSuccess || result == kNcclInProgress) return;
-  throw BackendError(ErrorCode::io, what + ": NCCL: " + text_or(nccl.error_text(result), result));
+  throw BackendError(ErrorCode::io, what + ": NCCL error " + std::to_string(result) + ", " +
+                                        text_or(nccl.error_text(result), result));
 }
 
 void check_cublaslt(const CublasLtTable& cublaslt, int status, const std::string& what) {
   if (status == kCublasSuccess) return;
-  throw BackendError(ErrorCode::io, what + ": cuBLASLt: " + text_or(cublaslt.error_text(status), status));
+  throw BackendError(ErrorCode::io, what + ": " + text_or(cublaslt.error_name(status), status) + ", " +
+                                        text_or(cublaslt.error_text(status), status));
 }
 
 }  // namespace ppsim

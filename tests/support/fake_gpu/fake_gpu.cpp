@@ -10,6 +10,23 @@ constexpr int kInvalidValue = 1;
 constexpr int kInvalidHandle = 400;
 constexpr Nanoseconds kJump = 1'000'000'000'000'000'000;  // beyond every deadline
 
+/// What the driver says of its errors, as far as tests bring them about.
+struct KnownError {
+  int number;
+  const char* name;
+  const char* text;
+};
+constexpr KnownError kKnownErrors[] = {
+    {kCudaOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
+    {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}};
+KnownError error_of(int error) {
+  for (const KnownError& one : kKnownErrors) {
+    if (one.number == error) return one;
+  }
+  return {error, "CUDA_ERROR", "refused by the fake"};
+}
+
 std::byte* memory_at(CudaAddress address) { return reinterpret_cast<std::byte*>(address); }
 
 /// Contexts are numbers: 1 + ordinal of the device.
@@ -102,11 +119,11 @@ void FakeGpu::check_teardown() {
 
 void FakeGpu::fill_devices(CudaTable& cuda) {
   cuda.error_name = [](int error, const char** name) {
-    *name = error == kCudaOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR";
+    *name = error_of(error).name;
     return kCudaSuccess;
   };
   cuda.error_text = [](int error, const char** text) {
-    *text = error == kCudaOutOfMemory ? "out of memory" : "refused by the fake";
+    *text = error_of(error).text;
     return kCudaSuccess;
   };
   cuda.init = [](unsigned int) { return kCudaSuccess; };
@@ -158,6 +175,12 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
     const int result = allocate(bytes, "device memory", &memory);
     *address = reinterpret_cast<CudaAddress>(memory);
     return result;
+  };
+  cuda.memory_info = [this](std::size_t* free, std::size_t* total) {
+    const Lock lock(mutex_);
+    *total = options_.memory;
+    *free = options_.memory - allocated_;
+    return kCudaSuccess;
   };
   cuda.memory_free = [this](CudaAddress address) {
     const Lock lock(mutex_);

@@ -28,6 +28,9 @@ void FakeGpu::fill_graphs(CudaTable& cuda) {
   cuda.graph_instantiate = [this](CUgraphExec_st** out, CUgraph_st* graph, CudaFlags) {
     const Lock lock(mutex_);
     creating("a graph");
+    for (const std::string& task : reinterpret_cast<FakeGraph*>(graph)->unjoined) {
+      faults_.add(FaultKind::bad_capture, task + " is not joined before its capture ends");
+    }
     executables_.push_back({reinterpret_cast<FakeGraph*>(graph)});
     *out = reinterpret_cast<CUgraphExec_st*>(&executables_.back());
     return kCudaSuccess;

@@ -221,9 +221,7 @@ FakeGraph* FakeMachine::end_capture(FakeStream& stream) {
   if (stream.tail) {
     const std::vector<bool> joined = ancestors(*graph, *stream.tail);
     for (TaskId id = 0; id < joined.size(); ++id) {
-      if (!joined[id]) {
-        faults_.add(FaultKind::bad_capture, graph->tasks[id].name + " is not joined before its capture ends");
-      }
+      if (!joined[id]) graph->unjoined.push_back(graph->tasks[id].name);
     }
   }
   for (const auto& [one, tail] : graph->tails) {

@@ -68,6 +68,7 @@ struct FakeGraph {
   std::map<FakeStream*, std::size_t> lanes;            ///< of the graph for them
   FakeStream* origin = nullptr;                        ///< null once it has ended
   std::optional<TaskId> launched = std::nullopt;       ///< end of the last launch
+  std::vector<std::string> unjoined = {};              ///< tasks that its end does not wait for
   bool alive = true;
 };
 

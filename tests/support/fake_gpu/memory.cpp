@@ -21,10 +21,11 @@ std::byte* FakeMemory::allocate(std::size_t bytes, std::string what) {
   Allocation made;
   made.what = std::move(what) + " of " + std::to_string(bytes) + " bytes";
   made.size = bytes;
-  made.storage = std::make_unique<std::byte[]>(bytes + 3 * kGuard);
+  made.storage.reset(new std::byte[bytes + 3 * kGuard]);
   const auto raw = reinterpret_cast<std::uintptr_t>(made.storage.get());
   made.begin = made.storage.get() + (kGuard - raw % kGuard) % kGuard + kGuard;
-  std::fill_n(made.begin - kGuard, bytes + 2 * kGuard, kGuardByte);
+  std::fill_n(made.begin - kGuard, kGuard, kGuardByte);
+  std::fill_n(made.begin + bytes, kGuard, kGuardByte);
   std::fill_n(made.begin, bytes, kFresh);
   made.pieces[0] = {};
   std::byte* const begin = made.begin;

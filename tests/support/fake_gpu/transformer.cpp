@@ -21,11 +21,13 @@ std::unique_ptr<GpuStageModel> fake_transformer(FakeGpu& gpu, const GpuApi& api,
                                                 const TransformerConfig& config,
                                                 const TransformerFaults& faults) {
   cuda::KernelTable kernels = host_kernels(queue_of(gpu));
-  CublasLtTable cublaslt = host_cublaslt(queue_of(gpu));
   if (faults.kernels) faults.kernels(kernels);
-  if (faults.cublaslt) faults.cublaslt(cublaslt);
-  return make_gpu_transformer(config,
-                              {kernels, [cublaslt] { return cublaslt; }, [cuda = api.cuda] { return cuda; }});
+  const auto cublaslt = [&gpu, tamper = faults.cublaslt] {
+    CublasLtTable table = host_cublaslt(queue_of(gpu));
+    if (tamper) tamper(table);
+    return table;
+  };
+  return make_gpu_transformer(config, {kernels, cublaslt, [cuda = api.cuda] { return cuda; }});
 }
 
 }  // namespace ppsim::test

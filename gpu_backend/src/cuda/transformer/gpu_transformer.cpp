@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/device_memory.hpp"
 #include "cuda/transformer/gpu_stage_pass.hpp"
 #include "cuda/transformer/gpu_transformer_sizes.hpp"
 #include "ppsim/core/check.hpp"
@@ -20,7 +21,7 @@ StageRole role_of_block(const Pipeline& pipeline, int layers, BlockId block) {
 template <class T>
 std::unique_ptr<Products> open_products(const Dimensions& d, const TransformerLibraries& libraries) {
   if constexpr (std::is_same_v<T, Ring>) {
-    return ring_products(*libraries.kernels);
+    return ring_products(*libraries.kernels, libraries.cuda());
   } else {
     return cublaslt_products(libraries.cublaslt(), libraries.cuda(), kStored<T>, product_shapes(d));
   }
@@ -39,13 +40,8 @@ class TransformerStages final : public GpuStages {
         pipeline_(pipeline),
         kernels_(*libraries.kernels),
         cuda_(libraries.cuda()),
-        products_(open_products<T>(d_, libraries)) {
-    check_cuda(cuda_, cuda_.memory_allocate(&partials_, kPartials * sizeof(double)),
-               "allocating the partial sums of norms");
-  }
-  TransformerStages(const TransformerStages&) = delete;
-  TransformerStages& operator=(const TransformerStages&) = delete;
-  ~TransformerStages() override { cuda_.memory_free(partials_); }
+        products_(open_products<T>(d_, libraries)),
+        partials_(cuda_, kPartials * sizeof(double), "the partial sums of norms") {}
 
   void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> state) override {
@@ -57,7 +53,7 @@ class TransformerStages final : public GpuStages {
     draw_ends(stream, role, weights);
     for (int i = 0; i < role.layers; ++i) draw_layer(stream, role.first_layer + i, weights.layers[i]);
     const StartState call{numbers(parameters), parameters.data(), state.data(), steps(state)};
-    check_launch(kernels_.start_state(stream, kStored<T>, call), "the optimizer's first state");
+    check_launch(cuda_, kernels_.start_state(stream, kStored<T>, call), "the optimizer's first state");
   }
 
   void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) override {
@@ -68,7 +64,7 @@ class TransformerStages final : public GpuStages {
                           .vocab = config_.vocab,
                           .next = false,
                           .tokens = reinterpret_cast<std::int32_t*>(x.data())};
-    check_launch(kernels_.draw_tokens(stream, call), "drawing tokens");
+    check_launch(cuda_, kernels_.draw_tokens(stream, call), "drawing tokens");
   }
 
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
@@ -102,20 +98,20 @@ class TransformerStages final : public GpuStages {
                        .gradients = buffers.gradients.data(),
                        .state = buffers.optimizer_state.data(),
                        .steps = steps(buffers.optimizer_state)};
-    check_launch(kernels_.descend(stream, kStored<T>, call), "an optimizer step");
+    check_launch(cuda_, kernels_.descend(stream, kStored<T>, call), "an optimizer step");
   }
 
   void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) override {
     PPSIM_CHECK(into.size() == from.size(), "gradients of one block differ in size");
     const Accumulate call{static_cast<std::int64_t>(into.size() / sizeof(Sum)), into.data(), from.data()};
-    check_launch(kernels_.accumulate(stream, kStored<T>, call), "adding gradients");
+    check_launch(cuda_, kernels_.accumulate(stream, kStored<T>, call), "adding gradients");
   }
 
   void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) override {
     const SquaredNorm call{
         static_cast<std::int64_t>((gradients.size() - transformer::kLossBytes) / sizeof(Sum)),
-        gradients.data(), reinterpret_cast<double*>(partials_), sum};
-    check_launch(kernels_.squared_norm(stream, kStored<T>, call), "the norm of gradients");
+        gradients.data(), partials_.as<double>(), sum};
+    check_launch(cuda_, kernels_.squared_norm(stream, kStored<T>, call), "the norm of gradients");
   }
 
  private:
@@ -141,7 +137,8 @@ class TransformerStages final : public GpuStages {
     void weights(Index fan_in, const View<T>& tensor) {
       const DrawWeights call{stages_.config_.seed, random_stream_, drawn_,
                              tensor.size(),        fan_in,         const_cast<T*>(tensor.data())};
-      check_launch(stages_.kernels_.draw_weights(stream_, kStored<T>, call), "drawing parameters");
+      check_launch(stages_.cuda_, stages_.kernels_.draw_weights(stream_, kStored<T>, call),
+                   "drawing parameters");
       drawn_ += static_cast<std::uint64_t>(tensor.size());
     }
 
@@ -180,7 +177,7 @@ class TransformerStages final : public GpuStages {
   KernelTable kernels_;
   CudaTable cuda_;
   std::unique_ptr<Products> products_;
-  CudaAddress partials_ = 0;
+  DeviceMemory partials_;
 };
 
 template <class T>

@@ -44,10 +44,10 @@ class Products {
 
 /// cuBLASLt with sums in float32; its first choice of algorithm for each shape.
 /// Errors: throws BackendError, also for a shape that the library cannot multiply.
-[[nodiscard]] std::unique_ptr<Products> cublaslt_products(CublasLtTable cublaslt, CudaTable cuda,
+[[nodiscard]] std::unique_ptr<Products> cublaslt_products(CublasLtTable cublaslt, const CudaTable& cuda,
                                                           Stored stored,
                                                           const std::vector<ProductShape>& shapes);
 /// The ring's, by our own kernel, for any shape.
-[[nodiscard]] std::unique_ptr<Products> ring_products(const KernelTable& kernels);
+[[nodiscard]] std::unique_ptr<Products> ring_products(const KernelTable& kernels, CudaTable cuda);
 
 }  // namespace ppsim::cuda

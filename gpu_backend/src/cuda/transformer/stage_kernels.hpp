@@ -155,7 +155,7 @@ class StageKernels {
   template <class Call>
   void run(const std::function<int(void*, Stored, const Call&)>& launcher, const Call& call,
            const char* what) const {
-    check_launch(launcher(stream_, kStored<T>, call), what);
+    check_launch(cuda_, launcher(stream_, kStored<T>, call), what);
   }
   void copy(const View<T>& from, View<T>& to) const {
     check_cuda(cuda_,
@@ -173,7 +173,7 @@ class StageKernels {
     run(kernels_.accumulate, Accumulate{from.size(), into.data(), from.data()}, "adding gradients");
   }
   void draw_tokens(const DrawTokens& call) const {
-    check_launch(kernels_.draw_tokens(stream_, call), "drawing tokens");
+    check_launch(cuda_, kernels_.draw_tokens(stream_, call), "drawing tokens");
   }
   [[nodiscard]] const KernelTable& table() const { return kernels_; }
 

@@ -1,0 +1,176 @@
+// Errors of the libraries under the transformer on the strict fake: each is named, and nothing stays behind.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/fake_gpu/injection.hpp"
+#include "support/fake_gpu/run.hpp"
+#include "support/fake_gpu/transformer.hpp"
+
+namespace ppsim::test {
+namespace {
+
+constexpr int kEccUncorrectable = 214;
+
+Program program_of(bool trains) {
+  LoweringOptions options;
+  options.load = options.reduce_grad = options.optimizer = options.clip = trains;
+  return lower(generate("1f1b", {.ranks = 2, .microbatches = 2}).value(), options).value();
+}
+
+/// How a run goes, and what fails in it.
+struct Mode {
+  std::string name;
+  CudaOptions options;
+  bool trains = true;
+  Arithmetic arithmetic = Arithmetic::integer_exact;
+  std::string symbols = "";  ///< how those begin that fail; empty: all
+};
+
+TransformerConfig config_of(const Mode& mode) {
+  return {.layers = 2,
+          .hidden = 8,
+          .heads = 2,
+          .ffn = 12,
+          .vocab = 11,
+          .sequence = 4,
+          .arithmetic = mode.arithmetic};
+}
+
+/// What is wrong after a run that failed: all but the data that it would have computed.
+std::string left_by(const FakeGpu& gpu) {
+  std::ostringstream text;
+  for (const Fault& fault : gpu.faults()) {
+    if (fault.kind != FaultKind::race && fault.kind != FaultKind::never_written) text << fault << '\n';
+  }
+  return text.str();
+}
+
+/// The message of a run, "" where it finishes. Nothing is left behind, nothing is misused.
+std::string message(const Mode& mode, Injection& injection, FakeGpuOptions machine = {.devices = 2}) {
+  FakeGpu gpu(machine);
+  FakeRunOptions options{.cuda = mode.options, .steps = 2};
+  options.tamper = [&](GpuApi& api) {
+    injection.into(api.cuda);
+    injection.into(api.nccl);
+  };
+  const TransformerFaults faults{.cublaslt = [&](CublasLtTable& table) { injection.into(table); }};
+  const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, config_of(mode), faults); };
+  const auto result = run_kernels_on_fake(gpu, program_of(mode.trains), make, options);
+  EXPECT_EQ(left_by(gpu), "");
+  if (!result) return result.error().message;
+  EXPECT_EQ(result->outcome, RunOutcome::finished);
+  return "";
+}
+
+/// What the library that a symbol belongs to calls the error.
+std::string error_name(const std::string& symbol) {
+  if (symbol.starts_with("cublasLt")) return "CUBLAS_STATUS_EXECUTION_FAILED";
+  return symbol.starts_with("nccl") ? "NCCL error 214" : "CUDA_ERROR_ECC_UNCORRECTABLE";
+}
+
+/// Calls that concern no rank or device of their own.
+bool is_of_all(const std::string& symbol) {
+  return symbol == "cuDeviceGetCount" || symbol == "ncclGetUniqueId" || symbol == "ncclGroupStart" ||
+         symbol == "ncclGroupEnd";
+}
+
+class EveryCall : public testing::TestWithParam<Mode> {};
+
+TEST_P(EveryCall, ThatFailsIsNamedAndLeavesNothingBehind) {
+  Injection none({});
+  ASSERT_EQ(message(GetParam(), none), "");
+  for (const auto& [symbol, calls] : none.calls()) {
+    if (!symbol.starts_with(GetParam().symbols)) continue;
+    for (const int number : std::set<int>{1, (calls + 1) / 2, calls}) {
+      for (const bool sticky : {false, true}) {
+        SCOPED_TRACE(symbol + " number " + std::to_string(number) + (sticky ? " and all after it" : ""));
+        Injection injection({symbol, number, kEccUncorrectable, sticky});
+        const std::string text = message(GetParam(), injection);
+        if (Injection::gives_back(symbol)) continue;  // what it ends is over
+        EXPECT_NE(text.find(error_name(symbol)), std::string::npos) << text;
+        if (is_of_all(symbol)) continue;
+        EXPECT_TRUE(text.starts_with("rank ") || text.starts_with("device ")) << text;
+      }
+    }
+  }
+}
+
+const CudaOptions kStreamed = {.host_threads = false};
+const CudaOptions kGraphs = {.graphs = true, .host_threads = false};
+const CudaOptions kCopies = {.transport = CudaTransport::copy, .host_threads = false};
+INSTANTIATE_TEST_SUITE_P(GpuFaults, EveryCall,
+                         testing::Values(Mode{"streamed", kStreamed}, Mode{"graphs", kGraphs},
+                                         Mode{"copy_engines", kCopies, false},
+                                         Mode{"products", kStreamed, false, Arithmetic::float32, "cublasLt"}),
+                         [](const auto& one) { return one.param.name; });
+
+/// The message of a run whose kernels or libraries are tampered with.
+std::string tampered(const Mode& mode, const TransformerFaults& faults,
+                     const FakeGpuOptions& machine = {.devices = 2}) {
+  FakeGpu gpu(machine);
+  const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, config_of(mode), faults); };
+  const auto result = run_kernels_on_fake(gpu, program_of(mode.trains), make, {.cuda = mode.options});
+  EXPECT_EQ(left_by(gpu), "");
+  return result ? "" : result.error().message;
+}
+
+TEST(GpuFaults, AKernelThatCannotBeLaunchedNamesItsActionAndTheError) {
+  constexpr int kLaunchFailed = 719;
+  const TransformerFaults faults{.kernels = [](cuda::KernelTable& kernels) {
+    kernels.loss = [](void*, cuda::Stored, const cuda::Loss&) { return kLaunchFailed; };
+  }};
+  for (const CudaOptions& options : {kStreamed, kGraphs}) {
+    EXPECT_EQ(tampered({"", options}, faults),
+              "rank 1: 1F0: launching the loss: CUDA_ERROR_LAUNCH_FAILED, unspecified launch failure");
+  }
+}
+
+TEST(GpuFaults, AFullDeviceSaysWhatWasAskedForAndWhatIsFree) {
+  const Mode mode{"", kStreamed};
+  EXPECT_EQ(tampered(mode, {}, {.devices = 2, .memory = 5000}),
+            "rank 0: allocating 27840 bytes for its pool on a device with 5000 of 5000 bytes free: "
+            "CUDA_ERROR_OUT_OF_MEMORY, out of memory");
+  const Mode products{"", kStreamed, false, Arithmetic::float32};
+  const std::string text = tampered(products, {}, {.devices = 2, .memory = std::size_t{1} << 20});
+  EXPECT_TRUE(text.starts_with(
+      "rank 0: opening its stages: allocating 33554432 bytes for cuBLASLt's workspace on a "))
+      << text;
+}
+
+TEST(GpuFaults, AMissingLibraryOfTheModelIsNamed) {
+  const TransformerFaults faults{
+      .cublaslt = [](CublasLtTable& table) { table = load_cublaslt("/nowhere/libcublasLt.so.13"); }};
+  const Mode mode{"", kStreamed, false, Arithmetic::float32};
+  const std::string text = tampered(mode, faults);
+  EXPECT_TRUE(
+      text.starts_with("rank 0: opening its stages: the transformer on a GPU needs "
+                       "/nowhere/libcublasLt.so.13: "))
+      << text;
+}
+
+/// One of two host threads fails while the other one waits for the device, which it would for ten minutes.
+TEST(GpuFaults, AHostThreadThatFailsEndsTheOthers) {
+  ProgramDraft draft = to_draft(program_of(false));
+  for (auto& instruction : draft.rows[RankId(1)]) instruction.blocking = true;
+  const Program program = ProgramBuilder::build(program_of(false).pipeline(), draft).value();
+  FakeGpu gpu({.devices = 2, .jumps = false});
+  const TransformerFaults faults{.kernels = [](cuda::KernelTable& kernels) {
+    kernels.gate = [](void*, cuda::Stored, const cuda::Gate&) { return kEccUncorrectable; };
+  }};
+  const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, config_of({}), faults); };
+  const auto result = run_kernels_on_fake(gpu, program, make, {.cuda = {.host_threads = true}});
+  EXPECT_EQ(left_by(gpu), "");
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().message.starts_with("rank 0: 0F0: launching the gate of an MLP: CUDA_ERROR_ECC"))
+      << result.error().message;
+}
+
+}  // namespace
+}  // namespace ppsim::test
