@@ -12,6 +12,7 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
   config.layers = std::max(4, stages);
   if (options.arithmetic == "integer") config.arithmetic = Arithmetic::integer_exact;
   if (options.arithmetic == "bf16") config.arithmetic = Arithmetic::bf16;
+  if (options.arithmetic == "fp8") config.arithmetic = Arithmetic::fp8;
   if (options.optimizer == "adamw") config.optimizer = Optimizer::adamw;
   config.learning_rate = options.learning_rate;
   const std::pair<std::string_view, int TransformerConfig::*> fields[] = {
@@ -41,9 +42,11 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
 void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--transformer", options.transformer,
                  "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
-  app.add_option("--arithmetic", options.arithmetic, "float32, integer (exact, modulo 2^64), or bf16 on GPUs")
+  app.add_option(
+         "--arithmetic", options.arithmetic,
+         "float32, integer (exact, modulo 2^64); on GPUs bf16, or fp8 in the layers' products of weights")
       ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "integer", "bf16"}));
+      ->check(CLI::IsMember({"float32", "integer", "bf16", "fp8"}));
   app.add_option("--optimizer", options.optimizer, "of the program's OPT actions: momentum or adamw")
       ->capture_default_str()
       ->check(CLI::IsMember({"momentum", "adamw"}));

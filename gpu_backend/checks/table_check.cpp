@@ -71,6 +71,7 @@ static_assert(offsetof(NcclConfig, nvlink_centric) == offsetof(ncclConfig_t, nvl
 
 static_assert(kCublasSuccess == CUBLAS_STATUS_SUCCESS && kCublasComputeFloat32 == CUBLAS_COMPUTE_32F);
 static_assert(kCudaTypeFloat32 == CUDA_R_32F && kCudaTypeBfloat16 == CUDA_R_16BF);
+static_assert(kCudaTypeFloat8E5M2 == CUDA_R_8F_E5M2);
 static_assert(kCudaTypeFloat8E4M3 == CUDA_R_8F_E4M3 && kCublasTranspose == CUBLAS_OP_T);
 static_assert(kCublasLtTransposeA == CUBLASLT_MATMUL_DESC_TRANSA);
 static_assert(kCublasLtTransposeB == CUBLASLT_MATMUL_DESC_TRANSB);

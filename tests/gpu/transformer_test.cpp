@@ -89,6 +89,19 @@ TEST_P(OnDevice, FollowsTheCpuInFloat32AndBf16) {
   }
 }
 
+TEST_P(OnDevice, FollowsTheCpuInFp8) {
+  TransformerConfig config = odd_sizes(Arithmetic::float32);
+  config.ffn = 336;
+  config.sequence = 272;
+  TransformerRun cpu(config, chain_of_stages(GetParam()));
+  cpu.run(0);
+  config.arithmetic = Arithmetic::fp8;
+  TransformerRun gpu(device_model(config), chain_of_stages(GetParam()));
+  gpu.run(0);
+  EXPECT_LT(distance(floats(cpu.gradients()), floats(gpu.gradients())), 0.3);
+  EXPECT_NEAR(cpu.loss<double>(), gpu.loss<float>(), 0.1);
+}
+
 TEST_P(OnDevice, GivesTheSameBitsAgain) {
   std::vector<std::vector<std::byte>> found;
   for (int i = 0; i < 2; ++i) {

@@ -1,12 +1,15 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
+#include "cuda/kernels/fp8.hpp"
 #include "support/host_kernel.hpp"
 
 namespace ppsim::test {
 namespace {
 
-constexpr int kInvalid = 7;  // CUBLAS_STATUS_INVALID_VALUE
+constexpr int kInvalid = 7;        // CUBLAS_STATUS_INVALID_VALUE
+constexpr int kNotSupported = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
 
 /// What the library keeps behind its opaque descriptors.
 struct Layout {
@@ -16,7 +19,17 @@ struct Layout {
 };
 struct Operation {
   bool transpose_a = false, transpose_b = false;
+  const float* scale_a = nullptr;
+  const float* scale_b = nullptr;
 };
+
+bool is_fp8(const Layout& layout) {
+  return layout.type == kCudaTypeFloat8E4M3 || layout.type == kCudaTypeFloat8E5M2;
+}
+std::int64_t bytes_of_number(const Layout& layout) {
+  if (is_fp8(layout)) return 1;
+  return layout.type == kCudaTypeFloat32 ? 4 : 2;
+}
 
 /// Number (row, column) of a batch of a column-major matrix.
 std::int64_t at(const Layout& layout, std::int64_t batch, std::int64_t row, std::int64_t column) {
@@ -24,6 +37,10 @@ std::int64_t at(const Layout& layout, std::int64_t batch, std::int64_t row, std:
 }
 float load(const Layout& layout, const void* memory, std::int64_t index) {
   if (layout.type == kCudaTypeFloat32) return static_cast<const float*>(memory)[index];
+  if (is_fp8(layout)) {
+    const auto type = layout.type == kCudaTypeFloat8E4M3 ? cuda::Fp8::e4m3 : cuda::Fp8::e5m2;
+    return cuda::from_fp8(static_cast<const std::uint8_t*>(memory)[index], type);
+  }
   return cuda::to_float(static_cast<const Bf16*>(memory)[index]);
 }
 void store(const Layout& layout, void* memory, std::int64_t index, float value) {
@@ -38,11 +55,11 @@ void store(const Layout& layout, void* memory, std::int64_t index, float value) 
 struct Product {
   Operation operation;
   Layout a, b, d;
-  const void* left;
-  const void* right;
-  const void* added;
-  void* result;
-  float alpha, beta;
+  const void* left = nullptr;
+  const void* right = nullptr;
+  const void* added = nullptr;
+  void* result = nullptr;
+  float alpha = 1, beta = 0;
 
   [[nodiscard]] std::int64_t inner() const { return operation.transpose_a ? a.rows : a.columns; }
   [[nodiscard]] bool fits() const {
@@ -51,6 +68,18 @@ struct Product {
     const std::int64_t columns = operation.transpose_b ? b.rows : b.columns;
     return rows == d.rows && columns == d.columns && inner() == inner_b && a.batches == d.batches &&
            b.batches == d.batches;
+  }
+  /// The library's conditions for fp8 on Hopper: both operands, not both of gradients, the inner dimension
+  /// without gaps, all in multiples of 16 numbers, a scale for each.
+  [[nodiscard]] bool is_supported() const {
+    if (!is_fp8(a) && !is_fp8(b)) return true;
+    const bool types = is_fp8(a) && is_fp8(b) && !is_fp8(d) &&
+                       !(a.type == kCudaTypeFloat8E5M2 && b.type == kCudaTypeFloat8E5M2);
+    const bool layouts = operation.transpose_a && !operation.transpose_b;
+    const bool scales = operation.scale_a != nullptr && operation.scale_b != nullptr;
+    const auto numbers = {a.rows, a.columns, a.stride, b.columns, b.stride, d.stride};
+    return types && layouts && scales &&
+           std::all_of(numbers.begin(), numbers.end(), [](std::int64_t n) { return n % 16 == 0; });
   }
   void compute() const {
     for (std::int64_t n = 0; n < d.batches; ++n) {
@@ -66,12 +95,14 @@ struct Product {
       total += load(a, left, operation.transpose_a ? at(a, n, i, row) : at(a, n, row, i)) *
                load(b, right, operation.transpose_b ? at(b, n, column, i) : at(b, n, i, column));
     }
+    if (operation.scale_a != nullptr) total *= *operation.scale_a;
+    if (operation.scale_b != nullptr) total *= *operation.scale_b;
     const float before = beta == 0 ? 0 : beta * load(d, added, at(d, n, row, column));
     return alpha * total + before;
   }
   /// Column by column, since what lies between the columns of a matrix may belong to another one.
   static void touch(const Layout& layout, const void* memory, std::vector<std::span<const std::byte>>& into) {
-    const std::int64_t size = layout.type == kCudaTypeFloat32 ? 4 : 2;
+    const std::int64_t size = bytes_of_number(layout);
     for (std::int64_t n = 0; n < layout.batches; ++n) {
       for (std::int64_t column = 0; column < layout.columns; ++column) {
         const auto* begin = static_cast<const std::byte*>(memory) + at(layout, n, 0, column) * size;
@@ -85,6 +116,9 @@ struct Product {
     touch(b, right, all.reads);
     if (beta != 0) touch(d, added, all.reads);
     touch(d, result, all.writes);
+    for (const float* scale : {operation.scale_a, operation.scale_b}) {
+      if (scale != nullptr) all.reads.push_back(std::as_bytes(std::span(scale, 1)));
+    }
     return all;
   }
 };
@@ -100,7 +134,12 @@ int set_layout(void* object, int attribute, const void* value, std::size_t) {
   }
   return 0;
 }
-int set_operation(void* object, int attribute, const void* value, std::size_t) {
+int set_operation(void* object, int attribute, const void* value, std::size_t size) {
+  if (attribute == kCublasLtScaleA || attribute == kCublasLtScaleB) {
+    auto* const of = static_cast<Operation*>(object);
+    std::memcpy(attribute == kCublasLtScaleA ? &of->scale_a : &of->scale_b, value, size);
+    return 0;
+  }
   std::int32_t transpose = 0;
   std::memcpy(&transpose, value, sizeof transpose);
   auto* operation = static_cast<Operation*>(object);
@@ -125,6 +164,7 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
   CublasLtTable table;
   table.version = [] { return std::size_t{0}; };
   table.error_name = [](int status) {
+    if (status == kNotSupported) return "CUBLAS_STATUS_NOT_SUPPORTED";
     return status == kInvalid ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_EXECUTION_FAILED";
   };
   table.error_text = [](int) { return "an error of the stand-in for cuBLASLt"; };
@@ -152,10 +192,12 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
   };
   table.preference_destroy = destroy<int>;
   table.preference_set = [](void*, int, const void*, std::size_t) { return 0; };
-  table.choose = [](cublasLtContext*, void*, void*, void*, void*, void*, void*, int, CublasLtChoice*,
-                    int* found) {
-    *found = 1;
-    return 0;
+  table.choose = [](cublasLtContext*, void* operation, void* a, void* b, void*, void* d, void*, int,
+                    CublasLtChoice*, int* found) {
+    const Product product{*static_cast<Operation*>(operation), *static_cast<Layout*>(a),
+                          *static_cast<Layout*>(b), *static_cast<Layout*>(d)};
+    *found = product.is_supported() ? 1 : 0;
+    return product.is_supported() ? 0 : kNotSupported;
   };
   table.multiply = [queue](cublasLtContext*, void* operation, const void* alpha, const void* a,
                            void* a_layout, const void* b, void* b_layout, const void* beta, const void* c,

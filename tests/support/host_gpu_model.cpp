@@ -15,6 +15,14 @@ constexpr std::align_val_t kAlignment{64};
 /// The few calls of the driver that stages make by themselves.
 CudaTable host_memory() {
   CudaTable cuda;
+  cuda.device_get = [](int* device, int ordinal) {
+    *device = ordinal;
+    return kCudaSuccess;
+  };
+  cuda.device_attribute = [](int* value, int, int) {
+    *value = 9;
+    return kCudaSuccess;
+  };
   cuda.memory_allocate = [](CudaAddress* address, std::size_t bytes) {
     *address = reinterpret_cast<CudaAddress>(::operator new(bytes, kAlignment));
     return kCudaSuccess;

@@ -78,5 +78,6 @@ int by_type(Stored stored, const Make& make) {
 /// The kernels of a layer, and those of the ends of a model and of its optimizer.
 void add_layer_kernels(cuda::KernelTable& table, const HostQueue& queue);
 void add_end_kernels(cuda::KernelTable& table, const HostQueue& queue);
+void add_fp8_kernels(cuda::KernelTable& table, const HostQueue& queue);
 
 }  // namespace ppsim::test

@@ -24,7 +24,8 @@ using HostQueue =
 
 /// The kernels of a transformer as loops of the processor, in the arithmetic of the device's.
 [[nodiscard]] cuda::KernelTable host_kernels(const HostQueue& queue);
-/// cuBLASLt's calls as loops of the processor, for float32 and bf16 with sums in float32.
+/// cuBLASLt's calls as loops of the processor, for float32, bf16 and fp8 with sums in float32. It refuses
+/// what the library refuses in fp8 on Hopper.
 [[nodiscard]] CublasLtTable host_cublaslt(const HostQueue& queue);
 
 }  // namespace ppsim::test

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cuda/transformer/gpu_transformer.hpp"
+#include "cuda/transformer/products.hpp"
 #include "transformer_model.hpp"
 
 namespace ppsim {
@@ -63,21 +64,27 @@ Expected<void> check_config(const TransformerConfig& config) {
   complaints.rule(config.second_beta >= 0 && config.second_beta < 1, "second_beta must be in [0, 1)");
   complaints.rule(std::isfinite(config.weight_decay) && config.weight_decay >= 0,
                   "weight_decay must be finite and not negative");
+  const auto fits_fp8 = [](std::int64_t count) { return count % cuda::kFp8Alignment == 0; };
+  complaints.rule(config.arithmetic != Arithmetic::fp8 ||
+                      (fits_fp8(config.hidden) && fits_fp8(config.ffn) &&
+                       fits_fp8(std::int64_t{config.microbatch_size} * config.sequence)),
+                  "fp8 needs hidden, ffn and the tokens of a microbatch in multiples of " +
+                      std::to_string(cuda::kFp8Alignment));
   complaints.rule(config.optimizer == Optimizer::momentum || config.arithmetic != Arithmetic::integer_exact,
                   "AdamW needs real numbers: integers have no square root");
   if (complaints.text().empty()) return {};
   return make_error(ErrorCode::bad_argument, complaints.text());
 }
 
-/// The model in bf16: its gradients are float32 numbers as those of the float32 model, and so is its
+/// The model in bf16 or fp8: its gradients are float32 numbers as those of the float32 model, and so is its
 /// reference.
 class GpuTransformerModel final : public TransformerModel<RealArithmetic<float>> {
  public:
   using TransformerModel::TransformerModel;
   Expected<void> check(const Pipeline& pipeline) const override {
     if (auto valid = TransformerModel::check(pipeline); !valid) return valid;
-    return make_error(ErrorCode::bad_argument, "the transformer computes in bf16 on a GPU only",
-                      {.found = "bf16 on a CPU", .expected = "float32, float64 or integers"});
+    return make_error(ErrorCode::bad_argument, "the transformer computes in bf16 and fp8 on a GPU only",
+                      {.found = "a CPU", .expected = "float32, float64 or integers"});
   }
 };
 
@@ -94,6 +101,7 @@ Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& 
     case Arithmetic::integer_exact:
       return std::make_unique<TransformerModel<RingArithmetic>>(config, std::move(on_gpu));
     case Arithmetic::bf16:
+    case Arithmetic::fp8:
       return std::make_unique<GpuTransformerModel>(config, std::move(on_gpu));
   }
   return make_error(ErrorCode::bad_argument, "transformer: unknown arithmetic");
@@ -103,6 +111,7 @@ double transformer_loss(const TransformerConfig& config, std::span<const std::by
   switch (config.arithmetic) {
     case Arithmetic::float32:
     case Arithmetic::bf16:
+    case Arithmetic::fp8:
       return TransformerModel<RealArithmetic<float>>::loss_of(gradients);
     case Arithmetic::float64:
       return TransformerModel<RealArithmetic<double>>::loss_of(gradients);

@@ -30,6 +30,7 @@ inline constexpr int kCublasComputeFloat32 = 68;
 inline constexpr int kCudaTypeFloat32 = 0;
 inline constexpr int kCudaTypeBfloat16 = 14;
 inline constexpr int kCudaTypeFloat8E4M3 = 28;
+inline constexpr int kCudaTypeFloat8E5M2 = 29;
 inline constexpr int kCublasTranspose = 1;
 inline constexpr int kCublasLtTransposeA = 3;
 inline constexpr int kCublasLtTransposeB = 4;

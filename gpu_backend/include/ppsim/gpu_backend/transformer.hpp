@@ -16,6 +16,7 @@ enum class Arithmetic : std::uint8_t {
   float64,        ///< the same in double precision, to check gradients by finite differences
   integer_exact,  ///< integers modulo 2^64, where sums do not depend on their order
   bf16,           ///< the model as it is trained on GPUs, with sums in float32; not on a CPU
+  fp8,            ///< bf16, with the layers' products of weights in fp8; not on a CPU
 };
 
 /// How an OPT makes new parameters.

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "cuda/kernels/fp8.hpp"
+
 /// The kernels of a transformer stage, each behind one launcher. All tensors are row-major and lie in memory
 /// of the device; `stored` is the type of activations and parameters, *sums* are float where it is bf16 or
 /// float32, and the same ring where it is the ring. A launcher enqueues on the stream, allocates nothing and
@@ -147,6 +149,25 @@ struct RingProduct {
   bool accumulate;
 };
 
+/// scale = what the numbers of an fp8 copy are times: the largest absolute value of a matrix in bf16, NaNs
+/// aside, over the largest number of the type.
+struct FindScale {
+  std::int64_t count;
+  const void* values;
+  Fp8 type;
+  float* partial;  ///< workspace of kPartials
+  float* scale;
+};
+/// result = values / scale in fp8, to nearest even and saturating; `transpose`: by columns.
+struct Quantize {
+  std::int64_t rows, columns;
+  const void* values;
+  const float* scale;
+  Fp8 type;
+  bool transpose;
+  std::uint8_t* result;
+};
+
 /// A launcher returns the error code of the CUDA runtime, 0 for none.
 struct KernelTable {
   std::function<int(void* stream, Stored stored, const NormForward& call)> norm_forward;
@@ -166,6 +187,8 @@ struct KernelTable {
   std::function<int(void* stream, Stored stored, const DrawWeights& call)> draw_weights;
   std::function<int(void* stream, Stored stored, const StartState& call)> start_state;
   std::function<int(void* stream, const RingProduct& call)> ring_product;
+  std::function<int(void* stream, const FindScale& call)> find_scale;
+  std::function<int(void* stream, const Quantize& call)> quantize;
 };
 
 /// The kernels compiled into this build. Requires: a build with CUDA.

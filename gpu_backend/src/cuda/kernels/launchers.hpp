@@ -15,6 +15,9 @@ int gate(void* stream, Stored stored, const Gate& call);
 int gate_backward(void* stream, Stored stored, const GateBackward& call);
 int ring_product(void* stream, const RingProduct& call);
 
+int find_scale(void* stream, const FindScale& call);
+int quantize(void* stream, const Quantize& call);
+
 int draw_tokens(void* stream, const DrawTokens& call);
 int embed(void* stream, Stored stored, const Embed& call);
 int embed_backward(void* stream, Stored stored, const EmbedBackward& call);

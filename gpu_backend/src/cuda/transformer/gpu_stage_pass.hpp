@@ -109,7 +109,8 @@ class GpuStagePass {
   void take_loss(const Saved& saved, const View<T>& stream, ForwardScratch<T>& scratch) const {
     final_norm(saved).forward(stream, scratch.tensors.normed);
     View<T> logits = saved.for_weight.d_logits;
-    run_.forward(scratch.tensors.normed, saved.weights.head, logits);
+    run_.product(unrounded(forward_shape(d_.rows, d_.hidden, d_.vocab, false)), scratch.tensors.normed.data(),
+                 saved.weights.head.data(), logits.data());
     run_.draw_tokens({.seed = place_.config.seed,
                       .first = place_.mb.value() * d_.sequences,
                       .sequences = d_.sequences,
@@ -145,7 +146,8 @@ class GpuStagePass {
     if (role_.head) {
       View<T> d_output = gradient_at(role_.layers, inner);
       run_.clear(d_output);
-      run_.backward_input(for_weight.d_logits, weights.head, scratch.d_hidden);
+      run_.product(unrounded(input_shape(d_.rows, d_.hidden, d_.vocab)), for_weight.d_logits.data(),
+                   weights.head.data(), scratch.d_hidden.data());
       final_norm({weights, for_input, for_weight}).backward(scratch.d_hidden, inner.d_final_gain, d_output);
     } else if (role_.layers == 0 && !role_.embedding) {
       View<T> d_input = boundary(buffers_.dx);
@@ -175,7 +177,8 @@ class GpuStagePass {
                ApplyGain{d_.rows, d_.hidden, for_weight.final_unit.data(), weights.final_gain.data(),
                          scratch.normed.data()},
                "the final norm's gain");
-      run_.backward_weight(scratch.normed, for_weight.d_logits, gradients.head);
+      run_.product(unrounded(weight_shape(d_.rows, d_.hidden, d_.vocab)), scratch.normed.data(),
+                   for_weight.d_logits.data(), gradients.head.data());
       run_.add(inner.d_final_gain, gradients.final_gain);
       View<Sum> total(gradient_arena.take<Sum>(1), 1, 1);
       run_.add(View<Sum>(for_weight.loss, 1, 1), total);

@@ -7,6 +7,7 @@
 #include "cuda/transformer/gpu_stage_pass.hpp"
 #include "cuda/transformer/gpu_transformer_sizes.hpp"
 #include "ppsim/core/check.hpp"
+#include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {
 namespace cuda {
@@ -18,11 +19,33 @@ StageRole role_of_block(const Pipeline& pipeline, int layers, BlockId block) {
   return *role;
 }
 
+/// Products in fp8 are a matter of the device.
+void check_fp8(const CudaTable& cuda, const GpuPlace& place) {
+  constexpr int kLeast = 89;
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  check_cuda(cuda, cuda.device_get(&device, place.device), "asking for the device");
+  check_cuda(cuda, cuda.device_attribute(&major, kCudaAttributeMajor, device), "asking for its capability");
+  check_cuda(cuda, cuda.device_attribute(&minor, kCudaAttributeMinor, device), "asking for its capability");
+  if (10 * major + minor >= kLeast) return;
+  throw BackendError(ErrorCode::bad_argument,
+                     "fp8 needs a device of compute capability 8.9 or more; device " +
+                         std::to_string(place.device) + " has " + std::to_string(major) + "." +
+                         std::to_string(minor));
+}
+
 template <class T>
-std::unique_ptr<Products> open_products(const Dimensions& d, const TransformerLibraries& libraries) {
+std::unique_ptr<Products> open_products(const TransformerConfig& config, const GpuPlace& place,
+                                        const TransformerLibraries& libraries) {
+  const Dimensions d(config);
   if constexpr (std::is_same_v<T, Ring>) {
     return ring_products(*libraries.kernels, libraries.cuda());
   } else {
+    if (config.arithmetic == Arithmetic::fp8) {
+      check_fp8(libraries.cuda(), place);
+      return fp8_products({libraries.cublaslt(), libraries.cuda(), *libraries.kernels}, product_shapes(d));
+    }
     return cublaslt_products(libraries.cublaslt(), libraries.cuda(), kStored<T>, product_shapes(d));
   }
 }
@@ -33,14 +56,14 @@ class TransformerStages final : public GpuStages {
  public:
   using Sum = SumOf<T>;
 
-  TransformerStages(const TransformerConfig& config, const Pipeline& pipeline,
+  TransformerStages(const TransformerConfig& config, const Pipeline& pipeline, const GpuPlace& place,
                     const TransformerLibraries& libraries)
       : config_(config),
         d_(config_),
         pipeline_(pipeline),
         kernels_(*libraries.kernels),
         cuda_(libraries.cuda()),
-        products_(open_products<T>(d_, libraries)),
+        products_(open_products<T>(config_, place, libraries)),
         partials_(cuda_, kPartials * sizeof(double), "the partial sums of norms") {}
 
   void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
@@ -208,8 +231,8 @@ class GpuTransformer final : public GpuStageModel {
     if constexpr (std::is_same_v<T, Ring>) return static_cast<double>(static_cast<std::int64_t>(sum));
     return static_cast<double>(sum);
   }
-  std::unique_ptr<GpuStages> open(const Pipeline& pipeline, const GpuPlace&) const override {
-    return std::make_unique<TransformerStages<T>>(config_, pipeline, libraries_);
+  std::unique_ptr<GpuStages> open(const Pipeline& pipeline, const GpuPlace& place) const override {
+    return std::make_unique<TransformerStages<T>>(config_, pipeline, place, libraries_);
   }
 
  private:
@@ -224,6 +247,7 @@ std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& con
                                                     TransformerLibraries libraries) {
   switch (config.arithmetic) {
     case Arithmetic::bf16:
+    case Arithmetic::fp8:
       return std::make_unique<cuda::GpuTransformer<cuda::Bf16>>(config, std::move(libraries));
     case Arithmetic::float32:
       return std::make_unique<cuda::GpuTransformer<float>>(config, std::move(libraries));

@@ -23,8 +23,9 @@ std::uint32_t alignment(const ProductShape& shape, std::int64_t stored_bytes) {
   return static_cast<std::uint32_t>(common);
 }
 
-/// Row-major matrices are the transposed ones to a library of columns: c^T = b^T a^T.
-MatmulShape transposed(const ProductShape& s, Stored stored) {
+}  // namespace
+
+MatmulShape column_major(const ProductShape& s, Stored stored) {
   const int type = stored == Stored::bf16 ? kCudaTypeBfloat16 : kCudaTypeFloat32;
   MatmulShape shape;
   shape.left = s.transpose_b ? MatrixLayout{type, s.inner, s.columns, s.b_stride, s.b_batch}
@@ -40,13 +41,15 @@ MatmulShape transposed(const ProductShape& s, Stored stored) {
   return shape;
 }
 
+namespace {
+
 class CublasLtProducts final : public Products {
  public:
   CublasLtProducts(CublasLtTable cublaslt, const CudaTable& cuda, Stored stored)
       : matmuls_(std::move(cublaslt), cuda), stored_(stored) {}
 
   void prepare(const ProductShape& shape) {
-    if (plans_.count(shape) == 0) plans_.emplace(shape, matmuls_.plan(transposed(shape, stored_)));
+    if (plans_.count(shape) == 0) plans_.emplace(shape, matmuls_.plan(column_major(shape, stored_)));
   }
   void multiply(GpuStream stream, const ProductShape& shape, const ProductOperands& operands) override {
     const auto found = plans_.find(shape);

@@ -9,9 +9,13 @@
 #include "cuda/cublaslt_table.hpp"
 #include "cuda/cuda_table.hpp"
 #include "cuda/kernels/kernel_table.hpp"
+#include "cuda/transformer/matmul.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 
 namespace ppsim::cuda {
+
+/// How a product may round its operands to fp8: values to E4M3, gradients to E5M2.
+enum class Rounding : std::uint8_t { none, values, gradient_a, gradient_b };
 
 /// c = a * b, or c += a * b: rows x inner times inner x columns, all row-major, for each of a number of
 /// batches.
@@ -24,6 +28,7 @@ struct ProductShape {
   std::int64_t a_batch = 0, b_batch = 0, c_batch = 0;  ///< numbers between batches
   bool accumulate = false;
   bool into_sums = false;  ///< c holds sums, not stored numbers
+  Rounding rounding = Rounding::none;
 
   friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
 };
@@ -42,11 +47,26 @@ class Products {
   virtual void multiply(GpuStream stream, const ProductShape& shape, const ProductOperands& operands) = 0;
 };
 
+/// A product as a library of columns has it, to which matrices by rows are the transposed ones:
+/// c^T = b^T a^T. No ring.
+[[nodiscard]] MatmulShape column_major(const ProductShape& shape, Stored stored);
+
 /// cuBLASLt with sums in float32; its first choice of algorithm for each shape.
 /// Errors: throws BackendError, also for a shape that the library cannot multiply.
 [[nodiscard]] std::unique_ptr<Products> cublaslt_products(CublasLtTable cublaslt, const CudaTable& cuda,
                                                           Stored stored,
                                                           const std::vector<ProductShape>& shapes);
+
+struct Fp8Libraries {
+  const CublasLtTable& cublaslt;
+  const CudaTable& cuda;
+  const KernelTable& kernels;  ///< outlive the products
+};
+/// Numbers on whose multiples all dimensions of an fp8 product must be.
+inline constexpr int kFp8Alignment = 16;
+/// The same on stored bf16 numbers, with operands rounded to fp8 where the shape says so.
+[[nodiscard]] std::unique_ptr<Products> fp8_products(const Fp8Libraries& libraries,
+                                                     const std::vector<ProductShape>& shapes);
 /// The ring's, by our own kernel, for any shape.
 [[nodiscard]] std::unique_ptr<Products> ring_products(const KernelTable& kernels, CudaTable cuda);
 

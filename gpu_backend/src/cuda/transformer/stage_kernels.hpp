@@ -30,7 +30,8 @@ using SumOf = typename Numbers<T>::Sum;
           .a_stride = in,
           .b_stride = out,
           .c_stride = out,
-          .accumulate = accumulate};
+          .accumulate = accumulate,
+          .rounding = Rounding::values};
 }
 [[nodiscard]] inline ProductShape input_shape(Index rows, Index in, Index out) {
   return {.rows = rows,
@@ -39,7 +40,8 @@ using SumOf = typename Numbers<T>::Sum;
           .transpose_b = true,
           .a_stride = out,
           .b_stride = out,
-          .c_stride = in};
+          .c_stride = in,
+          .rounding = Rounding::gradient_a};
 }
 [[nodiscard]] inline ProductShape weight_shape(Index rows, Index in, Index out) {
   return {.rows = in,
@@ -50,7 +52,13 @@ using SumOf = typename Numbers<T>::Sum;
           .b_stride = out,
           .c_stride = out,
           .accumulate = true,
-          .into_sums = true};
+          .into_sums = true,
+          .rounding = Rounding::gradient_b};
+}
+/// The same for the head, whose logits need more than fp8 has.
+[[nodiscard]] inline ProductShape unrounded(ProductShape shape) {
+  shape.rounding = Rounding::none;
+  return shape;
 }
 
 /// The products of one sequence's attention, all heads as one batch. `joint` is a matrix with the heads of
