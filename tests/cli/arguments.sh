@@ -96,7 +96,7 @@ bad "--flavor" "found both" convert p.json x.csv --flavor both
 bad "--dialect" "found latin" convert p.json x.csv --dialect latin
 bad "bf16 and fp8 on a GPU only" "found a CPU" run p.json --arithmetic bf16
 bad "bf16 and fp8 on a GPU only" "found a CPU" run p.json --arithmetic fp8
-bad "fp8 needs hidden, ffn and the tokens" run p.json --arithmetic fp8 --transformer hidden=24
+bad "fp8 needs hidden, ffn and the tokens" "" run p.json --arithmetic fp8 --transformer hidden=24
 bad "unknown backend" "found hip" run p.json --backend hip
 bad "needs costs" "" run p.json --backend emulated
 bad "--time-scale" "" run p.json --backend emulated --unit F=1 --time-scale 0
