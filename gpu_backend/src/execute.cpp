@@ -203,17 +203,11 @@ class Executor {
   std::vector<Nanoseconds> origins_ns_;  ///< per step
 };
 
-void stop_others(Bootstrap& processes, const Error& error) {
-  processes.stop({error.code, "process " + std::to_string(processes.process()) + ": " + error.message});
-}
-
 Expected<RunResult> execute_here(const Program& program, const StageModel& model, const RunOptions& options) {
   if (std::holds_alternative<CudaOptions>(options.backend)) {
     if (model.on_gpu() == nullptr) {
       return make_error(ErrorCode::bad_argument, "this model has no kernels for a GPU");
     }
-    if (options.processes != nullptr)
-      return make_error(ErrorCode::bad_argument, "the GPUs of a run belong to one process");
     return execute_on_gpu({program, *model.on_gpu(), options});
   }
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
@@ -242,12 +236,7 @@ SizeTable sizes_on(const BackendOptions& backend, const StageModel& model, const
 }
 
 Expected<RunResult> execute(const Program& program, const StageModel& model, const RunOptions& options) {
-  auto result = execute_here(program, model, options);
-  if (options.processes == nullptr) return result;
-  if (!result) stop_others(*options.processes, result.error());
-  // Nobody waits for this run any more; the next one starts afresh, unless somebody is gone for good.
-  static_cast<void>(options.processes->resume());
-  return result;
+  return end_together(options.processes, execute_here(program, model, options));
 }
 
 }  // namespace ppsim

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/core/naive_executor.hpp"
@@ -116,8 +117,53 @@ INSTANTIATE_TEST_SUITE_P(
                          {.transport = CudaTransport::copy, .graphs = true, .host_threads = false},
                          {}},
                     Mode{"whole_steps", {.host_threads = false}, everything()},
-                    Mode{"whole_steps_as_graphs", {.graphs = true, .host_threads = false}, everything()}),
+                    Mode{"whole_steps_as_graphs", {.graphs = true, .host_threads = false}, everything()},
+                    Mode{"whole_steps_by_copy_engines",
+                         {.transport = CudaTransport::copy, .host_threads = false},
+                         everything()},
+                    Mode{"whole_steps_by_copy_engines_in_graphs",
+                         {.transport = CudaTransport::copy, .graphs = true, .host_threads = false},
+                         everything()}),
     [](const auto& one) { return one.param.name; });
+
+/// What process 0 gets of a run on so many processes, which are threads that share a fake.
+Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Program& program,
+                                     const StageModel& model) {
+  const auto ends = in_process_bootstraps(processes).value();
+  std::vector<Expected<RunResult>> results(ends.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t p = 0; p < ends.size(); ++p) {
+      threads.emplace_back([&, p] {
+        test::FakeRunOptions options{.steps = 2, .processes = ends[p].get()};
+        options.cuda.host_threads = options.cuda.graphs = program.pipeline().ranks() % 2 == 0;
+        results[p] = test::run_on_fake(gpu, program, model, options);
+      });
+    }
+  }
+  gpu.check_teardown();
+  return results.front();
+}
+
+TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
+  const auto model = exact_transformer();
+  int programs = 0;
+  for_each_program(everything(), [&](const std::string& name, const Program& program) {
+    const int ranks = program.pipeline().ranks();
+    if (ranks == 1) return;
+    test::FakeGpu gpu({.devices = ranks, .jumps = false});
+    const int processes = ++programs % 2 == 0 && ranks % 2 == 0 ? ranks / 2 : ranks;
+    const auto result = run_on_processes(processes, gpu, program, *model);
+    EXPECT_TRUE(gpu.faults().empty()) << name << '\n' << faults_of(gpu);
+    ASSERT_TRUE(result) << name << ": " << to_string(result.error());
+    RunOptions options;
+    options.steps = 2;
+    const auto reference =
+        reference_gradients(program.pipeline(), *model, reference_options(program, options)).value();
+    EXPECT_EQ(max_gradient_difference(*model, result->gradients, reference), 0.0) << name;
+  });
+  EXPECT_GE(programs, 20);
+}
 
 /// The fake's kernels take what a cost table says, and its messages one time: what is measured is what is
 /// simulated.

@@ -125,6 +125,13 @@ int squared_norm(const HostQueue& queue, void* stream, const SquaredNorm& c) {
   });
 }
 
+int add_norm(const HostQueue& queue, void* stream, const AddNorm& c) {
+  Touched<float> t;
+  auto* into = t.change<double>(c.into, 1);
+  const auto* from = t.read<double>(c.from, 1);
+  return queue(stream, t.access, [=] { *into += *from; });
+}
+
 template <class T>
 void descend_now(const Descend& c, double scale) {
   if constexpr (std::is_same_v<T, Ring>) {
@@ -221,6 +228,7 @@ void add_end_kernels(KernelTable& table, const HostQueue& queue) {
   PPSIM_HOST_KERNEL(table, queue, descend, Descend);
   PPSIM_HOST_KERNEL(table, queue, draw_weights, DrawWeights);
   PPSIM_HOST_KERNEL(table, queue, start_state, StartState);
+  table.add_norm = [queue](void* stream, const AddNorm& call) { return test::add_norm(queue, stream, call); };
   table.draw_tokens = [queue](void* stream, const DrawTokens& call) {
     return test::draw_tokens(queue, stream, call);
   };

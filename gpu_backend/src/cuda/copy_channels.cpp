@@ -25,23 +25,9 @@ std::vector<std::size_t> largest_groups(const Program& program) {
 
 }  // namespace
 
-Expected<void> CopyChannels::check(const Program& program) {
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.size()); ++i) {
-    const InstructionId id(i);
-    if (!is_collective(program.actions(id).front().kind)) continue;
-    if (program.communicator(program.communicators_of(id).front()).members.size() < 2) continue;
-    return make_error(ErrorCode::bad_argument,
-                      "rank " + std::to_string(program.rank_of(id).value()) + ": " +
-                          actions_text(program, id) +
-                          " is a collective of several ranks, which the copy transport does not have",
-                      {.found = "--transport copy", .expected = "--transport nccl"});
-  }
-  return {};
-}
-
 CopyChannels::CopyChannels(const GpuApi& api, const Program& program, const std::vector<RankDevice*>& ranks,
-                           const Destinations& destinations)
-    : api_(api), destinations_(destinations) {
+                           const SharedMemory& memory)
+    : api_(api), program_(program), memory_(memory) {
   const std::vector<std::size_t> groups = largest_groups(program);
   for (RankDevice* const rank : ranks) {
     RankState& state = ranks_.emplace_back();
@@ -50,18 +36,29 @@ CopyChannels::CopyChannels(const GpuApi& api, const Program& program, const std:
     open_lanes(state, groups[rank->rank().index()]);
     for (RankDevice* const other : ranks) rank->device().enable_peer(other->device());
   }
+  open_numbers(program);
+}
+
+void CopyChannels::open_numbers(const Program& program) {
+  for (const auto& [channel, payloads] : memory_.receives) channels_[channel] = {};
+  for (const auto& [member, payloads] : memory_.sums) {
+    if (program.communicator(member.first).members.size() > 1) members_[member] = {};
+  }
   std::vector<std::size_t> used(ranks_.size(), 0);
-  for (const auto& [channel, payloads] : destinations_) used[channel.destination.index()] += 2;
+  for (const auto& [channel, state] : channels_) used[channel.destination.index()] += 2;
+  for (const auto& [member, state] : members_) ++used[member.second.index()];
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     ranks_[r].numbers = ranks_[r].device->allocate(static_cast<Bytes>(used[r] * sizeof(CudaValue)),
                                                    "the numbers of its channels");
   }
-  for (const auto& [channel, payloads] : destinations_) {
-    const std::span<std::byte> numbers = ranks_[channel.destination.index()].numbers;
-    std::size_t& rest = used[channel.destination.index()];
-    channels_[channel] = {address_of(numbers.data() + --rest * sizeof(CudaValue)),
-                          address_of(numbers.data() + --rest * sizeof(CudaValue))};
+  const auto next = [&](RankId rank) {
+    return address_of(ranks_[rank.index()].numbers.data() + --used[rank.index()] * sizeof(CudaValue));
+  };
+  for (auto& [channel, state] : channels_) {
+    state.ready = next(channel.destination);
+    state.done = next(channel.destination);
   }
+  for (auto& [member, state] : members_) state.number = next(member.second);
 }
 
 void CopyChannels::open_lanes(RankState& state, std::size_t count) const {
@@ -74,6 +71,7 @@ void CopyChannels::open_lanes(RankState& state, std::size_t count) const {
 
 void CopyChannels::begin_step() {
   for (auto& [channel, state] : channels_) state.sent = state.received = 0;
+  for (auto& [member, state] : members_) state.calls = 0;
   for (RankState& state : ranks_) {
     state.device->make_current();
     state.device->fill(state.rescue.get(), state.numbers, std::byte{0});
@@ -112,28 +110,77 @@ void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
 void CopyChannels::announce(const RankState& state, const StreamTransfer& end) {
   if (end.transfer.direction != Direction::receive) return;
   State& channel = channels_.at(end.transfer.channel);
-  state.device->check(
-      state.device->cuda().stream_write_value(end.stream, channel.ready, ++channel.received, 0),
-      "announcing a RECV");
+  write(end.stream, state.device->rank(), channel.ready, ++channel.received);
 }
 
 /// Requires: for a RECV, that it is the last one announced of its channel but for those behind it in its
 /// group, whose numbers are larger: waiting for the larger one is enough.
 void CopyChannels::complete(const RankState& state, const Transfer& transfer, GpuStream stream) {
   State& channel = channels_.at(transfer.channel);
-  const CudaTable& cuda = state.device->cuda();
-  if (transfer.direction == Direction::receive) {
-    return state.device->check(
-        cuda.stream_wait_value(stream, channel.done, channel.received, kCudaWaitValueGeq),
-        "waiting for a message");
-  }
+  const RankId rank = state.device->rank();
+  if (transfer.direction == Direction::receive) return wait(stream, rank, channel.done, channel.received);
   const CudaValue number = ++channel.sent;
-  state.device->check(cuda.stream_wait_value(stream, channel.ready, number, kCudaWaitValueGeq),
-                      "waiting for a RECV");
-  const std::vector<Payload>& receives = destinations_.at(transfer.channel);
+  wait(stream, rank, channel.ready, number);
+  const std::vector<Payload>& receives = memory_.receives.at(transfer.channel);
   if (number > receives.size()) return;  // no RECV meets it: it waits until the run is aborted
   move(state, transfer.payload, receives[number - 1], stream);
-  state.device->check(cuda.stream_write_value(stream, channel.done, number, 0), "announcing a message");
+  write(stream, rank, channel.done, number);
+}
+
+void CopyChannels::write(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const {
+  const RankDevice& device = *ranks_[rank.index()].device;
+  device.check(device.cuda().stream_write_value(stream, number, value, 0), "announcing what is there");
+}
+
+void CopyChannels::wait(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const {
+  const RankDevice& device = *ranks_[rank.index()].device;
+  device.check(device.cuda().stream_wait_value(stream, number, value, kCudaWaitValueGeq),
+               "waiting for another rank");
+}
+
+void CopyChannels::post(const StreamCollective& call) {
+  const auto at = members_.find({call.communicator, call.rank});
+  if (at == members_.end()) return;  // alone
+  const CudaValue nth = ++at->second.calls;
+  call.rank == program_.communicator(call.communicator).members.front() ? sum(call, nth)
+                                                                        : join_sum(call, nth);
+}
+
+/// The memory of a member's call; null where it has no such call, and whoever needs it waits until the run is
+/// aborted.
+const std::span<std::byte>* CopyChannels::summand(const MemberKey& member, CudaValue nth) const {
+  const auto at = memory_.sums.find(member);
+  return at == memory_.sums.end() || nth > at->second.size() ? nullptr : &at->second[nth - 1];
+}
+
+void CopyChannels::sum(const StreamCollective& call, CudaValue nth) {
+  const auto& members = program_.communicator(call.communicator).members;
+  for (const RankId rank : std::span(members).subspan(1)) {
+    const std::span<std::byte>* const from = summand({call.communicator, rank}, nth);
+    if (from == nullptr) {
+      // A number of its own that stays as it is.
+      const CudaAddress own = members_.at({call.communicator, call.rank}).number;
+      return wait(call.stream, call.rank, own, nth);
+    }
+    if (from->size() != call.payload.size())
+      throw BackendError(ErrorCode::ill_formed, "the members of a sum differ in size");
+    wait(call.stream, call.rank, members_.at({call.communicator, rank}).number, 2 * nth - 1);
+    call.add(call.stream, call.payload, *from);
+  }
+  write(call.stream, call.rank, members_.at({call.communicator, call.rank}).number, nth);
+  for (const RankId rank : std::span(members).subspan(1))
+    wait(call.stream, call.rank, members_.at({call.communicator, rank}).number, 2 * nth);
+}
+
+void CopyChannels::join_sum(const StreamCollective& call, CudaValue nth) {
+  const MemberKey lowest{call.communicator, program_.communicator(call.communicator).members.front()};
+  const CudaAddress own = members_.at({call.communicator, call.rank}).number;
+  const std::span<std::byte>* const total = summand(lowest, nth);
+  write(call.stream, call.rank, own, 2 * nth - 1);
+  if (total == nullptr) return wait(call.stream, call.rank, own, 2 * nth);
+  wait(call.stream, call.rank, members_.at(lowest).number, nth);
+  ranks_[call.rank.index()].device->copy(call.stream, call.payload, *total);
+  write(call.stream, call.rank, own, 2 * nth);
 }
 
 void CopyChannels::move(const RankState& state, const Payload& from, const Payload& to,

@@ -10,21 +10,20 @@ namespace ppsim {
 
 /// Messages by the copy engines of the devices of one process, without multiprocessors. A RECV says that its
 /// memory is free by writing a number that the SEND waits for; the SEND copies and writes a number that the
-/// RECV waits for. Both ends complete when the copy is done, a rendezvous. Collectives of several ranks need
-/// NCCL.
+/// RECV waits for. Both ends complete when the copy is done, a rendezvous.
+///
+/// Sums of several ranks: the lowest member adds what the others have, in ascending order and with a kernel
+/// of its own, into its memory; the others copy it from there. So they are the same bits in every run.
 class CopyChannels final : public GpuChannels {
  public:
   /// Requires: references that outlive it; all ranks of the Program, ascending.
   CopyChannels(const GpuApi& api, const Program& program, const std::vector<RankDevice*>& ranks,
-               const Destinations& destinations);
-
-  /// Whether the transport can do what a Program asks for. Errors: bad_argument.
-  [[nodiscard]] static Expected<void> check(const Program& program);
+               const SharedMemory& memory);
 
   void begin_step() override;
   [[nodiscard]] bool busy(RankId /*rank*/) override { return false; }
   void post(RankId rank, std::span<const StreamTransfer> group) override;
-  void post(const StreamCollective& /*call*/) override {}
+  void post(const StreamCollective& call) override;
   void check() override {}
   void abort() noexcept override;
 
@@ -36,6 +35,13 @@ class CopyChannels final : public GpuChannels {
     CudaValue sent = 0;     ///< enqueued by the host
     CudaValue received = 0;
   };
+  /// A member of a communicator with several. The number of the lowest says how many sums are made; that of
+  /// another one is odd while what it adds is there, and even again when it has the sum.
+  struct Member {
+    CudaAddress number = 0;
+    CudaValue calls = 0;  ///< enqueued by the host
+  };
+  using MemberKey = std::pair<CommunicatorId, RankId>;
   /// A stream of its own for each member of a group, so that none waits for another one.
   struct Lane {
     StreamHandle stream;
@@ -50,14 +56,21 @@ class CopyChannels final : public GpuChannels {
   };
 
   void open_lanes(RankState& state, std::size_t count) const;
-  void clear_numbers();
+  void open_numbers(const Program& program);
+  void sum(const StreamCollective& call, CudaValue nth);
+  void join_sum(const StreamCollective& call, CudaValue nth);
+  [[nodiscard]] const std::span<std::byte>* summand(const MemberKey& member, CudaValue nth) const;
+  void write(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const;
+  void wait(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const;
   void announce(const RankState& state, const StreamTransfer& end);
   void complete(const RankState& state, const Transfer& transfer, GpuStream stream);
   void move(const RankState& state, const Payload& from, const Payload& to, GpuStream stream) const;
 
   const GpuApi& api_;
-  const Destinations& destinations_;
+  const Program& program_;
+  const SharedMemory& memory_;
   std::map<Channel, State> channels_;
+  std::map<MemberKey, Member> members_;
   std::vector<RankState> ranks_;
 };
 

@@ -220,15 +220,32 @@ StreamCollective GpuActions::collective(InstructionId id, GpuStream stream) {
   StreamCollective call{.instruction = id,
                         .communicator = program_.communicators_of(id).front(),
                         .rank = device_.rank(),
+                        .payload = summed(id),
                         .stream = stream};
   if (action.kind == OpKind::unshard) unshard(id, action.stage(), stream);
   if (action.kind == OpKind::reduce_grad) {
+    // A rank without gradients of the update adds zeros, and what it gets is nobody's.
+    if (summed_.contains(id)) device_.fill(stream, call.payload, std::byte{0});
     call.type = model_.gradient_type();
-    call.payload = own_gradients(id, action, stream);
-  } else {
-    call.payload = is_norm(action) ? own_norm(std::max(action.microbatch, 0), stream) : summed_.at(id);
+    call.add = [this](GpuStream on, std::span<std::byte> into, std::span<const std::byte> from) {
+      stages_->accumulate(on, into, from);
+    };
+    return call;
   }
+  if (is_norm(action)) begin_norm(std::max(action.microbatch, 0), stream);
+  call.add = [this](GpuStream on, std::span<std::byte> into, std::span<const std::byte> from) {
+    stages_->add_norm(on, reinterpret_cast<double*>(into.data()),
+                      reinterpret_cast<const double*>(from.data()));
+  };
   return call;
+}
+
+std::span<std::byte> GpuActions::summed(InstructionId id) const {
+  const Action& action = program_.actions(id).front();
+  if (is_norm(action)) return norm(std::max(action.microbatch, 0));
+  const auto at = summed_.find(id);
+  return at != summed_.end() ? at->second
+                             : tensors_.gradients(device_.rank(), action.block(), action.update());
 }
 
 void GpuActions::unshard(InstructionId id, StageId stage, GpuStream stream) {
@@ -238,28 +255,20 @@ void GpuActions::unshard(InstructionId id, StageId stage, GpuStream stream) {
   device_.copy(stream, gathered, tensors_.parameters(device_.rank(), blocks.front(), pipeline_.updates()));
 }
 
-/// A rank without gradients of the update adds zeros, and what it gets is nobody's.
-std::span<std::byte> GpuActions::own_gradients(InstructionId id, const Action& action, GpuStream stream) {
-  const auto at = summed_.find(id);
-  if (at == summed_.end()) {
-    return tensors_.gradients(device_.rank(), action.block(), action.update());
-  }
-  device_.fill(stream, at->second, std::byte{0});
-  return at->second;
+std::span<std::byte> GpuActions::norm(int update) const {
+  return norms_.subspan(static_cast<std::size_t>(update) * sizeof(double), sizeof(double));
 }
 
 /// What the rank adds to the squared norm: a block that several ranks hold counts on the lowest of them.
-std::span<std::byte> GpuActions::own_norm(int update, GpuStream stream) {
-  const auto number = static_cast<std::size_t>(update);
-  const std::span<std::byte> norm = norms_.subspan(number * sizeof(double), sizeof(double));
-  device_.fill(stream, norm, std::byte{0});
+void GpuActions::begin_norm(int update, GpuStream stream) {
+  const std::span<std::byte> own = norm(update);
+  device_.fill(stream, own, std::byte{0});
   for (const BlockId block : blocks_) {
     if (find(block, update) == nullptr || ranks_of(pipeline_, block).front() != device_.rank()) continue;
     stages_->add_squared_norm(stream, tensors_.gradients(device_.rank(), block, update),
-                              reinterpret_cast<double*>(norm.data()));
+                              reinterpret_cast<double*>(own.data()));
   }
-  norm_known_[number] = true;
-  return norm;
+  norm_known_[static_cast<std::size_t>(update)] = true;
 }
 
 bool GpuActions::has_losses_left() const {

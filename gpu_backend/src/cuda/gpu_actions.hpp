@@ -51,6 +51,8 @@ class GpuActions {
   void end_step(GpuStream stream);
   /// The losses of the step. Requires: what took them is complete. Order: block, update.
   [[nodiscard]] std::vector<BlockLoss> losses() const;
+  /// The memory that it sums.
+  [[nodiscard]] std::span<std::byte> summed(InstructionId id) const;
   /// Enqueues taking the gradients of the step that no OPT has consumed.
   void end_run(GpuStream stream);
   /// The gradients that were taken. Requires: what took them is complete.
@@ -80,8 +82,8 @@ class GpuActions {
   void take_loss(const Taken& taken, GpuStream stream);
   void keep_newest_parameters(GpuStream stream);
   void unshard(InstructionId id, StageId stage, GpuStream stream);
-  [[nodiscard]] std::span<std::byte> own_gradients(InstructionId id, const Action& action, GpuStream stream);
-  [[nodiscard]] std::span<std::byte> own_norm(int update, GpuStream stream);
+  [[nodiscard]] std::span<std::byte> norm(int update) const;
+  void begin_norm(int update, GpuStream stream);
   [[nodiscard]] bool is_norm(const Action& action) const;
   [[nodiscard]] ActionPlace place(InstructionId id) const { return {device_.rank(), id}; }
 

@@ -1,9 +1,8 @@
 #include "gpu_admission.hpp"
 
 #include "admission.hpp"
-#include "cuda/copy_channels.hpp"
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/gpu_backend/bootstrap.hpp"
+#include "processes/agreement.hpp"
 
 namespace ppsim {
 namespace {
@@ -33,23 +32,25 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
   if (options.ranks_per_device < 1) return refuse("at least one rank runs on a device");
   if (options.max_ctas < 1) return refuse("a communicator has at least one CTA");
   if (run.processes != nullptr && run.processes->size() > 1) {
-    return refuse("the CUDA backend runs all ranks in one process");
+    if (options.transport == CudaTransport::copy)
+      return refuse("the copy transport joins the ranks of one process; several need NCCL");
   }
   if (run.poison) return refuse("the CUDA backend does not overwrite freed tensors");
   if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {
     return refuse("NCCL has one rank on a device; several need the copy transport");
   }
   if (auto good = check_capabilities(run.capabilities); !good) return good;
-  if (options.transport == CudaTransport::copy) {
-    if (auto good = CopyChannels::check(program); !good) return good;
-  }
   return options.graphs ? check_graph(program, run.capabilities) : Expected<void>{};
 }
 
-Expected<void> admit_on_gpu(const GpuRunInput& input) {
-  if (auto good = check_gpu_options(input.program, input.options); !good) return good;
-  if (auto good = input.model.check(input.program.pipeline()); !good) return good;
-  return admit(input.program, input.model.sizes(input.program.pipeline()), input.options);
+Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
+  const auto refused = [](const Expected<void>& why) { return tl::unexpected(why.error()); };
+  if (auto good = check_gpu_options(input.program, input.options); !good) return refused(good);
+  if (auto good = input.model.check(input.program.pipeline()); !good) return refused(good);
+  const SizeTable sizes = input.model.sizes(input.program.pipeline());
+  if (auto good = agree(input.program, sizes, input.options); !good) return refused(good);
+  if (auto good = admit(input.program, sizes, input.options); !good) return refused(good);
+  return ranks_here(input.program, input.options);
 }
 
 }  // namespace ppsim

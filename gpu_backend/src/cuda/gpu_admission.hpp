@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/gpu_actions.hpp"
+#include "worker.hpp"
 
 namespace ppsim {
 
@@ -8,7 +9,8 @@ namespace ppsim {
 /// Errors: bad_argument.
 [[nodiscard]] Expected<void> check_gpu_options(const Program& program, const RunOptions& options);
 
-/// The same, whether the model can, and whether the run has its certificate or needs none.
-[[nodiscard]] Expected<void> admit_on_gpu(const GpuRunInput& input);
+/// The same, whether the model can, whether all processes are about to run the same, and whether the run has
+/// its certificate or needs none. Returns: the ranks of this process.
+[[nodiscard]] Expected<RankRange> admit_on_gpu(const GpuRunInput& input);
 
 }  // namespace ppsim

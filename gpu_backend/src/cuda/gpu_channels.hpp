@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <vector>
@@ -15,6 +16,10 @@ struct StreamTransfer {
   GpuStream stream = nullptr;
 };
 
+/// Enqueues into += from.
+using StreamSum =
+    std::function<void(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from)>;
+
 /// The part of one rank in a sum over all members of a communicator; in place.
 struct StreamCollective {
   InstructionId instruction;
@@ -23,6 +28,7 @@ struct StreamCollective {
   ElementType type = ElementType::float64;
   std::span<std::byte> payload;
   GpuStream stream = nullptr;
+  StreamSum add = {};  ///< by a kernel of the rank
 };
 
 /// Messages and collectives between ranks as work on streams. All channels are open before the first step.
@@ -44,7 +50,11 @@ class GpuChannels {
   virtual void abort() noexcept = 0;
 };
 
-/// Every channel of a Program, with the memory of its receives in order: where the copy transport writes.
-using Destinations = std::map<Channel, std::vector<Payload>>;
+/// The memory of other ranks that the copy transport reads and writes.
+struct SharedMemory {
+  std::map<Channel, std::vector<Payload>> receives;  ///< of every channel, in order
+  /// What a rank adds to the sums of a communicator, in order.
+  std::map<std::pair<CommunicatorId, RankId>, std::vector<std::span<std::byte>>> sums;
+};
 
 }  // namespace ppsim

@@ -11,13 +11,16 @@
 
 #include "cuda/copy_channels.hpp"
 #include "cuda/gpu_admission.hpp"
+#include "cuda/gpu_ranks.hpp"
 #include "cuda/gpu_states.hpp"
 #include "cuda/nccl_channels.hpp"
 #include "cuda/rank_run.hpp"
+#include "cuda/shared_memory.hpp"
 #include "hang_report.hpp"
 #include "memory_plan.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
+#include "processes/peers.hpp"
 #include "transfers.hpp"
 
 namespace ppsim {
@@ -40,7 +43,7 @@ TransportCapabilities unbounded_buffers(const TransportCapabilities& capabilitie
 /// Runs the steps of one Program on the GPUs of one process.
 class GpuExecutor {
  public:
-  GpuExecutor(const GpuApi& api, const GpuRunInput& input)
+  GpuExecutor(const GpuApi& api, const GpuRunInput& input, RankRange here)
       : api_(api),
         in_(input),
         options_(std::get<CudaOptions>(input.options.backend)),
@@ -49,14 +52,18 @@ class GpuExecutor {
         graph_(build_execution_graph(program_, input.options.capabilities)),
         memory_(plan_memory(program_,
                             build_execution_graph(program_, unbounded_buffers(input.options.capabilities)),
-                            sizes_)) {
-    open_devices();
-    tensors_ = std::make_unique<TensorMap>(program_, memory_, sizes_, make_pools());
-    for (auto& device : ranks_) actions_.emplace_back(in_, *tensors_, *device);
-    for (auto& device : ranks_) plans_.push_back(plan_streams(program_, graph_, device->rank()));
+                            sizes_)),
+        peers_({program_, graph_, here, input.options.processes}),
+        ranks_(api.cuda, input, here),
+        tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      actions_.emplace_back(in_, tensors_, ranks_[r]);
+      plans_.push_back(plan_streams(program_, graph_, ranks_[r].rank()));
+    }
+    peers_.assemble();  // all have got what they need
     open_channels();
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      runs_.emplace_back(RankSetup{api_, program_, plans_[r], *ranks_[r], actions_[r], *channels_,
+      runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], *channels_,
                                    options_.profile, options_.graphs});
     }
   }
@@ -64,74 +71,49 @@ class GpuExecutor {
   RunResult run() {
     RunResult result;
     result.pool_bytes = memory_.slots.pool_bytes;
-    result.high_water_bytes = IdVector<RankId, Bytes>(ranks_.size(), 0);
+    result.high_water_bytes = IdVector<RankId, Bytes>(result.pool_bytes.size(), 0);
     try {
-      if (options_.graphs) capture();
-      for (int step = 0; step < in_.options.steps; ++step) {
-        if (!run_step(step, result)) return result;
-      }
-      prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });
+      run_steps(result);
+    } catch (const BackendError& failure) {
+      end_early(failure.error(), result);
+      return result;
     } catch (...) {
-      stop();
+      stop_devices();
       throw;
     }
     collect_gradients(result);
+    peers_.collect(result, origins_ns_);
     return result;
   }
 
  private:
-  void open_devices() {
-    int count = 0;
-    check_cuda(api_.cuda, api_.cuda.device_count(&count), "counting devices");
-    const int share = options_.ranks_per_device;
-    const int needed = (program_.pipeline().ranks() + share - 1) / share;
-    if (count < needed) {
-      throw BackendError(ErrorCode::bad_argument, std::to_string(program_.pipeline().ranks()) + " ranks, " +
-                                                      std::to_string(share) + " on a device, need " +
-                                                      std::to_string(needed) + " devices; there are " +
-                                                      std::to_string(count));
-    }
-    for (int d = 0; d < needed; ++d) devices_.emplace_back(api_.cuda, d, share);
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
-      ranks_.push_back(
-          std::make_unique<RankDevice>(devices_[static_cast<std::size_t>(r / share)], RankId(r), r % share));
-    }
-  }
-
-  std::vector<std::span<std::byte>> make_pools() {
-    std::vector<std::span<std::byte>> pools;
-    for (auto& device : ranks_) {
-      pools.push_back(device->allocate(memory_.slots.pool_bytes[device->rank()], "its pool"));
-    }
-    return pools;
-  }
-
   void open_channels() {
-    std::vector<RankDevice*> ranks;
-    for (auto& device : ranks_) ranks.push_back(device.get());
     if (options_.transport == CudaTransport::copy) {
-      find_destinations();
-      channels_ = std::make_unique<CopyChannels>(api_, program_, ranks, destinations_);
+      shared_ = find_shared_memory(program_, plans_, actions_);
+      channels_ = std::make_unique<CopyChannels>(api_, program_, ranks_.all(), shared_);
       return;
     }
-    const auto new_id = [this] {
-      NcclUniqueId id;
-      check_nccl(api_.nccl, api_.nccl.unique_id(&id), "a new communicator");
-      return id;
-    };
-    channels_ = std::make_unique<NcclChannels>(NcclSetup{api_, program_, ranks, new_id, options_.max_ctas});
+    channels_ = std::make_unique<NcclChannels>(NcclSetup{.api = api_,
+                                                         .program = program_,
+                                                         .ranks = ranks_.all(),
+                                                         .exchange_id = [this] { return exchange_id(); },
+                                                         .look_around = [this] { peers_.throw_if_stopped(); },
+                                                         .max_ctas = options_.max_ctas});
   }
 
-  void find_destinations() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      for (const StreamStep& step : plans_[r].steps) {
-        if (!is_transfer(program_.actions(step.id).front().kind)) continue;
-        for (const Transfer& end : actions_[r].transfers(step.id)) {
-          std::vector<Payload>& receives = destinations_[end.channel];
-          if (end.direction == Direction::receive) receives.push_back(end.payload);
-        }
-      }
-    }
+  /// One id for all: process 0 makes it.
+  NcclUniqueId exchange_id() {
+    NcclUniqueId id;
+    if (peers_.leads()) check_nccl(api_.nccl, api_.nccl.unique_id(&id), "a new communicator");
+    const std::string bytes = peers_.from_leader({std::begin(id.internal), std::end(id.internal)});
+    std::copy(bytes.begin(), bytes.end(), std::begin(id.internal));
+    return id;
+  }
+
+  void run_steps(RunResult& result) {
+    if (options_.graphs) capture();
+    for (int step = 0; step < in_.options.steps; ++step) run_step(step, result);
+    prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });
   }
 
   /// Enqueues work between steps on every rank and waits for it.
@@ -140,8 +122,7 @@ class GpuExecutor {
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       runs_[r].prepare([&](GpuStream stream) { work(r, stream); });
     }
-    wait_until(
-        deadline(), [&](RankRun& run) { return run.idle(); }, "the work between two steps");
+    wait_until_idle("the work between two steps");
   }
 
   void capture() {
@@ -153,17 +134,16 @@ class GpuExecutor {
       for (RankRun& run : runs_) {
         run.begin_capture(takes);
         while (!run.issued()) {
-          if (!run.advance()) api_.clock.pause();
+          if (!run.advance()) pause();
         }
         run.end_capture(takes);
       }
     }
-    wait_until(
-        deadline(), [](RankRun& run) { return run.idle(); }, "loading the graphs");
+    wait_until_idle("loading the graphs");
   }
 
-  /// Returns: false after a deadlock.
-  bool run_step(int step, RunResult& result) {
+  void run_step(int step, RunResult& result) {
+    peers_.begin_step(step);
     const bool last = step + 1 == in_.options.steps;
     api_.marks.push("PP:prepare");
     prepare([&](std::size_t r, GpuStream stream) { actions_[r].begin_step(step, stream, memory_.table); });
@@ -175,14 +155,13 @@ class GpuExecutor {
     issue(end);
     const bool complete = all_issued() && wait_quietly(end);
     api_.marks.pop();
-    if (!complete || !nothing_left_out()) {
-      stop_on_hang(result);
-      return false;
-    }
+    peers_.throw_if_stopped();
+    if (!complete || !nothing_left_out())
+      throw BackendError(ErrorCode::deadlock, "a step did not finish within its deadline");
     channels_->check();
     read_times(result);
     result.losses.push_back(take_loss());
-    return true;
+    peers_.assemble();  // nobody goes on as long as another one may fail
   }
 
   /// The sum of the losses of a step; in the same order whichever rank has them.
@@ -217,7 +196,7 @@ class GpuExecutor {
       for (std::size_t r = 0; r < runs_.size(); ++r) {
         threads.emplace_back([&, r] {
           try {
-            while (!failed && !runs_[r].issued() && api_.clock.now() < end) {
+            while (!failed && !runs_[r].issued() && api_.clock.now() < end && !peers_.stopped()) {
               if (!runs_[r].advance()) api_.clock.pause();
             }
           } catch (...) {
@@ -233,7 +212,7 @@ class GpuExecutor {
   }
 
   void issue_together(Nanoseconds end) {
-    while (!all_issued() && api_.clock.now() < end) {
+    while (!all_issued() && api_.clock.now() < end && !peers_.stopped()) {
       bool moved = false;
       for (RankRun& run : runs_) moved = run.advance() || moved;
       if (!moved) api_.clock.pause();
@@ -248,43 +227,71 @@ class GpuExecutor {
   }
 
   /// Returns: false when the time is over.
-  bool wait_quietly(Nanoseconds end) {
+  [[nodiscard]] bool wait_quietly(Nanoseconds end) {
     for (RankRun& run : runs_) {
       while (!run.complete()) {
         if (api_.clock.now() >= end) return false;
         channels_->check();
-        api_.clock.pause();
+        pause();
       }
     }
     return true;
   }
 
-  template <class Done>
-  void wait_until(Nanoseconds end, const Done& done, const std::string& what) {
-    for (RankRun& run : runs_) {
-      while (!done(run)) {
+  void wait_until_idle(const std::string& what) {
+    const Nanoseconds end = deadline();
+    for (const RankRun& run : runs_) {
+      while (!run.idle()) {
         if (api_.clock.now() >= end) throw BackendError(ErrorCode::io, what + " took too long");
-        api_.clock.pause();
+        pause();
       }
     }
   }
 
-  /// Says what a step that did not finish waits for, and ends it.
-  void stop_on_hang(RunResult& result) {
-    const std::vector<InstructionState> states = read_states(program_, graph_, runs_);
-    if (const auto running = running_action(program_, states)) {
-      throw BackendError(ErrorCode::io, "a step did not finish within its deadline; still running: rank " +
-                                            std::to_string(program_.rank_of(*running).value()) + ": " +
-                                            actions_text(program_, *running));
+  /// Errors: throws what another process has stopped with.
+  void pause() {
+    peers_.throw_if_stopped();
+    api_.clock.pause();
+  }
+
+  /// Stops all processes, and says what they wait for. Errors: throws what all have stopped with, unless it
+  /// is a deadlock.
+  void end_early(const Error& error, RunResult& result) {
+    std::vector<InstructionState> states = states_here();
+    Error reason = peers_.stop(error);
+    peers_.send_states(states, true);
+    if (!peers_.alone() && peers_.leads()) states = peers_.last_states();
+    stop_devices();
+    if (reason.code == ErrorCode::deadlock) reason = why_not_deadlock(states).value_or(reason);
+    if (reason.code != ErrorCode::deadlock) {
+      for (const HangWait& wait : peers_.report()) reason.message += "\n" + hang_text(program_, wait);
+      throw BackendError(reason.code, reason.message);
     }
     result.outcome = RunOutcome::deadlock;
-    result.hang = hang_report(graph_, make_lanes(program_), states);
+    result.hang = peers_.alone() ? hang_report(graph_, make_lanes(program_), states) : peers_.report();
     result.traces.push_back(TimedTrace{.spans = no_spans()});
-    stop();
+  }
+
+  /// What the events tell; nothing where a device does not even tell that.
+  [[nodiscard]] std::vector<InstructionState> states_here() const {
+    try {
+      return read_states(program_, graph_, runs_);
+    } catch (const BackendError&) {
+      return std::vector<InstructionState>(program_.size(), InstructionState::waiting);
+    }
+  }
+
+  /// What else than a deadlock keeps a step from finishing.
+  [[nodiscard]] std::optional<Error> why_not_deadlock(const std::vector<InstructionState>& states) const {
+    const auto running = running_action(program_, states);
+    if (!running) return std::nullopt;
+    return Error{ErrorCode::io, "a step did not finish within its deadline; still running: rank " +
+                                    std::to_string(program_.rank_of(*running).value()) + ": " +
+                                    actions_text(program_, *running)};
   }
 
   /// Ends everything on the devices, so that nothing is destroyed in use.
-  void stop() {
+  void stop_devices() {
     channels_->abort();
     for (RankRun& run : runs_) run.abandon_capture();
     const Nanoseconds end = api_.clock.now() + static_cast<Nanoseconds>(kAbortTime * kNanosecondsPerSecond);
@@ -307,11 +314,12 @@ class GpuExecutor {
       if (options_.profile) run.read_times(trace, run.origin() - first);
     }
     result.step_ns.push_back(longest);
+    origins_ns_.push_back(first);
     if (options_.profile) {
       const auto profiles = replay_memory(program_, trace, memory_.table, memory_.sizes);
-      for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        const RankId rank(static_cast<std::int32_t>(r));
-        result.high_water_bytes[rank] = std::max(result.high_water_bytes[rank], profiles[rank].peak_bytes);
+      for (const RankDevice* const device : ranks_.all()) {
+        Bytes& most = result.high_water_bytes[device->rank()];
+        most = std::max(most, profiles[device->rank()].peak_bytes);
       }
     }
     result.traces.push_back(std::move(trace));
@@ -334,23 +342,21 @@ class GpuExecutor {
   SizeTable sizes_;
   ExecutionGraph graph_;
   MemoryPlan memory_;
+  Peers peers_;
   // What follows holds what stands above it, and goes in the opposite order.
-  std::deque<GpuDevice> devices_;
-  std::vector<std::unique_ptr<RankDevice>> ranks_;
-  std::unique_ptr<TensorMap> tensors_;
+  GpuRanks ranks_;
+  TensorMap tensors_;
   std::deque<GpuActions> actions_;
   std::vector<StreamPlan> plans_;
-  Destinations destinations_;
+  SharedMemory shared_;
   std::unique_ptr<GpuChannels> channels_;
   std::deque<RankRun> runs_;
+  std::vector<Nanoseconds> origins_ns_;  ///< per step
 };
 
-}  // namespace
-
-Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) {
-  if (auto good = admit_on_gpu(input); !good) return tl::unexpected(good.error());
+Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, RankRange here) {
   try {
-    return GpuExecutor(api, input).run();
+    return GpuExecutor(api, input, here).run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   } catch (const std::bad_alloc&) {
@@ -358,14 +364,23 @@ Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) 
   }
 }
 
+}  // namespace
+
+Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) {
+  const auto here = admit_on_gpu(input);
+  if (!here) return tl::unexpected(here.error());
+  return run_admitted(api, input, *here);
+}
+
 Expected<RunResult> execute_on_gpu(const GpuRunInput& input) {
-  if (auto good = admit_on_gpu(input); !good) return tl::unexpected(good.error());
+  const auto here = admit_on_gpu(input);
+  if (!here) return tl::unexpected(here.error());
   const auto& options = std::get<CudaOptions>(input.options.backend);
   try {
     GpuApi api{.cuda = load_cuda(options.cuda_library), .marks = profiler_marks(), .clock = host_clock()};
     check_cuda(api.cuda, api.cuda.init(0), "starting the CUDA driver");
     if (options.transport == CudaTransport::nccl) api.nccl = load_nccl(options.nccl_library);
-    return execute_on_gpu(api, input);
+    return run_admitted(api, input, *here);
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   }

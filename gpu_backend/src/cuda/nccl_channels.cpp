@@ -41,7 +41,7 @@ std::string rank_text(RankId rank) { return "rank " + std::to_string(rank.value(
 }  // namespace
 
 NcclChannels::NcclChannels(const NcclSetup& setup)
-    : api_(setup.api), program_(setup.program), ranks_(setup.ranks) {
+    : api_(setup.api), program_(setup.program), ranks_(setup.ranks), look_around_(setup.look_around) {
   constexpr double kNanosecondsPerSecond = 1e9;
   give_up_ = api_.clock.now() + static_cast<Nanoseconds>(setup.patience_s * kNanosecondsPerSecond);
   config_.blocking = 0;
@@ -175,6 +175,7 @@ void NcclChannels::finish(const std::string& what) {
 
 /// A rank that never comes is an error, not a hang.
 void NcclChannels::wait(const std::string& what) const {
+  look_around_();
   if (api_.clock.now() >= give_up_) throw BackendError(ErrorCode::io, what + ": the other ranks do not come");
   api_.clock.pause();
 }

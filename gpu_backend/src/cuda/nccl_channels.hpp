@@ -18,6 +18,8 @@ struct NcclSetup {
   const Program& program;
   std::vector<RankDevice*> ranks;             ///< of this process, ascending
   std::function<NcclUniqueId()> exchange_id;  ///< one id for the whole Program
+  /// Called while it waits for the other ranks; throws when they will not come.
+  std::function<void()> look_around = [] {};
   int max_ctas = 4;         ///< of a communicator: receives that are posted early stay resident
   double patience_s = 120;  ///< how long to wait for the other ranks
 };
@@ -63,6 +65,7 @@ class NcclChannels final : public GpuChannels {
   const GpuApi& api_;
   const Program& program_;
   std::vector<RankDevice*> ranks_;
+  std::function<void()> look_around_;
   NcclConfig config_;
   Nanoseconds give_up_ = 0;       ///< when opening has taken too long
   std::vector<ncclComm*> roots_;  ///< per rank of this process

@@ -15,6 +15,8 @@ std::string options_text(const RunOptions& options) {
   text << backend_name(options.backend);
   if (const auto* emulated = std::get_if<EmulatedOptions>(&options.backend))
     text << " in the time of " << costs_hash(emulated->costs);
+  if (const auto* cuda = std::get_if<CudaOptions>(&options.backend))
+    text << (cuda->graphs ? " by graphs" : " streamed");
   text << ", " << options.capabilities << ", " << options.steps << " steps, clipped to " << options.clip_norm
        << (options.unverified ? ", unverified" : "")
        << (options.certificate != nullptr ? ", with a certificate" : "")

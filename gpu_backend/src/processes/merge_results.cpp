@@ -12,6 +12,7 @@ struct Part {
   std::vector<Nanoseconds> origins;
   std::vector<std::vector<Span>> steps;  ///< spans of its own instructions
   std::vector<Bytes> high_water;
+  std::vector<Nanoseconds> durations;  ///< of the steps
   std::vector<double> losses;
   std::vector<BlockGradients> gradients;
 };
@@ -22,6 +23,7 @@ Part read(const std::string& bytes) {
   part.origins = reader.get_all<Nanoseconds>();
   for (std::size_t step = 0; step < part.origins.size(); ++step) part.steps.push_back(reader.get_all<Span>());
   part.high_water = reader.get_all<Bytes>();
+  part.durations = reader.get_all<Nanoseconds>();
   part.losses = reader.get_all<double>();
   part.gradients.resize(reader.get<std::size_t>());
   for (BlockGradients& gradients : part.gradients) {
@@ -46,17 +48,17 @@ void place(const std::vector<Span>& from, Nanoseconds shift, InstructionId first
 
 }  // namespace
 
-std::string result_bytes(const RunResult& result, const RunInput& input,
-                         const std::vector<Nanoseconds>& origins_ns) {
-  const auto first = input.program.first(RankId(input.here.begin)).index();
-  const auto end = input.program.last(RankId(input.here.end - 1)).index();
+std::string result_bytes(const RunResult& result, const PartOfRun& part) {
+  const auto first = part.program.first(RankId(part.here.begin)).index();
+  const auto end = part.program.last(RankId(part.here.end - 1)).index();
   ByteWriter writer;
-  writer.put_all(std::span(origins_ns));
+  writer.put_all(std::span(part.origins_ns));
   for (const TimedTrace& trace : result.traces)
     writer.put_all(std::span(trace.spans.items()).subspan(first, end - first));
   writer.put_all(std::span(result.high_water_bytes.items())
-                     .subspan(static_cast<std::size_t>(input.here.begin),
-                              static_cast<std::size_t>(input.here.end - input.here.begin)));
+                     .subspan(static_cast<std::size_t>(part.here.begin),
+                              static_cast<std::size_t>(part.here.end - part.here.begin)));
+  writer.put_all(std::span(result.step_ns));
   writer.put_all(std::span(result.losses));
   writer.put(result.gradients.size());
   for (const BlockGradients& gradients : result.gradients) {
@@ -86,9 +88,11 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
     const auto earliest = std::min_element(parts.begin(), parts.end(), [&](const Part& a, const Part& b) {
       return a.origins[step] < b.origins[step];
     });
+    result.step_ns[step] = 0;
     for (std::size_t p = 0; p < parts.size(); ++p) {
-      place(parts[p].steps[step], parts[p].origins[step] - earliest->origins[step],
-            program.first(result.processes[p].first_rank), result.traces[step]);
+      const Nanoseconds later = parts[p].origins[step] - earliest->origins[step];
+      result.step_ns[step] = std::max(result.step_ns[step], later + parts[p].durations[step]);
+      place(parts[p].steps[step], later, program.first(result.processes[p].first_rank), result.traces[step]);
     }
   }
   std::sort(result.gradients.begin(), result.gradients.end(),

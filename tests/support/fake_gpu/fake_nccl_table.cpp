@@ -37,7 +37,6 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
   };
   nccl.communicator_abort = [this](ncclComm* one) {
     const Lock lock(mutex_);
-    if (!machine_.stuck().empty()) machine_.abort();
     return nccl_.abort(of(one));
   };
   nccl.async_error = [this](ncclComm* one, int* error) {

@@ -57,7 +57,7 @@ TaskId FakeMachine::add(TaskDraft draft, std::size_t lane, const std::vector<Tas
 void FakeMachine::start(TaskId id) {
   Task& task = tasks_[id];
   task.started = true;
-  if (task.draft.kind == TaskKind::plain || aborted_) {
+  if (task.draft.kind == TaskKind::plain) {
     due_.push({now_ + task.draft.duration, id});
     return;
   }
@@ -93,12 +93,13 @@ void FakeMachine::meet(TaskId task, Nanoseconds duration, const std::vector<Task
   due_.push({now_ + duration, task});
 }
 
-void FakeMachine::abort() {
-  aborted_ = true;
-  for (const TaskId id : meetings_) due_.push({now_, id});
-  for (const TaskId id : value_waits_) due_.push({now_, id});
-  meetings_.clear();
-  value_waits_.clear();
+void FakeMachine::release(const std::vector<TaskId>& meetings) {
+  if (meetings.empty()) return;
+  works_ = judges_ = false;
+  for (const TaskId id : meetings) {
+    std::erase(meetings_, id);
+    due_.push({now_, id});
+  }
 }
 
 void FakeMachine::run(Task& task) {
@@ -106,8 +107,8 @@ void FakeMachine::run(Task& task) {
   own.resize(task.lane + 1, 0);
   own[task.lane] = task.number;
   const Accessor who{task.lane, task.number, task.clock, task.draft.name};
-  bool works = !aborted_ || task.draft.flag != 0;
-  if (!aborted_ && judges_) {
+  bool works = works_ || task.draft.flag != 0;
+  if (judges_) {
     for (const auto memory : task.draft.reads) works = memory_.read(memory, who) && works;
     for (const auto memory : task.draft.writes) works = memory_.write(memory, who) && works;
   }

@@ -102,8 +102,8 @@ class FakeMachine {
   void stop_judging() { judges_ = false; }
   /// What a task does when it completes. Requires: it is not complete.
   void on_finish(TaskId task, std::function<void()> work) { tasks_[task].draft.work = std::move(work); }
-  /// Ends all meetings and value_waits, and stops looking at what tasks do: the run was aborted.
-  void abort();
+  /// Ends meetings that will not take place. From here on tasks do nothing, and nobody looks at what they do.
+  void release(const std::vector<TaskId>& meetings);
   [[nodiscard]] std::size_t make_lane() { return lane_count_++; }
   [[nodiscard]] bool knows(TaskId task, TaskId earlier) const;
   [[nodiscard]] const std::string& name(TaskId task) const { return tasks_[task].draft.name; }
@@ -146,7 +146,7 @@ class FakeMachine {
   LaneClock host_;                ///< what the host knows to be complete
   std::vector<TaskId> meetings_;  ///< started and not complete
   std::vector<TaskId> value_waits_;
-  bool aborted_ = false;
+  bool works_ = true;  ///< tasks do what they are for
   bool judges_ = true;
   using Due = std::pair<Nanoseconds, TaskId>;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;

@@ -93,12 +93,27 @@ int FakeNccl::abort(Communicator* communicator) {
     return kNcclInvalidUsage;
   }
   communicator->alive = false;
+  std::vector<TaskId> waiting;
+  for (const auto& [task, operation] : arrived_) {
+    if (operation.communicator == communicator) waiting.push_back(task);
+  }
+  for (const TaskId task : waiting) {
+    arrived_.erase(task);
+    for (auto& [channel, tasks] : communicator->world->sends) std::erase(tasks, task);
+    for (auto& [channel, tasks] : communicator->world->receives) std::erase(tasks, task);
+    for (auto& [rank, tasks] : communicator->world->sums) std::erase(tasks, task);
+  }
+  machine_.release(waiting);
   return kNcclSuccess;
 }
 
 int FakeNccl::state(Communicator* communicator, int* error) {
   *error = kNcclSuccess;
   if (!usable(communicator, "ncclCommGetAsyncError")) return kNcclInvalidUsage;
+  if (!communicator->world->made(communicator->splits)) {
+    *error = kNcclInProgress;
+    return kNcclSuccess;
+  }
   const std::shared_ptr<Group> pending = communicator->pending;
   if (pending == nullptr) return kNcclSuccess;
   constexpr int kPolls = 2;
@@ -208,6 +223,7 @@ TaskDraft FakeNccl::draft(const Operation& operation) {
 }
 
 void FakeNccl::arrive(const Operation& operation, TaskId task) {
+  if (!operation.communicator->alive) return machine_.release({task});
   arrived_[task] = operation;
   World& world = *operation.communicator->world;
   const int own = number(*operation.communicator);

@@ -14,8 +14,9 @@ namespace ppsim::test {
 
 /// NCCL without buffers and without tags: the i-th send of a channel meets the i-th receive, both wait for
 /// each other, and the operations of a communicator run one after another on each rank, in host order. Calls
-/// that end a group return before it is enqueued: asking for the state twice enqueues it. Nothing that a send
-/// is over tells about the receiver, since the real one buffers.
+/// that end a group return before it is enqueued: asking for the state twice enqueues it. A communicator is
+/// made once all its ranks have come, wherever they run. Nothing that a send is over tells about the
+/// receiver, since the real one buffers.
 class FakeNccl {
  public:
   struct Communicator;
@@ -64,6 +65,10 @@ class FakeNccl {
     std::map<int, std::deque<TaskId>> sums;                     ///< by rank
     std::vector<std::map<int, std::shared_ptr<World>>> splits;  ///< by number of the split, color
     std::vector<int> split_count;
+    /// Whether all ranks have come, and to its first `begun` splits.
+    [[nodiscard]] bool made(std::size_t begun) const {
+      return static_cast<int>(number_of_key.size()) == size && (begun == 0 || split_count[begun - 1] == size);
+    }
   };
   struct Group {
     std::vector<Operation> operations;

@@ -1,6 +1,7 @@
 #include "support/fake_gpu/run.hpp"
 
 #include "cuda/gpu_execute.hpp"
+#include "processes/peers.hpp"
 #include "support/fake_gpu/stages.hpp"
 
 namespace ppsim::test {
@@ -13,11 +14,13 @@ Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, co
   run.backend = options.cuda;
   run.unverified = true;
   run.steps = options.steps;
+  run.processes = options.processes;
+  run.deadline_s = options.deadline_s;
   GpuApi api = gpu.api();
   if (options.tamper) options.tamper(api);
   const auto kernels = make(api);
-  auto result = execute_on_gpu(api, {program, *kernels, run});
-  gpu.check_teardown();
+  auto result = end_together(run.processes, execute_on_gpu(api, {program, *kernels, run}));
+  if (run.processes == nullptr) gpu.check_teardown();
   return result;
 }
 

@@ -13,13 +13,15 @@ namespace ppsim::test {
 struct FakeRunOptions {
   CudaOptions cuda = {.host_threads = false};
   int steps = 1;
+  Bootstrap* processes = nullptr;  ///< of which each calls run_on_fake() on a thread of its own
+  double deadline_s = 0;
   bool exact = true;                                        ///< gradients are integers modulo 2^64
   std::function<void(GpuApi&)> tamper = {};                 ///< changes the tables, to inject a fault
   std::function<Nanoseconds(const Action&)> duration = {};  ///< of kernels; empty: 1000 ns
 };
 
 /// Runs a Program unverified on the fake, which has a device for each rank, and looks at what it leaves
-/// behind.
+/// behind; one of several processes does not look.
 [[nodiscard]] Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const StageModel& model,
                                               const FakeRunOptions& options = {});
 

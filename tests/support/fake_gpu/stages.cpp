@@ -71,6 +71,12 @@ class FakeStages final : public GpuStages {
                            *sum += model_.squared_norm(gradients);
                          }});
   }
+  void add_norm(GpuStream stream, double* into, const double* from) override {
+    const auto cell = std::as_bytes(std::span(into, 1));
+    gpu_.launch(stream, {.reads = {cell, std::as_bytes(std::span(from, 1))}, .writes = {cell}, .work = [=] {
+                           *into += *from;
+                         }});
+  }
 
  private:
   FakeGpu& gpu_;

@@ -33,12 +33,13 @@ struct EmulatedOptions {
 /// How messages travel between GPUs.
 enum class CudaTransport : std::uint8_t {
   nccl,  ///< a communicator for each one of the Program; one rank on a device
-  copy,  ///< copy engines of the devices of one process; no collectives of several ranks
+  copy,  ///< copy engines of the devices of one process
 };
 
-/// Ranks that compute on the GPUs of this process. The model needs on_gpu(). A deadline of 0 stands for ten
-/// minutes, because a device does not say whether it waits or hangs; a step that hangs is aborted then and
-/// reported.
+/// Ranks that compute on GPUs. Several processes need NCCL between them; those of a host take its devices in
+/// the order of their local numbers, unless each sees no more than it needs. The model needs on_gpu(). A
+/// deadline of 0 stands for ten minutes, because a device does not say whether it waits or hangs; a step that
+/// hangs is aborted then and reported.
 struct CudaOptions {
   CudaTransport transport = CudaTransport::nccl;
   int ranks_per_device = 1;  ///< above 1 each rank has as many multiprocessors of the device (green contexts)

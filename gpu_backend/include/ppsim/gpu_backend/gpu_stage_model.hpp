@@ -54,10 +54,12 @@ class GpuStages {
   virtual void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) = 0;
   /// OPT.
   virtual void update(GpuStream stream, const UpdateBuffers& buffers) = 0;
-  /// into += from, element by element.
+  /// into += from, element by element; `from` may be memory of another device that this one has access to.
   virtual void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) = 0;
   /// *sum += squared norm of the gradients; `sum` is in device memory.
   virtual void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) = 0;
+  /// *into += *from, as accumulate().
+  virtual void add_norm(GpuStream stream, double* into, const double* from) = 0;
 };
 
 /// A model cut into stages, as kernels: what StageModel is on the CPU. User code implements this to run its

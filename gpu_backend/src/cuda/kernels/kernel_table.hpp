@@ -111,6 +111,11 @@ struct SquaredNorm {
   double* result;
 };
 inline constexpr int kPartials = 1024;
+/// into += from, of two squared norms.
+struct AddNorm {
+  double* into;
+  const double* from;
+};
 /// AdamW with a float32 master copy (Loshchilov and Hutter, "Decoupled weight decay regularization",
 /// algorithm 2); in the ring the CPU's exact rule.
 struct Descend {
@@ -183,6 +188,7 @@ struct KernelTable {
   std::function<int(void* stream, Stored stored, const Loss& call)> loss;
   std::function<int(void* stream, Stored stored, const Accumulate& call)> accumulate;
   std::function<int(void* stream, Stored stored, const SquaredNorm& call)> squared_norm;
+  std::function<int(void* stream, const AddNorm& call)> add_norm;
   std::function<int(void* stream, Stored stored, const Descend& call)> descend;
   std::function<int(void* stream, Stored stored, const DrawWeights& call)> draw_weights;
   std::function<int(void* stream, Stored stored, const StartState& call)> start_state;

@@ -25,6 +25,7 @@ int loss(void* stream, Stored stored, const Loss& call);
 
 int accumulate(void* stream, Stored stored, const Accumulate& call);
 int squared_norm(void* stream, Stored stored, const SquaredNorm& call);
+int add_norm(void* stream, const AddNorm& call);
 int draw_weights(void* stream, Stored stored, const DrawWeights& call);
 int start_state(void* stream, Stored stored, const StartState& call);
 int descend(void* stream, Stored stored, const Descend& call);

@@ -30,6 +30,8 @@ __global__ void whole_norm_kernel(SquaredNorm call) {
   if (threadIdx.x == 0) *call.result += sum;
 }
 
+__global__ void add_norm_kernel(AddNorm call) { *call.into += *call.from; }
+
 /// What brings all gradients within the largest norm.
 __device__ double clip_scale(const Descend& call) {
   if (call.squared_norm == nullptr) return 1;
@@ -144,6 +146,11 @@ int squared_norm(void* stream, Stored stored, const SquaredNorm& call) {
   });
 }
 
+int add_norm(void* stream, const AddNorm& call) {
+  add_norm_kernel<<<1, 1, 0, stream_of(stream)>>>(call);
+  return static_cast<int>(cudaGetLastError());
+}
+
 int draw_weights(void* stream, Stored stored, const DrawWeights& call) {
   if (call.count == 0) return 0;
   return by_type(stored, [&](auto zero) {
@@ -166,8 +173,8 @@ int descend(void* stream, Stored stored, const Descend& call) {
 KernelTable compiled_kernels() {
   return {norm_forward, apply_gain,    norm_backward, causal_softmax, causal_softmax_backward,
           gate,         gate_backward, draw_tokens,   embed,          embed_backward,
-          loss,         accumulate,    squared_norm,  descend,        draw_weights,
-          start_state,  ring_product,  find_scale,    quantize};
+          loss,         accumulate,    squared_norm,  add_norm,       descend,
+          draw_weights, start_state,   ring_product,  find_scale,     quantize};
 }
 
 }  // namespace ppsim::cuda

@@ -137,6 +137,10 @@ class TransformerStages final : public GpuStages {
     check_launch(cuda_, kernels_.squared_norm(stream, kStored<T>, call), "the norm of gradients");
   }
 
+  void add_norm(GpuStream stream, double* into, const double* from) override {
+    check_launch(cuda_, kernels_.add_norm(stream, {into, from}), "adding norms");
+  }
+
  private:
   static std::int64_t numbers(std::span<const std::byte> parameters) {
     return static_cast<std::int64_t>(parameters.size() / sizeof(T));

@@ -1,0 +1,300 @@
+// The executor of streams on several processes, which are threads that share one strict fake: NCCL between
+// them is the fake's, all else goes over connections of their own.
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "cuda/gpu_execute.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "processes/star.hpp"
+#include "support/fake_gpu/run.hpp"
+#include "support/programs.hpp"
+
+namespace ppsim::test {
+namespace {
+
+using Ends = std::vector<std::unique_ptr<Bootstrap>>;
+using Results = std::vector<Expected<RunResult>>;
+
+Program schedule_program(const std::string& name, int ranks, int microbatches) {
+  return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), {}).value();
+}
+
+/// What one of the processes does otherwise than the others.
+using Change = std::function<void(int process, FakeRunOptions& options)>;
+
+/// Time is real: nobody knows when nothing will happen any more.
+void in_real_time(GpuApi& api) { api.clock.now = host_clock().now; }
+
+/// Runs a Program for each process, which has its own options, on one host with the devices of `gpu`.
+Results run_on_each(FakeGpu& gpu, const Program& program, const Ends& ends, const Change& change = {}) {
+  Results results(ends.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t p = 0; p < ends.size(); ++p) {
+      threads.emplace_back([&, p] {
+        FakeRunOptions options;
+        options.processes = ends[p].get();
+        options.tamper = in_real_time;
+        if (change) change(static_cast<int>(p), options);
+        results[p] = run_on_fake(gpu, program, NullModel(), options);
+      });
+    }
+  }
+  return results;
+}
+
+FakeGpuOptions host_with(int devices) { return {.devices = devices, .jumps = false}; }
+
+/// Two processes that hold the two ends of a connection, which can be cut.
+struct Connected {
+  Ends ends;
+  int descriptor = -1;  ///< of the connection
+
+  Connected() {
+    std::array<int, 2> pair{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    descriptor = ::dup(pair[0]);
+    for (int p = 0; p < 2; ++p) {
+      std::map<int, Socket> sockets;
+      sockets.emplace(1 - p, Socket(pair[static_cast<std::size_t>(p)]));
+      ends.push_back(std::make_unique<Star>(Membership{.process = p, .size = 2, .local_process = p},
+                                            std::move(sockets)));
+    }
+  }
+  ~Connected() { ::close(descriptor); }
+  Connected(const Connected&) = delete;
+  Connected& operator=(const Connected&) = delete;
+  /// As the kernel does when a process dies.
+  void cut() const { ::shutdown(descriptor, SHUT_RDWR); }
+};
+
+TEST(GpuProcesses, Process0GetsTheResultOfAll) {
+  const Program program = schedule_program("1f1b", 4, 8);
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(4));
+  const Results results = run_on_each(gpu, program, ends, [](int, FakeRunOptions& o) { o.steps = 2; });
+  gpu.check_teardown();
+  EXPECT_TRUE(gpu.faults().empty()) << gpu.faults().front();
+  for (const auto& result : results) ASSERT_TRUE(result) << to_string(result.error());
+  const RunResult& all = *results[0];
+  ASSERT_EQ(all.traces.size(), 2U);
+  for (const Span& span : all.traces[1].spans) EXPECT_GE(span.start.time, 0);
+  for (const Bytes bytes : all.high_water_bytes) EXPECT_GT(bytes, 0);
+  EXPECT_EQ(all.step_ns.size(), 2U);
+  EXPECT_EQ(all.gradients.size(), 4U);
+  ASSERT_EQ(all.processes.size(), 2U);
+  EXPECT_EQ(all.processes[1].first_rank, RankId(2));
+}
+
+TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {
+  const Program program = schedule_program("1f1b", 4, 4);
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(4));
+  std::array<std::vector<int>, 2> taken;
+  const Results results = run_on_each(gpu, program, ends, [&](int process, FakeRunOptions& options) {
+    options.tamper = [&own = taken[static_cast<std::size_t>(process)]](GpuApi& api) {
+      in_real_time(api);
+      api.cuda.device_get = [&own, get = api.cuda.device_get](int* device, int ordinal) {
+        own.push_back(ordinal);
+        return get(device, ordinal);
+      };
+    };
+  });
+  for (const auto& result : results) ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_EQ(taken[0], (std::vector<int>{0, 1}));
+  EXPECT_EQ(taken[1], (std::vector<int>{2, 3}));
+}
+
+TEST(GpuProcesses, EachTakesWhatItsLauncherHasLeftItToSee) {
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(1));
+  const Results results = run_on_each(gpu, schedule_program("1f1b", 2, 4), ends);
+  for (const auto& result : results) EXPECT_TRUE(result) << to_string(result.error());
+}
+
+TEST(GpuProcesses, TooFewDevicesOnAHostEndAll) {
+  const Ends ends = in_process_bootstraps(3).value();
+  FakeGpu gpu(host_with(2));
+  const Results results = run_on_each(gpu, schedule_program("1f1b", 3, 3), ends);
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().message.find("1 ranks, 1 on a device, need 1 devices; there are 2 for 3 or more "
+                                          "processes on this host"),
+              std::string::npos)
+        << result.error().message;
+  }
+}
+
+TEST(GpuProcesses, AnotherProgramIsRefusedOnAll) {
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(2));
+  const Program programs[] = {schedule_program("1f1b", 2, 4), schedule_program("gpipe", 2, 4)};
+  Results results(2);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t p = 0; p < 2; ++p) {
+      threads.emplace_back([&, p] {
+        results[p] =
+            run_on_fake(gpu, programs[p], NullModel(), {.processes = ends[p].get(), .tamper = in_real_time});
+      });
+    }
+  }
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::refused);
+    EXPECT_NE(result.error().message.find("process 1 is about to run with another program than process 0"),
+              std::string::npos)
+        << result.error().message;
+  }
+}
+
+TEST(GpuProcesses, CopyEnginesJoinTheRanksOfOneProcess) {
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(2));
+  const Results results = run_on_each(gpu, schedule_program("1f1b", 2, 4), ends,
+                                      [](int, FakeRunOptions& o) { o.cuda.transport = CudaTransport::copy; });
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().message.find("the copy transport joins the ranks of one process"),
+              std::string::npos);
+  }
+}
+
+TEST(GpuProcesses, AnErrorOfADeviceStopsAllAndIsNamedWithWhatTheyWaitFor) {
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(2));
+  const Results results =
+      run_on_each(gpu, schedule_program("1f1b", 2, 6), ends, [](int process, FakeRunOptions& options) {
+        if (process == 0) return;
+        options.tamper = [](GpuApi& api) {
+          in_real_time(api);
+          auto open = std::make_shared<std::string>();
+          api.marks.push = [open, push = api.marks.push](const char* name) {
+            *open = name;
+            push(name);
+          };
+          api.cuda.fill_async = [open, fill = api.cuda.fill_async](CudaAddress to, unsigned char value,
+                                                                   std::size_t bytes, CUstream_st* on) {
+            constexpr int kUncorrectable = 214;  // CUDA_ERROR_ECC_UNCORRECTABLE
+            return *open == "PP:1B0" ? kUncorrectable : fill(to, value, bytes, on);
+          };
+        };
+      });
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().message.rfind("process 1 (rank 1): rank 1: 1B0: rank 1: filling memory: ", 0),
+              0U)
+        << result.error().message;
+  }
+  EXPECT_NE(results[0].error().message.find("rank 0: 0RECV_B0 waits for rank 1: 1SEND_B0"), std::string::npos)
+      << results[0].error().message;
+}
+
+TEST(GpuProcesses, AHangIsReportedAsInOneProcess) {
+  const Program program = deferred_receives(false);
+  FakeGpu one(devices_for(program));
+  const RunResult alone = run_on_fake(one, program, NullModel()).value();
+  ASSERT_EQ(alone.outcome, RunOutcome::deadlock);
+  const Ends ends = in_process_bootstraps(program.pipeline().ranks()).value();
+  FakeGpu gpu(host_with(program.pipeline().ranks()));
+  const Results results =
+      run_on_each(gpu, program, ends, [](int, FakeRunOptions& options) { options.deadline_s = 0.3; });
+  for (const auto& result : results) {
+    ASSERT_TRUE(result) << to_string(result.error());
+    EXPECT_EQ(result->outcome, RunOutcome::deadlock);
+  }
+  EXPECT_EQ(results[0]->hang, alone.hang);
+  gpu.check_teardown();
+  EXPECT_TRUE(gpu.faults().empty()) << gpu.faults().front();
+}
+
+TEST(GpuProcesses, APeerThatNeverOpensItsCommunicatorIsMissed) {
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(2));
+  std::atomic<bool> missed = false;
+  const Results results =
+      run_on_each(gpu, schedule_program("1f1b", 2, 4), ends, [&](int process, FakeRunOptions& options) {
+        options.tamper = [&, process](GpuApi& api) {
+          in_real_time(api);
+          if (process == 0) {
+            // A thousand times as fast: patience is for minutes.
+            api.clock.now = [begin = host_clock().now()] { return (host_clock().now() - begin) * 1000; };
+            api.nccl.communicator_abort = [&, abort = api.nccl.communicator_abort](ncclComm* one) {
+              missed = true;
+              return abort(one);
+            };
+          } else {
+            api.nccl.communicator_init = [&](ncclComm**, int, NcclUniqueId, int, NcclConfig*) {
+              while (!missed) std::this_thread::yield();
+              return kNcclInvalidUsage;
+            };
+          }
+        };
+      });
+  ASSERT_FALSE(results[0]);
+  EXPECT_EQ(results[0].error().message, "opening the communicator of all ranks: the other ranks do not come");
+  ASSERT_FALSE(results[1]);
+}
+
+/// Process 1 dies when `when` says so; process 0 has to notice and end.
+Error death_of_process_1(const std::function<void(GpuApi& api, const std::function<void()>& die)>& when) {
+  const Connected connected;
+  FakeGpu gpu(host_with(2));
+  std::atomic<bool> over = false;
+  Expected<RunResult> survivor;
+  {
+    std::jthread first([&] {
+      survivor = run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+                             {.processes = connected.ends[0].get(), .tamper = in_real_time});
+      over = true;
+    });
+    std::jthread second([&] {
+      const auto die = [&] {
+        connected.cut();
+        while (!over) std::this_thread::yield();  // the dead do nothing
+      };
+      const auto tamper = [&](GpuApi& api) {
+        in_real_time(api);
+        when(api, die);
+      };
+      static_cast<void>(run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+                                    {.processes = connected.ends[1].get(), .tamper = tamper}));
+    });
+  }
+  EXPECT_FALSE(survivor);
+  return survivor ? Error{} : survivor.error();
+}
+
+TEST(GpuProcesses, ADeathInAStepEndsAll) {
+  const Error error = death_of_process_1([](GpuApi& api, const std::function<void()>& die) {
+    api.marks.push = [die, push = api.marks.push](const char* name) {
+      push(name);
+      if (std::string(name) == "PP:1F2") die();
+    };
+  });
+  EXPECT_EQ(error.code, ErrorCode::io);
+  EXPECT_EQ(
+      error.message.rfind("process 1 is gone: it was killed, or cannot be reached any more\nrank 0: ", 0), 0U)
+      << error.message;
+}
+
+TEST(GpuProcesses, ADeathWhileCommunicatorsOpenEndsAll) {
+  const Error error = death_of_process_1([](GpuApi& api, const std::function<void()>& die) {
+    api.nccl.communicator_split = [die](ncclComm*, int, int, ncclComm**, NcclConfig*) {
+      die();
+      return kNcclInvalidUsage;
+    };
+  });
+  EXPECT_EQ(error.message, "process 1 is gone: it was killed, or cannot be reached any more");
+}
+
+}  // namespace
+}  // namespace ppsim::test
