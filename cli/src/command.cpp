@@ -8,6 +8,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "ppsim/core/replicas.hpp"
 #include "ppsim/planner/adaptive_recompute.hpp"
 #include "ppsim/planner/files.hpp"
 
@@ -192,6 +193,15 @@ void add_parameter_options(CLI::App& app, InputOptions& options) {
   app.add_option("--set", options.settings, "settings of NAME, key=value")->allow_extra_args(false);
 }
 
+void add_replicas_option(CLI::App& app, InputOptions& options) {
+  app.add_option(
+         "--replicas", options.replicas,
+         "data-parallel copies of a schedule, each on ranks and microbatches of its own, that sum their "
+         "gradients: N times the ranks")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
 void add_dialect_option(CLI::App& app, std::string& dialect) {
   app.add_option("--dialect", dialect,
                  "alphabet of a CSV file: torch, torch-2.15 (writes WAIT cells), legacy or zero-bubble")
@@ -296,6 +306,35 @@ Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
   return adaptive_recompute(*schedule, *work);
 }
 
+/// Puts several replicas in the place of the one in `subject`.
+Expected<void> replicate(Subject& subject, const CostOptions& options, int count) {
+  if (count == 1) return {};
+  const auto* schedule = std::get_if<Schedule>(&subject.ir);
+  if (schedule == nullptr) {
+    return make_error(ErrorCode::bad_argument,
+                      "the input is a Program already: lower its schedule --replicas",
+                      {.found = "a Program", .expected = "a schedule"});
+  }
+  if (!options.model.empty()) {
+    return make_error(ErrorCode::bad_argument, "the costs of --model know replicas by --dp",
+                      {.found = "--replicas with --model", .expected = "--unit or --costs"});
+  }
+  if (subject.recompute != StageRecompute(subject.recompute(StageId(0)))) {
+    return make_error(ErrorCode::bad_argument, "--recompute names stages of one replica",
+                      {.found = options.recompute, .expected = "none or full"});
+  }
+  auto all = replicated(*schedule, count);
+  if (!all) return tl::unexpected(all.error());
+  if (subject.costs) {
+    Tables& tables = subject.costs->tables;
+    tables.costs = replicated(tables.costs, schedule->pipeline(), count);
+    tables.sizes = replicated(tables.sizes, schedule->pipeline(), count);
+  }
+  subject.ir = *std::move(all);
+  subject.replicas = count;
+  return {};
+}
+
 }  // namespace
 
 Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
@@ -320,13 +359,20 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   }
   const bool from_file = std::holds_alternative<Program>(*ir);
   std::string name = from_file ? input.input : name_of(*ir);
-  return Subject{std::move(name), *std::move(ir), std::move(costs), *std::move(recompute), native_program};
+  Subject subject{.name = std::move(name),
+                  .ir = *std::move(ir),
+                  .costs = std::move(costs),
+                  .recompute = *std::move(recompute),
+                  .native_program = native_program};
+  if (auto good = replicate(subject, options, input.replicas); !good) return tl::unexpected(good.error());
+  return subject;
 }
 
 LoweringOptions default_lowering(const Subject& subject) {
   LoweringOptions options;
   options.order = subject.costs ? IssueOrder::timed : IssueOrder::global;
   options.recompute = subject.recompute;
+  options.reduce_grad = subject.replicas > 1;
   return options;
 }
 

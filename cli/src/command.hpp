@@ -54,11 +54,13 @@ struct InputOptions {
   std::vector<std::string> settings;  ///< key=value
   std::string dialect = "torch";
   std::optional<int> ranks, microbatches, chunks, slices;
+  int replicas = 1;
   [[nodiscard]] bool has_parameters() const {
     return ranks || microbatches || chunks || slices || !settings.empty();
   }
 };
 void add_parameter_options(CLI::App& app, InputOptions& options);
+void add_replicas_option(CLI::App& app, InputOptions& options);
 void add_dialect_option(CLI::App& app, std::string& dialect);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
 
@@ -85,11 +87,13 @@ struct Subject {
   Ir ir;
   std::optional<CostBinding> costs;
   StageRecompute recompute;     ///< that was asked for, or chosen
+  int replicas = 1;             ///< of the schedule that are in `ir`
   bool native_program = false;  ///< a Program from a JSON file: its communicators are given
 
   [[nodiscard]] const CostTable* cost_table() const { return costs ? &costs->tables.costs : nullptr; }
 };
-/// Reads FILE or generates NAME; with a model the ranks and microbatches follow from its parallelism.
+/// Reads FILE or generates NAME; with a model the ranks and microbatches follow from its parallelism. Several
+/// replicas become one schedule, with costs for all of it.
 [[nodiscard]] Expected<Subject> read_subject(const InputOptions& input, const CostOptions& costs,
                                              CommunicatorPolicy policy = CommunicatorPolicy::per_edge);
 /// The Program of a subject under the default options: `timed` with costs, `global` without.

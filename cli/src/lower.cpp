@@ -105,6 +105,7 @@ void add_lower(CLI::App& app, Selected& selected) {
   CLI::App* command = app.add_subcommand("lower", "insert communication: a schedule becomes a program");
   command->add_option("IN", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
+  add_replicas_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
       ->required();

@@ -49,6 +49,10 @@ CudaOptions cuda_options(const Options& options) {
           .profile = !options.no_profile};
 }
 
+bool is_by_nccl(const Options& options) {
+  return options.backend == "cuda" && cuda_options(options).transport == CudaTransport::nccl;
+}
+
 /// What CUDA and NCCL read when they start: queues of work enough for every stream, and communicators that
 /// may run at the same time. What the user has set stays.
 void set_cuda_environment() {
@@ -80,7 +84,7 @@ Expected<void> check_backend(const Options& options) {
 Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
                                                const Pipeline& pipeline) {
   if (options.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
-  return transformer_of(options.model, pipeline.stages());
+  return transformer_of(options.model, pipeline.stages() / subject.replicas);
 }
 
 Expected<Subject> subject_of(const Options& options) {
@@ -172,6 +176,7 @@ struct Ran {
   const Program& program;
   TransportCapabilities capabilities;
   SizeTable sizes;
+  int replicas = 1;
 };
 
 Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedRun& result,
@@ -181,6 +186,7 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
   const RunView view{ran.program, graph, result.compared_trace(), result.costs, ran.sizes, true};
   if (auto written = write_outputs(options, view, result); !written) return tl::unexpected(written.error());
   RunReport summary{options.backend, options.transport, ran.program, result, has_given_costs(options)};
+  summary.replicas = ran.replicas;
   std::optional<RunComparison> comparison;
   if (options.compare)
     summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
@@ -197,6 +203,7 @@ int print_sbatch(const Options& options, const Output& output) {
                                      .ranks = program->pipeline().ranks(),
                                      .ranks_per_node = options.ranks_per_node,
                                      .on_gpus = options.backend == "cuda",
+                                     .one_process = options.backend == "cuda" && !is_by_nccl(options),
                                      .transport_given = options.transport != "inproc"},
                                     output.arguments);
   if (!script) return report(script.error(), output);
@@ -236,18 +243,19 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   const auto result = verify_then_run(*program, **model, how);
   if (!result) return tl::unexpected(result.error());
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
-  return report_run(options,
-                    {*program, run->capabilities, sizes_on(run->backend, **model, program->pipeline())},
-                    *result, output);
+  return report_run(
+      options,
+      {*program, run->capabilities, sizes_on(run->backend, **model, program->pipeline()), subject->replicas},
+      *result, output);
 }
 
 int run(const Options& options, const Output& output) {
   if (options.emit_sbatch) return print_sbatch(options, output);
-  if (options.transport == "mpi") {
-    return on_all_processes(output, [&](const Output& own, Bootstrap* processes) {
-      return run_program(options, own, processes);
-    });
-  }
+  const auto on_each = [&](const Output& own, Bootstrap* processes) {
+    return run_program(options, own, processes);
+  };
+  if (options.transport == "mpi") return on_mpi_processes(output, on_each);
+  if (is_by_nccl(options)) return on_launched_processes(output, on_each);
   const Expected<int> code = run_program(options, output, nullptr);
   return code ? *code : report(code.error(), output);
 }
@@ -265,7 +273,9 @@ void add_backend_options(CLI::App& command, Options& options) {
       .add_option(
           "--transport", options.transport,
           "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts; for cuda nccl "
-          "(the default there) or copy (copy engines, for several ranks on a device)")
+          "(the default there, in one process or in those of mpirun, torchrun or srun) or copy (copy "
+          "engines, "
+          "for several ranks on a device)")
       ->capture_default_str();
   command.add_flag("--emit-sbatch", options.emit_sbatch,
                    "print a Slurm script that runs this, with a process for each rank");
@@ -290,6 +300,7 @@ void add_run(CLI::App& app, Selected& selected) {
       "run", "execute a verified program: a small transformer, or the times of a cost table");
   command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
+  add_replicas_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   add_backend_options(*command, *options);
   add_model_options(*command, options->model);

@@ -157,6 +157,7 @@ Json run_json(const RunReport& report) {
                  {"proved_bytes", nullptr},
                  {"backend", report.backend},
                  {"transport", report.transport},
+                 {"replicas", report.replicas},
                  {"verified", result.certificate.has_value()},
                  {"program_hash", program_hash(report.program)}};
   if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
@@ -177,7 +178,9 @@ Json run_json(const RunReport& report) {
 
 void print_run(const RunReport& report) {
   std::cout << "program " << program_hash(report.program) << ", " << report.program.size()
-            << " instructions on " << report.program.pipeline().ranks() << " ranks\n";
+            << " instructions on " << report.program.pipeline().ranks() << " ranks";
+  if (report.replicas > 1) std::cout << ", " << report.replicas << " replicas";
+  std::cout << '\n';
   print_memory(report);
   if (report.comparison != nullptr) print_comparison(report);
   print_steps(report);

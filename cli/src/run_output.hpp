@@ -16,6 +16,7 @@ struct RunReport {
   const VerifiedRun& run;
   bool given_costs = false;                   ///< the user's predict the steps
   const RunComparison* comparison = nullptr;  ///< where it was asked for
+  int replicas = 1;                           ///< that the ranks are of
 };
 
 [[nodiscard]] Json run_json(const RunReport& report);

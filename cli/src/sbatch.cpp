@@ -47,23 +47,23 @@ constexpr std::string_view kMeetingPlace =
     "MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))\n"
     "export MASTER_ADDR MASTER_PORT\n";
 
-/// How the job is spread: a process for each rank, or one process with a GPU for each.
+/// How the job is spread: a process for each rank, or one process for all.
 Expected<std::string> request(const SlurmJob& job) {
   constexpr int kUsual = 8;
   const int each = job.ranks_per_node.value_or(std::min(job.ranks, kUsual));
-  if (job.ranks % each != 0 || (job.on_gpus && job.ranks > each)) {
+  if (job.ranks % each != 0 || (job.one_process && job.ranks > each)) {
     return make_error(ErrorCode::bad_argument,
-                      job.on_gpus ? "the GPUs of a run belong to one process on one node"
-                                  : "the ranks cannot be spread evenly over nodes",
+                      job.one_process ? "copy engines join the ranks of one process on one node"
+                                      : "the ranks cannot be spread evenly over nodes",
                       {.found = std::to_string(job.ranks) + " ranks, " + std::to_string(each) + " on a node",
-                       .expected = job.on_gpus ? "--ranks-per-node with all ranks"
-                                               : "--ranks-per-node with a divisor of the ranks"});
+                       .expected = job.one_process ? "--ranks-per-node with all ranks"
+                                                   : "--ranks-per-node with a divisor of the ranks"});
   }
   std::ostringstream text;
   text << "#SBATCH --nodes=" << job.ranks / each << '\n'
-       << "#SBATCH --ntasks=" << (job.on_gpus ? 1 : job.ranks) << '\n'
-       << "#SBATCH --ntasks-per-node=" << (job.on_gpus ? 1 : each) << '\n';
-  if (job.on_gpus) text << "#SBATCH --gpus-per-task=" << job.ranks << '\n';
+       << "#SBATCH --ntasks=" << (job.one_process ? 1 : job.ranks) << '\n'
+       << "#SBATCH --ntasks-per-node=" << (job.one_process ? 1 : each) << '\n';
+  if (job.on_gpus) text << "#SBATCH --gpus-per-node=" << each << '\n';
   return text.str();
 }
 
@@ -78,7 +78,8 @@ Expected<std::string> sbatch_script(const SlurmJob& job, const std::vector<std::
        << *requested << "#SBATCH --output=%x-%j.out\n"
        << "#SBATCH --time=00:30:00\n"
        << "set -euo pipefail\n\n"
-       << (job.on_gpus ? kGpuEnvironment : kMeetingPlace) << "\n# The first process that fails ends all.\n"
+       << (job.on_gpus ? kGpuEnvironment : "") << (job.on_gpus && !job.one_process ? "\n" : "")
+       << (job.one_process ? "" : kMeetingPlace) << "\n# The first process that fails ends all.\n"
        << "srun --kill-on-bad-exit=1" << (job.on_gpus ? "" : " --mpi=pmix") << ' '
        << command_line(job, arguments) << '\n';
   return text.str();

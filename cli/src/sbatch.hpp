@@ -14,6 +14,7 @@ struct SlurmJob {
   int ranks = 1;
   std::optional<int> ranks_per_node;  ///< none: 8, or all where there are fewer
   bool on_gpus = false;
+  bool one_process = false;      ///< with all GPUs
   bool transport_given = false;  ///< on the command line
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 
 namespace ppsim::cli {
@@ -15,15 +16,26 @@ void on_terminate(int) {
 }
 void on_alarm(int) { ::_exit(kFailed); }
 
-}  // namespace
+const char* variable(const char* name) { return std::getenv(name); }
 
-int on_all_processes(const Output& output,
-                     const std::function<Expected<int>(const Output&, Bootstrap*)>& run) {
-  const auto processes = mpi_bootstrap();
-  if (!processes) return report(processes.error(), output);
+/// Whether torchrun, mpirun or srun has started this process.
+bool is_launched() {
+  return variable("RANK") != nullptr || variable("OMPI_COMM_WORLD_RANK") != nullptr ||
+         variable("SLURM_PROCID") != nullptr;
+}
+
+/// mpirun says where nobody is to be met, but MPI knows.
+Expected<std::unique_ptr<Bootstrap>> meet_launched() {
+  const bool by_mpi = variable("OMPI_COMM_WORLD_RANK") != nullptr && variable("MASTER_ADDR") == nullptr;
+  if (by_mpi && !mpi_version().empty()) return mpi_bootstrap();
+  const auto self = membership_from_environment(variable);
+  if (!self) return tl::unexpected(self.error());
+  return meet(*self);
+}
+
+int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {
   std::signal(SIGALRM, on_alarm);
   std::signal(SIGTERM, on_terminate);
-  Bootstrap& all = **processes;
   Output own = output;
   own.silent = all.process() > 0;
   const Expected<int> code = run(own, &all);
@@ -31,6 +43,22 @@ int on_all_processes(const Output& output,
   all.stop({code.error().code, "process " + std::to_string(all.process()) + ": " + to_string(code.error())});
   if (own.silent && !all.all_here()) std::cerr << "ppsim: " << code.error() << '\n';
   return report(code.error(), own);
+}
+
+}  // namespace
+
+int on_mpi_processes(const Output& output, const ProcessRun& run) {
+  const auto processes = mpi_bootstrap();
+  return processes ? run_on(**processes, output, run) : report(processes.error(), output);
+}
+
+int on_launched_processes(const Output& output, const ProcessRun& run) {
+  if (!is_launched()) {
+    const Expected<int> code = run(output, nullptr);
+    return code ? *code : report(code.error(), output);
+  }
+  const auto processes = meet_launched();
+  return processes ? run_on(**processes, output, run) : report(processes.error(), output);
 }
 
 }  // namespace ppsim::cli

@@ -7,10 +7,13 @@
 
 namespace ppsim::cli {
 
-/// Runs the same on all processes that mpirun or srun has started. Process 0 speaks for all; another one only
-/// when process 0 is gone. An error of one stops all.
-/// Returns: the exit code.
-int on_all_processes(const Output& output,
-                     const std::function<Expected<int>(const Output&, Bootstrap*)>& run);
+/// What a process of several does; null where it is the only one.
+using ProcessRun = std::function<Expected<int>(const Output&, Bootstrap*)>;
+
+/// Runs the same on all processes that mpirun or srun has started, with MPI between them. Process 0 speaks
+/// for all; another one only when process 0 is gone. An error of one stops all. Returns: the exit code.
+int on_mpi_processes(const Output& output, const ProcessRun& run);
+/// The same on all that torchrun, srun or mpirun has started, which meet by TCP; without a launcher alone.
+int on_launched_processes(const Output& output, const ProcessRun& run);
 
 }  // namespace ppsim::cli

@@ -40,6 +40,10 @@ expect_json 'len(d["steps_ns"]) == 3 and min(d["steps_ns"]) > 0'
 [ "$(cut -d, -f1 trace.csv | sort -u | paste -sd' ')" = "0 1 2 3 rank" ] || fail "ranks are missing in the trace"
 ! grep -q -- ',-1' trace.csv || fail "something did not happen"
 
+# Replicas, each on two of the processes.
+expect_mpi 0 4 run 1f1b --ranks 2 --microbatches 4 --replicas 2 --compare --arithmetic integer --json
+expect_json 'd["gradients_equal"] and d["replicas"] == 2 and len(d["per_rank"]) == 4 and len(d["processes"]) == 4'
+
 # Several ranks on each process, credits instead of rendezvous.
 expect_mpi 0 2 run zb-h1 --ranks 4 --microbatches 8 --compare --arithmetic integer --buffers 2
 expect_out "equal the unpipelined reference bit by bit"

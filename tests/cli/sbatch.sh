@@ -36,16 +36,29 @@ printf '%s\n' "" node1:20005 run 1f1b --ranks 16 --microbatches 32 --steps 5 --t
   --transport mpi >expected
 diff expected words >&2 || fail "other words"
 
-# GPUs belong to one process, which finds set what CUDA and NCCL read when they start.
+# A process for each GPU, which finds set what CUDA and NCCL read when they start, and where all meet.
 expect_exit 0 run 1f1b --ranks 4 --microbatches 8 --backend cuda --emit-sbatch
 cp stdout job.sh
 bash -n job.sh || fail "bash does not read it"
-for line in "#SBATCH --nodes=1" "#SBATCH --ntasks=1" "#SBATCH --gpus-per-task=4" "export NCCL_LAUNCH_ORDER_IMPLICIT=1"; do
+for line in "#SBATCH --nodes=1" "#SBATCH --ntasks=4" "#SBATCH --gpus-per-node=4" "export NCCL_LAUNCH_ORDER_IMPLICIT=1"; do
+  grep -qxF -- "$line" job.sh || fail "no $line"
+done
+PATH="$PWD/bin:$PATH" SLURM_JOB_NODELIST=node1 SLURM_JOB_ID=20005 bash job.sh >words
+printf '%s\n' 32 node1:20005 run 1f1b --ranks 4 --microbatches 8 --backend cuda >expected
+diff expected words >&2 || fail "other words"
+expect_exit 0 run 1f1b --ranks 16 --microbatches 16 --backend cuda --emit-sbatch
+expect_out "#SBATCH --nodes=2"
+
+# Copy engines join the ranks of one process.
+expect_exit 0 run 1f1b --ranks 4 --microbatches 8 --backend cuda --transport copy --emit-sbatch
+cp stdout job.sh
+for line in "#SBATCH --ntasks=1" "#SBATCH --gpus-per-node=4"; do
   grep -qxF -- "$line" job.sh || fail "no $line"
 done
 PATH="$PWD/bin:$PATH" bash job.sh >words
-printf '%s\n' 32 : run 1f1b --ranks 4 --microbatches 8 --backend cuda >expected
+printf '%s\n' 32 : run 1f1b --ranks 4 --microbatches 8 --backend cuda --transport copy >expected
 diff expected words >&2 || fail "other words"
 
 expect_error 2 "spread evenly" "6 ranks, 4 on a node" run 1f1b --ranks 6 --microbatches 8 --ranks-per-node 4 --emit-sbatch
-expect_error 2 "belong to one process" "16 ranks, 8 on a node" run 1f1b --ranks 16 --microbatches 16 --backend cuda --emit-sbatch
+expect_error 2 "one process on one node" "16 ranks, 8 on a node" \
+  run 1f1b --ranks 16 --microbatches 16 --backend cuda --transport copy --emit-sbatch

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# CUDA on processes that a launcher has started: they meet before anything else. No device is needed for that.
+source "$(dirname "$0")/support/lib.sh"
+
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK
+export PPSIM_CUDA_LIBRARY=/nowhere/libcuda.so
+run=(run 1f1b --ranks 2 --microbatches 4 --backend cuda)
+expect_error 2 "the backend cannot run here" "/nowhere/libcuda.so" "${run[@]}"
+
+export WORLD_SIZE=2 LOCAL_RANK=0
+RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}"
+RANK=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" "${run[@]}"
+
+# Process 0 speaks for all.
+MASTER_ADDR=127.0.0.1
+MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+export MASTER_ADDR MASTER_PORT
+RANK=1 timeout "$limit_s" "$ppsim" "${run[@]}" >stdout1 2>stderr1 &
+other=$!
+RANK=0 expect_exit 2 "${run[@]}"
+expect_err "the backend cannot run here"
+code=0
+wait $other || code=$?
+[ "$code" -eq 2 ] || fail "exit $code of process 1"
+[ ! -s stdout1 ] && [ ! -s stderr1 ] || fail "process 1 speaks, too"

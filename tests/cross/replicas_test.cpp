@@ -1,0 +1,103 @@
+// Data-parallel replicas of schedules: proved, and run on every transport, they give the gradients of the
+// unpipelined model over the microbatches of all.
+
+#include "ppsim/core/replicas.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/planner/verified_run.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/fake_gpu/run.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr int kReplicas = 3;
+constexpr int kSteps = 2;
+
+std::unique_ptr<StageModel> exact_transformer() {
+  const TransformerConfig config{.layers = 4,
+                                 .hidden = 8,
+                                 .heads = 2,
+                                 .ffn = 12,
+                                 .vocab = 11,
+                                 .sequence = 4,
+                                 .arithmetic = Arithmetic::integer_exact};
+  return make_transformer(config).value();
+}
+
+/// Every schedule of the registry that the model can run on two ranks.
+std::vector<Program> replicated_programs() {
+  std::vector<Program> programs;
+  LoweringOptions options;
+  options.reduce_grad = options.optimizer = options.clip = true;
+  for (const ScheduleInfo& info : schedules()) {
+    const auto one = generate(info.name, {.ranks = 2, .microbatches = 4, .chunks = info.default_chunks});
+    if (info.forward_only || !one || !one->pipeline().is_chain() || one->pipeline().slices() != 1) continue;
+    const auto program = lower(replicated(*one, kReplicas).value(), options);
+    if (program) programs.push_back(*program);  // asynchronous schedules bring updates of their own
+  }
+  return programs;
+}
+
+TEST(ReplicasCross, AreProvedAndGiveTheGradientsOfTheUnpipelinedModel) {
+  const auto model = exact_transformer();
+  const auto programs = replicated_programs();
+  EXPECT_GE(programs.size(), 15U);
+  for (const Program& program : programs) {
+    VerifiedRunOptions options;
+    options.run.steps = kSteps;
+    options.run.poison = true;
+    options.compare = true;
+    const auto result = verify_then_run(program, *model, options);
+    ASSERT_TRUE(result) << to_string(result.error());
+    EXPECT_EQ(result->max_abs_difference, 0.0);
+    ASSERT_EQ(result->run.gradients.size() % kReplicas, 0U);
+    for (const BlockGradients& one : result->run.gradients) EXPECT_TRUE(one.reduced);
+  }
+}
+
+TEST(ReplicasCross, GiveThemOnGpusToo) {
+  const auto model = exact_transformer();
+  for (const CudaTransport transport : {CudaTransport::nccl, CudaTransport::copy}) {
+    for (const Program& program : replicated_programs()) {
+      test::FakeGpu gpu(test::devices_for(program));
+      test::FakeRunOptions options{.steps = kSteps};
+      options.cuda.transport = transport;
+      const auto result = test::run_on_fake(gpu, program, *model, options);
+      ASSERT_TRUE(result) << to_string(result.error());
+      EXPECT_TRUE(gpu.faults().empty()) << gpu.faults().front();
+      RunOptions run;
+      run.steps = kSteps;
+      const auto reference =
+          reference_gradients(program.pipeline(), *model, reference_options(program, run)).value();
+      EXPECT_EQ(max_gradient_difference(*model, result->gradients, reference), 0.0);
+    }
+  }
+}
+
+/// In real numbers the loss of each step is that of one pipeline with all microbatches, but for rounding.
+TEST(ReplicasCross, LearnAsOnePipelineWithAllMicrobatches) {
+  const auto model =
+      make_transformer({.layers = 2, .hidden = 16, .heads = 2, .ffn = 32, .sequence = 8}).value();
+  LoweringOptions lowering;
+  lowering.reduce_grad = lowering.optimizer = true;
+  const auto losses = [&](const Schedule& schedule) {
+    VerifiedRunOptions options;
+    options.run.steps = 5;
+    return verify_then_run(lower(schedule, lowering).value(), *model, options).value().run.losses;
+  };
+  const auto one = losses(generate("1f1b", {.ranks = 2, .microbatches = 6}).value());
+  const auto all =
+      losses(replicated(generate("1f1b", {.ranks = 2, .microbatches = 2}).value(), kReplicas).value());
+  ASSERT_EQ(all.size(), one.size());
+  for (std::size_t step = 0; step < one.size(); ++step) EXPECT_NEAR(all[step] / one[step], 1, 1e-4) << step;
+}
+
+}  // namespace
+}  // namespace ppsim
