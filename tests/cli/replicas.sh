@@ -28,10 +28,10 @@ expect_json 'all(abs(a / b - 1) < 1e-4 for a, b in zip(d["losses"], json.load(op
 
 # Costs are those of each replica, and sums between them cost what the table says.
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --replicas 2 --backend emulated --unit F=10,B=20,c=1 --steps 1 --json
-expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"] < 2 and d["simulated_step_ns"] == 152000000'
+expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"] < 2 and d["simulated_step_ns"] == 154000000'
 
 expect_error 2 "replicas out of range" "2000000000" run 1f1b --ranks 2 --microbatches 4 --replicas 2000000000
 expect_error 2 "lower its schedule --replicas" "a Program" run replicas.json --replicas 2
 expect_error 2 "know replicas by --dp" "--replicas with --model" \
-  lower 1f1b --replicas 2 --model llama2-7b --cluster h100 --pp 2 --global-batch-size 4 -o -
+  lower 1f1b --replicas 2 --model gpt3-175b --cluster dgx-h100 --pp 2 --global-batch-size 4 -o -
 expect_exit 2 run 1f1b --ranks 2 --microbatches 4 --replicas 0
