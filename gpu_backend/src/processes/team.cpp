@@ -54,7 +54,7 @@ StepEnd Team::wait_together(std::optional<std::chrono::nanoseconds> deadline) {
 }
 
 Error Team::stop(const Error& error) {
-  const Error reason = peers_.stop(error);
+  Error reason = peers_.stop(error);
   if (!alone()) send_states(monitor_.snapshot(), true);
   return reason;
 }
