@@ -151,6 +151,7 @@ class GpuExecutor {
     api_.marks.pop();
     const Nanoseconds end = deadline();
     api_.marks.push("PP:step");
+    in_step_ = true;
     for (RankRun& run : runs_) run.begin_step(last);
     issue(end);
     const bool complete = all_issued() && wait_quietly(end);
@@ -162,6 +163,7 @@ class GpuExecutor {
     read_times(result);
     result.losses.push_back(take_loss());
     peers_.assemble();  // nobody goes on as long as another one may fail
+    in_step_ = false;
   }
 
   /// The sum of the losses of a step; in the same order whichever rank has them.
@@ -257,7 +259,8 @@ class GpuExecutor {
   /// Stops all processes, and says what they wait for. Errors: throws what all have stopped with, unless it
   /// is a deadlock.
   void end_early(const Error& error, RunResult& result) {
-    std::vector<InstructionState> states = states_here();
+    std::vector<InstructionState> states;
+    if (!peers_.alone() || error.code == ErrorCode::deadlock) states = states_here();
     Error reason = peers_.stop(error);
     peers_.send_states(states, true);
     if (!peers_.alone() && peers_.leads()) states = peers_.last_states();
@@ -272,13 +275,14 @@ class GpuExecutor {
     result.traces.push_back(TimedTrace{.spans = no_spans()});
   }
 
-  /// What the events tell; nothing where a device does not even tell that.
+  /// What the events tell; nothing outside of a step, or where a device does not even tell that.
   [[nodiscard]] std::vector<InstructionState> states_here() const {
     try {
-      return read_states(program_, graph_, runs_);
+      if (in_step_) return read_states(program_, graph_, runs_);
     } catch (const BackendError&) {
-      return std::vector<InstructionState>(program_.size(), InstructionState::waiting);
+      // What has failed tells why.
     }
+    return std::vector<InstructionState>(program_.size(), InstructionState::waiting);
   }
 
   /// What else than a deadlock keeps a step from finishing.
@@ -352,6 +356,7 @@ class GpuExecutor {
   std::unique_ptr<GpuChannels> channels_;
   std::deque<RankRun> runs_;
   std::vector<Nanoseconds> origins_ns_;  ///< per step
+  bool in_step_ = false;                 ///< instructions of a step have events
 };
 
 Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, RankRange here) {

@@ -190,8 +190,7 @@ TEST(GpuProcesses, AnErrorOfADeviceStopsAllAndIsNamedWithWhatTheyWaitFor) {
       });
   for (const auto& result : results) {
     ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().message.rfind("process 1 (rank 1): rank 1: 1B0: rank 1: filling memory: ", 0),
-              0U)
+    EXPECT_EQ(result.error().message.rfind("process 1 (rank 1): rank 1: 1B0: filling memory: ", 0), 0U)
         << result.error().message;
   }
   EXPECT_NE(results[0].error().message.find("rank 0: 0RECV_B0 waits for rank 1: 1SEND_B0"), std::string::npos)
@@ -240,7 +239,8 @@ TEST(GpuProcesses, APeerThatNeverOpensItsCommunicatorIsMissed) {
         };
       });
   ASSERT_FALSE(results[0]);
-  EXPECT_EQ(results[0].error().message, "opening the communicator of all ranks: the other ranks do not come");
+  EXPECT_EQ(results[0].error().message,
+            "rank 0: opening the communicator of all ranks: the other ranks do not come");
   ASSERT_FALSE(results[1]);
 }
 
