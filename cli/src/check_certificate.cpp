@@ -19,6 +19,12 @@ Expected<Certificate> read_certificate(const std::string& path) {
   return certificate_from_json(*text, path);
 }
 
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 int run(const Options& options, const Output& output) {
   InputOptions input;
   input.input = options.program;
@@ -47,12 +53,12 @@ int run(const Options& options, const Output& output) {
     error.place.file = options.certificate;
     return report(error, output);
   }
-  Json properties = {"well_formed", "matched", "deadlock_free"};
-  if (!certificate->memory.empty()) properties.push_back("memory");
   if (output.json) {
-    output.print({{"valid", true}, {"program_hash", certificate->program_hash}, {"properties", properties}});
+    output.print({{"valid", true},
+                  {"program_hash", certificate->program_hash},
+                  {"properties", certificate->properties}});
   } else {
-    std::cout << "The certificate holds: " << properties.size() << " properties of program "
+    std::cout << "The certificate holds: " << listed(certificate->properties) << " of program "
               << certificate->program_hash << " under " << certificate->capabilities
               << ", checked without a solver.\n";
   }

@@ -1,5 +1,7 @@
 #include "ppsim/core/certificate.hpp"
 
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include "certificate_parts.hpp"
@@ -8,6 +10,27 @@
 
 namespace ppsim {
 namespace {
+
+constexpr std::size_t kOfEveryOne = 3;
+constexpr std::array<std::string_view, 8> kProperties = {
+    "well_formed",          "matched",       "deadlock_free", kCollectiveOrder,
+    kAscendingAccumulation, kWeightVersions, kTensorUse,      kMemory};
+
+Expected<void> check_properties(const Certificate& certificate) {
+  std::set<std::string_view> seen;
+  for (const std::string& property : certificate.properties) {
+    if (std::find(kProperties.begin(), kProperties.end(), property) == kProperties.end())
+      return refuse("it claims ", property, ", which no certificate can be about");
+    if (!seen.insert(property).second) return refuse("it claims ", property, " twice");
+  }
+  for (const std::string_view property : std::span(kProperties).first(kOfEveryOne)) {
+    if (!seen.contains(property)) return refuse("it does not claim ", property);
+  }
+  if (seen.contains(kMemory) && certificate.memory.empty()) return refuse("it claims memory but bounds none");
+  if (!seen.contains(kMemory) && !certificate.memory.empty())
+    return refuse("it bounds memory but does not claim it");
+  return {};
+}
 
 Expected<void> check_hash(const std::string& what, const std::string& claimed, const std::string& found) {
   if (claimed == found) return {};
@@ -72,6 +95,22 @@ Expected<void> check_residency(const Program& program, const TransportCapabiliti
   return {};
 }
 
+/// What is claimed beyond what every certificate is about.
+Expected<void> check_claims(const Certificate& certificate, const Program& program,
+                            const ExecutionGraph& graph, const SizeTable* sizes) {
+  if (certificate.claims(kCollectiveOrder)) {
+    if (auto ok = check_certificate_collectives(program, graph); !ok) return ok;
+  }
+  if (certificate.claims(kAscendingAccumulation)) {
+    if (auto ok = check_certificate_accumulation(program); !ok) return ok;
+  }
+  if (certificate.claims(kWeightVersions)) {
+    if (auto ok = check_certificate_versions(program); !ok) return ok;
+  }
+  if (!certificate.claims(kTensorUse) && !certificate.claims(kMemory)) return {};
+  return check_certificate_tensors(certificate, program, graph, sizes);
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Certificate& certificate) {
@@ -82,9 +121,16 @@ std::ostream& operator<<(std::ostream& out, const Certificate& certificate) {
   return out;
 }
 
+std::span<const std::string_view> certifiable_properties() { return kProperties; }
+
+bool Certificate::claims(std::string_view property) const {
+  return std::find(properties.begin(), properties.end(), property) != properties.end();
+}
+
 Expected<void> check_certificate(const Certificate& certificate, const Program& program,
                                  const SizeTable* sizes) {
   if (auto ok = check_identity(certificate, program, sizes); !ok) return ok;
+  if (auto ok = check_properties(certificate); !ok) return ok;
   if (auto ok = check_limits(certificate.capabilities); !ok) return ok;
   const ExecutionGraph graph = build_execution_graph(program, certificate.capabilities);
   if (auto ok = check_none(well_formed_violations(program, graph)); !ok) return ok;
@@ -92,8 +138,7 @@ Expected<void> check_certificate(const Certificate& certificate, const Program& 
   if (auto ok = check_graph(graph); !ok) return ok;
   if (auto ok = check_residency(program, certificate.capabilities); !ok) return ok;
   if (auto ok = check_certificate_order(program, graph, certificate.order); !ok) return ok;
-  if (certificate.memory.empty()) return {};
-  return check_certificate_memory(certificate, program, graph, *sizes);
+  return check_claims(certificate, program, graph, sizes);
 }
 
 }  // namespace ppsim

@@ -7,16 +7,29 @@
 
 namespace ppsim {
 
+inline constexpr std::string_view kCollectiveOrder = "collective_order";
+inline constexpr std::string_view kAscendingAccumulation = "ascending_accumulation";
+inline constexpr std::string_view kWeightVersions = "weight_versions";
+inline constexpr std::string_view kTensorUse = "tensor_use";
+inline constexpr std::string_view kMemory = "memory";
+
 /// Errors: refused, when the items are not starts and completions of all instructions in an order that the
 /// graph allows.
 /// Requires: no unsatisfiable instruction, every message and meeting complete.
 [[nodiscard]] Expected<void> check_certificate_order(const Program& program, const ExecutionGraph& graph,
                                                      const std::vector<std::uint32_t>& items);
 
-/// Errors: refused, when some rank's bound does not follow from its reuses.
-/// Requires: the certificate's order holds.
-[[nodiscard]] Expected<void> check_certificate_memory(const Certificate& certificate, const Program& program,
-                                                      const ExecutionGraph& graph, const SizeTable& sizes);
+/// Errors: refused, when tensor_use or memory is claimed and does not hold.
+/// Requires: the certificate's order holds; sizes where memory is claimed.
+[[nodiscard]] Expected<void> check_certificate_tensors(const Certificate& certificate, const Program& program,
+                                                       const ExecutionGraph& graph, const SizeTable* sizes);
+
+/// What the lists of the ranks alone decide.
+/// Errors: refused, naming a rank and an action. Requires: a well-formed Program.
+[[nodiscard]] Expected<void> check_certificate_collectives(const Program& program,
+                                                           const ExecutionGraph& graph);
+[[nodiscard]] Expected<void> check_certificate_accumulation(const Program& program);
+[[nodiscard]] Expected<void> check_certificate_versions(const Program& program);
 
 /// The error of a claim that does not hold.
 template <class... Parts>

@@ -6,8 +6,7 @@ namespace ppsim {
 
 HappensBefore HappensBefore::of_rank(const Program& program, const ExecutionGraph& graph,
                                      const RunOrder& order, RankId rank) {
-  const RankId last(rank.value() + 1);
-  return HappensBeforeMaker(program, graph, order).of_ranks(rank, last, Reach::everywhere).front();
+  return HappensBeforeMaker(program, graph, order, rank).make();
 }
 
 bool HappensBefore::completes_before_start(InstructionId first, InstructionId second) const {

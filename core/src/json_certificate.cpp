@@ -1,5 +1,9 @@
+#include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "action_scan.hpp"
 #include "json_file.hpp"
 #include "json_layout.hpp"
 #include "ppsim/core/json.hpp"
@@ -11,6 +15,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "ppsim-certificate";
+constexpr int kVersion = 2;
 
 ordered_json capabilities_json(const TransportCapabilities& capabilities) {
   auto object = ordered_json::object();
@@ -29,53 +34,125 @@ TransportCapabilities read_capabilities(const json& object) {
           object.value("captures_graphs", false)};
 }
 
-ordered_json witness_json(const MemoryWitness& witness) {
-  auto reuse = ordered_json::array();
-  for (const Reuse& item : witness.reuse) {
-    reuse.push_back({{"earlier", item.earlier}, {"later", item.later}, {"bytes", item.bytes}});
+/// Numbers parted by blanks, in strings: they are read many times faster than as values of JSON.
+template <class Range, class NumbersOf>
+ordered_json strings_of(const Range& items, NumbersOf numbers_of) {
+  constexpr std::size_t kLongest = 1000;
+  auto strings = ordered_json::array();
+  std::string string;
+  for (const auto& item : items) {
+    for (const std::int64_t number : numbers_of(item)) {
+      if (!string.empty()) string += ' ';
+      string += std::to_string(number);
+    }
+    if (string.size() > kLongest) strings.push_back(std::exchange(string, {}));
   }
-  return {{"rank", witness.rank.value()}, {"bytes", witness.bytes}, {"reuse", std::move(reuse)}};
+  if (!string.empty()) strings.push_back(std::move(string));
+  return strings;
 }
 
-MemoryWitness read_witness(const json& object) {
-  MemoryWitness witness{RankId(object.at("rank").get<int>()), object.at("bytes").get<Bytes>(), {}};
-  for (const json& item : object.value("reuse", json::array())) {
-    witness.reuse.push_back({item.at("earlier").get<std::uint32_t>(), item.at("later").get<std::uint32_t>(),
-                             item.at("bytes").get<Bytes>()});
-  }
-  return witness;
+ordered_json witness_json(const MemoryWitness& witness) {
+  return {{"rank", witness.rank.value()},
+          {"bytes", witness.bytes},
+          {"reuse", strings_of(witness.reuse, [](const Reuse& item) {
+             return std::array<std::int64_t, 3>{item.earlier, item.later, item.bytes};
+           })}};
 }
+
+/// Takes a number from the start of `text`, and the blank behind it.
+/// Returns: nothing where there is no number of this type.
+template <class Number>
+std::optional<Number> take_number(std::string_view& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (!text.empty() && text.front() != ' ') return std::nullopt;
+  if (text.size() > 1) text.remove_prefix(1);
+  return number;
+}
+
+class Reader {
+ public:
+  explicit Reader(const JsonFile& file) : file_(file), root_(file.root()) {}
+
+  Expected<Certificate> read() {
+    certificate_.program_hash = root_.at("program_hash").get<std::string>();
+    certificate_.sizes_hash = root_.value("sizes_hash", "");
+    certificate_.capabilities_hash = root_.at("capabilities_hash").get<std::string>();
+    certificate_.capabilities = read_capabilities(root_.at("capabilities"));
+    certificate_.properties = root_.at("properties").get<std::vector<std::string>>();
+    auto order = for_each_item({"order"}, root_.at("order"), [&](std::string_view& text) {
+      const auto item = take_number<std::uint32_t>(text);
+      if (item) certificate_.order.push_back(*item);
+      return item.has_value();
+    });
+    if (!order) return tl::unexpected(order.error());
+    const auto memory = root_.find("memory");
+    for (std::size_t i = 0; memory != root_.end() && i < memory->size(); ++i) {
+      if (auto read = read_witness(i, memory->at(i)); !read) return tl::unexpected(read.error());
+    }
+    return std::move(certificate_);
+  }
+
+ private:
+  Expected<void> read_witness(std::size_t index, const json& object) {
+    MemoryWitness& witness = certificate_.memory.emplace_back(
+        MemoryWitness{RankId(object.at("rank").get<int>()), object.at("bytes").get<Bytes>(), {}});
+    const auto strings = object.find("reuse");
+    if (strings == object.end()) return {};
+    return for_each_item({"memory", std::to_string(index), "reuse"}, *strings, [&](std::string_view& text) {
+      const auto earlier = take_number<std::uint32_t>(text);
+      const auto later = earlier ? take_number<std::uint32_t>(text) : std::nullopt;
+      const auto bytes = later ? take_number<Bytes>(text) : std::nullopt;
+      if (bytes) witness.reuse.push_back({*earlier, *later, *bytes});
+      return bytes.has_value();
+    });
+  }
+
+  /// Calls take(rest of a string), which takes one item from it and says whether there was one.
+  template <class Take>
+  Expected<void> for_each_item(JsonPath path, const json& strings, Take take) const {
+    for (std::size_t i = 0; i < strings.size(); ++i) {
+      std::string_view text = strings[i].get_ref<const std::string&>();
+      while (!text.empty()) {
+        const std::string_view rest = text;
+        if (take(text)) continue;
+        path.push_back(std::to_string(i));
+        return file_.error_at(path, "a string that is no list of numbers", "\"" + printable(rest) + "\"",
+                              path.front() == "order" ? "items of the order, parted by blanks"
+                                                      : "earlier, later and bytes, parted by blanks");
+      }
+    }
+    return {};
+  }
+
+  const JsonFile& file_;
+  const json& root_;
+  Certificate certificate_;
+};
 
 }  // namespace
 
 std::string to_json(const Certificate& certificate) {
-  ordered_json object = {{"format", kFormat}, {"version", 1}, {"program_hash", certificate.program_hash}};
+  ordered_json object = {
+      {"format", kFormat}, {"version", kVersion}, {"program_hash", certificate.program_hash}};
   if (!certificate.sizes_hash.empty()) object["sizes_hash"] = certificate.sizes_hash;
   object["capabilities_hash"] = certificate.capabilities_hash;
   object["capabilities"] = capabilities_json(certificate.capabilities);
-  object["order"] = certificate.order;
-  if (!certificate.memory.empty()) {
-    for (const MemoryWitness& witness : certificate.memory) object["memory"].push_back(witness_json(witness));
-  }
+  object["properties"] = certificate.properties;
+  object["order"] =
+      strings_of(certificate.order, [](std::uint32_t item) { return std::array<std::int64_t, 1>{item}; });
+  for (const MemoryWitness& witness : certificate.memory) object["memory"].push_back(witness_json(witness));
   return laid_out(object);
 }
 
 Expected<Certificate> certificate_from_json(std::string_view text, const std::string& file) {
   const auto parsed = JsonFile::parse(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
-  if (auto format = parsed->format({kFormat}); !format) return tl::unexpected(format.error());
+  if (auto format = parsed->format({kFormat}, kVersion); !format) return tl::unexpected(format.error());
   if (auto valid = parsed->validate("certificate"); !valid) return tl::unexpected(valid.error());
-  const json& root = parsed->root();
-  Certificate certificate;
-  certificate.program_hash = root.at("program_hash").get<std::string>();
-  certificate.sizes_hash = root.value("sizes_hash", "");
-  certificate.capabilities_hash = root.at("capabilities_hash").get<std::string>();
-  certificate.capabilities = read_capabilities(root.at("capabilities"));
-  certificate.order = root.at("order").get<std::vector<std::uint32_t>>();
-  for (const json& witness : root.value("memory", json::array())) {
-    certificate.memory.push_back(read_witness(witness));
-  }
-  return certificate;
+  return Reader(*parsed).read();
 }
 
 }  // namespace ppsim

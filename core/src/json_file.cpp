@@ -75,8 +75,7 @@ Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& fil
   return parsed;
 }
 
-Expected<std::string> JsonFile::format(const std::vector<std::string>& formats) const {
-  constexpr int kVersion = 1;
+Expected<std::string> JsonFile::format(const std::vector<std::string>& formats, int version) const {
   if (!root_.is_object()) return error_at({}, "not a file of ppsim", dump(root_), "an object");
   const auto format = root_.find("format");
   if (format == root_.end()) return error_at({}, "a file without \"format\"", "", quoted_list(formats));
@@ -84,10 +83,10 @@ Expected<std::string> JsonFile::format(const std::vector<std::string>& formats) 
   if (std::none_of(formats.begin(), formats.end(), known)) {
     return error_at({"format"}, "a file of another format", dump(*format), quoted_list(formats));
   }
-  const auto version = root_.find("version");
-  if (version == root_.end()) return error_at({}, "a file without \"version\"", "", std::to_string(kVersion));
-  if (!version->is_number_integer() || *version != kVersion) {
-    return error_at({"version"}, "a file of another version", dump(*version), std::to_string(kVersion));
+  const auto found = root_.find("version");
+  if (found == root_.end()) return error_at({}, "a file without \"version\"", "", std::to_string(version));
+  if (!found->is_number_integer() || *found != version) {
+    return error_at({"version"}, "a file of another version", dump(*found), std::to_string(version));
   }
   return format->get<std::string>();
 }

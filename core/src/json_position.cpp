@@ -27,12 +27,18 @@ class Walker {
     skip_blanks();
   }
 
-  /// Reads the string that starts here.
-  std::string string() {
+  /// Skips the string that starts here. Returns: it, with its quotes.
+  std::string_view token() {
     const std::size_t begin = at_++;
-    while (!at_end() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
+    for (at_ = find_quote(); !at_end() && is_escaped(begin); at_ = find_quote()) ++at_;
     const std::string_view token = text_.substr(begin, at_ + 1 - begin);
     step();
+    return token;
+  }
+
+  /// Reads the string that starts here.
+  std::string string() { return decoded(token()); }
+  [[nodiscard]] static std::string decoded(std::string_view token) {
     return nlohmann::json::parse(token, nullptr, false).get<std::string>();
   }
 
@@ -41,7 +47,7 @@ class Walker {
     do {
       switch (here()) {
         case '"':
-          string();
+          token();
           break;
         case '{':
         case '[':
@@ -65,6 +71,13 @@ class Walker {
   }
 
  private:
+  [[nodiscard]] std::size_t find_quote() const { return std::min(text_.find('"', at_), text_.size()); }
+  /// Whether the quote here has an odd number of backslashes before it, in the string from `begin` on.
+  [[nodiscard]] bool is_escaped(std::size_t begin) const {
+    std::size_t first = at_;
+    while (first > begin + 1 && text_[first - 1] == '\\') --first;
+    return (at_ - first) % 2 != 0;
+  }
   void skip_blanks() { at_ = std::min(text_.find_first_not_of(kBlanks, at_), text_.size()); }
 
   std::string_view text_;
@@ -128,9 +141,10 @@ std::optional<DuplicateKey> find_duplicate_key(std::string_view text) {
         walker.step();
         break;
       case '"': {
-        std::string string = walker.string();
-        const bool is_key = walker.here() == ':';
-        if (is_key && !open.back().insert(string).second) return DuplicateKey{std::move(string), at};
+        const std::string_view token = walker.token();
+        if (walker.here() != ':') break;
+        std::string key = Walker::decoded(token);
+        if (!open.back().insert(key).second) return DuplicateKey{std::move(key), at};
         break;
       }
       default:
@@ -145,7 +159,7 @@ std::optional<std::size_t> find_nested_deeper(std::string_view text, std::size_t
   for (Walker walker(text); !walker.at_end();) {
     const char here = walker.here();
     if (here == '"') {
-      walker.string();
+      walker.token();
       continue;
     }
     if (here == '{' || here == '[') ++depth;

@@ -16,50 +16,31 @@ std::vector<int> channels_of(const ExecutionGraph& graph) {
 
 }  // namespace
 
-RankParts::RankParts(const Program& program, const ExecutionGraph& graph)
+RankParts::RankParts(const Program& program, const ExecutionGraph& graph, RankId rank)
     : program_(program),
       graph_(graph),
       channel_(channels_of(graph)),
-      first_(0),
-      last_(0),
+      first_(program.first(rank)),
+      begin_{0},
       sent_(graph.messages.size(), -1),
       received_(graph.messages.size(), -1),
-      met_(graph.meetings.size(), -1) {}
-
-void RankParts::enter(RankId first, RankId last) {
-  leave();
-  first_ = last_ = program_.first(first);
-  begin_ = {0};
-  for (RankId rank = first; rank < last; rank = RankId(rank.value() + 1)) add_rank(rank);
+      met_(graph.meetings.size(), -1) {
+  for (InstructionId id = first_; id < program.last(rank); id = InstructionId(id.value() + 1)) add(id, rank);
 }
 
-void RankParts::add_rank(RankId rank) {
-  const InstructionId last = program_.last(rank);
-  for (; last_ < last; last_ = InstructionId(last_.value() + 1)) {
-    const Action& action = program_.actions(last_).front();
-    if (is_transfer(action.kind)) {
-      add_messages(last_);
-    } else if (is_collective(action.kind)) {
-      const auto meeting = static_cast<std::size_t>(graph_.meeting_of[last_.index()]);
-      met_[meeting] = track(TrackKind::met, graph_.meetings[meeting].communicator.value());
-      parts_.push_back(met(meeting));
-    } else {
-      const int queue = program_.queue_of(action, CommunicatorId());
-      parts_.push_back({track(TrackKind::work, rank.value(), queue), last_.value() + 1});
-    }
-    begin_.push_back(parts_.size());
+void RankParts::add(InstructionId id, RankId rank) {
+  const Action& action = program_.actions(id).front();
+  if (is_transfer(action.kind)) {
+    add_messages(id);
+  } else if (is_collective(action.kind)) {
+    const auto meeting = static_cast<std::size_t>(graph_.meeting_of[id.index()]);
+    met_[meeting] = track(TrackKind::met, graph_.meetings[meeting].communicator.value());
+    parts_.push_back(met(meeting));
+  } else {
+    const int queue = program_.queue_of(action, CommunicatorId());
+    parts_.push_back({track(TrackKind::work, rank.value(), queue), id.value() + 1});
   }
-}
-
-void RankParts::leave() {
-  for (int i = first_.value(); i < last_.value(); ++i) {
-    const InstructionId id(i);
-    for (const std::uint32_t m : graph_.messages_of(id)) sent_[m] = received_[m] = -1;
-    const std::int32_t meeting = graph_.meeting_of[id.index()];
-    if (meeting >= 0) met_[static_cast<std::size_t>(meeting)] = -1;
-  }
-  numbers_.clear();
-  parts_.clear();
+  begin_.push_back(parts_.size());
 }
 
 void RankParts::add_messages(InstructionId id) {

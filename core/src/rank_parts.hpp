@@ -10,7 +10,7 @@
 
 namespace ppsim {
 
-/// What the instructions of some ranks consist of: computation, ends of messages, memberships of collectives.
+/// What the instructions of a rank consist of: computation, ends of messages, memberships of collectives.
 /// Each part lies on a track (compute or copy of a rank, one end of a channel, the collectives of a
 /// communicator), whose parts are over one after another; how far a track has come is one number.
 class RankParts {
@@ -21,21 +21,17 @@ class RankParts {
     std::int32_t count = 0;
   };
 
-  /// Of no ranks yet.
-  RankParts(const Program& program, const ExecutionGraph& graph);
-
-  /// Turns to the ranks [first, last), in time of these ranks and of those before.
-  void enter(RankId first, RankId last);
+  RankParts(const Program& program, const ExecutionGraph& graph, RankId rank);
 
   [[nodiscard]] int tracks() const { return static_cast<int>(numbers_.size()); }
   /// An instruction is complete when all its parts are over.
-  /// Requires: an instruction of the ranks.
+  /// Requires: an instruction of the rank.
   [[nodiscard]] std::span<const Part> of(InstructionId id) const {
     const std::size_t i = static_cast<std::size_t>(id.value() - first_.value());
     return {parts_.data() + begin_[i], begin_[i + 1] - begin_[i]};
   }
   /// The part that is over when a message is out, when it is received, when a collective is over; without
-  /// track where the ranks have no share in it.
+  /// track where the rank has no share in it.
   [[nodiscard]] Part sent(std::size_t message) const { return {sent_[message], count(message)}; }
   [[nodiscard]] Part received(std::size_t message) const { return {received_[message], count(message)}; }
   [[nodiscard]] Part met(std::size_t meeting) const { return {met_[meeting], count(meeting)}; }
@@ -45,15 +41,13 @@ class RankParts {
   /// Messages of a channel, and meetings of a communicator, are numbered in order.
   static std::int32_t count(std::size_t index) { return static_cast<std::int32_t>(index) + 1; }
   int track(TrackKind kind, int number, int queue = 0);
-  void leave();
-  void add_rank(RankId rank);
+  void add(InstructionId id, RankId rank);
   void add_messages(InstructionId id);
 
   const Program& program_;
   const ExecutionGraph& graph_;
   std::vector<int> channel_;  ///< per message
   InstructionId first_;
-  InstructionId last_;
   std::map<std::tuple<TrackKind, int, int>, int> numbers_;
   std::vector<Part> parts_;
   std::vector<std::size_t> begin_;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ppsim/core/check.hpp"
-#include "ppsim/core/unwritten_reads.hpp"
+#include "ppsim/core/tensor_use.hpp"
 #include "tensor_touches.hpp"
 
 namespace ppsim {
@@ -67,15 +67,6 @@ std::vector<Segment> copies(const std::vector<TensorTouch>& touches) {
 /// What nobody writes is no tensor.
 bool is_tensor(const Segment& segment) { return segment.from_start || segment.first_writer >= 0; }
 
-/// The tensors among the copies.
-std::vector<Segment> cut(const std::vector<TensorTouch>& touches) {
-  std::vector<Segment> segments = copies(touches);
-  std::erase_if(segments, [](const Segment& segment) { return !is_tensor(segment); });
-  std::stable_sort(segments.begin(), segments.end(),
-                   [](const Segment& a, const Segment& b) { return a.first_writer < b.first_writer; });
-  return segments;
-}
-
 /// Appends an instruction unless it is the last one already: an instruction touches a tensor once.
 void append(std::vector<InstructionId>& list, std::uint32_t first, InstructionId instruction) {
   if (list.size() == first || list.back() != instruction) list.push_back(instruction);
@@ -104,30 +95,33 @@ void append(TensorTable& table, RankId rank, const Segment& segment,
   table.tensors.push_back(tensor);
 }
 
-}  // namespace
-
-TensorTable tensor_table(const Program& program) {
-  TensorTable table;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const std::vector<TensorTouch> touches = tensor_touches(program, RankId(r));
-    for (const Segment& segment : cut(touches)) append(table, RankId(r), segment, touches);
+void append(std::vector<UnwrittenRead>& reads, const Segment& segment,
+            const std::vector<TensorTouch>& touches) {
+  for (std::size_t i = segment.begin; i < segment.end; ++i) {
+    const TensorTouch& t = touches[i];
+    if (t.instruction.valid()) reads.push_back({t.size_class, t.microbatch, t.instruction});
   }
-  return table;
 }
 
-std::vector<UnwrittenRead> unwritten_reads(const Program& program) {
-  std::vector<UnwrittenRead> reads;
+}  // namespace
+
+TensorTable tensor_table(const Program& program) { return tensor_uses(program).table; }
+
+TensorUses tensor_uses(const Program& program) {
+  TensorUses uses;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     const std::vector<TensorTouch> touches = tensor_touches(program, RankId(r));
-    for (const Segment& segment : copies(touches)) {
-      if (is_tensor(segment)) continue;
-      for (std::size_t i = segment.begin; i < segment.end; ++i) {
-        const TensorTouch& t = touches[i];
-        if (t.instruction.valid()) reads.push_back({t.size_class, t.microbatch, t.instruction});
-      }
-    }
+    std::vector<Segment> segments = copies(touches);
+    const auto tensors = std::stable_partition(segments.begin(), segments.end(),
+                                               [](const Segment& segment) { return !is_tensor(segment); });
+    std::for_each(segments.begin(), tensors,
+                  [&](const Segment& segment) { append(uses.unwritten, segment, touches); });
+    std::stable_sort(tensors, segments.end(),
+                     [](const Segment& a, const Segment& b) { return a.first_writer < b.first_writer; });
+    std::for_each(tensors, segments.end(),
+                  [&](const Segment& segment) { append(uses.table, RankId(r), segment, touches); });
   }
-  return reads;
+  return uses;
 }
 
 std::vector<Bytes> tensor_sizes(const TensorTable& table, const SizeTable& sizes) {

@@ -19,16 +19,8 @@ void reach(Clock clock, RankParts::Part part) {
 
 }  // namespace
 
-void TrackClocks::clear(int tracks) {
-  forgotten_ = made_;
-  tracks_ = static_cast<std::size_t>(tracks);
-  if (room_ >= place_.size() * tracks_) return;
-  room_ = place_.size() * tracks_;
-  counts_ = std::make_unique_for_overwrite<std::int32_t[]>(room_);
-}
-
 std::span<std::int32_t> TrackClocks::make(std::size_t row) {
-  place_[row] = ++made_;
+  place_[row] = made_++;
   const std::span<std::int32_t> clock = (*this)[row];
   std::fill(clock.begin(), clock.end(), 0);
   return clock;
@@ -37,14 +29,10 @@ std::span<std::int32_t> TrackClocks::make(std::size_t row) {
 TrackPass::TrackPass(const ExecutionGraph& graph, const RankParts& parts)
     : graph_(graph),
       parts_(parts),
-      instruction_(graph.size()),
-      sent_(graph.messages.size()),
-      received_(graph.capabilities.credits ? graph.messages.size() : 0),
-      met_(graph.meetings.size()) {}
-
-void TrackPass::clear() {
-  for (TrackClocks* clocks : {&instruction_, &sent_, &received_, &met_}) clocks->clear(parts_.tracks());
-}
+      instruction_(graph.size(), parts.tracks()),
+      sent_(graph.messages.size(), parts.tracks()),
+      received_(graph.capabilities.credits ? graph.messages.size() : 0, parts.tracks()),
+      met_(graph.meetings.size(), parts.tracks()) {}
 
 TrackClock TrackPass::start(InstructionId id) {
   const Clock clock = instruction_.make(id.index());
@@ -71,13 +59,14 @@ TrackClock TrackPass::end(std::size_t message, InstructionId id) {
   return graph_.messages[message].receive == id ? received(message) : sent(message);
 }
 
-/// When the message is out; under rendezvous it is received then.
+/// When the message is out; under rendezvous it is received then. That the one before it is out goes without
+/// saying: its ends have the same queues, so they are complete when these start, or start with them in one
+/// group.
 TrackClock TrackPass::sent(std::size_t m) {
   if (sent_.has(m)) return sent_[m];
   const Clock clock = sent_.make(m);
   const Message& message = graph_.messages[m];
   merge(clock, message.send);
-  if (message.previous >= 0) merge_clock(clock, sent(static_cast<std::size_t>(message.previous)));
   reach(clock, parts_.sent(m));
   if (!graph_.capabilities.credits) {
     merge(clock, message.receive);
@@ -106,9 +95,8 @@ TrackClock TrackPass::met(std::size_t meeting) {
   return clock;
 }
 
-/// Nothing is known of an instruction of a rank that is left out.
 void TrackPass::merge(std::span<std::int32_t> into, InstructionId id) {
-  if (instruction_.has(id.index())) merge_clock(into, instruction_[id.index()]);
+  merge_clock(into, instruction_[id.index()]);
 }
 
 }  // namespace ppsim

@@ -13,33 +13,32 @@ namespace ppsim {
 /// Per track of RankParts, how far it has come for certain.
 using TrackClock = std::span<const std::int32_t>;
 
-/// TrackClocks of instructions, messages or meetings, forgotten at once and kept from pass to pass. They lie
-/// in the order in which they are made, so that those that are in use lie together.
+/// TrackClocks of instructions, messages or meetings. They lie in the order in which they are made, so that
+/// those that are in use lie together.
 class TrackClocks {
  public:
-  explicit TrackClocks(std::size_t rows) : place_(rows, 0) {}
+  TrackClocks(std::size_t rows, int tracks)
+      : tracks_(static_cast<std::size_t>(tracks)),
+        place_(rows, kNowhere),
+        counts_(std::make_unique_for_overwrite<std::int32_t[]>(rows * tracks_)) {}
 
-  /// Forgets all rows.
-  void clear(int tracks);
-  [[nodiscard]] bool has(std::size_t row) const { return place_[row] > forgotten_; }
+  [[nodiscard]] bool has(std::size_t row) const { return place_[row] != kNowhere; }
   /// Requires: has(row).
   [[nodiscard]] std::span<std::int32_t> operator[](std::size_t row) {
-    return {counts_.get() + (place_[row] - forgotten_ - 1) * tracks_, tracks_};
+    return {counts_.get() + place_[row] * tracks_, tracks_};
   }
   /// A row of zeros.
   std::span<std::int32_t> make(std::size_t row);
 
  private:
-  std::size_t tracks_ = 0;
-  std::size_t forgotten_ = 0;  ///< rows made before clear()
-  std::size_t made_ = 0;       ///< rows made in all
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+  std::size_t tracks_;
+  std::size_t made_ = 0;
   std::vector<std::size_t> place_;
-  std::size_t room_ = 0;
-  std::unique_ptr<std::int32_t[]> counts_;  ///< no vector: most passes touch a small part of it
+  std::unique_ptr<std::int32_t[]> counts_;  ///< no vector: rows are filled when they are made
 };
 
-/// Carries the clocks of some ranks' tracks through a run order of the whole Program, or of some ranks of it:
-/// then nothing is known from the others, and what the clocks say still holds.
+/// Carries the clocks of a rank's tracks through a run order of the whole Program.
 ///
 /// The clock of an instruction is that of its start until it completes, and that of its completion from then
 /// on. What its partners need of the start is taken into the clock of the message or the meeting, at the
@@ -49,10 +48,8 @@ class TrackPass {
  public:
   TrackPass(const ExecutionGraph& graph, const RankParts& parts);
 
-  /// Begins again, for the ranks that the parts are of now.
-  void clear();
   TrackClock start(InstructionId id);
-  /// `own`: the instruction's parts where it is one of these ranks, else none.
+  /// `own`: the instruction's parts where it is of the rank, else none.
   TrackClock complete(InstructionId id, std::span<const RankParts::Part> own);
 
  private:

@@ -179,9 +179,29 @@ class Checker {
     }
   }
 
+  using Counted = std::pair<Action, InstructionId>;
+
+  /// What may stand only once, and what must come back. Requires: of one rank, in issue order.
+  void check_unique(std::vector<Counted>& once) {
+    std::ranges::stable_sort(once, {}, &Counted::first);
+    for (std::size_t i = 0; i < once.size(); ++i) {
+      const auto& [action, id] = once[i];
+      if (i > 0 && once[i - 1].first == action) {
+        report(id, text_of(action, " is there twice"));
+        continue;
+      }
+      const std::optional<OpKind> kind = return_of(action.kind);
+      if (!kind) continue;
+      Action back = action;
+      back.kind = *kind;
+      if (!std::ranges::binary_search(once, back, {}, &Counted::first))
+        report(id, text_of(action, " has no ", back, " on its rank"));
+    }
+  }
+
   void check_counts() {
     Completeness cells(pipeline_);
-    std::map<Action, InstructionId> once;
+    std::vector<Counted> once;
     for (int r = 0; r < pipeline_.ranks(); ++r) {
       once.clear();
       for (auto id = program_.first(RankId(r)); id < program_.last(RankId(r));
@@ -189,16 +209,10 @@ class Checker {
         for (const Action& action : program_.actions(id)) {
           if (!belongs_on(pipeline_, action, RankId(r))) continue;
           cells.count(action);
-          if (is_unique(action.kind) && !once.emplace(action, id).second) {
-            report(id, text_of(action, " is there twice"));
-          }
+          if (is_unique(action.kind)) once.emplace_back(action, id);
         }
       }
-      for (const auto& [action, id] : once) {
-        Action back = action;
-        back.kind = return_of(action.kind).value_or(action.kind);
-        if (!once.contains(back)) report(id, text_of(action, " has no ", back, " on its rank"));
-      }
+      check_unique(once);
     }
     cells.check([&](RankId rank, const std::string& text) {
       found_.push_back({InstructionId(), text_of("rank ", rank, ": ", text)});

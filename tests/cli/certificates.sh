@@ -10,9 +10,12 @@ expect_exit 0 verify program.json "${sizes[@]}" --certificate sized.cert --json
 expect_json '[w["bytes"] for w in d["worst_case_memory"]] == [3000, 2000, 1000]'
 
 expect_exit 0 check-certificate program.json plain.cert --json
-expect_json 'd["valid"] and d["properties"] == ["well_formed", "matched", "deadlock_free"]'
+expect_json 'd["valid"] and d["properties"] == ["well_formed", "matched", "deadlock_free", "collective_order", "weight_versions", "tensor_use"]'
 expect_exit 0 check-certificate program.json sized.cert "${sizes[@]}"
-expect_out "The certificate holds: 4 properties"
+expect_out "weight_versions, tensor_use, memory of program"
+expect_exit 0 verify program.json --properties well_formed,matched,deadlock_free,ascending_accumulation --certificate few.cert
+expect_exit 0 check-certificate program.json few.cert
+expect_out "The certificate holds: well_formed, matched, deadlock_free, ascending_accumulation of program"
 
 # Of another Program, other sizes, no sizes, no certificate at all.
 expect_error 4 "plain.cert" "it is about program" check-certificate other.json plain.cert
@@ -23,22 +26,27 @@ expect_error 2 "gone.cert" "No such file" check-certificate program.json gone.ce
 expect_exit 0 generate 1f1b --ranks 3 --microbatches 4 -o schedule.json
 expect_error 2 "schedule.json" "this file holds a schedule" check-certificate schedule.json plain.cert
 
-# tampered PYTHON: a change of the sized certificate.
+# tampered PYTHON: a change of the sized certificate `c`, its order `o`, or the reuses `r` of its rank 0.
 tampered() {
   python3 -c '
 import json, sys
 c = json.load(open("sized.cert"))
+numbers = lambda strings: [int(n) for s in strings for n in s.split()]
+order, reuse = numbers(c["order"]), numbers(c["memory"][0]["reuse"])
+o, r = list(order), list(reuse)
 exec(sys.argv[1])
+if o != order: c["order"] = [" ".join(map(str, o))]
+if r != reuse: c["memory"][0]["reuse"] = [" ".join(map(str, r))]
 json.dump(c, open("tampered.cert", "w"))' "$1"
 }
 refuted() { tampered "$1" && expect_error 4 "tampered.cert" "$2" check-certificate program.json tampered.cert "${sizes[@]}"; }
 broken() { tampered "$1" && expect_error 2 "tampered.cert:1:" "$2" check-certificate program.json tampered.cert "${sizes[@]}"; }
 
-refuted 'c["order"][0], c["order"][1] = c["order"][1], c["order"][0]' "completes before it starts"
-refuted 'c["order"][1] = c["order"][0]' "starts twice"
-refuted 'c["order"][1] = 10**6' "which is not there"
-refuted 'c["order"].pop()' "the order has"
-refuted 'c["order"].reverse()' "rank"
+refuted 'o[0], o[1] = o[1], o[0]' "completes before it starts"
+refuted 'o[1] = o[0]' "starts twice"
+refuted 'o[1] = 10**6' "which is not there"
+refuted 'o.pop()' "the order has"
+refuted 'o.reverse()' "rank"
 refuted 'c["program_hash"] = "0" * 32' "it is about program"
 refuted 'c["capabilities"] = {"credits": 2}' "it is about capabilities"
 refuted 'c["memory"][0]["bytes"] -= 1' "a bound of 2999 bytes"
@@ -46,12 +54,21 @@ refuted 'c["memory"].pop()' "no memory of rank 2"
 refuted 'c["memory"] = []' "bounds no memory"
 refuted 'c["memory"][1]["rank"] = 0' "memory of rank 0 twice"
 refuted 'c["memory"][1]["rank"] = 9' "memory of rank 9"
-refuted 'c["memory"][0]["reuse"][0]["bytes"] += 1' "are reused"
-refuted 'c["memory"][0]["reuse"][0]["earlier"] = 10**6' "is not on the rank"
+refuted 'r[2] += 1' "are reused"
+refuted 'r[0] = 10**6' "is not on the rank"
+refuted 'r[0], r[1] = r[1], r[0]' "may be alive when tensor"
+refuted 'c["properties"].remove("matched")' "it does not claim matched"
+refuted 'c["properties"].remove("memory")' "bounds memory but does not claim it"
+refuted 'c["properties"].append("memory")' "claims memory twice"
+refuted 'c["properties"].append("ascending_accumulation"); c["memory"] = []' "bounds no memory"
+broken 'c["properties"].append("makespan")' "/properties/7"
+broken 'del c["properties"]' 'a missing key'
 broken 'del c["order"]' 'a missing key'
-broken 'c["order"][0] = -1' "/order/0"
+broken 'o[0] = -1' "/order/0"
 broken 'c["order"][0] = "x"' "/order/0"
-broken 'c["version"] = 2' "/version"
+broken 'c["order"][0] = 1' "/order/0"
+broken 'r.pop()' "/memory/0/reuse/0"
+broken 'c["version"] = 1' "/version"
 broken 'c["extra"] = 1' "/extra"
 broken 'c["capabilities"] = 7' "/capabilities"
 head -c 200 sized.cert >tampered.cert

@@ -8,6 +8,8 @@
 #include <map>
 #include <sstream>
 
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/hash.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/exhaustive.hpp"
@@ -71,6 +73,33 @@ void expect_decided(const VerifyReport& report) {
     if (!std::holds_alternative<Unknown>(result.verdict)) continue;
     EXPECT_EQ(result.property, Property::deadlock_free);
     EXPECT_FALSE(report.proved(Property::matched));
+  }
+}
+
+/// The checker of certificates, which shares no property with the verifier, accepts what the verifier proves
+/// and nothing that it refutes.
+void expect_checked_alike(const Program& program, const TransportCapabilities& capabilities,
+                          const VerifyReport& report) {
+  Certificate certificate;
+  certificate.program_hash = program_hash(program);
+  certificate.capabilities = capabilities;
+  certificate.capabilities_hash = capabilities_hash(capabilities);
+  certificate.properties = {"well_formed", "matched", "deadlock_free"};
+  certificate.order = run_order(build_execution_graph(program, capabilities)).items;
+  const auto holds = [&] { return check_certificate(certificate, program, nullptr).has_value(); };
+  const bool runs = report.proved(Property::well_formed) && report.proved(Property::matched) &&
+                    report.proved(Property::deadlock_free);
+  EXPECT_EQ(holds(), runs);
+  VerifyOptions of_tensors;
+  of_tensors.capabilities = capabilities;
+  of_tensors.properties = {Property::tensor_use};
+  const bool used_well = verify(program, of_tensors).all_proved();
+  for (const Property property : {Property::collective_order, Property::ascending_accumulation,
+                                  Property::weight_versions, Property::tensor_use}) {
+    certificate.properties.emplace_back(property_name(property));
+    const bool proved = property == Property::tensor_use ? used_well : report.proved(property);
+    EXPECT_EQ(holds(), runs && proved) << property;
+    certificate.properties.pop_back();
   }
 }
 
@@ -185,6 +214,7 @@ class MutationScore : public testing::TestWithParam<int> {
     broken = broken_properties(program, program, capabilities);
     const VerifyReport report = verify(program, options_for(capabilities));
     EXPECT_EQ(refuted(report), broken);
+    expect_checked_alike(program, capabilities, report);
     broken.erase(Property::deadlock_free);
     return report.proved(Property::deadlock_free);
   }
@@ -197,6 +227,7 @@ class MutationScore : public testing::TestWithParam<int> {
     const VerifyReport report = verify(mutant->program, options_for(capabilities));
     EXPECT_EQ(refuted(report), truth) << breakage_name(breakage);
     expect_decided(report);
+    expect_checked_alike(mutant->program, capabilities, report);
     Score& score = table.rows[std::string(breakage_name(breakage))];
     if (std::ranges::includes(before, truth)) {
       ++score.equivalent;

@@ -36,6 +36,9 @@ Expected<Certificate> make_certificate(const Program& program, const VerifyOptio
   certificate.program_hash = program_hash(program);
   certificate.capabilities = options.capabilities;
   certificate.capabilities_hash = capabilities_hash(options.capabilities);
+  for (const std::string_view property : certifiable_properties()) {
+    if (report.proved(*property_from_name(property))) certificate.properties.emplace_back(property);
+  }
   certificate.order = run_order(build_execution_graph(program, options.capabilities)).items;
   if (report.proved(Property::memory)) {
     certificate.sizes_hash = sizes_hash(*options.sizes);

@@ -128,6 +128,7 @@ Certificate certificate_of(const Program& program, const TransportCapabilities& 
   certificate.program_hash = program_hash(program);
   certificate.capabilities_hash = capabilities_hash(capabilities);
   certificate.capabilities = capabilities;
+  certificate.properties = {"well_formed", "matched", "deadlock_free"};
   certificate.order = std::move(order);
   return certificate;
 }

@@ -17,6 +17,7 @@ Certificate deadlock_certificate(const Program& program, const TransportCapabili
   return {.program_hash = program_hash(program),
           .capabilities_hash = capabilities_hash(capabilities),
           .capabilities = capabilities,
+          .properties = {"well_formed", "matched", "deadlock_free"},
           .order = run_order(build_execution_graph(program, capabilities)).items};
 }
 
@@ -77,6 +78,23 @@ TEST_F(TwoRanks, AResidencyLimitThatMayBindIsRefused) {
   EXPECT_EQ(why_not(deadlock_certificate(program_, {.residency = 1}), program_),
             "certificate: rank 0 has 2 communication queues and 1 operations may be on their way: an order "
             "proves nothing then");
+}
+
+TEST_F(TwoRanks, WhatIsClaimedIsNamedOnce) {
+  const auto with = [&](std::vector<std::string> properties) {
+    Certificate certificate = deadlock_certificate(program_, rendezvous());
+    certificate.properties = std::move(properties);
+    return why_not(certificate, program_);
+  };
+  EXPECT_EQ(with({"deadlock_free", "well_formed", "tensor_use", "matched"}), "");
+  EXPECT_EQ(with({}), "certificate: it does not claim well_formed");
+  EXPECT_EQ(with({"well_formed", "matched"}), "certificate: it does not claim deadlock_free");
+  EXPECT_EQ(with({"well_formed", "matched", "deadlock_free", "makespan"}),
+            "certificate: it claims makespan, which no certificate can be about");
+  EXPECT_EQ(with({"well_formed", "matched", "deadlock_free", "matched"}),
+            "certificate: it claims matched twice");
+  EXPECT_EQ(with({"well_formed", "matched", "deadlock_free", "memory"}),
+            "certificate: it claims memory but bounds none");
 }
 
 TEST_F(TwoRanks, AnOrderOfAnotherLengthIsRefused) {
@@ -196,6 +214,71 @@ TEST(Certificate, IllFormedAndMismatchedProgramsHaveNone) {
   EXPECT_NE(refused(crossed), "");
 }
 
+/// Why a certificate that claims a property beyond those of every certificate does not hold.
+std::string claimed(const char* property, const Program& program) {
+  Certificate certificate = deadlock_certificate(program, rendezvous());
+  EXPECT_EQ(why_not(certificate, program), "");
+  certificate.properties.emplace_back(property);
+  return why_not(certificate, program);
+}
+
+TEST(CertificateClaims, OfOneOrderOfCollectives) {
+  HandProgram p{chain_spec(2, 2, 1), communicators({{0, 1}, {0, 1}, {0, 1}, {0, 1}})};
+  p.pipeline.collectives = {Collective{"a", {RankId(0), RankId(1)}}, Collective{"b", {RankId(0), RankId(1)}}};
+  p.rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0", "0COLL@2", "1COLL@3"},
+            {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1", "0COLL@2", "1COLL@3"}};
+  EXPECT_EQ(claimed("collective_order", p.build()), "");
+  std::swap(p.rows[1][4], p.rows[1][5]);  // no hang: each communicator has a queue of its own
+  EXPECT_EQ(claimed("collective_order", p.build()),
+            "certificate: 2 collectives have no place in a common order");
+}
+
+TEST(CertificateClaims, OfAscendingAccumulation) {
+  HandProgram p{chain_spec(1, 2, 2)};
+  p.pipeline.placement = {RankId(0), RankId(0)};
+  p.rows = {{"0F0", "1F0", "0F1", "1F1", "1B0", "1B1", "0B0", "0B1"}};
+  EXPECT_EQ(claimed("ascending_accumulation", p.build()), "");
+  std::swap(p.rows[0][6], p.rows[0][7]);
+  EXPECT_EQ(claimed("ascending_accumulation", p.build()),
+            "certificate: rank 0: 0B0 is not in ascending order");
+}
+
+TEST(CertificateClaims, OfVersionsOfWeights) {
+  HandProgram p{chain_spec(2, 2, 1), communicators({{0, 1}, {0, 1}, {0, 1}})};
+  p.pipeline.blocks = {ParameterBlock{{StageId(0), StageId(1)}}};
+  p.rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0", "0REDUCE_GRAD0@2", "0OPT0"},
+            {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1", "0REDUCE_GRAD0@2", "0OPT0"}};
+  EXPECT_EQ(claimed("weight_versions", p.build()), "");
+  for (std::vector<std::string>& row : p.rows) row.erase(row.end() - 2);
+  EXPECT_EQ(claimed("weight_versions", p.build()),
+            "certificate: rank 0: 0OPT0 updates a copy of a block without the sum of all gradients");
+}
+
+/// Rank 0 lends its only activations to rank 1, with something before and behind.
+Program lent(const std::vector<std::string>& before, const std::vector<std::string>& behind) {
+  HandProgram p{chain_spec(2, 2, 1), communicators({{0, 1}, {0, 1}, {0, 1}, {0, 1}})};
+  std::vector<std::string> row = {"0F0", "0SEND_F0@0"};
+  row.insert(row.end(), before.begin(), before.end());
+  row.insert(row.end(), {"0SEND_A0>1@2", "0RECV_A0<1@3"});
+  row.insert(row.end(), behind.begin(), behind.end());
+  row.insert(row.end(), {"0RECV_B0@1", "0B0"});
+  p.rows = {row, {"1RECV_F0@0", "1F0", "0RECV_A0<0@2", "0SEND_A0>0@3", "1B0", "1SEND_B0@1"}};
+  return p.build();
+}
+
+TEST(CertificateClaims, OfTheUseOfTensors) {
+  EXPECT_EQ(claimed("tensor_use", lent({}, {})), "");
+  EXPECT_EQ(claimed("tensor_use", lent({"0OFFLOAD0"}, {"0RELOAD0"})),
+            "certificate: rank 0: saved_for_input subject 0 slice 0 of microbatch 0 may be used after it is "
+            "freed");
+  EXPECT_EQ(claimed("tensor_use", lent({}, {"0R0"})),
+            "certificate: rank 0: 0SEND_A0>1 reads what nothing has written");
+  HandProgram p{chain_spec(1, 1, 1), communicators({{0}})};
+  p.rows = {{"0UNSHARD@0", "0F0", "0UNSHARD@0", "0B0", "0RESHARD"}};
+  EXPECT_EQ(claimed("tensor_use", p.build()),
+            "certificate: rank 0: gathered_parameters subject 0 may be used before it is complete");
+}
+
 /// Three microbatches in turn on one rank; activations only.
 class MemoryWitnesses : public testing::Test {
  protected:
@@ -203,6 +286,7 @@ class MemoryWitnesses : public testing::Test {
     sizes_.set({.kind = TensorKind::saved_for_weight}, 5);
     certificate_ = deadlock_certificate(program_, rendezvous());
     certificate_.sizes_hash = sizes_hash(sizes_);
+    certificate_.properties.emplace_back("memory");
     const TensorTable table = tensor_table(program_);
     for (std::uint32_t t = 0; t < table.tensors.size(); ++t) {
       if (table.tensors[t].size_class.kind == TensorKind::saved_for_weight) activations_.push_back(t);
@@ -284,6 +368,11 @@ TEST_F(MemoryWitnesses, SizesAreThoseThatTheCertificateNames) {
   EXPECT_EQ(why_not(certificate_, program_, &sizes_).find("certificate: it names sizes "), 0U);
 }
 
+TEST_F(MemoryWitnesses, AreClaimed) {
+  certificate_.properties.pop_back();
+  EXPECT_EQ(why_not(certificate_, program_, &sizes_), "certificate: it bounds memory but does not claim it");
+}
+
 TEST_F(MemoryWitnesses, EveryRankHasOne) {
   certificate_.memory.push_back(certificate_.memory[0]);
   EXPECT_EQ(why_not(certificate_, program_, &sizes_), "certificate: memory of rank 0 twice");
@@ -292,6 +381,7 @@ TEST_F(MemoryWitnesses, EveryRankHasOne) {
   const Program two = two_rank_step();
   Certificate certificate = deadlock_certificate(two, rendezvous());
   certificate.sizes_hash = sizes_hash(sizes_);
+  certificate.properties.emplace_back("memory");
   certificate.memory = {{RankId(0), 5, {}}};
   EXPECT_EQ(why_not(certificate, two, &sizes_), "certificate: no memory of rank 1");
   certificate.memory.push_back({RankId(1), 5, {}});

@@ -72,7 +72,7 @@ constexpr const char* kTables = R"({
 
 constexpr const char* kCertificate = R"({
   "format": "ppsim-certificate",
-  "version": 1,
+  "version": 2,
   "program_hash": "aa",
   "sizes_hash": "bb",
   "capabilities_hash": "cc",
@@ -80,9 +80,10 @@ constexpr const char* kCertificate = R"({
     "credits": 2,
     "issue_blocks": true
   },
-  "order": [0,2,1,4294967295],
+  "properties": ["well_formed","tensor_use"],
+  "order": ["0 2 1 4294967295"],
   "memory": [
-    {"rank":0,"bytes":10,"reuse":[{"earlier":1,"later":2,"bytes":3}]},
+    {"rank":0,"bytes":10,"reuse":["1 2 3 4 5 6"]},
     {"rank":1,"bytes":9223372036854775807,"reuse":[]}
   ]
 }
@@ -157,7 +158,8 @@ TEST(Json, CertificateRoundTrips) {
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(read->capabilities, (TransportCapabilities{.credits = 2, .issue_blocks = true}));
   EXPECT_EQ(read->order.back(), 4294967295U);
-  EXPECT_EQ(read->memory.at(0).reuse.at(0), (Reuse{1, 2, 3}));
+  EXPECT_EQ(read->properties, (std::vector<std::string>{"well_formed", "tensor_use"}));
+  EXPECT_EQ(read->memory.at(0).reuse, (std::vector<Reuse>{{1, 2, 3}, {4, 5, 6}}));
   EXPECT_EQ(to_json(*read), kCertificate);
   EXPECT_EQ(certificate_from_json(to_json(Certificate()), "f.json"), Certificate());
 }
@@ -343,6 +345,39 @@ TEST(JsonErrors, NumbersBeyond64BitsAreNotRounded) {
   EXPECT_NE(certificate_refusal("9223372036854775807", "9223372036854775808"), "read");
   EXPECT_NE(certificate_refusal("4294967295", "4294967296"), "read");
   EXPECT_NE(certificate_refusal("\"credits\": 2", "\"credits\": 0"), "read");
+}
+
+TEST(Json, LongCertificatesAreWrittenInPieces) {
+  Certificate certificate;
+  for (std::uint32_t i = 0; i < 1000; ++i) certificate.order.push_back(i);
+  certificate.memory.emplace_back(MemoryWitness{RankId(0), 1, std::vector<Reuse>(1000, Reuse{7, 8, 9})});
+  const std::string text = to_json(certificate);
+  EXPECT_NE(text.find("7 8 9\",\"7 8 9"), std::string::npos);
+  EXPECT_EQ(certificate_from_json(text, "f.json"), certificate);
+}
+
+TEST(JsonErrors, StringsOfACertificateHoldNumbers) {
+  const std::string order = "a string that is no list of numbers (found ";
+  EXPECT_EQ(certificate_refusal("0 2 1 4294967295", "0 2 x 1"),
+            "f.json:12:13: /order/0: " + order + "\"x 1\", expected items of the order, parted by blanks)");
+  for (const char* string : {"0  2", " 0", "0 ", "-1", "1.5", "4294967296", "1,2"})
+    EXPECT_NE(certificate_refusal("0 2 1 4294967295", string), "read") << string;
+  EXPECT_EQ(certificate_refusal("1 2 3 4 5 6", "1 2 3 4 5"),
+            "f.json:14:35: /memory/0/reuse/0: " + order +
+                "\"4 5\", expected earlier, later and bytes, parted by blanks)");
+  for (const char* string : {"1 2 -3", "1 2 9223372036854775808", "4294967296 2 3", "1 2 3 4"})
+    EXPECT_NE(certificate_refusal("1 2 3 4 5 6", string), "read") << string;
+  EXPECT_EQ(certificate_refusal("1 2 3 4 5 6", ""), "read");
+}
+
+TEST(JsonErrors, OtherPropertiesAndVersionsOfCertificatesAreRefused) {
+  EXPECT_EQ(certificate_refusal("\"version\": 2", "\"version\": 1"),
+            "f.json:3:14: /version: a file of another version (found 1, expected 2)");
+  EXPECT_EQ(
+      certificate_refusal("tensor_use", "makespan"),
+      "f.json:11:32: /properties/1: a value that does not belong here (found \"makespan\", expected one of "
+      "\"well_formed\", \"matched\", \"deadlock_free\", \"collective_order\", \"ascending_accumulation\", "
+      "\"weight_versions\", \"tensor_use\", \"memory\")");
 }
 
 TEST(JsonErrors, DeepNestingIsAnErrorOnly) {

@@ -13,6 +13,7 @@ Certificate certify(const Program& program, const TransportCapabilities& capabil
   return {.program_hash = program_hash(program),
           .capabilities_hash = capabilities_hash(capabilities),
           .capabilities = capabilities,
+          .properties = {"well_formed", "matched", "deadlock_free"},
           .order = run_order(build_execution_graph(program, capabilities)).items};
 }
 
@@ -76,6 +77,7 @@ TEST(ExecutorAdmission, AMemoryBoundIsForItsSizesAndItsTransport) {
     }
     certificate.memory.push_back(witness);
   }
+  certificate.properties.emplace_back("memory");
   certificate.sizes_hash = sizes_hash(sizes);
   EXPECT_EQ(attempt(program, &certificate), "ran");
   EXPECT_EQ(attempt(program, &certificate, credits(1))

@@ -111,6 +111,19 @@ TEST(DeadlockFree, CreditsRunOut) {
   EXPECT_TRUE(is_deadlock_free(program, credits(1)));
 }
 
+TEST(DeadlockFree, NamesTheReceiveThatWouldFreeACredit) {
+  HandProgram p{chain_spec(2, 2, 4), communicators({{0, 1}, {0, 1}})};
+  p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0F2", "0SEND_F2@0", "0F3", "0SEND_F3@0",
+             "0RECV_B0@1 after 7", "0B0"},
+            {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1", "1RECV_F1@0", "1F1", "1B1", "1SEND_B1@1",
+             "1RECV_F2@0 after 7", "1F2"}};
+  EXPECT_EQ(cycle_lines(deadlock_of(p.build(), credits(1))),
+            (Lines{"rank 0: 0SEND_F3 waits for rank 1: 1RECV_F2 (no credit is left before it receives)",
+                   "rank 1: 1RECV_F2 waits for rank 1: 1SEND_B1 (has it in its after list)",
+                   "rank 1: 1SEND_B1 waits for rank 0: 0RECV_B0 (no credit is left before it receives)",
+                   "rank 0: 0RECV_B0 waits for rank 0: 0SEND_F3 (has it in its after list)"}));
+}
+
 TEST(DeadlockFree, ReportsAShortestOfSeveralCycles) {
   PipelineSpec spec = chain_spec(4, 4, 5);
   spec.routes = {{StageId(0), StageId(1)}, {StageId(2), StageId(3)}};

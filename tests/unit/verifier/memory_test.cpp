@@ -186,7 +186,53 @@ TEST(WorstCaseMemory, GivesUpWhereBranchingIsLimited) {
       tensor_sizes(table, sizes_of({{TensorKind::boundary_output, 1}, {TensorKind::incoming_gradient, 1}}));
   const MemoryQuestion question{program, graph, order, table, bytes};
   EXPECT_FALSE(worst_case_memory(question, RankId(0), 0).has_value());
-  EXPECT_TRUE(worst_case_memory(question, RankId(0)).has_value());
+  // One cut for each SEND that may be the last user; 0F0 is none of them, since both come after it.
+  EXPECT_TRUE(worst_case_memory(question, RankId(0), 2).has_value());
+}
+
+TEST(WorstCaseMemory, TakesWhicheverWriterCanComeFirst) {
+  HandProgram p{chain_spec(1, 2, 1), communicators({{0}, {0}})};
+  p.rows = {{"0F0", "1UNSHARD@0 after 0", "1UNSHARD@1", "1F0", "1B0", "1RESHARD", "0B0"}};
+  const Program program = p.build();
+  SizeTable sizes = sizes_of({{TensorKind::gathered_parameters, 4}});
+  sizes.set({.kind = TensorKind::workspace, .subject = 0, .op = OpKind::forward}, 5);
+  // The second gather waits for nothing: the parameters may be there while 0F0 runs.
+  EXPECT_EQ(ask(program, sizes).memory.at(0).bytes, 4 + 5);
+  const TensorTable table = tensor_table(program);
+  EXPECT_EQ(reachable_states(program, {}, table, 1'000)->most(table, tensor_sizes(table, sizes), RankId(0)),
+            4 + 5);
+}
+
+TEST(WorstCaseMemory, TakesNoArrivalForAReceipt) {
+  PipelineSpec spec = chain_spec(3, 5, 2);
+  spec.placement = {RankId(0), RankId(1), RankId(2), RankId(1), RankId(2)};
+  spec.edges = {{StageId(0), StageId(2)}, {StageId(1), StageId(2)}, {StageId(3), StageId(4)}};
+  spec.routes = {{StageId(0), StageId(1), StageId(2)}, {StageId(3), StageId(4)}};
+  spec.route = {RouteId(0), RouteId(1)};
+  HandProgram p{spec, communicators({{0, 2}, {1, 2}, {1, 2}})};
+  // When 4F1 runs, both inputs of stage 2 are there, but the second is received only behind it.
+  p.rows = {{"0F0", "0SEND_F0>2@0"},
+            {"1F0", "1SEND_F0>2@1", "3F1", "3SEND_F1>4@2 after 1"},
+            {"2RECV_F0<0@0", "4RECV_F1<3@2", "4F1 after 0", "2RECV_F0<1@1 after 2"}};
+  const Program program = p.build();
+  VerifyOptions options;
+  options.properties = {Property::memory};
+  options.capabilities.credits = 1;
+  options.sizes.emplace();
+  options.sizes->set({.kind = TensorKind::boundary_input, .subject = 2}, 4);
+  options.sizes->set({.kind = TensorKind::workspace, .subject = 4, .op = OpKind::forward}, 5);
+  EXPECT_EQ(verify(program, options).memory.at(2).bytes, 4 + 5);
+  const TensorTable table = tensor_table(program);
+  const auto truth = reachable_states(program, options.capabilities, table, 10'000);
+  EXPECT_EQ(truth->most(table, tensor_sizes(table, *options.sizes), RankId(2)), 4 + 5);
+}
+
+TEST(MemoryProperty, IsRefutedOnTheRankThatNeedsMost) {
+  SizeTable sizes;
+  sizes.set({.kind = TensorKind::saved_for_weight, .subject = 1}, 100);
+  const VerifyReport report = ask(lowered_1f1b(3, 6), sizes, 150);
+  const auto& refuted = std::get<Refuted>(report.find(Property::memory)->verdict);
+  EXPECT_EQ(std::get<MemoryOverrun>(refuted.counterexample).rank, RankId(1));
 }
 
 TEST(MemoryProperty, IsUnknownWithoutSizesOrAProofOfDeadlockFreedom) {

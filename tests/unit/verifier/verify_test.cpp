@@ -66,6 +66,22 @@ TEST(AscendingAccumulation, LooksAtEachStageAlone) {
   EXPECT_TRUE(violations_of(p.build(), Property::ascending_accumulation).empty()) << "I adds nothing up";
 }
 
+TEST(AscendingAccumulation, LooksAtEachUpdateAlone) {
+  HandProgram p{chain_spec(1, 1, 2), {}};
+  p.rows = {{"0F0", "0F1", "0B1", "0B0"}};
+  EXPECT_EQ(violations_of(p.build(), Property::ascending_accumulation).size(), 1u);
+  p.pipeline.update = {1, 0};
+  EXPECT_TRUE(violations_of(p.build(), Property::ascending_accumulation).empty());
+}
+
+TEST(AscendingAccumulation, TakesTheSlicesOfAMicrobatchForOne) {
+  PipelineSpec spec = chain_spec(1, 1, 2);
+  spec.slices = 2;
+  HandProgram p{spec, {}};
+  p.rows = {{"0F0.0", "0F0.1", "0F1.0", "0F1.1", "0B0.1", "0B0.0", "0B1.1", "0B1.0"}};
+  EXPECT_TRUE(violations_of(p.build(), Property::ascending_accumulation).empty());
+}
+
 /// Two collectives of two ranks on communicators of their own, in these orders.
 Program two_collectives(Lines first, Lines second) {
   PipelineSpec spec = chain_spec(2, 2, 1);
@@ -83,6 +99,10 @@ TEST(CollectiveOrder, IsOneForAllCommunicators) {
                   .empty());
   const Program crossed = two_collectives({"0COLL@2", "1COLL@3"}, {"1COLL@3", "0COLL@2"});
   EXPECT_EQ(violations_of(crossed, Property::collective_order).size(), 2u);
+  EXPECT_EQ(violations_of(two_collectives({"1COLL@3", "0COLL@2"}, {"0COLL@2", "1COLL@3"}),
+                          Property::collective_order)
+                .size(),
+            2u);
   // On queues of their own the two do not block each other; the order alone is at fault.
   EXPECT_TRUE(violations_of(crossed, Property::deadlock_free).empty());
 }

@@ -4,9 +4,8 @@
 #include <tuple>
 
 #include "ppsim/core/happens_before.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/tensor_use.hpp"
 #include "ppsim/core/text.hpp"
-#include "ppsim/core/unwritten_reads.hpp"
 #include "properties.hpp"
 
 namespace ppsim {
@@ -55,70 +54,21 @@ class RankOrder {
   std::optional<HappensBefore> clocks_;
 };
 
-/// Parameters have versions, which weight_versions looks at; their tensors are buffers that hold several.
-bool is_of_interest(const Tensor& tensor) {
-  switch (tensor.size_class.kind) {
-    case TensorKind::parameters:
-    case TensorKind::optimizer_state:
-    case TensorKind::workspace:
-      return false;
-    case TensorKind::gradients:
-    case TensorKind::gathered_parameters:
-    case TensorKind::boundary_input:
-    case TensorKind::boundary_output:
-    case TensorKind::saved_for_input:
-    case TensorKind::saved_for_weight:
-    case TensorKind::lent_activations:
-    case TensorKind::incoming_gradient:
-    case TensorKind::outgoing_gradient:
-    case TensorKind::inner_gradients:
-    case TensorKind::kv_gradient:
-      return true;
-  }
-  return false;
-}
-
-/// Whether the action drops the memory of a tensor that it uses, rather than be its last user.
-bool frees(const Action& action, const Tensor& tensor) {
-  const SizeClass& what = tensor.size_class;
-  switch (what.kind) {
-    case TensorKind::gathered_parameters:
-      return action.kind == OpKind::reshard && action.subject == what.subject;
-    case TensorKind::saved_for_input:
-    case TensorKind::saved_for_weight:
-    case TensorKind::lent_activations:
-      return (action.kind == OpKind::offload || action.kind == OpKind::send_activation) &&
-             action.subject == what.subject && action.microbatch == tensor.microbatch &&
-             action.slice == what.slice;
-    case TensorKind::parameters:
-    case TensorKind::optimizer_state:
-    case TensorKind::gradients:
-    case TensorKind::boundary_input:
-    case TensorKind::boundary_output:
-    case TensorKind::incoming_gradient:
-    case TensorKind::outgoing_gradient:
-    case TensorKind::inner_gradients:
-    case TensorKind::kv_gradient:
-    case TensorKind::workspace:
-      return false;
-  }
-  return false;
-}
-
 class Checker {
  public:
   explicit Checker(const Question& question) : program_(question.program), order_(question) {}
 
   std::vector<Violation> run() {
-    for (const UnwrittenRead& read : unwritten_reads(program_)) {
+    TensorUses uses = tensor_uses(program_);
+    for (const UnwrittenRead& read : uses.unwritten) {
       Tensor what;
       what.size_class = read.size_class;
       what.microbatch = read.microbatch;
       report(read.reader, {" uses ", tensor_text(what), ", which nothing has written by then"});
     }
-    table_ = tensor_table(program_);
+    table_ = std::move(uses.table);
     for (const Tensor& tensor : table_.tensors) {
-      if (!is_of_interest(tensor)) continue;
+      if (!is_written_once(tensor.size_class.kind)) continue;  // weight_versions looks at parameters
       check_complete(tensor);
       check_freed(tensor);
     }

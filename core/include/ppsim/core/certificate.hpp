@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ppsim/core/capabilities.hpp"
@@ -32,23 +34,31 @@ struct MemoryWitness {
   friend bool operator==(const MemoryWitness&, const MemoryWitness&) = default;
 };
 
+/// What a certificate can be about, as the command line spells it: those that every one is about,
+/// (well_formed, matched, deadlock_free), then the others.
+[[nodiscard]] std::span<const std::string_view> certifiable_properties();
+
 /// What was proved of which Program, under which transport, and why: checked without a solver.
 struct Certificate {
   std::string program_hash;
   std::string sizes_hash;  ///< empty when no memory bound is claimed
   std::string capabilities_hash;
   TransportCapabilities capabilities;
+  std::vector<std::string> properties;  ///< what is claimed, each of certifiable_properties() at most once
   /// Deadlock freedom: starts and completions of all instructions in an order that respects every wait
-  /// (RunOrder::items). Well-formed and matched need no witness: the checker looks.
+  /// (RunOrder::items). Of the other properties only memory needs a witness: the checker looks.
   std::vector<std::uint32_t> order;
-  std::vector<MemoryWitness> memory;  ///< one per rank, or none
+  std::vector<MemoryWitness> memory;  ///< one per rank where memory is claimed, else none
+
+  [[nodiscard]] bool claims(std::string_view property) const;
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
 std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
 
 /// Re-validates every claim from the Program alone. `sizes` may be null when the certificate has no memory.
-/// Errors: refused, naming the first claim that does not hold and why (another Program, an order that starts
-/// an instruction before what it waits for, a reuse without happens-before, a bound below the sum).
+/// Errors: refused, naming the first claim that does not hold and why (another Program, an unknown property,
+/// an order that starts an instruction before what it waits for, a tensor that may be used before it is
+/// complete, a reuse without happens-before, a bound below the sum).
 [[nodiscard]] Expected<void> check_certificate(const Certificate& certificate, const Program& program,
                                                const SizeTable* sizes);
 

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "certificate_parts.hpp"
+#include "ppsim/core/text.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Calls visit(instruction, action) for the actions of a rank in issue order until one is refused.
+template <class Visit>
+Expected<void> for_each_action(const Program& program, RankId rank, Visit visit) {
+  for (int i = program.first(rank).value(); i < program.last(rank).value(); ++i) {
+    for (const Action& action : program.actions(InstructionId(i))) {
+      if (Expected<void> ok = visit(InstructionId(i), action); !ok) return ok;
+    }
+  }
+  return {};
+}
+
+template <class Check>
+Expected<void> for_each_rank(const Program& program, Check check) {
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    if (Expected<void> ok = check(RankId(r)); !ok) return ok;
+  }
+  return {};
+}
+
+/// In a well-formed Program every F stands after the OPT whose version it reads, and every OPT after the one
+/// before it and after all gradients of its update. So when OPT has made version n, only microbatches of
+/// updates from n on are still to come, and of older versions only those that they read are kept. It remains
+/// that the copies of a block on several ranks are one block: each is updated from the sum of all gradients.
+Expected<void> check_updates(const Program& program, RankId rank) {
+  const Pipeline& pipeline = program.pipeline();
+  const auto is_shared = [&](BlockId block) {
+    const std::vector<StageId>& stages = pipeline.spec().blocks[block].stages;
+    return std::any_of(stages.begin(), stages.end(),
+                       [&](StageId stage) { return pipeline.rank_of(stage) != rank; });
+  };
+  std::set<std::pair<BlockId, int>> reduced;
+  return for_each_action(program, rank, [&](InstructionId, const Action& a) {
+    if (a.kind == OpKind::reduce_grad) reduced.emplace(a.block(), a.update());
+    if (a.kind != OpKind::optimizer || !is_shared(a.block()) || reduced.contains({a.block(), a.update()}))
+      return Expected<void>{};
+    return Expected<void>(refuse("rank ", rank, ": ", action_text(pipeline, a),
+                                 " updates a copy of a block without the sum of all gradients"));
+  });
+}
+
+Expected<void> check_accumulation(const Program& program, RankId rank) {
+  const Pipeline& pipeline = program.pipeline();
+  std::map<std::pair<StageId, int>, MicrobatchId> last;  // added by a stage to an update
+  return for_each_action(program, rank, [&](InstructionId, const Action& a) {
+    if (!gives_weight_gradient(a.kind)) return Expected<void>{};
+    const auto [entry, first] = last.try_emplace({a.stage(), pipeline.spec().update[a.mb()]}, a.mb());
+    if (!first && a.mb() < entry->second) {
+      return Expected<void>(
+          refuse("rank ", rank, ": ", action_text(pipeline, a), " is not in ascending order"));
+    }
+    entry->second = a.mb();
+    return Expected<void>{};
+  });
+}
+
+/// Ranks as queues of meetings: one takes place when it is the next one for all of its members.
+class MeetingQueues {
+ public:
+  MeetingQueues(const Program& program, const ExecutionGraph& graph)
+      : program_(program), graph_(graph), waiting_(graph.meetings.size(), 0) {
+    for (int r = 0; r < program.pipeline().ranks(); ++r) next_.push_back(program.first(RankId(r)));
+  }
+
+  /// Returns: how many meetings never take place.
+  std::size_t left() {
+    for (int r = 0; r < program_.pipeline().ranks(); ++r) come_to_next(RankId(r));
+    std::size_t held = 0;
+    for (; held < ready_.size(); ++held) {
+      for (const InstructionId member : graph_.members_of(graph_.meetings[ready_[held]])) {
+        const RankId rank = program_.rank_of(member);
+        next_[rank] = InstructionId(member.value() + 1);
+        come_to_next(rank);
+      }
+    }
+    return graph_.meetings.size() - held;
+  }
+
+ private:
+  void come_to_next(RankId rank) {
+    InstructionId& at = next_[rank];
+    while (at < program_.last(rank) && graph_.meeting_of[at.index()] < 0) at = InstructionId(at.value() + 1);
+    if (at == program_.last(rank)) return;
+    const auto meeting = static_cast<std::size_t>(graph_.meeting_of[at.index()]);
+    if (++waiting_[meeting] == graph_.meetings[meeting].member_count) ready_.push_back(meeting);
+  }
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  IdVector<RankId, InstructionId> next_;
+  std::vector<std::uint32_t> waiting_;  ///< per meeting, the members that have come to it
+  std::vector<std::size_t> ready_;
+};
+
+}  // namespace
+
+Expected<void> check_certificate_versions(const Program& program) {
+  return for_each_rank(program, [&](RankId rank) { return check_updates(program, rank); });
+}
+
+Expected<void> check_certificate_accumulation(const Program& program) {
+  return for_each_rank(program, [&](RankId rank) { return check_accumulation(program, rank); });
+}
+
+Expected<void> check_certificate_collectives(const Program& program, const ExecutionGraph& graph) {
+  const std::size_t left = MeetingQueues(program, graph).left();
+  if (left == 0) return {};
+  return refuse(left, " collectives have no place in a common order");
+}
+
+}  // namespace ppsim

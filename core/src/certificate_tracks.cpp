@@ -1,0 +1,27 @@
+#include "certificate_tracks.hpp"
+
+namespace ppsim {
+
+CertificateTracks::CertificateTracks(const Program& program, const ExecutionGraph& graph)
+    : graph_(graph),
+      first_channel_(2 * static_cast<std::size_t>(program.pipeline().ranks())),
+      communicators_(program.communicators().size()) {
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    rank_of_.resize(program.last(RankId(r)).index(), RankId(r));
+  }
+  copies_.reserve(program.size());
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const OpKind kind = program.actions(InstructionId(static_cast<std::int32_t>(i))).front().kind;
+    copies_.push_back(info(kind).resource == Resource::copy ? 1 : 0);
+  }
+  channel_of_.reserve(graph.messages.size());
+  for (std::size_t m = 0; m < graph.messages.size(); ++m) {
+    const Message& message = graph.messages[m];
+    if (message.previous < 0) channels_.push_back({rank_of(message.send), rank_of(message.receive), m, m});
+    channels_.back().last = m + 1;
+    channel_of_.push_back(static_cast<std::uint32_t>(channels_.size() - 1));
+  }
+  first_communicator_ = first_channel_ + channels_.size() * events();
+}
+
+}  // namespace ppsim

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/program.hpp"
+
+namespace ppsim {
+
+/// Numbers the tracks of a Program: the computation and the copies of each rank, then the messages of each
+/// channel as they go out and as they are received (under rendezvous one track), then the collectives of each
+/// communicator. What lies on a track is over one after another, so how far it has come is one number.
+class CertificateTracks {
+ public:
+  /// Something that is over when its track has come to `count`.
+  struct Part {
+    std::size_t track = 0;
+    std::int32_t count = 0;
+  };
+  /// (communicator, source, destination), and its messages [first, last).
+  struct Channel {
+    RankId from;
+    RankId to;
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+
+  /// Requires: every message and meeting is complete.
+  CertificateTracks(const Program& program, const ExecutionGraph& graph);
+
+  [[nodiscard]] std::size_t size() const { return first_communicator_ + communicators_; }
+  [[nodiscard]] RankId rank_of(InstructionId id) const { return rank_of_[id.index()]; }
+  [[nodiscard]] const std::vector<Channel>& channels() const { return channels_; }
+  [[nodiscard]] std::size_t first_channel() const { return first_channel_; }
+  [[nodiscard]] std::size_t first_communicator() const { return first_communicator_; }
+  [[nodiscard]] std::size_t channel_of(std::size_t message) const { return channel_of_[message]; }
+  /// Tracks of a channel: 1 under rendezvous, 2 with credits.
+  [[nodiscard]] std::size_t events() const { return graph_.capabilities.credits ? 2 : 1; }
+
+  [[nodiscard]] Part sent(std::size_t message) const {
+    return {first_channel_ + channel_of_[message] * events(), count(message)};
+  }
+  [[nodiscard]] Part received(std::size_t message) const {
+    return {first_channel_ + channel_of_[message] * events() + events() - 1, count(message)};
+  }
+  [[nodiscard]] Part met(std::size_t meeting) const {
+    return {first_communicator_ + graph_.meetings[meeting].communicator.index(), count(meeting)};
+  }
+  /// Requires: neither transfer nor collective.
+  [[nodiscard]] Part work(InstructionId id) const {
+    return {2 * rank_of(id).index() + copies_[id.index()], count(id.index())};
+  }
+
+  /// An instruction is complete when all its parts are over.
+  template <class Visit>
+  void for_each_part(InstructionId id, Visit visit) const {
+    const auto messages = graph_.messages_of(id);
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    for (const std::uint32_t m : messages) visit(graph_.messages[m].send == id ? sent(m) : received(m));
+    if (meeting >= 0) visit(met(static_cast<std::size_t>(meeting)));
+    if (messages.empty() && meeting < 0) visit(work(id));
+  }
+
+ private:
+  /// Messages of a channel, and meetings of a communicator, are numbered in order.
+  static std::int32_t count(std::size_t index) { return static_cast<std::int32_t>(index) + 1; }
+
+  const ExecutionGraph& graph_;
+  std::vector<RankId> rank_of_;
+  std::vector<std::uint8_t> copies_;  ///< per instruction: 1 for a copy
+  std::vector<Channel> channels_;
+  std::vector<std::uint32_t> channel_of_;  ///< per message
+  std::size_t first_channel_;
+  std::size_t first_communicator_ = 0;
+  std::size_t communicators_;
+};
+
+}  // namespace ppsim
