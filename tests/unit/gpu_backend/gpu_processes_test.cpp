@@ -244,16 +244,22 @@ TEST(GpuProcesses, APeerThatNeverOpensItsCommunicatorIsMissed) {
   ASSERT_FALSE(results[1]);
 }
 
-/// Process 1 dies when `when` says so; process 0 has to notice and end.
-Error death_of_process_1(const std::function<void(GpuApi& api, const std::function<void()>& die)>& when) {
+/// Changes the tables of a process that is about to die by `die`.
+using Dying = std::function<void(GpuApi& api, const std::function<void()>& die)>;
+
+/// One of two processes dies; the other one has to notice and end. Returns: what that one says.
+Error death_of(std::size_t dead, const Dying& dying) {
   const Connected connected;
   FakeGpu gpu(host_with(2));
   std::atomic<bool> over = false;
+  const auto run = [&](std::size_t process, const std::function<void(GpuApi&)>& tamper) {
+    return run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+                       {.processes = connected.ends[process].get(), .tamper = tamper});
+  };
   Expected<RunResult> survivor;
   {
     std::jthread first([&] {
-      survivor = run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
-                             {.processes = connected.ends[0].get(), .tamper = in_real_time});
+      survivor = run(1 - dead, in_real_time);
       over = true;
     });
     std::jthread second([&] {
@@ -261,33 +267,41 @@ Error death_of_process_1(const std::function<void(GpuApi& api, const std::functi
         connected.cut();
         while (!over) std::this_thread::yield();  // the dead do nothing
       };
-      const auto tamper = [&](GpuApi& api) {
+      static_cast<void>(run(dead, [&](GpuApi& api) {
         in_real_time(api);
-        when(api, die);
-      };
-      static_cast<void>(run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
-                                    {.processes = connected.ends[1].get(), .tamper = tamper}));
+        dying(api, die);
+      }));
     });
   }
   EXPECT_FALSE(survivor);
   return survivor ? Error{} : survivor.error();
 }
 
-TEST(GpuProcesses, ADeathInAStepEndsAll) {
-  const Error error = death_of_process_1([](GpuApi& api, const std::function<void()>& die) {
-    api.marks.push = [die, push = api.marks.push](const char* name) {
+/// Dies when it enqueues an action.
+Dying at_action(const std::string& mark) {
+  return [mark](GpuApi& api, const std::function<void()>& die) {
+    api.marks.push = [mark, die, push = api.marks.push](const char* name) {
       push(name);
-      if (std::string(name) == "PP:1F2") die();
+      if (name == mark) die();
     };
-  });
+  };
+}
+
+TEST(GpuProcesses, ADeathInAStepEndsAll) {
+  const Error error = death_of(1, at_action("PP:1F2"));
   EXPECT_EQ(error.code, ErrorCode::io);
   EXPECT_EQ(
       error.message.rfind("process 1 is gone: it was killed, or cannot be reached any more\nrank 0: ", 0), 0U)
       << error.message;
 }
 
+TEST(GpuProcesses, ADeathOfProcess0EndsAll) {
+  EXPECT_EQ(death_of(0, at_action("PP:0F2")).message,
+            "process 0 is gone: it was killed, or cannot be reached any more");
+}
+
 TEST(GpuProcesses, ADeathWhileCommunicatorsOpenEndsAll) {
-  const Error error = death_of_process_1([](GpuApi& api, const std::function<void()>& die) {
+  const Error error = death_of(1, [](GpuApi& api, const std::function<void()>& die) {
     api.nccl.communicator_split = [die](ncclComm*, int, int, ncclComm**, NcclConfig*) {
       die();
       return kNcclInvalidUsage;
