@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -212,12 +213,13 @@ TEST(Fp8Transformer, LearnsAndRecomputesTheSameBits) {
 }
 
 /// Two steps of training under the executor of streams.
-Expected<RunResult> trained(FakeGpu& gpu, const std::string& schedule, const FakeRunOptions& options) {
+Expected<RunResult> trained(FakeGpu& gpu, const std::string& schedule, const FakeRunOptions& options,
+                            const TransformerFaults& faults = {}) {
   LoweringOptions lowering;
   lowering.reduce_grad = lowering.optimizer = true;
   const Program program =
       lower(generate(schedule, {.ranks = 2, .microbatches = 3}).value(), lowering).value();
-  const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, fp8_config()); };
+  const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, fp8_config(), faults); };
   return run_kernels_on_fake(gpu, program, make, options);
 }
 
@@ -230,6 +232,23 @@ TEST(Fp8Transformer, HasTheSameBitsInEverySchedule) {
   EXPECT_TRUE(one.faults().empty() && other.faults().empty());
   EXPECT_EQ(streamed->losses, graphs->losses);
   EXPECT_EQ(streamed->gradients, graphs->gradients);
+}
+
+/// Of three products of a layer of weights the first one has two operands of values, the others a gradient
+/// each.
+TEST(Fp8Transformer, GradientsHaveTheTypeOfTheWiderRange) {
+  std::map<int, int> types;
+  const TransformerFaults counting{.cublaslt = [&types](CublasLtTable& table) {
+    table.layout_create = [&types, make = table.layout_create](void** layout, int type, std::uint64_t rows,
+                                                               std::uint64_t columns, std::int64_t stride) {
+      ++types[type];
+      return make(layout, type, rows, columns, stride);
+    };
+  }};
+  FakeGpu gpu({.devices = 2});
+  ASSERT_TRUE(trained(gpu, "1f1b", {}, counting));
+  EXPECT_GT(types[kCudaTypeFloat8E5M2], 0);
+  EXPECT_EQ(types[kCudaTypeFloat8E4M3], 2 * types[kCudaTypeFloat8E5M2]);
 }
 
 TEST(Fp8Transformer, ADeviceWithoutFp8IsNamed) {
