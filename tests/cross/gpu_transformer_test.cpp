@@ -99,13 +99,14 @@ TEST_P(GpuTransformerOnFake, HasTheGradientsAndLossesOfTheCpuInExactIntegers) {
 
 INSTANTIATE_TEST_SUITE_P(
     Modes, GpuTransformerOnFake,
-    testing::Values(
-        Mode{"streamed", {.host_threads = false}, {}},
-        Mode{"graphs", {.graphs = true, .host_threads = false}, {}},
-        Mode{"training", {.host_threads = false}, training_options()},
-        Mode{"training_as_graphs", {.graphs = true, .host_threads = false}, training_options()},
-        Mode{"recomputing", {.host_threads = false}, recomputing()},
-        Mode{"copy_engines", {.transport = CudaTransport::copy, .graphs = true, .host_threads = false}, {}}),
+    testing::Values(Mode{"streamed", {.host_threads = false}, {}},
+                    Mode{"graphs", {.graphs = true, .host_threads = false}, {}},
+                    Mode{"training", {.host_threads = false}, training_options()},
+                    Mode{"training_as_graphs", {.graphs = true, .host_threads = false}, training_options()},
+                    Mode{"recomputing", {.host_threads = false}, recomputing()},
+                    Mode{"copy_engines",
+                         {.transport = CudaTransport::copy, .graphs = true, .host_threads = false},
+                         training_options()}),
     [](const auto& one) { return one.param.name; });
 
 /// One step of a training Program on two ranks, in float32: products are cuBLASLt's.

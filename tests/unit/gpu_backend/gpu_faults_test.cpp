@@ -107,7 +107,7 @@ const CudaOptions kGraphs = {.graphs = true, .host_threads = false};
 const CudaOptions kCopies = {.transport = CudaTransport::copy, .host_threads = false};
 INSTANTIATE_TEST_SUITE_P(GpuFaults, EveryCall,
                          testing::Values(Mode{"streamed", kStreamed}, Mode{"graphs", kGraphs},
-                                         Mode{"copy_engines", kCopies, false},
+                                         Mode{"copy_engines", kCopies},
                                          Mode{"products", kStreamed, false, Arithmetic::float32, "cublasLt"}),
                          [](const auto& one) { return one.param.name; });
 
