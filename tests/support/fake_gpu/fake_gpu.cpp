@@ -152,11 +152,13 @@ void FakeGpu::fill_devices(CudaTable& cuda) {
     return kCudaSuccess;
   };
   cuda.primary_context_retain = [this](CUctx_st** context, int device) {
+    const Lock lock(mutex_);
     ++contexts_[static_cast<std::size_t>(device)];
     *context = context_of(device);
     return kCudaSuccess;
   };
   cuda.primary_context_release = [this](int device) {
+    const Lock lock(mutex_);
     if (--contexts_[static_cast<std::size_t>(device)] < 0) faults_.add(FaultKind::double_free, "a context");
     return kCudaSuccess;
   };
