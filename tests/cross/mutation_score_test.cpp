@@ -219,9 +219,16 @@ class MutationScore : public testing::TestWithParam<int> {
     return report.proved(Property::deadlock_free);
   }
 
+  /// A way to break a rule, and what chooses the place.
+  struct Mutation {
+    Breakage breakage;
+    std::uint64_t seed;
+  };
+
   void judge(const Program& whole, const Broken& before, const TransportCapabilities& capabilities,
-             Breakage breakage, std::uint64_t seed) {
-    const auto mutant = break_one_rule(whole, breakage, seed);
+             Mutation mutation) {
+    const Breakage breakage = mutation.breakage;
+    const auto mutant = break_one_rule(whole, breakage, mutation.seed);
     if (!mutant) return;
     const Broken truth = broken_properties(mutant->program, whole, capabilities);
     const VerifyReport report = verify(mutant->program, options_for(capabilities));
@@ -284,7 +291,7 @@ TEST_P(MutationScore, IsAllOfThem) {
     if (!is_whole(*program, capabilities, before)) continue;
     ++table.whole;
     for (const Breakage breakage : rarest(dice)) {
-      if (broken_ < mutants_per_shard()) judge(*program, before, capabilities, breakage, dice.roll());
+      if (broken_ < mutants_per_shard()) judge(*program, before, capabilities, {breakage, dice.roll()});
       if (HasFailure()) ADD_FAILURE() << info.name << ", Program " << n;
     }
   }
