@@ -136,6 +136,7 @@ void add_check_certificate(CLI::App& app, Selected& selected);
 void add_synthesize(CLI::App& app, Selected& selected);
 void add_run(CLI::App& app, Selected& selected);
 void add_profile(CLI::App& app, Selected& selected);
+void add_predict(CLI::App& app, Selected& selected);
 void add_doctor(CLI::App& app, Selected& selected);
 
 }  // namespace ppsim::cli

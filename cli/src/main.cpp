@@ -74,7 +74,7 @@ int run(int argc, char** argv) {
   Selected selected;
   for (const auto add :
        {add_list, add_generate, add_convert, add_lower, add_show, add_simulate, add_compare, add_verify,
-        add_check_certificate, add_synthesize, add_run, add_profile, add_doctor}) {
+        add_check_certificate, add_synthesize, add_run, add_profile, add_predict, add_doctor}) {
     add(app, selected);
   }
   app.footer(

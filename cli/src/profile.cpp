@@ -1,7 +1,9 @@
 #include <iostream>
 #include <sstream>
 
+#include "backend_choice.hpp"
 #include "model_options.hpp"
+#include "ppsim/gpu_backend/backends.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
 
@@ -11,7 +13,8 @@ namespace {
 struct Options {
   InputOptions input;
   ModelOptions model;
-  std::string backend = "cpu", output, buffers = "rendezvous";
+  BackendChoice device;
+  std::string output;
   int steps = 11;
 };
 
@@ -47,18 +50,21 @@ Expected<std::vector<Program>> programs_of(const Options& options) {
 }
 
 Expected<Tables> profiled(const Options& options) {
-  if (options.backend != "cpu") {
-    return make_error(ErrorCode::bad_argument,
-                      "only a device that computes can be profiled, and this one not here",
-                      {.found = options.backend, .expected = "cpu"});
+  if (options.device.backend == "emulated") {
+    return make_error(ErrorCode::bad_argument, "only a device that computes can be profiled",
+                      {.found = "emulated", .expected = "cpu or cuda"});
   }
+  if (auto good = open_backend(options.device); !good) return tl::unexpected(good.error());
   const auto programs = programs_of(options);
   if (!programs) return tl::unexpected(programs.error());
   const auto model = transformer_of(options.model, programs->front().pipeline().stages());
   if (!model) return tl::unexpected(model.error());
-  const auto capabilities = buffers_from_text(options.buffers);
+  const auto capabilities = buffers_from_text(options.device.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
-  return profile(*programs, **model, {.capabilities = *capabilities, .steps = options.steps});
+  RunOptions run{.capabilities = *capabilities, .steps = options.steps, .gradients = false};
+  if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
+  const auto held = hold_devices(run.backend);
+  return profile(*programs, **model, run);
 }
 
 std::string class_text(const CostClass& key) {
@@ -102,9 +108,11 @@ void add_profile(CLI::App& app, Selected& selected) {
                       "FILE or NAME to run; none: 1f1b and zb-h1, one stage on each rank");
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--backend", options->backend, "cpu")->capture_default_str();
-  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+  command->add_option("--backend", options->device.backend, "cpu or cuda")->capture_default_str();
+  command->add_option("--transport", options->device.transport, "for cuda nccl or copy")
       ->capture_default_str();
+  add_gpu_options(*command, options->device);
+  add_buffer_option(*command, options->device);
   add_model_options(*command, options->model);
   command->add_option("--steps", options->steps, "training steps; the first one does not count")
       ->capture_default_str()

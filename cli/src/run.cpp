@@ -1,11 +1,10 @@
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <vector>
 
+#include "backend_choice.hpp"
 #include "model_options.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/gpu_backend/backends.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"
@@ -24,72 +23,29 @@ struct Options {
   InputOptions input;
   CostOptions costs;
   ModelOptions model;
-  std::string backend = "cpu", transport = "inproc", certificate, trace, report, costs_out, extras,
-              buffers = "rendezvous";
-  bool unverified = false, compare = false, emit_sbatch = false, graphs = false, no_profile = false;
-  int ranks_per_device = 1;
+  BackendChoice device;
+  std::string certificate, trace, report, costs_out, extras;
+  bool unverified = false, compare = false, emit_sbatch = false;
   int steps = 3;
   std::optional<int> ranks_per_node;
   std::optional<double> deadline_s;
   double time_scale = 1;
 };
 
-Expected<void> check_cuda_transport(const Options& options) {
-  if (options.transport == "nccl" || options.transport == "copy" || options.transport == "inproc") return {};
-  return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or with copy engines",
-                    {.found = options.transport, .expected = "--transport nccl or copy"});
-}
-
-/// NCCL has one rank on a device, so that several go by copy engines where nothing else is asked for.
-CudaOptions cuda_options(const Options& options) {
-  const bool shares = options.ranks_per_device > 1 && options.transport == "inproc";
-  return {.transport = shares || options.transport == "copy" ? CudaTransport::copy : CudaTransport::nccl,
-          .ranks_per_device = options.ranks_per_device,
-          .graphs = options.graphs,
-          .profile = !options.no_profile};
-}
-
-bool is_by_nccl(const Options& options) {
-  return options.backend == "cuda" && cuda_options(options).transport == CudaTransport::nccl;
-}
-
-/// What CUDA and NCCL read when they start: queues of work enough for every stream, and communicators that
-/// may run at the same time. What the user has set stays.
-void set_cuda_environment() {
-  constexpr int kKeep = 0;
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeep);
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", kKeep);
-}
-
-Expected<void> check_backend(const Options& options) {
-  std::string names;
-  for (const BackendStatus& status : backend_statuses()) {
-    names += (names.empty() ? "" : ", ") + status.name;
-    if (status.name != options.backend) continue;
-    if (!status.available) {
-      return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + status.detail,
-                        {.found = options.backend, .expected = "a backend that `ppsim doctor` has"});
-    }
-    if (options.backend == "cuda") return check_cuda_transport(options);
-    if (options.transport == "inproc" || options.transport == "mpi") return {};
-    return make_error(ErrorCode::bad_argument,
-                      "this backend moves data between threads of one process, or between processes by MPI",
-                      {.found = options.transport, .expected = "--transport inproc or mpi"});
-  }
-  return make_error(ErrorCode::bad_argument, "unknown backend",
-                    {.found = options.backend, .expected = names});
+bool is_by_nccl(const BackendChoice& device) {
+  return device.backend == "cuda" && cuda_options(device).transport == CudaTransport::nccl;
 }
 
 /// What runs: on a CPU a transformer, emulated nothing but the sizes of its tensors.
 Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
                                                const Pipeline& pipeline) {
-  if (options.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
+  if (options.device.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
   return transformer_of(options.model, pipeline.stages() / subject.replicas);
 }
 
 Expected<Subject> subject_of(const Options& options) {
   auto subject = read_subject(options.input, options.costs);
-  if (!subject || options.backend != "emulated") return subject;
+  if (!subject || options.device.backend != "emulated") return subject;
   if (!subject->costs) {
     return make_error(ErrorCode::bad_argument,
                       "an emulated run needs costs: --unit, --costs or --model with --cluster");
@@ -102,13 +58,13 @@ Expected<Subject> subject_of(const Options& options) {
 
 Expected<RunOptions> run_options(const Options& options, const Subject& subject) {
   RunOptions run;
-  if (options.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
-  if (options.backend == "cuda") run.backend = cuda_options(options);
+  if (options.device.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
+  if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
   run.unverified = options.unverified;
   run.steps = options.steps;
   run.kept_traces = kKeptTraces;
   run.deadline_s = options.deadline_s.value_or(0);
-  const auto capabilities = buffers_from_text(options.buffers);
+  const auto capabilities = buffers_from_text(options.device.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
   run.capabilities = *capabilities;
   return run;
@@ -140,7 +96,13 @@ Expected<void> write_outputs(const Options& options, const RunView& measured, co
 
 /// Costs that predict what is measured, which those of --unit and --model do not for a CPU.
 bool has_given_costs(const Options& options) {
-  return options.backend == "emulated" || !options.costs.costs.empty();
+  return options.device.backend == "emulated" || !options.costs.costs.empty();
+}
+
+/// An emulated run computes none, and of bf16 and fp8 the CPU has nothing to compare them with.
+bool has_gradients(const Options& options) {
+  const std::string& arithmetic = options.model.arithmetic;
+  return options.device.backend != "emulated" && arithmetic != "bf16" && arithmetic != "fp8";
 }
 
 /// The Program of the input, with the actions of --with where it is a Schedule.
@@ -185,7 +147,8 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
   const ExecutionGraph graph = build_execution_graph(ran.program, ran.capabilities);
   const RunView view{ran.program, graph, result.compared_trace(), result.costs, ran.sizes, true};
   if (auto written = write_outputs(options, view, result); !written) return tl::unexpected(written.error());
-  RunReport summary{options.backend, options.transport, ran.program, result, has_given_costs(options)};
+  RunReport summary{options.device.backend, options.device.transport, ran.program, result,
+                    has_given_costs(options)};
   summary.replicas = ran.replicas;
   std::optional<RunComparison> comparison;
   if (options.compare)
@@ -199,13 +162,14 @@ int print_sbatch(const Options& options, const Output& output) {
   if (!subject) return report(subject.error(), output);
   const auto program = program_of(options, *subject);
   if (!program) return report(program.error(), output);
-  const auto script = sbatch_script({.name = subject->name,
-                                     .ranks = program->pipeline().ranks(),
-                                     .ranks_per_node = options.ranks_per_node,
-                                     .on_gpus = options.backend == "cuda",
-                                     .one_process = options.backend == "cuda" && !is_by_nccl(options),
-                                     .transport_given = options.transport != "inproc"},
-                                    output.arguments);
+  const auto script =
+      sbatch_script({.name = subject->name,
+                     .ranks = program->pipeline().ranks(),
+                     .ranks_per_node = options.ranks_per_node,
+                     .on_gpus = options.device.backend == "cuda",
+                     .one_process = options.device.backend == "cuda" && !is_by_nccl(options.device),
+                     .transport_given = options.device.transport != "inproc"},
+                    output.arguments);
   if (!script) return report(script.error(), output);
   if (output.json) {
     output.print({{"script", *script}});
@@ -216,8 +180,7 @@ int print_sbatch(const Options& options, const Output& output) {
 }
 
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
-  if (options.backend == "cuda") set_cuda_environment();
-  if (auto good = check_backend(options); !good) return tl::unexpected(good.error());
+  if (auto good = open_backend(options.device); !good) return tl::unexpected(good.error());
   const auto subject = subject_of(options);
   if (!subject) return tl::unexpected(subject.error());
   const auto program = program_of(options, *subject);
@@ -237,8 +200,8 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
     run->deadline_s = *deadline_s;
   }
 
-  // An emulated run has no gradients to compare.
-  const bool gradients = options.compare && options.backend != "emulated";
+  const bool gradients = options.compare && has_gradients(options);
+  run->gradients = gradients;
   const VerifiedRunOptions how{.run = *run, .compare = gradients, .costs = costs};
   const auto result = verify_then_run(*program, **model, how);
   if (!result) return tl::unexpected(result.error());
@@ -254,8 +217,8 @@ int run(const Options& options, const Output& output) {
   const auto on_each = [&](const Output& own, Bootstrap* processes) {
     return run_program(options, own, processes);
   };
-  if (options.transport == "mpi") return on_mpi_processes(output, on_each);
-  if (is_by_nccl(options)) return on_launched_processes(output, on_each);
+  if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
+  if (is_by_nccl(options.device)) return on_launched_processes(output, on_each);
   const Expected<int> code = run_program(options, output, nullptr);
   return code ? *code : report(code.error(), output);
 }
@@ -263,7 +226,7 @@ int run(const Options& options, const Output& output) {
 /// What runs the program, and on which processes.
 void add_backend_options(CLI::App& command, Options& options) {
   command
-      .add_option("--backend", options.backend,
+      .add_option("--backend", options.device.backend,
                   "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
       ->capture_default_str();
   command
@@ -271,7 +234,7 @@ void add_backend_options(CLI::App& command, Options& options) {
       ->check(CLI::PositiveNumber);
   command
       .add_option(
-          "--transport", options.transport,
+          "--transport", options.device.transport,
           "inproc; mpi: the ranks are spread over the processes that mpirun or srun starts; for cuda nccl "
           "(the default there, in one process or in those of mpirun, torchrun or srun) or copy (copy "
           "engines, "
@@ -281,15 +244,10 @@ void add_backend_options(CLI::App& command, Options& options) {
                    "print a Slurm script that runs this, with a process for each rank");
   command.add_option("--ranks-per-node", options.ranks_per_node, "of that script; default: 8, or all")
       ->check(CLI::PositiveNumber);
-  command
-      .add_option("--ranks-per-device", options.ranks_per_device,
-                  "cuda: so many ranks share a device, each with its part of the multiprocessors")
-      ->check(CLI::PositiveNumber);
-  command.add_flag("--graphs", options.graphs, "cuda: a step is one CUDA graph per rank");
-  command.add_flag("--no-profile", options.no_profile,
+  add_gpu_options(command, options.device);
+  command.add_flag("--no-profile", options.device.no_profile,
                    "cuda: no events per action, and so no trace and no measured costs");
-  command.add_option("--buffers", options.buffers, "rendezvous, or messages that a channel buffers")
-      ->capture_default_str();
+  add_buffer_option(command, options.device);
 }
 
 }  // namespace
@@ -324,7 +282,8 @@ void add_run(CLI::App& app, Selected& selected) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag(
       "--compare", options->compare,
-      "measured against simulated by kind of action, gradients against the unpipelined reference");
+      "measured against simulated by kind of action, gradients against the unpipelined reference where the "
+      "CPU has the arithmetic");
   command
       ->add_option(
           "--trace", options->trace,
@@ -340,6 +299,8 @@ void add_run(CLI::App& app, Selected& selected) {
                    "measured costs with their quartiles, and sizes, as --costs reads them")
       ->check(not_stdout());
   add_cost_options(*command, options->costs);
+  for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})
+    command->get_option(timed)->excludes("--no-profile");
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

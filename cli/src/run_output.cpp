@@ -43,6 +43,8 @@ void add_comparison(Json& object, const RunComparison& comparison) {
   }
   object["measured_compute_ns"] = idle_json(comparison.measured);
   object["simulated_compute_ns"] = idle_json(comparison.simulated);
+  object["measured_bubble"] = comparison.measured.bubble();
+  object["simulated_bubble"] = comparison.simulated.bubble();
 }
 
 void add_processes(Json& object, const std::vector<ProcessFigures>& processes) {
@@ -146,6 +148,18 @@ void print_gradients(const VerifiedRun& result) {
 
 }  // namespace
 
+Json host_json(const HostTime& host) {
+  if (host.actions == 0) return nullptr;
+  const auto each = [&](Nanoseconds time) {
+    return static_cast<double>(time) / static_cast<double>(host.actions);
+  };
+  return {{"actions", host.actions},
+          {"issue_ns", host.issue_ns},
+          {"work_ns", host.work_ns},
+          {"issue_ns_per_action", each(host.issue_ns)},
+          {"executor_ns_per_action", each(host.issue_ns - host.work_ns)}};
+}
+
 Json run_json(const RunReport& report) {
   const VerifiedRun& result = report.run;
   Json object = {{"measured_step_ns", result.measured_step_ns},
@@ -172,6 +186,7 @@ Json run_json(const RunReport& report) {
     object["per_rank"].push_back(std::move(rank));
   }
   add_processes(object, result.run.processes);
+  if (const Json host = host_json(result.run.host); !host.is_null()) object["host"] = host;
   if (report.comparison != nullptr) add_comparison(object, *report.comparison);
   return object;
 }

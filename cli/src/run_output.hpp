@@ -20,6 +20,8 @@ struct RunReport {
 };
 
 [[nodiscard]] Json run_json(const RunReport& report);
+/// What the host spent on enqueuing, in total and for each action; null where nothing was enqueued.
+[[nodiscard]] Json host_json(const HostTime& host);
 void print_run(const RunReport& report);
 
 }  // namespace ppsim::cli

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "cuda/cuda_status.hpp"
+#include "cuda/held_devices.hpp"
 
 namespace ppsim {
 
@@ -11,6 +12,11 @@ std::vector<BackendStatus> backend_statuses() {
   return {{"cpu", true, "threads of one process on " + cores + " cores"},
           {"emulated", true, "the times of a cost table, in one process"},
           cuda_status()};
+}
+
+std::shared_ptr<void> hold_devices(const BackendOptions& backend) {
+  const auto* cuda = std::get_if<CudaOptions>(&backend);
+  return cuda == nullptr ? nullptr : hold_contexts(cuda->cuda_library);
 }
 
 }  // namespace ppsim

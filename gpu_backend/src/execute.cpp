@@ -52,7 +52,7 @@ class Executor {
       result.losses.push_back(worker_->end_step());
     }
     if (result.outcome == RunOutcome::finished) {
-      result.gradients = worker_->gradients();
+      if (options_.gradients) result.gradients = worker_->gradients();
     } else {
       result.hang = team_.alone() ? hang_report(graph_, lanes_, monitor_.states()) : team_.report();
     }

@@ -42,6 +42,8 @@ class TensorMap {
   [[nodiscard]] bool makes_gradients(ActionPlace place, BlockId block, int update) const;
 
   [[nodiscard]] std::span<std::byte> memory(std::uint32_t tensor) const;
+  /// What all tensors of a rank lie in.
+  [[nodiscard]] std::span<std::byte> pool(RankId rank) const { return pools_[rank.index()]; }
 
  private:
   /// A tensor under what it is looked up by.

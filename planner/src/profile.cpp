@@ -18,7 +18,7 @@ void add_missing(const Durations& durations, Tables& tables) {
 Expected<Tables> profile(std::span<const Program> programs, const StageModel& model, const RunOptions& run) {
   PPSIM_CHECK(!programs.empty() && run.steps >= 2, "a profile needs a Program, and steps after the first");
   Tables tables;
-  tables.sizes = model.sizes(programs.front().pipeline());
+  tables.sizes = sizes_on(run.backend, model, programs.front().pipeline());
   for (const Program& program : programs) {
     const auto result = verify_then_run(program, model, {.run = run});
     if (!result) return tl::unexpected(result.error());

@@ -39,6 +39,27 @@ simulated=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_n
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model --costs costs.json --compare --json
 expect_json "d['simulated_step_ns'] == $simulated and d['gradients_equal']"
 
+# Costs measured once predict other runs; what was not measured is told, and the others are run.
+expect_exit 0 predict gpipe:microbatches=2 1f1b:microbatches=8 zb-h1 --ranks 2 --microbatches 4 --transformer $model --steps 3 \
+  --points points.jsonl --costs-out predicted.json --json
+expect_json '[(p["schedule"], p["microbatches"]) for p in d["points"]] == [("gpipe:microbatches=2", 2), ("1f1b:microbatches=8", 8), ("zb-h1", 4)]'
+expect_json 'all(len(p["steps_ns"]) == 3 and p["measured_step_ns"] == sorted(p["steps_ns"])[1] for p in d["points"])'
+expect_json 'all(abs(p["step_error"] - (p["simulated_step_ns"] / p["measured_step_ns"] - 1)) < 1e-9 for p in d["points"])'
+expect_json 'd["step_error"]["largest"] == max(abs(p["step_error"]) for p in d["points"]) and d["left_out"] == 0'
+python3 -c '
+import json
+points = [json.loads(line) for line in open("points.jsonl")]
+assert points == json.load(open("stdout"))["points"]
+' || fail "other points in the file"
+expect_exit 0 simulate gpipe --ranks 2 --microbatches 2 --costs predicted.json
+expect_exit 2 predict gpipe zb-h1 --calibrate gpipe --ranks 2 --microbatches 4 --transformer $model
+expect_out "the costs of an action were not measured (found I subject 0"
+expect_out "error of the step: median"
+expect_exit 5 predict gpipe 1f1b --ranks 2 --microbatches 4 --transformer $model --time-limit 1e-9
+expect_out "2 schedules were left out"
+expect_error 2 "nothing is measured" emulated predict gpipe --ranks 2 --microbatches 4 --backend emulated
+expect_error 1 "cannot write the points" nowhere predict gpipe --ranks 2 --microbatches 4 --points nowhere/points
+
 # Training: the loss of a microbatch goes down, the same in two schedules.
 train=(--with opt --steps 30 --optimizer adamw --learning-rate 0.01)
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model "${train[@]}" --json

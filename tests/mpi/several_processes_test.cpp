@@ -11,6 +11,7 @@
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
@@ -202,6 +203,26 @@ TEST(SeveralProcesses, AFailureOfOneStopsAllAndIsNamed) {
   EXPECT_NE(result.error().message.find("process 1 (rank 1): an uncorrectable memory error"),
             std::string::npos);
   EXPECT_EQ(result.error().message.find(" waits for ") != std::string::npos, leads());
+}
+
+TEST(SeveralProcesses, AnEmulatedTransferTakesItsCostAtBothEnds) {
+  constexpr Nanoseconds kCost = 10'000'000;
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  const Program program = lower(schedule, {}).value();
+  RunOptions options = test::unverified();
+  options.processes = world;
+  CostTable costs;
+  costs.set({.kind = OpKind::send_forward}, kCost);
+  costs.set({.kind = OpKind::send_backward}, kCost);
+  options.backend = EmulatedOptions{costs};
+  const auto result = execute(program, test::LinearModel(), options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  if (!leads()) return;
+  // Half of it is more than clocks of one machine can be apart.
+  for (const auto& [key, times] : measured_durations(program, rendezvous(), result->traces)) {
+    if (!is_communication(key.kind)) continue;
+    EXPECT_GE(*std::min_element(times.begin(), times.end()), kCost / 2) << key;
+  }
 }
 
 TEST(SeveralProcesses, AStepThatIsLateStopsAll) {

@@ -43,7 +43,8 @@ void GpuActions::find_gradients() {
       const auto memory = tensors_.gradients(rank, block, update);
       if (memory.empty()) continue;
       taken_.push_back({.gradients = {.block = block, .rank = rank, .update = update},
-                        .host = device_.allocate_host(static_cast<Bytes>(memory.size())),
+                        .host = options_.gradients ? device_.allocate_host(static_cast<Bytes>(memory.size()))
+                                                   : std::span<std::byte>(),
                         .loss = device_.allocate_host(model_.loss_bytes(pipeline_, block))});
     }
   }
@@ -89,6 +90,10 @@ GpuActions::Taken* GpuActions::find(BlockId block, int update) {
 bool GpuActions::is_norm(const Action& action) const {
   return action.kind == OpKind::collective &&
          pipeline_.spec().collectives[action.collective()].name == "norm";
+}
+
+void GpuActions::clear_pool(GpuStream stream) const {
+  device_.fill(stream, tensors_.pool(device_.rank()), std::byte{0});
 }
 
 void GpuActions::begin_step(int step, GpuStream stream, const TensorTable& table) {
@@ -204,6 +209,7 @@ std::span<std::byte> GpuActions::gradients_of(const Taken& taken) const {
 }
 
 void GpuActions::take(const Taken& taken, GpuStream stream) {
+  if (!options_.gradients) return;
   device_.copy(stream, taken.host, gradients_of(taken));
 }
 
@@ -301,6 +307,7 @@ void GpuActions::end_run(GpuStream stream) {
 
 std::vector<BlockGradients> GpuActions::gradients() const {
   std::vector<BlockGradients> result;
+  if (!options_.gradients) return result;
   for (const Taken& taken : taken_) {
     BlockGradients one = taken.gradients;
     one.values.assign(taken.host.begin(), taken.host.end());

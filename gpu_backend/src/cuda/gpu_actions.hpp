@@ -35,6 +35,8 @@ class GpuActions {
   /// Requires: references that outlive it.
   GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankDevice& device);
 
+  /// Enqueues zeros into all tensors.
+  void clear_pool(GpuStream stream) const;
   /// Enqueues what exists from the step's start: parameters, and batches that no LOAD fetches.
   void begin_step(int step, GpuStream stream, const TensorTable& table);
   /// Starts a pass over the list of the rank, run or captured. `takes` says whether an OPT hands out

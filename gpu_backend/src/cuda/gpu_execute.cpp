@@ -82,6 +82,7 @@ class GpuExecutor {
       throw;
     }
     collect_gradients(result);
+    for (const RankRun& run : runs_) result.host += run.host_time();
     peers_.collect(result, origins_ns_);
     return result;
   }
@@ -111,6 +112,8 @@ class GpuExecutor {
   }
 
   void run_steps(RunResult& result) {
+    for (RankRun& run : runs_) run.rehearse();
+    wait_until_idle("loading the kernels");
     if (options_.graphs) capture();
     for (int step = 0; step < in_.options.steps; ++step) run_step(step, result);
     prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <utility>
 
 #include "ppsim/core/check.hpp"
@@ -21,6 +22,25 @@ class Mark {
 
  private:
   const MarkTable& marks_;
+};
+
+bool launches_kernels(OpKind kind) {
+  if (kind == OpKind::load) return true;
+  return info(kind).resource == Resource::compute && kind != OpKind::reshard;
+}
+
+/// The kinds and stages of which something was launched.
+class Launched {
+ public:
+  /// Returns: whether any of the actions is the first of its kind and stage.
+  bool add(std::span<const Action> actions) {
+    bool first = false;
+    for (const Action& action : actions) first = known_.emplace(action.kind, action.subject).second || first;
+    return first;
+  }
+
+ private:
+  std::set<std::pair<OpKind, std::int32_t>> known_;
 };
 
 }  // namespace
@@ -73,6 +93,32 @@ const RankRun::InstructionEvents& RankRun::events(InstructionId id) const {
 /// What other streams wait for: a node that tells the host something does not order a graph.
 CUevent_st* RankRun::completion(InstructionId id) const {
   return events(id).done ? events(id).done.get() : events(id).end.get();
+}
+
+void RankRun::rehearse() {
+  in_.device.make_current();
+  in_.actions.begin_pass(false);
+  Launched launched;
+  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
+    const InstructionId id = in_.plan.steps[n].id;
+    const auto actions = in_.program.actions(id);
+    if (!launches_kernels(actions.front().kind) || !launched.add(actions)) continue;
+    rehearse(n);
+  }
+  in_.device.record(ended_.get(), compute_stream());
+}
+
+void RankRun::rehearse(std::size_t number) {
+  const Mark mark(in_.api.marks, names_[number].c_str());
+  const InstructionId id = in_.plan.steps[number].id;
+  try {
+    in_.actions.clear_pool(compute_stream());
+    in_.actions.enqueue(id, compute_stream());
+  } catch (const BackendError& failure) {
+    // What the Program lacks is told by the step that comes to it, if one does.
+    if (failure.error().code != ErrorCode::ill_formed)
+      throw error_of(in_.device.rank(), actions_text(in_.program, id), failure);
+  }
 }
 
 void RankRun::prepare(const std::function<void(GpuStream)>& work) {
@@ -148,14 +194,31 @@ void RankRun::begin_step(bool takes) {
   origin_ = in_.api.clock.now();
   if (!captured()) return begin_pass(takes);
   std::fill(progress_.begin(), progress_.end(), 0);
+  launch_graph(takes);
+  host_.issue_ns += in_.api.clock.now() - origin_;
+  for (const StreamStep& step : in_.plan.steps) count(step);
+  stage_ = Stage::issued;
+}
+
+void RankRun::launch_graph(bool takes) {
   CUgraphExec_st* const graph = graphs_[takes && graphs_[1] != nullptr ? 1 : 0].get();
   in_.device.check(in_.device.cuda().graph_launch(graph, compute_stream()), "launching a step");
   in_.device.record(ended_.get(), compute_stream());
-  stage_ = Stage::issued;
+}
+
+void RankRun::count(const StreamStep& step) {
+  host_.actions += static_cast<std::int64_t>(in_.program.actions(step.id).size());
 }
 
 bool RankRun::advance() {
   if (stage_ != Stage::issuing && stage_ != Stage::joining) return false;
+  const Nanoseconds begin = in_.api.clock.now();
+  const bool moved = enqueue_steps();
+  if (moved && !capturing_) host_.issue_ns += in_.api.clock.now() - begin;
+  return moved;
+}
+
+bool RankRun::enqueue_steps() {
   in_.device.make_current();
   bool moved = false;
   while (stage_ == Stage::issuing && !in_.channels.busy(in_.device.rank())) {
@@ -166,6 +229,7 @@ bool RankRun::advance() {
     const StreamStep& step = in_.plan.steps[next_];
     if (!open_ && step.host_wait.valid() && complete(step.host_wait) != true) break;
     advance(step);
+    if (open_ && !capturing_) count(step);
     next_ += open_ ? 1 : 0;
     open_ = !open_;
     moved = true;
@@ -197,9 +261,15 @@ void RankRun::begin(const StreamStep& step) {
 
 void RankRun::enqueue(const StreamStep& step) {
   const OpKind kind = in_.program.actions(step.id).front().kind;
-  if (!is_communication(kind)) return in_.actions.enqueue(step.id, stream(step.queue));
+  if (!is_communication(kind)) return work(step);
   if (is_transfer(kind)) return post_transfers(step);
   in_.channels.post(in_.actions.collective(step.id, stream(step.queue)));
+}
+
+void RankRun::work(const StreamStep& step) {
+  const Nanoseconds begin = in_.api.clock.now();
+  in_.actions.enqueue(step.id, stream(step.queue));
+  if (!capturing_) host_.work_ns += in_.api.clock.now() - begin;
 }
 
 void RankRun::post_transfers(const StreamStep& step) {

@@ -11,6 +11,7 @@
 #include "cuda/gpu_device.hpp"
 #include "cuda/stream_plan.hpp"
 #include "ppsim/core/timed_trace.hpp"
+#include "ppsim/gpu_backend/execute.hpp"
 
 namespace ppsim {
 
@@ -33,6 +34,10 @@ class RankRun {
  public:
   explicit RankRun(const RankSetup& setup);
 
+  /// Enqueues an action of every kind and stage on an idle stream, each on a pool of zeros. A kernel is
+  /// loaded when it is launched first, and that may wait for every stream of the device: inside a step for
+  /// those, too, that wait for the rank that launches it.
+  void rehearse();
   /// Enqueues what `work` does on an idle stream.
   void prepare(const std::function<void(GpuStream)>& work);
   [[nodiscard]] bool idle() const;
@@ -64,6 +69,8 @@ class RankRun {
   /// When the step started, on the host's clock.
   [[nodiscard]] Nanoseconds origin() const { return origin_; }
   [[nodiscard]] Nanoseconds step_time() const;
+  /// What the host spent on the steps so far.
+  [[nodiscard]] const HostTime& host_time() const { return host_; }
   [[nodiscard]] const StreamPlan& plan() const { return in_.plan; }
 
  private:
@@ -76,6 +83,7 @@ class RankRun {
   };
 
   void make_events();
+  void rehearse(std::size_t number);
   [[nodiscard]] GpuStream stream(int queue) const;
   [[nodiscard]] const InstructionEvents& events(InstructionId id) const;
   [[nodiscard]] CUevent_st* completion(InstructionId id) const;
@@ -86,6 +94,10 @@ class RankRun {
   void begin(const StreamStep& step);
   void finish(const StreamStep& step);
   void enqueue(const StreamStep& step);
+  bool enqueue_steps();
+  void launch_graph(bool takes);
+  void work(const StreamStep& step);
+  void count(const StreamStep& step);
   void post_transfers(const StreamStep& step);
   void record_timed(CUevent_st* event, GpuStream stream) const;
   [[nodiscard]] std::size_t queue_number(int queue) const;
@@ -109,6 +121,7 @@ class RankRun {
   bool open_ = false;  ///< the work of the next step is enqueued, its events are not
   std::size_t next_ = 0;
   Nanoseconds origin_ = 0;
+  HostTime host_;
 };
 
 }  // namespace ppsim

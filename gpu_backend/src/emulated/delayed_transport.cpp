@@ -5,10 +5,14 @@
 
 namespace ppsim {
 
+/// The costs of a transfer stand under its SEND.
 Nanoseconds DelayedSink::cost(InstructionId id) const {
   Nanoseconds longest = 0;
-  for (const Action& action : program_.actions(id))
-    longest = std::max(longest, costs_(cost_class_of(action)));
+  for (const Action& action : program_.actions(id)) {
+    const bool receives = is_receive(action.kind);
+    const Action priced = receives ? counterpart(action, program_.rank_of(id)) : action;
+    longest = std::max(longest, costs_(cost_class_of(priced)));
+  }
   return longest;
 }
 

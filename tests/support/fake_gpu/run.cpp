@@ -16,6 +16,7 @@ Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, co
   run.steps = options.steps;
   run.processes = options.processes;
   run.deadline_s = options.deadline_s;
+  run.gradients = options.gradients;
   GpuApi api = gpu.api();
   if (options.tamper) options.tamper(api);
   const auto kernels = make(api);

@@ -15,6 +15,7 @@ struct FakeRunOptions {
   int steps = 1;
   Bootstrap* processes = nullptr;  ///< of which each calls run_on_fake() on a thread of its own
   double deadline_s = 0;
+  bool gradients = true;
   bool exact = true;                                        ///< gradients are integers modulo 2^64
   std::function<void(GpuApi&)> tamper = {};                 ///< changes the tables, to inject a fault
   std::function<Nanoseconds(const Action&)> duration = {};  ///< of kernels; empty: 1000 ns

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "cuda/gpu_admission.hpp"
@@ -12,6 +13,7 @@
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
+#include "support/linear_model.hpp"
 #include "support/programs.hpp"
 
 namespace ppsim::test {
@@ -123,6 +125,70 @@ TEST(GpuExecute, WithoutProfilingNothingIsOnTheClockButTheStep) {
   EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
   EXPECT_EQ(result.trace().spans[InstructionId(0)], (Span{{-1, 0}, {-1, 0}}));
   EXPECT_GT(result.step_ns.front(), 0);
+}
+
+TEST(GpuExecute, CountsWhatTheHostEnqueues) {
+  const Program program = schedule_program("1f1b");
+  for (const bool graphs : {false, true}) {
+    FakeGpu gpu(devices_for(program));
+    FakeRunOptions options;
+    options.cuda.transport = CudaTransport::copy;
+    options.cuda.graphs = graphs;
+    options.steps = 3;
+    // Every look at the clock takes a nanosecond.
+    options.tamper = [](GpuApi& api) {
+      auto looks = std::make_shared<Nanoseconds>(0);
+      api.clock.now = [looks, now = api.clock.now] { return now() + ++*looks; };
+    };
+    const HostTime host = run_on_fake(gpu, program, NullModel(), options).value().host;
+    EXPECT_EQ(host.actions, 3 * static_cast<std::int64_t>(program.all_actions().size()));
+    EXPECT_GT(host.issue_ns, host.work_ns);
+    EXPECT_EQ(host.work_ns > 0, !graphs);
+  }
+}
+
+TEST(GpuExecute, LaunchesEveryKernelBeforeTheFirstStep) {
+  const Program program = schedule_program("zb-h1");
+  using Kernels = std::set<std::pair<OpKind, std::int32_t>>;
+  Kernels all;
+  for (const Action& action : program.all_actions()) {
+    if (!is_communication(action.kind)) all.emplace(action.kind, action.subject);
+  }
+  const auto stepping = std::make_shared<bool>(false);
+  const auto launched = std::make_shared<Kernels>();
+  FakeRunOptions options;
+  options.duration = [=](const Action& action) {
+    if (!*stepping && action.kind != OpKind::load) launched->emplace(action.kind, action.subject);
+    return Nanoseconds{1000};
+  };
+  options.tamper = [=](GpuApi& api) {
+    api.marks.push = [=, push = api.marks.push](const char* name) {
+      *stepping = *stepping || std::string_view(name) == "PP:step";
+      push(name);
+    };
+  };
+  FakeGpu gpu(devices_for(program));
+  ASSERT_TRUE(run_on_fake(gpu, program, LinearModel(), options));
+  EXPECT_EQ(*launched, all);
+  EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+}
+
+TEST(GpuExecute, HandsOutNoGradientsThatNobodyAskedFor) {
+  const Program program = schedule_program("1f1b");
+  FakeGpu gpu(devices_for(program));
+  auto pinned = std::make_shared<int>(0);
+  FakeRunOptions options;
+  options.gradients = false;
+  options.tamper = [pinned](GpuApi& api) {
+    api.cuda.host_allocate = [pinned, allocate = api.cuda.host_allocate](void** memory, std::size_t bytes,
+                                                                         unsigned int flags) {
+      ++*pinned;
+      return allocate(memory, bytes, flags);
+    };
+  };
+  EXPECT_TRUE(run_on_fake(gpu, program, LinearModel(), options).value().gradients.empty());
+  EXPECT_EQ(*pinned, 0);
+  EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
 }
 
 TEST(GpuExecute, AFullDeviceIsNamed) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "ppsim/gpu_backend/execute.hpp"
 
 namespace ppsim {
 
@@ -15,5 +18,9 @@ struct BackendStatus {
 
 /// Every backend that `ppsim run --backend` names. Order: by name of BackendOptions, then the others.
 [[nodiscard]] std::vector<BackendStatus> backend_statuses();
+
+/// Keeps the devices of a backend open between runs, so that each finds loaded what the one before has
+/// loaded. Null where there is nothing to keep.
+[[nodiscard]] std::shared_ptr<void> hold_devices(const BackendOptions& backend);
 
 }  // namespace ppsim

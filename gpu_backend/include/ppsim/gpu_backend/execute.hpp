@@ -74,7 +74,8 @@ struct RunOptions {
   /// The processes that share the ranks, as many to each and in their order, with the transport between them;
   /// null: this one alone. All of them execute the same.
   Bootstrap* processes = nullptr;
-  bool poison = false;  ///< overwrite freed tensors, so that a use after the last one shows in the results
+  bool poison = false;    ///< overwrite freed tensors, so that a use after the last one shows in the results
+  bool gradients = true;  ///< hand them out; a GPU run without them needs no pinned memory for them
 };
 
 /// One thing that a hung run waits for.
@@ -106,6 +107,21 @@ struct ProcessFigures {
   friend bool operator==(const ProcessFigures&, const ProcessFigures&) = default;
 };
 
+/// What the host spent on enqueuing a GPU run, all steps and ranks together; waiting does not count.
+struct HostTime {
+  Nanoseconds issue_ns = 0;
+  Nanoseconds work_ns = 0;   ///< of these in the actions' own kernels and copies; of a graph nothing is known
+  std::int64_t actions = 0;  ///< that were enqueued
+
+  HostTime& operator+=(const HostTime& other) {
+    issue_ns += other.issue_ns;
+    work_ns += other.work_ns;
+    actions += other.actions;
+    return *this;
+  }
+  friend bool operator==(const HostTime&, const HostTime&) = default;
+};
+
 enum class RunOutcome : std::uint8_t { finished, deadlock };
 
 struct RunResult {
@@ -120,7 +136,9 @@ struct RunResult {
   IdVector<RankId, Bytes> pool_bytes;
   IdVector<RankId, Bytes> high_water_bytes;  ///< largest sum of the sizes of the tensors alive at once
   /// Of the last step, before OPT where there is one. Order: block, update, rank. Empty after a deadlock.
+  /// Nor where they were not asked for.
   std::vector<BlockGradients> gradients;
+  HostTime host;                          ///< of a GPU run
   std::vector<HangWait> hang;             ///< everything that the heads of the queues wait for, rank by rank
   std::vector<ProcessFigures> processes;  ///< empty for a run in one process
 

@@ -39,7 +39,8 @@ struct UpdateBuffers {
 /// The kernels of one rank's stages. Every call enqueues work on a stream and returns: it allocates nothing,
 /// creates nothing, waits for nothing, so that it can be captured in a graph. Buffers are device memory,
 /// whose bytes the host must not touch. One thread at a time calls it, with the rank's CUDA context current;
-/// calls on different streams may run at the same time on the device. Errors: throws BackendError.
+/// calls on different streams may run at the same time on the device. Before anything else every kind of
+/// action is run once on zeros, so that no kernel is loaded inside a step. Errors: throws BackendError.
 class GpuStages {
  public:
   virtual ~GpuStages() = default;

@@ -33,6 +33,46 @@ struct ProductShape {
   friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
 };
 
+/// The products of a layer of weights, in x out: forward, gradient of the input, gradient of the weights.
+[[nodiscard]] inline ProductShape forward_shape(std::int64_t rows, std::int64_t in, std::int64_t out,
+                                                bool accumulate) {
+  return {.rows = rows,
+          .columns = out,
+          .inner = in,
+          .a_stride = in,
+          .b_stride = out,
+          .c_stride = out,
+          .accumulate = accumulate,
+          .rounding = Rounding::values};
+}
+[[nodiscard]] inline ProductShape input_shape(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return {.rows = rows,
+          .columns = in,
+          .inner = out,
+          .transpose_b = true,
+          .a_stride = out,
+          .b_stride = out,
+          .c_stride = in,
+          .rounding = Rounding::gradient_a};
+}
+[[nodiscard]] inline ProductShape weight_shape(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return {.rows = in,
+          .columns = out,
+          .inner = rows,
+          .transpose_a = true,
+          .a_stride = in,
+          .b_stride = out,
+          .c_stride = out,
+          .accumulate = true,
+          .into_sums = true,
+          .rounding = Rounding::gradient_b};
+}
+/// The same for the head, whose logits need more than fp8 has.
+[[nodiscard]] inline ProductShape unrounded(ProductShape shape) {
+  shape.rounding = Rounding::none;
+  return shape;
+}
+
 struct ProductOperands {
   const void* a;
   const void* b;

@@ -22,45 +22,6 @@ inline constexpr Stored kStored<float> = Stored::float32;
 template <class T>
 using SumOf = typename Numbers<T>::Sum;
 
-/// The products of a layer of weights, in x out: forward, gradient of the input, gradient of the weights.
-[[nodiscard]] inline ProductShape forward_shape(Index rows, Index in, Index out, bool accumulate) {
-  return {.rows = rows,
-          .columns = out,
-          .inner = in,
-          .a_stride = in,
-          .b_stride = out,
-          .c_stride = out,
-          .accumulate = accumulate,
-          .rounding = Rounding::values};
-}
-[[nodiscard]] inline ProductShape input_shape(Index rows, Index in, Index out) {
-  return {.rows = rows,
-          .columns = in,
-          .inner = out,
-          .transpose_b = true,
-          .a_stride = out,
-          .b_stride = out,
-          .c_stride = in,
-          .rounding = Rounding::gradient_a};
-}
-[[nodiscard]] inline ProductShape weight_shape(Index rows, Index in, Index out) {
-  return {.rows = in,
-          .columns = out,
-          .inner = rows,
-          .transpose_a = true,
-          .a_stride = in,
-          .b_stride = out,
-          .c_stride = out,
-          .accumulate = true,
-          .into_sums = true,
-          .rounding = Rounding::gradient_b};
-}
-/// The same for the head, whose logits need more than fp8 has.
-[[nodiscard]] inline ProductShape unrounded(ProductShape shape) {
-  shape.rounding = Rounding::none;
-  return shape;
-}
-
 /// The products of one sequence's attention, all heads as one batch. `joint` is a matrix with the heads of
 /// queries, keys and values side by side, `apart` one with those of a single kind, `scores` one square per
 /// head.

@@ -31,6 +31,10 @@ struct IdleSplit {
   Nanoseconds launch = 0;      ///< all that the action waits for is complete
 
   [[nodiscard]] Nanoseconds idle() const { return wait + transfer + contention + launch; }
+  /// The idle share of all that time, 0 of no time: the bubble.
+  [[nodiscard]] double bubble() const {
+    return idle() == 0 ? 0 : static_cast<double>(idle()) / static_cast<double>(busy + idle());
+  }
   friend bool operator==(const IdleSplit&, const IdleSplit&) = default;
 };
 

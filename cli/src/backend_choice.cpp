@@ -1,0 +1,66 @@
+#include "backend_choice.hpp"
+
+#include <cstdlib>
+
+#include "ppsim/gpu_backend/backends.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+/// Queues of work enough for every stream, and communicators that may run at the same time.
+void set_cuda_environment() {
+  constexpr int kKeep = 0;
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeep);
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", kKeep);
+}
+
+Expected<void> check_transport(const BackendChoice& choice) {
+  const std::string& transport = choice.transport;
+  if (choice.backend == "cuda") {
+    if (transport == "nccl" || transport == "copy" || transport == "inproc") return {};
+    return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or with copy engines",
+                      {.found = transport, .expected = "--transport nccl or copy"});
+  }
+  if (transport == "inproc" || transport == "mpi") return {};
+  return make_error(ErrorCode::bad_argument,
+                    "this backend moves data between threads of one process, or between processes by MPI",
+                    {.found = transport, .expected = "--transport inproc or mpi"});
+}
+
+}  // namespace
+
+void add_gpu_options(CLI::App& command, BackendChoice& choice) {
+  command
+      .add_option("--ranks-per-device", choice.ranks_per_device,
+                  "cuda: so many ranks share a device, each with its part of the multiprocessors")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--graphs", choice.graphs, "cuda: a step is one CUDA graph per rank");
+}
+
+void add_buffer_option(CLI::App& command, BackendChoice& choice) {
+  command.add_option("--buffers", choice.buffers, "rendezvous, or messages that a channel buffers")
+      ->capture_default_str();
+}
+
+Expected<void> open_backend(const BackendChoice& choice) {
+  if (choice.backend == "cuda") set_cuda_environment();
+  std::string names;
+  for (const BackendStatus& status : backend_statuses()) {
+    names += (names.empty() ? "" : ", ") + status.name;
+    if (status.name != choice.backend) continue;
+    if (status.available) return check_transport(choice);
+    return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + status.detail,
+                      {.found = choice.backend, .expected = "a backend that `ppsim doctor` has"});
+  }
+  return make_error(ErrorCode::bad_argument, "unknown backend", {.found = choice.backend, .expected = names});
+}
+
+CudaOptions cuda_options(const BackendChoice& choice) {
+  const bool shares = choice.ranks_per_device > 1 && choice.transport == "inproc";
+  return {.transport = shares || choice.transport == "copy" ? CudaTransport::copy : CudaTransport::nccl,
+          .ranks_per_device = choice.ranks_per_device,
+          .graphs = choice.graphs,
+          .profile = !choice.no_profile};
+}
+
+}  // namespace ppsim::cli

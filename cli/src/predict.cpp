@@ -1,0 +1,281 @@
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "backend_choice.hpp"
+#include "model_options.hpp"
+#include "ppsim/gpu_backend/backends.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/prediction.hpp"
+#include "ppsim/planner/profile.hpp"
+#include "run_output.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  ModelOptions model;
+  BackendChoice device;
+  std::vector<std::string> inputs, calibrate = {"1f1b", "zb-h1"};
+  std::string points, costs_out;
+  int steps = 7;
+  std::optional<double> time_limit_s, deadline_s;
+};
+
+/// One schedule that was run, or why it was not.
+struct Point {
+  std::string name;
+  int ranks = 0, microbatches = 0, stages = 0;
+  Expected<Prediction> prediction;
+};
+
+class Stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+Expected<Subject> subject_of(const Options& options, const std::string& name) {
+  InputOptions one = options.input;
+  one.input = name;
+  if (names_file(name)) one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
+  const CostOptions no_costs;
+  return read_subject(one, no_costs);
+}
+
+Expected<std::vector<Program>> calibration_programs(const Options& options) {
+  std::vector<Program> programs;
+  for (const std::string& name : options.calibrate) {
+    const auto subject = subject_of(options, name);
+    if (!subject) return tl::unexpected(subject.error());
+    auto program = default_program(*subject);
+    if (!program) return tl::unexpected(program.error());
+    programs.push_back(*std::move(program));
+  }
+  return programs;
+}
+
+Expected<RunOptions> run_options(const Options& options) {
+  const auto capabilities = buffers_from_text(options.device.buffers);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  RunOptions run{.capabilities = *capabilities, .steps = options.steps, .gradients = false};
+  if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
+  run.deadline_s = options.deadline_s.value_or(0);
+  return run;
+}
+
+/// What all points have in common.
+struct Setting {
+  const Options& options;
+  const StageModel& model;
+  RunOptions run;
+  Tables tables;
+};
+
+Expected<Prediction> predicted(const Setting& setting, const Program& program) {
+  RunOptions run = setting.run;
+  if (!setting.options.deadline_s) {
+    const auto deadline_s = default_deadline_s(program, run.capabilities, setting.tables.costs);
+    if (!deadline_s) return tl::unexpected(deadline_s.error());
+    run.deadline_s = *deadline_s;
+  }
+  return predict(program, setting.model, run, setting.tables.costs);
+}
+
+/// Runs a schedule whose transfers stand in the order of the measured costs.
+Point point_of(const Setting& setting, const std::string& name) {
+  Point point{.name = name, .prediction = Prediction()};
+  const auto subject = subject_of(setting.options, name);
+  if (!subject) return point.prediction = tl::unexpected(subject.error()), point;
+  LoweringOptions lowering = default_lowering(*subject);
+  lowering.order = IssueOrder::timed;
+  const auto program = to_program(subject->ir, lowering, &setting.tables.costs);
+  if (!program) return point.prediction = tl::unexpected(program.error()), point;
+  point.ranks = program->pipeline().ranks();
+  point.microbatches = program->pipeline().microbatches();
+  point.stages = program->pipeline().stages();
+  point.prediction = predicted(setting, *program);
+  return point;
+}
+
+Json point_json(const Point& point) {
+  Json object = {{"schedule", point.name},
+                 {"ranks", point.ranks},
+                 {"microbatches", point.microbatches},
+                 {"stages", point.stages}};
+  if (!point.prediction) {
+    object["error"] = error_json(point.prediction.error());
+    return object;
+  }
+  const Prediction& p = *point.prediction;
+  object["steps_ns"] = p.step_ns;
+  object["measured_step_ns"] = p.measured_step_ns;
+  object["simulated_step_ns"] = p.simulated_step_ns;
+  object["step_error"] = p.step_error();
+  object["measured_bubble"] = p.measured_bubble;
+  object["simulated_bubble"] = p.simulated_bubble;
+  object["bubble_error"] = p.bubble_error();
+  object["host"] = host_json(p.host);
+  return object;
+}
+
+Json summary_json(const ErrorSummary& summary) {
+  return {{"median", summary.median}, {"p95", summary.p95}, {"largest", summary.largest}};
+}
+
+/// What came out, and how it ended.
+struct Outcome {
+  std::vector<Point> points;
+  std::size_t left_out = 0;  ///< for want of time
+
+  [[nodiscard]] ErrorSummary errors(double (Prediction::*error)() const) const {
+    std::vector<double> values;
+    for (const Point& point : points) {
+      if (point.prediction) values.push_back(((*point.prediction).*error)());
+    }
+    return summarize(std::move(values));
+  }
+  [[nodiscard]] int code() const {
+    for (const Point& point : points) {
+      if (!point.prediction) return exit_code(point.prediction.error().code);
+    }
+    return left_out > 0 ? kUnknown : kDone;
+  }
+};
+
+void print_text(const Outcome& outcome) {
+  std::vector<std::vector<std::string>> rows = {
+      {"schedule", "ranks", "m", "measured", "simulated", "error", "bubble", "simulated"}};
+  for (const Point& point : outcome.points) {
+    std::vector<std::string> row = {point.name, std::to_string(point.ranks),
+                                    std::to_string(point.microbatches)};
+    if (point.prediction) {
+      const Prediction& p = *point.prediction;
+      row.insert(row.end(),
+                 {time_text(p.measured_step_ns), time_text(p.simulated_step_ns), percent_text(p.step_error()),
+                  percent_text(p.measured_bubble), percent_text(p.simulated_bubble)});
+    } else {
+      row.push_back(to_string(point.prediction.error()));
+    }
+    rows.push_back(std::move(row));
+  }
+  std::cout << table_text(rows);
+  if (outcome.left_out > 0) std::cout << outcome.left_out << " schedules were left out: the time is over\n";
+  const ErrorSummary step = outcome.errors(&Prediction::step_error);
+  std::cout << "error of the step: median " << percent_text(step.median) << ", 95 of 100 within "
+            << percent_text(step.p95) << ", largest " << percent_text(step.largest) << '\n';
+}
+
+/// Runs all points, each into the file as soon as it is there.
+Outcome run_points(const Setting& setting, const Stopwatch& watch) {
+  const Options& options = setting.options;
+  std::ofstream file;
+  if (!options.points.empty()) file.open(options.points, std::ios::app);
+  Outcome outcome;
+  for (const std::string& name : options.inputs) {
+    if (options.time_limit_s && watch.seconds() > *options.time_limit_s) {
+      ++outcome.left_out;
+      continue;
+    }
+    outcome.points.push_back(point_of(setting, name));
+    file << point_json(outcome.points.back()).dump() << std::endl;
+  }
+  return outcome;
+}
+
+Expected<void> check_points_file(const std::string& path) {
+  if (path.empty() || std::ofstream(path, std::ios::app)) return {};
+  return make_error(ErrorCode::io, "cannot write the points", {.file = path});
+}
+
+Expected<int> predict_all(const Options& options, const Output& output) {
+  const Stopwatch watch;
+  if (options.device.backend == "emulated") {
+    return make_error(ErrorCode::bad_argument, "an emulated device takes what costs say: nothing is measured",
+                      {.found = "emulated", .expected = "cpu or cuda"});
+  }
+  if (auto good = open_backend(options.device); !good) return tl::unexpected(good.error());
+  if (auto good = check_points_file(options.points); !good) return tl::unexpected(good.error());
+  const auto programs = calibration_programs(options);
+  if (!programs) return tl::unexpected(programs.error());
+  const auto model = transformer_of(options.model, programs->front().pipeline().stages());
+  if (!model) return tl::unexpected(model.error());
+  const auto run = run_options(options);
+  if (!run) return tl::unexpected(run.error());
+  const auto held = hold_devices(run->backend);
+  auto tables = profile(*programs, **model, *run);
+  if (!tables) return tl::unexpected(tables.error());
+  if (!options.costs_out.empty()) {
+    if (auto written = write_text_file(options.costs_out, to_json(*tables)); !written)
+      return tl::unexpected(written.error());
+  }
+  const double calibration_s = watch.seconds();
+  const Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch);
+  if (!output.json) return print_text(outcome), outcome.code();
+  Json points = Json::array();
+  for (const Point& point : outcome.points) points.push_back(point_json(point));
+  output.print({{"points", std::move(points)},
+                {"left_out", outcome.left_out},
+                {"step_error", summary_json(outcome.errors(&Prediction::step_error))},
+                {"bubble_error", summary_json(outcome.errors(&Prediction::bubble_error))},
+                {"calibration_seconds", calibration_s},
+                {"seconds", watch.seconds()}});
+  return outcome.code();
+}
+
+int run(const Options& options, const Output& output) {
+  const Expected<int> code = predict_all(options, output);
+  return code ? *code : report(code.error(), output);
+}
+
+void add_options(CLI::App& command, Options& options) {
+  command.add_option("INPUTS", options.inputs, "FILEs or NAMEs to predict and run, 1f1b:microbatches=8")
+      ->required();
+  add_parameter_options(command, options.input);
+  add_dialect_option(command, options.input.dialect);
+  command
+      .add_option("--calibrate", options.calibrate,
+                  "FILE or NAME, once for each: what is run first, to measure every action")
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command.add_option("--backend", options.device.backend, "cpu or cuda")->capture_default_str();
+  command.add_option("--transport", options.device.transport, "for cuda nccl or copy")->capture_default_str();
+  add_gpu_options(command, options.device);
+  add_buffer_option(command, options.device);
+  add_model_options(command, options.model);
+  command
+      .add_option("--steps", options.steps,
+                  "of each run: their median is compared; of a calibration the first one does not count")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100000));
+  command
+      .add_option("--deadline", options.deadline_s,
+                  "seconds that a step may take; default: 10 x what is predicted and 30 s")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--time-limit", options.time_limit_s, "seconds after which no other run starts")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--points", options.points, "FILE that gets a line of JSON for each run when it is over")
+      ->check(not_stdout());
+  command.add_option("--costs-out", options.costs_out, "measured costs and sizes, as --costs reads them")
+      ->check(not_stdout());
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app, Selected& selected) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "predict", "measure every action once, then run schedules: how far is the simulation off?");
+  add_options(*command, *options);
+  command->callback(
+      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+}
+
+}  // namespace ppsim::cli

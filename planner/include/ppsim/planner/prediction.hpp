@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vector>
+
+#include "ppsim/planner/verified_run.hpp"
+
+namespace ppsim {
+
+/// A run beside what the simulator made of costs that were measured before it.
+struct Prediction {
+  std::vector<Nanoseconds> step_ns;  ///< as measured
+  Nanoseconds measured_step_ns = 0;  ///< the median of them
+  Nanoseconds simulated_step_ns = 0;
+  double measured_bubble = 0;  ///< idle share of the compute queues in that step
+  double simulated_bubble = 0;
+  HostTime host;
+
+  /// How far the simulated step is off, as a share of the measured one; below 0 where it is too short.
+  [[nodiscard]] double step_error() const;
+  /// How far the simulated bubble is off, in shares of the step.
+  [[nodiscard]] double bubble_error() const { return simulated_bubble - measured_bubble; }
+};
+
+/// Proves, runs and simulates a Program with the costs of every action measured beforehand, by profile().
+/// Errors: those of verify_then_run; bad_argument naming an action whose costs are missing; deadlock for a
+/// Program that hangs.
+[[nodiscard]] Expected<Prediction> predict(const Program& program, const StageModel& model,
+                                           const RunOptions& run, const CostTable& costs);
+
+/// Absolute errors of many predictions together.
+struct ErrorSummary {
+  double median = 0;
+  double p95 = 0;  ///< 95 of 100 are not larger
+  double largest = 0;
+  friend bool operator==(const ErrorSummary&, const ErrorSummary&) = default;
+};
+/// All 0 of no errors.
+[[nodiscard]] ErrorSummary summarize(std::vector<double> errors);
+
+}  // namespace ppsim

@@ -1,0 +1,184 @@
+"""What scripts/gpu_check and scripts/gpu_bench share: programs, libraries, a time limit, results on disk."""
+
+import glob
+import json
+import os
+import platform
+import shlex
+import signal
+import site
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NO_GPU = 3
+
+# Where pip's packages of NVIDIA and the toolkit keep the libraries that the backend opens at run time.
+LIBRARIES = {
+    "PPSIM_CUBLASLT_LIBRARY": "libcublasLt.so.13",
+    "PPSIM_NCCL_LIBRARY": "libnccl.so.2",
+}
+
+
+def library_folders():
+    packages = site.getsitepackages() + [site.getusersitepackages()] + sys.path
+    folders = [f"{package}/nvidia/*/lib" for package in dict.fromkeys(packages) if package]
+    return folders + ["/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/x86_64-linux-gnu"]
+
+
+def loadable(name):
+    """Whether the loader finds a library by its name."""
+    done = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL('{name}')"], capture_output=True)
+    return done.returncode == 0
+
+
+def library_environment():
+    """Paths of libraries that the loader does not find by itself; what the user has set stays."""
+    found = {}
+    for variable, name in LIBRARIES.items():
+        if os.environ.get(variable) or loadable(name):
+            continue
+        for folder in library_folders():
+            paths = sorted(glob.glob(f"{folder}/{name}"))
+            if paths:
+                found[variable] = paths[-1]
+                break
+    return found
+
+
+class Session:
+    """Programs of this repository, run one after the other within a time limit."""
+
+    def __init__(self, out, limit_s):
+        self.begin = time.monotonic()
+        self.limit_s = limit_s
+        self.out = out
+        self.bin = os.environ.get("PPSIM_BIN")
+        if not self.bin:
+            self.bin = f"{ROOT}/build/release/bin"
+            subprocess.run([f"{ROOT}/scripts/build", "release"], check=True, stdout=sys.stderr)
+            self.begin = time.monotonic()  # compiling is no part of the limit
+        self.environment = {**os.environ, **library_environment()}
+        own = f"{self.bin}/lib"
+        if os.path.isdir(own):
+            self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, [own, os.environ.get("LD_LIBRARY_PATH")]))
+
+    def left_s(self):
+        return self.limit_s - (time.monotonic() - self.begin)
+
+    def program(self, name):
+        return f"{self.bin}/{name}"
+
+    def start(self, command, more_environment=None):
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+                                errors="replace", start_new_session=True,
+                                env={**self.environment, **(more_environment or {})})
+
+    def finish(self, process, command, timeout_s):
+        """Waits for what was started. Nothing of it is left when it is too late."""
+        begin = time.monotonic()
+        try:
+            output, errors = process.communicate(timeout=max(1, min(timeout_s, self.left_s())))
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            code = "timeout"
+            output, errors = killed(process)
+        return {"command": shlex.join(relative(command)), "exit": code,
+                "seconds": round(time.monotonic() - begin, 2), "stdout": output, "stderr": errors[-2000:]}
+
+    def run(self, command, timeout_s, more_environment=None):
+        if self.left_s() <= 1:
+            return {"command": shlex.join(relative(command)), "exit": "left out", "seconds": 0, "stdout": "",
+                    "stderr": "the time is over"}
+        return self.finish(self.start(command, more_environment), command, timeout_s)
+
+    def ppsim(self, arguments, timeout_s):
+        return self.run([self.program("ppsim"), *arguments], timeout_s)
+
+    def probe(self, arguments, timeout_s, more_environment=None):
+        """A question to the machine: its answer, or what went wrong."""
+        return answer_of(self.run([self.program("ppsim_gpu_probe"), *arguments], timeout_s, more_environment))
+
+    def look(self, command, timeout_s):
+        """Runs what is no measurement: it has time even where the limit has not."""
+        limit_s, self.limit_s = self.limit_s, float("inf")
+        done = self.run(command, timeout_s)
+        self.limit_s = limit_s
+        return done
+
+    def doctor(self):
+        return parsed(self.look([self.program("ppsim"), "doctor", "--json"], 120)) or {"checks": []}
+
+    def has_gpu(self):
+        return any(check["check"] == "backend cuda" and not check["detail"].startswith("not here")
+                   for check in self.doctor()["checks"])
+
+    def machine(self):
+        """What was measured on, as far as it tells."""
+        smi = self.look(["sh", "-c", "nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,"
+                        "power.limit,temperature.gpu --format=csv"], 30)
+        commit = self.look(["sh", "-c", "git rev-parse HEAD"], 10)
+        return {"doctor": self.doctor(), "nvidia_smi": smi["stdout"].strip().splitlines(),
+                "processor": processor(), "cores": os.cpu_count(), "system": platform.platform(),
+                "commit": commit["stdout"].strip() or None,
+                "libraries": {name: self.environment.get(name) for name in LIBRARIES},
+                "command": shlex.join(relative(sys.argv)),
+                "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+
+    def write(self, name, result):
+        """Replaces a file of results in one step."""
+        os.makedirs(self.out, exist_ok=True)
+        path = os.path.join(self.out, name)
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(json_text(result) + "\n")
+        os.replace(path + ".new", path)
+
+
+def json_text(result):
+    """Readable at the top, one line for each item of a list."""
+    lines = []
+    for key, value in result.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            items = ",\n".join("    " + json.dumps(item) for item in value)
+            lines.append(f"  {json.dumps(key)}: [\n{items}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def killed(process):
+    """Ends a process with all that it started; a device that hangs may keep even that from ending."""
+    os.killpg(process.pid, signal.SIGKILL)
+    try:
+        return process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        return "", "it could not be ended"
+
+
+def relative(command):
+    return [os.path.relpath(part, ROOT) if part.startswith(ROOT + "/") else part for part in command]
+
+
+def processor():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), None)
+    except OSError:
+        return None
+
+
+def parsed(done):
+    """The JSON that a program printed; none where it is not JSON."""
+    try:
+        return json.loads(done["stdout"])
+    except json.JSONDecodeError:
+        return None
+
+
+def answer_of(done):
+    answer = parsed(done)
+    if done["exit"] == 0 and isinstance(answer, dict):
+        return {"command": done["command"], "seconds": done["seconds"], **answer}
+    return {"command": done["command"], "seconds": done["seconds"], "exit": done["exit"],
+            "failure": done["stderr"].strip()}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# scripts/gpu_check and gpu_bench: what they do without a GPU, and all that they do with one, on stand-ins of the programs
+# that answer for a device.
+source "$(dirname "$0")/support/lib.sh"
+scripts=$(cd "$data/../../scripts" && pwd)
+before=$(ls "$scripts/../studies")
+
+# script CODE NAME ARGUMENTS...: runs one of the scripts with the programs of $PPSIM_BIN.
+script() {
+  local expected=$1 found=0
+  shift
+  timeout "$limit_s" "$scripts/$1" "${@:2}" >stdout 2>stderr || found=$?
+  [ "$found" -eq "$expected" ] || fail "exit $found, expected $expected: $*"
+}
+
+# Without a GPU: the same measurement, small, and nothing is left of it.
+mkdir none
+ln -s "$ppsim" none/ppsim
+if ! "$ppsim" doctor | grep -q "backend cuda: driver"; then
+  PPSIM_BIN=$PWD/none script 3 gpu_bench
+  expect_out "not measured: no GPU"
+fi
+[ "$(ls "$scripts/../studies")" = "$before" ] || fail "something was written under studies"
+
+# A device that is the CPU, with a model that it can compute in time.
+mkdir device
+cat >device/ppsim <<END
+#!/usr/bin/env python3
+import os, re, sys
+arguments, taken = sys.argv[1:], []
+if arguments[:1] == ["doctor"]:
+    print('{"checks": [{"check": "backend cuda", "detail": "driver 13.0, a stand-in"}]}')
+    sys.exit(0)
+while arguments:
+    argument = arguments.pop(0)
+    if argument in ("--transport", "--ranks-per-device", "--arithmetic", "--deadline"):
+        arguments.pop(0)
+    elif argument == "--transformer":
+        layers = re.search("layers=([0-9]+)", arguments.pop(0)).group(1)
+        taken += [argument, f"layers={layers},hidden=8,heads=2,ffn=8,vocab=8,sequence=4"]
+    elif argument not in ("--graphs", "--no-profile"):
+        taken.append({"cuda": "cpu", "7": "2"}.get(argument, argument))
+os.execv("$ppsim", ["$ppsim", *taken])
+END
+cat >device/ppsim_gpu_probe <<'END'
+#!/usr/bin/env bash
+case $1 in
+  products) echo '{"parts": 1, "products": [{"weights": "qkv", "action": "F", "backend_ns": 104, "plain_ns": 100}]}' ;;
+  partitions) echo '{"whole_ns": 10, "alone_ns": [40, 41, 42, 43], "concurrency": 3.9}' ;;
+  waiting) echo '{"kernels_run": true, "all_released": true}' ;;
+  calls) echo '{"median_ns": {"kernel launch": 2000}}' ;;
+  nccl-self) [ "$2" = grouped=1 ] && echo '{"answer": "completes"}' || { echo "it hung" >&2; exit 1; } ;;
+  *) echo '{"answer": "refused"}' ;;
+esac
+END
+printf '#!/bin/sh\necho "[  PASSED  ] 1 test."\n' >device/ppsim_tests_gpu
+chmod +x device/*
+export PPSIM_BIN=$PWD/device
+
+script 1 gpu_bench bench
+expect_out "pass  points: "
+expect_out "pass  product against plain cuBLASLt, slowest: 1.040 times (at most 1.05 times)"
+expect_out "FAIL  host time of an action, graphs: nothing was measured"
+python3 - <<'END' || fail "not what was measured"
+import json
+bench = json.load(open("bench/bench.json"))
+points = bench["points"]
+assert len(points) >= 100 and all("error" not in point for point in points), points[-1]
+assert {point["ranks"] for point in points} == {2, 3, 4}
+assert len({(p["schedule"], p["ranks"], p["shape"]) for p in points}) == len(points)
+assert all(p["measured_step_ns"] > 0 and len(p["steps_ns"]) == 2 for p in points)
+bars = {bar["bar"]: bar for bar in bench["bars"]}
+errors = sorted(abs(p["step_error"]) for p in points)
+assert bars["step error, median"]["found"] in errors[len(errors) // 2 - 1:len(errors) // 2 + 1]
+assert bars["bubble error, largest"]["found"] == max(abs(p["bubble_error"]) for p in points)
+assert bench["machine"]["cores"] and bench["machine"]["command"] and bench["machine"]["date"]
+END
+
+# The time is over before anything is asked: that is told, and kept.
+script 1 gpu_bench --limit 1 --only points late
+expect_out "FAIL  points: 0 (at least 100)"
+python3 -c '
+import json
+bench = json.load(open("late/bench.json"))
+assert bench["points"] == [] and all(one["exit"] == "left out" for one in bench["failures"]), bench["failures"]
+' || fail "not within its limit"
+
+script 1 gpu_check --limit 60 check
+python3 - <<'END' || fail "not what was asked"
+import json
+facts = {fact["fact"]: fact for fact in json.load(open("check/facts.json"))["facts"]}
+assert facts["4 parts work at the same time, as graphs"]["as_expected"]
+assert not facts["two processes on one device, told apart by NCCL_HOSTID, over loopback"]["as_expected"]
+assert json.load(open("check/kernels.json"))["good"]
+gradients = json.load(open("check/gradients.json"))["gradients"]
+assert any(row["exit"] == 0 for row in gradients), gradients
+END

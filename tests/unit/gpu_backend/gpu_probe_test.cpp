@@ -1,0 +1,90 @@
+// What scripts/gpu_check and gpu_bench ask of a GPU, asked of the strict fake: the questions are put rightly.
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support/fake_gpu/fake_gpu.hpp"
+#include "support/gpu_probe/nccl_answers.hpp"
+#include "support/gpu_probe/partition_times.hpp"
+#include "support/gpu_probe/product_times.hpp"
+#include "support/host_kernels.hpp"
+
+namespace ppsim::test {
+namespace {
+
+constexpr Nanoseconds kKernel = 1000;
+
+/// A fake whose kernels take the same time each.
+class GpuProbe : public testing::Test {
+ protected:
+  void TearDown() override {
+    gpu_.check_teardown();
+    std::ostringstream text;
+    for (const Fault& fault : gpu_.faults()) text << fault << '\n';
+    EXPECT_EQ(text.str(), "");
+  }
+  [[nodiscard]] ProbeMachine machine() {
+    const HostQueue queue = [this](void* stream, const KernelAccess& access,
+                                   const std::function<void()>& work) {
+      gpu_.launch(static_cast<CUstream_st*>(stream),
+                  {.duration = kKernel, .reads = access.reads, .writes = access.writes, .work = work});
+      return 0;
+    };
+    ProbeMachine made{gpu_.api(), host_cublaslt(queue), host_kernels(queue)};
+    // What the work computes does not matter, and is slow on a processor.
+    made.kernels.ring_product = [this](void* stream, const cuda::RingProduct&) {
+      gpu_.launch(static_cast<CUstream_st*>(stream), {.duration = kKernel});
+      return 0;
+    };
+    return made;
+  }
+
+  FakeGpu gpu_;
+};
+
+TEST_F(GpuProbe, TimesTheProductsOfAStage) {
+  TransformerConfig config;
+  config.hidden = 8;
+  config.ffn = 8;
+  config.vocab = 8;
+  config.sequence = 8;
+  const auto times = time_products(machine(), config, 4);
+  ASSERT_EQ(times.size(), 5U * 3U);
+  for (const ProductTime& one : times) {
+    EXPECT_EQ(one.backend_ns, kKernel) << one.weights << one.action;
+    EXPECT_EQ(one.plain_ns, kKernel) << one.weights << one.action;
+  }
+  EXPECT_EQ(times[2].action, "W");
+  EXPECT_EQ((std::vector{times[2].rows, times[2].columns, times[2].inner}),
+            (std::vector<std::int64_t>{8, 24, 8}));
+}
+
+TEST_F(GpuProbe, PartsOfTheFakeRunAtOnce) {
+  for (const bool graphs : {false, true}) {
+    const PartitionTimes times = time_partitions(machine(), 4, graphs);
+    EXPECT_EQ(times.multiprocessors, 32);
+    EXPECT_EQ(times.alone_ns, std::vector<Nanoseconds>(4, times.whole_ns));
+    EXPECT_EQ(times.together_ns, times.alone_ns);
+    EXPECT_EQ(times.span_ns, times.whole_ns);
+    EXPECT_DOUBLE_EQ(times.concurrency(), 4);
+  }
+}
+
+TEST_F(GpuProbe, KernelsRunBesideStreamsThatWait) {
+  const WaitingStreams result = run_beside_waiting(machine(), 4, 16);
+  EXPECT_EQ(result.waiting, 16);
+  EXPECT_TRUE(result.kernels_run);
+  EXPECT_TRUE(result.all_released);
+}
+
+TEST_F(GpuProbe, TimesCalls) {
+  const auto calls = time_calls(machine(), 4);
+  ASSERT_EQ(calls.size(), 6U);
+  EXPECT_EQ(calls.front().call, "kernel launch");
+}
+
+TEST_F(GpuProbe, ARankSendsToItselfInAGroup) { EXPECT_EQ(send_to_itself(machine(), true), "completes"); }
+
+}  // namespace
+}  // namespace ppsim::test

@@ -1,0 +1,75 @@
+#include "ppsim/planner/prediction.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "support/programs.hpp"
+
+namespace ppsim {
+namespace {
+
+using enum OpKind;
+
+constexpr Nanoseconds kUnit = 1'000'000;
+
+CostTable step_costs() {
+  CostTable costs;
+  for (const int stage : {0, 1}) {
+    costs.set({forward, stage, -1, 0}, kUnit);
+    costs.set({backward, stage, -1, 0}, 2 * kUnit);
+  }
+  costs.set({send_forward, 0, 1, 0}, kUnit);
+  costs.set({send_backward, 1, 0, 0}, kUnit);
+  return costs;
+}
+
+TEST(Prediction, IsTheSimulatedStepBesideTheMedianOne) {
+  const Program program = test::two_rank_step();
+  const RunOptions run{.backend = EmulatedOptions{step_costs()}, .steps = 3};
+  const auto found = predict(program, NullModel(), run, step_costs());
+  ASSERT_TRUE(found) << to_string(found.error());
+  EXPECT_EQ(found->step_ns.size(), 3U);
+  // F, a transfer, F, B, a transfer, B; two ranks of it are busy for 6 of 16.
+  EXPECT_EQ(found->simulated_step_ns, 8 * kUnit);
+  EXPECT_DOUBLE_EQ(found->simulated_bubble, 1 - 6.0 / 16);
+  EXPECT_GE(found->measured_step_ns, found->simulated_step_ns);
+  EXPECT_LE(found->step_error(), 0);
+  EXPECT_LT(found->measured_bubble, 1);
+  EXPECT_EQ(found->bubble_error(), found->simulated_bubble - found->measured_bubble);
+}
+
+TEST(Prediction, NeedsTheCostsOfEveryAction) {
+  const CostTable costs = step_costs();
+  const Program program = test::two_rank_step();
+  const RunOptions run{.backend = EmulatedOptions{costs}};
+  for (const auto& [left_out, ignored] : costs.entries()) {
+    CostTable others;
+    for (const auto& [key, cost] : costs.entries()) {
+      if (key != left_out) others.set(key, cost);
+    }
+    const auto found = predict(program, NullModel(), run, others);
+    ASSERT_FALSE(found);
+    std::ostringstream name;
+    name << left_out;
+    EXPECT_EQ(found.error().place.found, name.str());
+  }
+}
+
+TEST(Prediction, AStepThatIsPredictedTooShortHasAnErrorBelowZero) {
+  EXPECT_DOUBLE_EQ((Prediction{.measured_step_ns = 200, .simulated_step_ns = 190}.step_error()), -0.05);
+  EXPECT_DOUBLE_EQ((Prediction{.measured_step_ns = 200, .simulated_step_ns = 230}.step_error()), 0.15);
+  EXPECT_EQ(Prediction().step_error(), 0);
+}
+
+TEST(Summarize, TakesAbsoluteErrors) {
+  std::vector<double> errors;
+  for (int i = 1; i <= 20; ++i) errors.push_back(i % 2 == 0 ? i : -i);
+  EXPECT_EQ(summarize(errors), (ErrorSummary{10, 19, 20}));
+  EXPECT_EQ(summarize({-3}), (ErrorSummary{3, 3, 3}));
+  EXPECT_EQ(summarize({}), ErrorSummary());
+}
+
+}  // namespace
+}  // namespace ppsim
