@@ -5,6 +5,7 @@
 #include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"
+#include "ppsim/verifier/limit_reasons.hpp"
 #include "query_folder.hpp"
 #include "seconds.hpp"
 
@@ -114,6 +115,18 @@ Json result_json(const Options& options, const SynthesisRequest& request, const 
   return object;
 }
 
+/// What may find a shorter schedule than the one in `file`.
+std::string advice(const std::string& open, const std::string& file) {
+  const auto hit = [&](const char* limit) { return open.find(limit) != std::string::npos; };
+  if (hit(kTimeLimit)) return "A longer --timeout may find a shorter one than " + file;
+  if (hit(kMemoryLimit)) return "A larger --memory-budget may find a shorter one than " + file;
+  if (hit(kStartTimesLimit))
+    return "Costs with a larger common divisor, or fewer microbatches, leave fewer to choose from; the best "
+           "that was found is in " +
+           file;
+  return "The best that was found is in " + file;
+}
+
 void print_text(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
   std::cout << objective_name(request.objective) << ' ' << time_text(found.value) << " with at most "
             << peak_live_microbatches(found.schedule) << " live microbatches on a rank, found by "
@@ -125,8 +138,9 @@ void print_text(const Options& options, const SynthesisRequest& request, const S
               << found.bound_method << "); " << found.open << '\n';
   }
   if (options.output == "-") return;
-  std::cout << (found.optimal() ? "Next: ppsim simulate " : "A longer --timeout may find a shorter one than ")
-            << options.output << '\n';
+  std::cout << (found.optimal() ? "Next: ppsim simulate " + options.output
+                                : advice(found.open, options.output))
+            << '\n';
 }
 
 Expected<void> write(const Options& options, const Synthesized& found) {

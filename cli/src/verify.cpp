@@ -2,7 +2,6 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "ppsim/core/hash.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/nearest.hpp"
 #include "ppsim/planner/files.hpp"
@@ -69,6 +68,7 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   result.capabilities = *capabilities;
   result.timeout_s = options.remaining_s();
   result.memory_budget = options.budget;
+  result.state_limit = options.state_limit;
   result.cross_check = options.cross_check;
   result.queries = sink_of(options.queries);
   if (subject.costs && subject.costs->has_sizes) {
@@ -118,87 +118,7 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
   return VerifyAnswer{*std::move(program), *std::move(asked), std::move(report)};
 }
 
-Json report_json(const VerifyAnswer& answer) {
-  const auto& [program, options, report] = answer;
-  Json properties;
-  for (const PropertyResult& result : report.results) {
-    Json item = {
-        {"verdict", verdict_name(result.verdict)}, {"method", result.method}, {"seconds", result.seconds}};
-    if (const auto* refuted = std::get_if<Refuted>(&result.verdict))
-      item["counterexample"] = counterexample_json(program, refuted->counterexample);
-    if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
-    if (!result.notes.empty()) item["notes"] = result.notes;
-    properties[std::string(property_name(result.property))] = std::move(item);
-  }
-  Json object = {{"properties", properties},
-                 {"program_hash", program_hash(program)},
-                 {"capabilities_hash", capabilities_hash(options.capabilities)}};
-  if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
-  for (const WorstCase& worst : report.memory) {
-    object["worst_case_memory"].push_back({{"rank", worst.rank.value()}, {"bytes", worst.bytes}});
-  }
-  if (options.memory_limit) object["memory_limit_bytes"] = *options.memory_limit;
-  if (report.makespan) {
-    object["makespan_ns"] = {{"least", report.makespan->least}, {"most", report.makespan->most}};
-    if (options.makespan_limit) object["makespan_limit_ns"] = *options.makespan_limit;
-  }
-  return object;
-}
-
 namespace {
-
-constexpr std::size_t kMostLines = 40;
-
-void print_text(const Program& program, const VerifyOptions& options, const VerifyReport& report) {
-  std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
-  for (const PropertyResult& r : report.results)
-    rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
-  std::cout << table_text(rows, Align::left);
-  for (const PropertyResult& result : report.results) {
-    for (const std::string& note : result.notes)
-      std::cout << property_name(result.property) << ": " << note << '\n';
-    if (const auto* unknown = std::get_if<Unknown>(&result.verdict))
-      std::cout << property_name(result.property) << ": " << unknown->reason << '\n';
-    const auto* refuted = std::get_if<Refuted>(&result.verdict);
-    if (refuted == nullptr) continue;
-    std::cout << '\n' << property_name(result.property) << " is refuted:\n";
-    const std::vector<std::string> lines = explain(program, refuted->counterexample);
-    for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
-      std::cout << "  " << lines[i] << '\n';
-    if (lines.size() > kMostLines)
-      std::cout << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
-  }
-  if (report.makespan) {
-    std::cout << "\nThe step takes from " << time_text(report.makespan->least) << " to "
-              << time_text(report.makespan->most);
-    if (options.makespan_limit) std::cout << ", limit " << time_text(*options.makespan_limit);
-    std::cout << '\n';
-  }
-  if (report.memory.empty()) return;
-  std::cout << "\nWorst-case memory over all timings";
-  if (options.memory_limit) std::cout << ", limit " << size_text(*options.memory_limit);
-  std::cout << ":\n";
-  for (const WorstCase& worst : report.memory)
-    std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
-}
-
-std::string advice(int exit, const VerifyReport& report, const std::string& certificate) {
-  const auto is_good = [](const PropertyResult& result) {
-    return result.property == Property::makespan || !std::holds_alternative<Refuted>(result.verdict);
-  };
-  if (exit == kRefuted && std::ranges::all_of(report.results, is_good))
-    return "It runs, but can take longer than the limit: the lines above are what takes the time.";
-  if (exit == kRefuted)
-    return "Do not run this: the lines above say what is wrong with it. Where it hangs, --repair FILE writes "
-           "what does not.";
-  if (exit == kDoesNotFit)
-    return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
-           "needs less.";
-  if (exit == kUnknown) return "Not decided: raise --timeout, or choose a --resident that is not reached.";
-  return certificate.empty() ? "Every property holds in every timing. Next: ppsim run, or --certificate FILE "
-                               "to keep the proof."
-                             : "Every property holds in every timing; the proof is in " + certificate + ".";
-}
 
 /// For every number of ranks as well. Sizes and transports with limits are for one number of ranks.
 int run_all_ranks(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
@@ -293,9 +213,9 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     if (remedy) object["properties"]["deadlock_free"]["repair"] = remedy_json(*remedy);
     output.print(object);
   } else {
-    print_text(answer->program, answer->asked, answer->report);
+    print_report(*answer);
     if (remedy) print_remedy(*remedy);
-    std::cout << '\n' << advice(exit, answer->report, options.certificate) << '\n';
+    std::cout << '\n' << verify_advice(exit, answer->report, options.certificate) << '\n';
   }
   return exit;
 }
@@ -367,6 +287,17 @@ void add_verify(CLI::App& app, Selected& selected) {
   command->add_option("--timeout", options->timeout_s, "seconds")->capture_default_str()->check(seconds());
   command->add_option("--memory-budget", options->memory_budget,
                       "of the verifier itself, e.g. 4GB; what needs more is unknown");
+  command
+      ->add_option("--state-limit", options->state_limit,
+                   "states that a search under --resident may visit; more is unknown")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--sample-limit", options->sample_limit,
+                   "with --all-microbatches: instructions of all Programs that may be generated to recognise "
+                   "the schedule; what needs more is unknown")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   command->add_flag("--all-microbatches", options->all_microbatches,
                     "for every number of microbatches of NAME at once; without --ranks for every number of "
                     "ranks as well");

@@ -146,7 +146,8 @@ void print_text(const VerifyRequest& request, const Comparison& comparison) {
     std::cout << "refuted: " << first << " is slower than " << request.other << " (method " << answer.method
               << ")\n  " << to_string(comparison.costs, slower->at) << '\n';
   } else if (const auto* unknown = std::get_if<Unknown>(&answer.verdict)) {
-    std::cout << "unknown: " << unknown->reason << '\n';
+    const std::string raise = what_to_raise({unknown->reason});
+    std::cout << "unknown: " << unknown->reason << (raise.empty() ? "" : ": " + raise) << '\n';
   } else {
     std::cout << "proved: " << first << " is never slower than " << request.other << " (method "
               << answer.method << ")\n";

@@ -101,14 +101,19 @@ void print_text(const ProgramFor& program_for, const AllMicrobatchesReport& repo
   }
 }
 
-std::string advice(int exit) {
+std::string advice(int exit, const AllMicrobatchesReport& report) {
   if (exit == kRefuted)
     return "Do not run this with so many microbatches: the lines above say who waits for whom.";
   if (exit == kDoesNotFit)
     return "It runs, but from that number of microbatches on it may not fit: fewer live microbatches, "
            "recompute or "
            "more stages need less.";
-  if (exit == kUnknown) return "Not decided for all numbers: raise --timeout, or verify the one you need.";
+  if (exit == kUnknown) {
+    const std::string raise = what_to_raise(unknown_reasons(report));
+    return "Not decided for all numbers" +
+           (raise.empty() ? ", and no limit changes that: " : ": " + raise + ", or ") +
+           "verify the one you need with --microbatches M.";
+  }
   return "Every property holds for every number of microbatches, as long as the schedule goes on as it "
          "began.";
 }
@@ -123,6 +128,8 @@ int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, 
   options.sizes = asked.sizes;
   options.memory_limit = asked.memory_limit;
   options.timeout_s = asked.timeout_s;
+  options.sample_limit = request.sample_limit;
+  options.state_limit = request.state_limit;
   options.memory_budget = asked.memory_budget;
   options.queries = asked.queries;
   const auto answered =
@@ -135,7 +142,7 @@ int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, 
     output.print(report_json(program_for, asked, *answers));
   } else {
     print_text(program_for, *answers);
-    std::cout << '\n' << advice(exit) << '\n';
+    std::cout << '\n' << advice(exit, *answers) << '\n';
   }
   return exit;
 }
@@ -185,7 +192,10 @@ Json all_ranks_json(const ProgramForRanks& program_for, const AllRanksReport& re
 void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& report) {
   std::cout << property_name(report.property) << " for all p and all m: " << verdict_name(report.verdict)
             << '\n';
-  if (const auto* unknown = std::get_if<Unknown>(&report.verdict)) std::cout << unknown->reason << '\n';
+  if (const auto* unknown = std::get_if<Unknown>(&report.verdict)) {
+    const std::string raise = what_to_raise({unknown->reason});
+    std::cout << unknown->reason << (raise.empty() ? "" : ": " + raise) << '\n';
+  }
   if (const auto* refuted = std::get_if<Refuted>(&report.verdict)) {
     std::cout << "first at p = " << report.ranks << ", m = " << report.microbatches << ":\n";
     if (const auto program = program_for(report.ranks, report.microbatches)) {

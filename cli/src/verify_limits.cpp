@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <iostream>
 
 #include "verify_parts.hpp"
@@ -24,6 +25,23 @@ double VerifyRequest::remaining_s() const {
   return std::max(timeout_s - taken.count(), 0.001);
 }
 
+std::string what_to_raise(const std::vector<std::string>& reasons) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> kOptions{{
+      {kTimeLimit, "raise --timeout"},
+      {kMemoryLimit, "raise --memory-budget"},
+      {kStateLimit, "raise --state-limit, or choose a --resident that is not reached"},
+      {kSampleLimit, "raise --sample-limit"},
+  }};
+  std::string text;
+  for (const auto& [limit, option] : kOptions) {
+    const auto hit = [limit = limit](const std::string& reason) {
+      return reason.find(limit) != std::string::npos;
+    };
+    if (std::ranges::any_of(reasons, hit)) text += (text.empty() ? "" : "; ") + std::string(option);
+  }
+  return text;
+}
+
 int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output) {
   Json properties = Json::object();
   std::vector<std::vector<std::string>> rows = {{"property", "verdict"}};
@@ -35,7 +53,8 @@ int say_undecided(const VerifyRequest& request, const std::string& reason, const
   if (output.json) {
     output.print({{"properties", properties}});
   } else {
-    std::cout << table_text(rows, Align::left) << "\nNothing is decided: " << reason << ".\n";
+    std::cout << table_text(rows, Align::left) << "\nNothing is decided: " << reason << ". Try again and "
+              << what_to_raise({reason}) << ".\n";
   }
   return kUnknown;
 }

@@ -26,6 +26,8 @@ struct VerifyRequest {
   bool per_stage = false;
   std::optional<int> resident;
   double timeout_s = 60;
+  std::size_t state_limit = VerifyOptions().state_limit;
+  std::size_t sample_limit = AllMicrobatchesOptions().sample_limit;
   bool cross_check = false;
   bool all_microbatches = false;
   std::optional<Bytes> budget;  ///< of --memory-budget
@@ -37,6 +39,18 @@ struct VerifyRequest {
   /// What a question to Z3 may take.
   [[nodiscard]] SolverOptions solver_options() const { return {remaining_s(), budget, sink_of(queries)}; }
 };
+
+/// "raise --timeout": what lets more be decided of what is unknown for these reasons; empty: no limit does.
+[[nodiscard]] std::string what_to_raise(const std::vector<std::string>& reasons);
+/// The reasons of all that is unknown. Report: VerifyReport or AllMicrobatchesReport.
+template <class Report>
+[[nodiscard]] std::vector<std::string> unknown_reasons(const Report& report) {
+  std::vector<std::string> reasons;
+  for (const auto& result : report.results) {
+    if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) reasons.push_back(unknown->reason);
+  }
+  return reasons;
+}
 
 /// Says why nothing that was asked is decided. Returns: the exit code.
 int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output);
@@ -100,6 +114,10 @@ template <class Report>
 }
 /// One Program's verdicts as `verify --json` writes them.
 [[nodiscard]] Json report_json(const VerifyAnswer& answer);
+/// The same as text.
+void print_report(const VerifyAnswer& answer);
+/// One sentence that says what to do next.
+[[nodiscard]] std::string verify_advice(int exit, const VerifyReport& report, const std::string& certificate);
 
 /// True for several inputs and for a folder.
 [[nodiscard]] bool is_many(const VerifyRequest& request);

@@ -28,6 +28,18 @@ expect_exit 0 verify 1f1b --ranks 4 --all-microbatches --resident 3 --json
 expect_json 'd["properties"]["deadlock_free"]["method"] == "smt"'
 expect_exit 5 verify 1f1b --ranks 8 --all-microbatches --resident 3 --timeout 0.001
 
+# Far more ranks than a test of every Program could take; what is left out then is the option to raise.
+expect_exit 0 verify 1f1b --ranks 256 --all-microbatches --properties deadlock_free
+expect_out "proved   ranking"
+for format in "" --json; do
+  expect_exit 5 verify 1f1b --ranks 64 --all-microbatches --sample-limit 1000 $format
+done
+expect_json '"needs more instructions than may be generated" in d["properties"]["deadlock_free"]["reason"]'
+expect_exit 5 verify 1f1b --ranks 64 --all-microbatches --sample-limit 1000
+expect_out "Not decided for all numbers: raise --sample-limit, or verify the one you need"
+expect_exit 5 verify 1f1b --ranks 2 --all-microbatches --unit F=1,A=1 --buffers 2 --properties memory
+expect_out "and no limit changes that: verify the one you need"
+
 # Every number of ranks.
 expect_exit 0 verify 1f1b --all-microbatches
 expect_out "deadlock_free for all p and all m: proved"

@@ -15,11 +15,14 @@ nothing="d['properties'] and all(p['verdict'] == 'unknown' for p in d['propertie
 unknown "time limit reached" 1f1b --ranks 256 --microbatches 8192 --timeout 0.5
 expect_json "$nothing"
 expect_exit 5 verify 1f1b --ranks 256 --microbatches 8192 --timeout 0.5
-expect_out "Nothing is decided: time limit reached."
+expect_out "Nothing is decided: time limit reached. Try again and raise --timeout."
 unknown "time limit reached" 1f1b --ranks 256 --microbatches 8192 --timeout 0.5 --properties deadlock_free,matched
 expect_json 'list(d["properties"]) == ["matched", "deadlock_free"]'
 # States under a residency limit; memory of many ranks; recognising what is large; all m; all p.
 expect_exit 5 verify 1f1b --ranks 64 --microbatches 512 --resident 2 --timeout 0.5
+expect_exit 5 verify 1f1b --ranks 4 --microbatches 8 --resident 3 --state-limit 10
+expect_out "more than 10 states under the residency limit"
+expect_out "Not decided: raise --state-limit, or choose a --resident that is not reached."
 expect_exit 5 verify gpipe --ranks 64 --microbatches 2048 --unit F=1,B=2,A=1 --timeout 0.5
 unknown "time limit reached" 1f1b --ranks 4096 --all-microbatches --timeout 0.5
 unknown "time limit reached" 1f1b --ranks 128 --all-microbatches --unit F=1,A=1 --properties memory --timeout 0.5

@@ -6,12 +6,9 @@
 #include <stdexcept>
 
 #include "ppsim/core/units.hpp"
+#include "ppsim/verifier/limit_reasons.hpp"
 
 namespace ppsim {
-
-/// The reasons of answers for which time or memory did not suffice.
-inline constexpr const char* kTimeLimit = "time limit reached";
-inline constexpr const char* kMemoryLimit = "memory budget reached";
 
 /// Seconds since it was made, against a limit.
 class Deadline {

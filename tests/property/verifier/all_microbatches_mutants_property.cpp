@@ -76,7 +76,7 @@ RC_GTEST_PROP(AllMicrobatchesMutants, AreRefutedWhereSomeNumberIsAndProvedWhereN
       });
   RC_PRE(well_formed_violations(programs(kUpTo).value()).empty());
   AllMicrobatchesOptions asked;
-  asked.sample_limit = 400'000;
+  asked.sample_limit = 1'600'000;
   const AllMicrobatchesReport report = verify_all_microbatches(programs, asked).value();
   for (const AllMicrobatchesResult& result : report.results) {
     if (result.property == Property::matched || report.find(Property::matched)->microbatches == 0)

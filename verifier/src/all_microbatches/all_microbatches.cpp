@@ -31,7 +31,9 @@ class Investigation {
     if (ranks == 0 && !source_.is_late())
       return make_error(ErrorCode::bad_argument,
                         "the schedule accepts no number of microbatches up to " + std::to_string(kMostTried));
-    if (ranks > 0) report_.coverage = find_coverage(source_, ranks, dense_limit(source_, ranks));
+    if (ranks > 0)
+      report_.coverage =
+          find_coverage(source_, {ranks, dense_limit(source_, ranks), is_asked(Property::memory, options_)});
     if (source_.failure()) return tl::unexpected(*source_.failure());
     for (const PropertyInfo& info : property_registry()) {
       if (is_asked(info.property, options_)) decide(info.property);
@@ -98,6 +100,7 @@ class Investigation {
       options.memory_limit = options_.memory_limit;
       options.timeout_s = std::max(deadline_.remaining_s(), 0.001);
       options.memory_budget = options_.memory_budget;
+      options.state_limit = options_.state_limit;
       VerifyReport report = verify(*program, options);
       PropertyResult& result = report.results.front();
       FamilyAnswer one{std::move(result.verdict), m, result.method, std::move(result.notes)};

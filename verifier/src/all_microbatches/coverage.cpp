@@ -9,15 +9,16 @@ namespace {
 /// Finds the periodic program of one remainder.
 class FamilySearch {
  public:
-  FamilySearch(Source& source, int ranks, int dense) : source_(source), ranks_(ranks), dense_(dense) {}
+  FamilySearch(Source& source, const CoverageOptions& options)
+      : source_(source), ranks_(options.ranks), dense_(options.dense), with_tensors_(options.with_tensors) {}
 
   /// Nothing: `why` says what does not repeat.
   std::optional<Family> find(int period, int remainder, std::string& why) {
     differs_at_ = 0;
     for (const SeriesRule& rule : rules(period, remainder)) {
       const int from = first_number(rule, remainder);
-      if (!source_.affords(2 * from + 4 * period)) {
-        if (why.empty()) why = "needs more instructions than may be generated";
+      if (!source_.may_generate(2 * from + 4 * period)) {
+        if (why.empty()) why = kSampleLimit;
         continue;
       }
       const auto at_k = source_.get(from);
@@ -26,7 +27,7 @@ class FamilySearch {
         why = "the schedule refuses m = " + std::to_string(at_k == nullptr ? from : from + period);
         return std::nullopt;
       }
-      auto program = find_periodic(*at_k, *at_next, rule);
+      auto program = find_periodic(*at_k, *at_next, rule, with_tensors_);
       if (program) {
         if (auto family = confirmed(*std::move(program), from, why)) return family;
       } else if (why.empty()) {
@@ -100,22 +101,23 @@ class FamilySearch {
   Source& source_;
   int ranks_;
   int dense_;
+  bool with_tensors_;
   int differs_at_ = 0;
 };
 
 bool refuses_remainder(Source& source, int period, int remainder, int up_to) {
   for (int m = remainder == 0 ? period : remainder; m <= up_to + period; m += period) {
-    if (!source.affords(m) || source.get(m) != nullptr) return false;
+    if (!source.may_generate(m) || source.get(m) != nullptr) return false;
   }
   return true;
 }
 
-Coverage cover(Source& source, int ranks, int dense, int period) {
+Coverage cover(Source& source, const CoverageOptions& options, int period) {
   Coverage coverage;
   for (int remainder = 0; remainder < period; ++remainder) {
-    if (refuses_remainder(source, period, remainder, steady_from(ranks))) continue;
+    if (refuses_remainder(source, period, remainder, steady_from(options.ranks))) continue;
     std::string why;
-    FamilySearch search(source, ranks, dense);
+    FamilySearch search(source, options);
     if (auto family = search.find(period, remainder, why)) {
       coverage.families.push_back(*std::move(family));
     } else {
@@ -143,9 +145,8 @@ std::vector<int> alone(Source& source, Coverage& coverage, int dense) {
   std::vector<int> result;
   for (int m = 1; m <= last; ++m) {
     if (is_member(coverage, m)) continue;
-    if (m > dense && !source.affords(m)) {
-      coverage.uncovered.push_back("m = " + std::to_string(m) +
-                                   ", ...: needs more instructions than may be generated");
+    if (m > dense && !source.may_generate(m)) {
+      coverage.uncovered.push_back("m = " + std::to_string(m) + ", ...: " + kSampleLimit);
       break;
     }
     if (source.get(m) != nullptr) result.push_back(m);
@@ -176,10 +177,10 @@ std::string family_line(const Family& family) {
 
 }  // namespace
 
-Coverage find_coverage(Source& source, int ranks, int dense) {
+Coverage find_coverage(Source& source, const CoverageOptions& options) {
   std::optional<Coverage> best;
-  for (const int period : std::set<int>{1, 2, ranks, 2 * ranks}) {
-    Coverage coverage = cover(source, ranks, dense, period);
+  for (const int period : std::set<int>{1, 2, options.ranks, 2 * options.ranks}) {
+    Coverage coverage = cover(source, options, period);
     if (source.failure()) break;
     const bool complete = !coverage.families.empty() && coverage.uncovered.empty();
     const auto share = [](const Coverage& c) {
@@ -192,7 +193,7 @@ Coverage find_coverage(Source& source, int ranks, int dense) {
   Coverage result = best.value_or(Coverage{});
   if (result.families.empty() && result.uncovered.empty())
     result.uncovered.emplace_back("m = 1, 2, ...: few numbers are accepted");
-  result.alone = alone(source, result, dense);
+  result.alone = alone(source, result, options.dense);
   result.refused.assign(source.refused().begin(), source.refused().end());
   return result;
 }

@@ -26,6 +26,7 @@ FamilyAnswer answer_for(const AllQuestion& question, const Program& program) {
   options.capabilities = question.options.capabilities;
   options.timeout_s = std::max(question.deadline.remaining_s(), 0.001);
   options.memory_budget = question.options.memory_budget;
+  options.state_limit = question.options.state_limit;
   const VerifyReport report = verify(program, options);
   const PropertyResult& result = report.results.front();
   return {result.verdict, program.pipeline().microbatches(), result.method, result.notes};

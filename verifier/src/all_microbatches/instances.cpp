@@ -42,9 +42,17 @@ int SeriesTable::split(const SeriesKey& key) const {
 }
 
 SeriesKey key_of(RankId rank, std::span<const Action> actions, int part) {
-  SeriesKey key{rank.value(), part};
-  for (const Action& a : actions)
-    key.insert(key.end(), {static_cast<std::int32_t>(a.kind), a.subject, a.peer, a.slice});
+  PPSIM_CHECK(actions.size() <= 2, "an instruction that is no member of a series");
+  SeriesKey key;
+  key.fill(-1);
+  key[0] = rank.value();
+  key[1] = part;
+  std::size_t at = 2;
+  for (const Action& a : actions) {
+    for (const std::int32_t number : {static_cast<std::int32_t>(a.kind), std::int32_t{a.subject},
+                                      std::int32_t{a.peer}, std::int32_t{a.slice}})
+      key[at++] = number;
+  }
   return key;
 }
 
@@ -69,10 +77,14 @@ Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTab
     for (const auto& [key, ids] : occurrences) {
       SeriesKey of_part = key;
       const int split = table.split(key);
+      int series = -1;  // of the part of_part[1]; 0 is that of the first
+      of_part[1] = -1;
       for (std::size_t n = 0; n < ids.size(); ++n) {
         const Slot slot = slot_of(static_cast<int>(n), static_cast<int>(ids.size()), rule, split);
-        of_part[1] = slot.part;
-        const int series = may_add ? table.add(of_part) : table.find(of_part);
+        if (of_part[1] != slot.part) {
+          of_part[1] = slot.part;
+          series = may_add ? table.add(of_part) : table.find(of_part);
+        }
         if (series < 0) {
           result.lost.push_back(ids[n].value());
           continue;

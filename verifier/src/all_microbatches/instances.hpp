@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -12,7 +13,7 @@
 namespace ppsim {
 
 /// What an instruction has in common with the others of its series, as numbers to look it up by.
-using SeriesKey = std::vector<std::int32_t>;
+using SeriesKey = std::array<std::int32_t, 10>;
 
 /// Which series stands for which instructions. A key is one of key_of; its part is left out where it names
 /// all instructions that differ in their microbatch only.

@@ -29,10 +29,17 @@ struct ShiftedWait {
 
 std::vector<ShiftedWait> shifted_waits(const Sample& sample) {
   std::vector<ShiftedWait> waits;
+  // Most instances wait as the one before them does, for as many things in the same order.
+  std::vector<std::vector<ShiftedWait>> newest(sample.instances.of_series.size());
   for (std::size_t i = 0; i < sample.program.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));
-    for (const InstructionId p : sample.graph.predecessors_of(id)) {
-      waits.push_back({sample.series(p), sample.series(id), sample.index(p) + 1 - sample.index(id)});
+    const auto predecessors = sample.graph.predecessors_of(id);
+    std::vector<ShiftedWait>& before = newest[static_cast<std::size_t>(sample.series(id))];
+    if (before.size() < predecessors.size()) before.resize(predecessors.size(), {-1, -1, 0});
+    for (std::size_t p = 0; p < predecessors.size(); ++p) {
+      const ShiftedWait wait{sample.series(predecessors[p]), sample.series(id),
+                             sample.index(predecessors[p]) + 1 - sample.index(id)};
+      if (before[p] != wait) waits.push_back(before[p] = wait);
     }
   }
   std::sort(waits.begin(), waits.end());
@@ -307,7 +314,8 @@ Sample::Sample(const Program& of, ExecutionGraph waits, const SeriesRule& rule, 
       instances(instances_of(program, rule, table, may_add)),
       k(program.pipeline().microbatches() / rule.period) {}
 
-Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_next, const SeriesRule& rule) {
+Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_next, const SeriesRule& rule,
+                                        bool with_tensors) {
   auto graph = plain_graph(at_k);
   auto next_graph = plain_graph(at_next);
   if (!graph) return tl::unexpected(graph.error());
@@ -336,6 +344,8 @@ Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_n
   for (const Sample* sample : {&a, &b}) {
     if (auto good = MemberCheck(family, *sample).run(); !good) return tl::unexpected(good.error());
   }
+  family.with_tensors = with_tensors;
+  if (!with_tensors) return family;
   auto tensors = find_tensors(a, b);
   if (!tensors) return tl::unexpected(tensors.error());
   family.tensors = *std::move(tensors);
@@ -347,7 +357,8 @@ Expected<void> check_member(const PeriodicProgram& family, const Program& progra
   if (!graph) return tl::unexpected(graph.error());
   SeriesTable table = table_of(family);
   const Sample sample(program, *std::move(graph), family.rule, table, false);
-  if (auto good = MemberCheck(family, sample).run(); !good) return good;
+  auto good = MemberCheck(family, sample).run();
+  if (!good || !family.with_tensors) return good;
   return check_tensors(family.tensors, sample);
 }
 

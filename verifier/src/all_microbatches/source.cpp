@@ -6,6 +6,7 @@ namespace ppsim {
 namespace {
 
 constexpr std::size_t kMostKept = 1'000'000;  // instructions
+constexpr std::size_t kShare = 4;             // a quarter is for what is not needed
 
 }  // namespace
 
@@ -24,7 +25,7 @@ std::shared_ptr<const Program> Source::get(int microbatches) {
   }
   auto shared = std::make_shared<const Program>(*std::move(program));
   per_microbatch_ = static_cast<double>(shared->size()) / microbatches;
-  left_ -= std::min(left_, shared->size());
+  used_ += shared->size();
   keep(microbatches, shared);
   return shared;
 }
@@ -35,12 +36,16 @@ void Source::keep(int microbatches, std::shared_ptr<const Program> program) {
   kept_.emplace(microbatches, std::move(program));
 }
 
-bool Source::affords(int microbatches) const {
-  return !is_late() && per_microbatch_ * microbatches <= static_cast<double>(left_);
+bool Source::fits(double microbatches, std::size_t limit) const {
+  return per_microbatch_ * microbatches + static_cast<double>(used_) <= static_cast<double>(limit);
 }
 
+bool Source::may_generate(int microbatches) const { return !is_late() && fits(microbatches, limit_); }
+
+bool Source::affords(int microbatches) const { return !is_late() && fits(microbatches, limit_ / kShare); }
+
 bool Source::is_in_reach(std::int64_t microbatches) const {
-  return per_microbatch_ * static_cast<double>(microbatches) <= static_cast<double>(limit_);
+  return per_microbatch_ * static_cast<double>(microbatches) <= static_cast<double>(limit_ / kShare);
 }
 
 int dense_limit(Source& source, int ranks) {

@@ -31,8 +31,7 @@ Answer under_residency(const Question& question) {
   if (!hangs) {
     if (question.deadline.over()) return {Unknown{kTimeLimit}, "exploration"};
     if (affordable < question.options.state_limit) return {Unknown{kMemoryLimit}, "exploration"};
-    return {Unknown{"more than " + std::to_string(question.options.state_limit) +
-                    " states under the residency limit"},
+    return {Unknown{"more than " + std::to_string(question.options.state_limit) + " " + kStateLimit},
             "exploration"};
   }
   if (!*hangs) return {Proved{}, "exploration"};

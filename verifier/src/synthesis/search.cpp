@@ -59,7 +59,7 @@ QueryTitle Search::title_of(const StartQuestion& question) const {
 
 StartTimes Search::ask(const StartQuestion& question, double share) {
   if (question_size(question) > kMostVariables)
-    return {.reason = "more than " + std::to_string(kMostVariables) + " start times to choose from"};
+    return {.reason = "more than " + std::to_string(kMostVariables) + " " + kStartTimesLimit};
   ++queries_;
   return find_start_times(question, {title_of(question),
                                      within(share),

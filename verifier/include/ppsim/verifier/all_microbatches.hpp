@@ -11,6 +11,7 @@
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/core/units.hpp"
+#include "ppsim/verifier/limit_reasons.hpp"
 #include "ppsim/verifier/periodic.hpp"
 #include "ppsim/verifier/verify.hpp"
 
@@ -24,9 +25,12 @@ struct AllMicrobatchesOptions {
   std::vector<Property> properties;  ///< of kAllMicrobatchesProperties; empty: all, memory where `sizes` are
   TransportCapabilities capabilities;  ///< default: rendezvous, no residency limit
   std::optional<SizeTable> sizes;
-  std::optional<Bytes> memory_limit;     ///< per rank
-  double timeout_s = 60;                 ///< seconds for everything; what is not decided by then is unknown
-  std::size_t sample_limit = 4'000'000;  ///< instructions of the Programs that are generated and compared
+  std::optional<Bytes> memory_limit;  ///< per rank
+  double timeout_s = 60;              ///< seconds for everything; what is not decided by then is unknown
+  std::size_t state_limit = 200'000;  ///< states that exploring a residency limit of one Program may visit
+  /// Instructions of the Programs that may be generated and compared; a quarter of it for more comparisons
+  /// than are needed to recognise the schedule.
+  std::size_t sample_limit = 16'000'000;
   std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
   /// Is told of every query; deadlock freedom is asked of Z3 as well where a ranking decides it.
   QuerySink queries = {};

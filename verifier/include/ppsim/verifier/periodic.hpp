@@ -86,7 +86,8 @@ struct PeriodicProgram {
   std::vector<Series> series;
   std::vector<SeriesWait> waits;
   std::vector<std::vector<int>> events;  ///< their series
-  std::vector<TensorSeries> tensors;     ///< empty where they are not periodic
+  bool with_tensors = true;              ///< whether they were followed
+  std::vector<TensorSeries> tensors;
 
   [[nodiscard]] int microbatches(std::int64_t k) const {
     return static_cast<int>(rule.period * k) + remainder;
@@ -94,10 +95,11 @@ struct PeriodicProgram {
   friend bool operator==(const PeriodicProgram&, const PeriodicProgram&) = default;
 };
 
-/// The periodic program that two Programs for k and k + 1 periods are members of.
+/// The periodic program that two Programs for k and k + 1 periods are members of, its tensors left out where
+/// only the order matters.
 /// Errors: refused, naming the first thing that does not repeat.
 [[nodiscard]] Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_next,
-                                                      const SeriesRule& rule);
+                                                      const SeriesRule& rule, bool with_tensors = true);
 
 /// Whether a Program is the member for its number of microbatches: the same instructions, every wait of it
 /// one that the periodic program has, and the other way round.

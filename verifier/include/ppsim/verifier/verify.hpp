@@ -14,6 +14,7 @@
 #include "ppsim/core/units.hpp"
 #include "ppsim/core/well_formed.hpp"
 #include "ppsim/verifier/deadlock.hpp"
+#include "ppsim/verifier/limit_reasons.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "ppsim/verifier/property.hpp"
 #include "ppsim/verifier/solver_query.hpp"

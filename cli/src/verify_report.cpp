@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <iostream>
+
+#include "ppsim/core/hash.hpp"
+#include "verify_parts.hpp"
+
+namespace ppsim::cli {
+
+Json report_json(const VerifyAnswer& answer) {
+  const auto& [program, options, report] = answer;
+  Json properties;
+  for (const PropertyResult& result : report.results) {
+    Json item = {
+        {"verdict", verdict_name(result.verdict)}, {"method", result.method}, {"seconds", result.seconds}};
+    if (const auto* refuted = std::get_if<Refuted>(&result.verdict))
+      item["counterexample"] = counterexample_json(program, refuted->counterexample);
+    if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
+    if (!result.notes.empty()) item["notes"] = result.notes;
+    properties[std::string(property_name(result.property))] = std::move(item);
+  }
+  Json object = {{"properties", properties},
+                 {"program_hash", program_hash(program)},
+                 {"capabilities_hash", capabilities_hash(options.capabilities)}};
+  if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
+  for (const WorstCase& worst : report.memory) {
+    object["worst_case_memory"].push_back({{"rank", worst.rank.value()}, {"bytes", worst.bytes}});
+  }
+  if (options.memory_limit) object["memory_limit_bytes"] = *options.memory_limit;
+  if (report.makespan) {
+    object["makespan_ns"] = {{"least", report.makespan->least}, {"most", report.makespan->most}};
+    if (options.makespan_limit) object["makespan_limit_ns"] = *options.makespan_limit;
+  }
+  return object;
+}
+
+void print_report(const VerifyAnswer& answer) {
+  constexpr std::size_t kMostLines = 40;
+  const auto& [program, options, report] = answer;
+  std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
+  for (const PropertyResult& r : report.results)
+    rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
+  std::cout << table_text(rows, Align::left);
+  for (const PropertyResult& result : report.results) {
+    for (const std::string& note : result.notes)
+      std::cout << property_name(result.property) << ": " << note << '\n';
+    if (const auto* unknown = std::get_if<Unknown>(&result.verdict))
+      std::cout << property_name(result.property) << ": " << unknown->reason << '\n';
+    const auto* refuted = std::get_if<Refuted>(&result.verdict);
+    if (refuted == nullptr) continue;
+    std::cout << '\n' << property_name(result.property) << " is refuted:\n";
+    const std::vector<std::string> lines = explain(program, refuted->counterexample);
+    for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
+      std::cout << "  " << lines[i] << '\n';
+    if (lines.size() > kMostLines)
+      std::cout << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
+  }
+  if (report.makespan) {
+    std::cout << "\nThe step takes from " << time_text(report.makespan->least) << " to "
+              << time_text(report.makespan->most);
+    if (options.makespan_limit) std::cout << ", limit " << time_text(*options.makespan_limit);
+    std::cout << '\n';
+  }
+  if (report.memory.empty()) return;
+  std::cout << "\nWorst-case memory over all timings";
+  if (options.memory_limit) std::cout << ", limit " << size_text(*options.memory_limit);
+  std::cout << ":\n";
+  for (const WorstCase& worst : report.memory)
+    std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
+}
+
+std::string verify_advice(int exit, const VerifyReport& report, const std::string& certificate) {
+  const auto is_good = [](const PropertyResult& result) {
+    return result.property == Property::makespan || !std::holds_alternative<Refuted>(result.verdict);
+  };
+  if (exit == kRefuted && std::ranges::all_of(report.results, is_good))
+    return "It runs, but can take longer than the limit: the lines above are what takes the time.";
+  if (exit == kRefuted)
+    return "Do not run this: the lines above say what is wrong with it. Where it hangs, --repair FILE writes "
+           "what does not.";
+  if (exit == kDoesNotFit)
+    return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
+           "needs less.";
+  if (exit == kUnknown) {
+    const std::string raise = what_to_raise(unknown_reasons(report));
+    return raise.empty() ? "Not decided, and no limit changes that: the lines above say why."
+                         : "Not decided: " + raise + ".";
+  }
+  return certificate.empty() ? "Every property holds in every timing. Next: ppsim run, or --certificate FILE "
+                               "to keep the proof."
+                             : "Every property holds in every timing; the proof is in " + certificate + ".";
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+namespace ppsim {
+
+/// Reasons of an Unknown that a larger limit may change; each may be a part of a longer one.
+inline constexpr const char* kTimeLimit = "time limit reached";
+inline constexpr const char* kMemoryLimit = "memory budget reached";
+/// VerifyOptions::state_limit.
+inline constexpr const char* kStateLimit = "states under the residency limit";
+/// AllMicrobatchesOptions::sample_limit.
+inline constexpr const char* kSampleLimit = "needs more instructions than may be generated";
+
+/// Of synthesize(): no option changes it, but costs with a larger common divisor or fewer microbatches do.
+inline constexpr const char* kStartTimesLimit = "start times to choose from";
+
+}  // namespace ppsim
