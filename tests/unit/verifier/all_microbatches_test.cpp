@@ -229,6 +229,51 @@ TEST(AllMicrobatches, MemoryOfGpipeGrowsByOneActivationAMicrobatch) {
   for (const MemoryForAll& bound : report.memory) EXPECT_EQ(bound.bytes, (Growing{0, 10}));
 }
 
+/// Sizes without a common divisor, and an input for each microbatch that exists from the start.
+SizeTable odd_sizes() {
+  SizeTable sizes = activation_size_table(104'729);
+  sizes.set({.kind = TensorKind::boundary_input}, 1009);
+  sizes.set({.kind = TensorKind::boundary_output}, 611);
+  sizes.set({.kind = TensorKind::incoming_gradient}, 7'919);
+  sizes.set({.kind = TensorKind::outgoing_gradient}, 13);
+  return sizes;
+}
+
+TEST(AllMicrobatches, OddSizesAreDecidedByShortMembers) {
+  AllMicrobatchesOptions options;
+  options.properties = {Property::memory};
+  options.sizes = odd_sizes();
+  for (const std::string name : {"eager-1f1b", "zb-h2", "interleaved-1f1b", "pipedream"}) {
+    const ProgramFor programs = programs_of(name, ranks(4));
+    const AllMicrobatchesReport report = ask(programs, options);
+    ASSERT_TRUE(report.proved(Property::memory)) << name;
+    EXPECT_EQ(report.find(Property::memory)->method, "flow") << name;
+    VerifyOptions one;
+    one.properties = {Property::memory};
+    one.sizes = options.sizes;
+    for (const int m : {1, 4, 8, 16, 28, 60}) {
+      const auto program = programs(m);
+      if (!program) continue;
+      const VerifyReport at = verify(*program, one);
+      for (const MemoryForAll& bound : report.memory)
+        EXPECT_LE(at.memory[bound.rank.index()].bytes, bound.bytes.at(m / bound.period)) << name << " " << m;
+    }
+    EXPECT_GT(report.memory.front().bytes.per_period, 0) << name;
+    EXPECT_EQ(report.memory.back().bytes.per_period, 0) << name;
+  }
+}
+
+TEST(AllMicrobatches, ALimitThatFarMicrobatchesMayExceedIsUnknown) {
+  AllMicrobatchesOptions options;
+  options.properties = {Property::memory};
+  options.sizes = odd_sizes();
+  options.memory_limit = 500'000'000;
+  const AllMicrobatchesReport report = ask(programs_of("1f1b", ranks(2)), options);
+  const auto* unknown = std::get_if<Unknown>(&report.find(Property::memory)->verdict);
+  ASSERT_NE(unknown, nullptr);
+  EXPECT_EQ(unknown->reason.rfind("within the limit for all m below ", 0), 0U) << unknown->reason;
+}
+
 TEST(AllMicrobatches, AMemoryLimitIsRefutedWithTheSmallestNumber) {
   AllMicrobatchesOptions options;
   options.sizes = activation_size_table(10);

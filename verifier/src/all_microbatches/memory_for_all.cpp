@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <limits>
 
 #include "../worst_case.hpp"
 #include "ppsim/core/tensors.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "proofs.hpp"
+#include "shrinking.hpp"
 #include "smt.hpp"
 
 namespace ppsim {
@@ -22,6 +24,137 @@ std::string text_of(const Growing& bytes) {
   if (bytes.per_period != 0) text += " + " + std::to_string(bytes.per_period) + "k";
   return text;
 }
+
+constexpr const char* kNotReplayed = "the number that needs too much could not be replayed";
+
+/// verify's answer about memory for one number of microbatches; nothing where it is not known.
+std::optional<FamilyAnswer> replay(const AllQuestion& question, std::int64_t microbatches) {
+  const auto program = question.source.is_in_reach(microbatches)
+                           ? question.source.get(static_cast<int>(microbatches))
+                           : nullptr;
+  if (program == nullptr) return std::nullopt;
+  VerifyOptions options;
+  options.properties = {Property::memory};
+  options.sizes = question.options.sizes;
+  options.memory_limit = question.options.memory_limit;
+  options.timeout_s = std::max(question.deadline.remaining_s(), 0.001);
+  options.memory_budget = question.options.memory_budget;
+  const VerifyReport report = verify(*program, options);
+  const PropertyResult& result = report.results.front();
+  return FamilyAnswer{result.verdict, program->pipeline().microbatches(), result.method, result.notes};
+}
+
+/// Bounds from single members by minimum cuts, where states of long ones have counterparts in shorter ones:
+/// then what the first members need tells what all do, whatever the sizes are.
+class MemberSearch {
+ public:
+  MemberSearch(const AllQuestion& question, const PeriodicProgram& family)
+      : question_(question), family_(family), sizes_(*question.options.sizes) {}
+
+  /// Nothing: the family has no such counterparts, or its members are too large to look at.
+  std::optional<FamilyAnswer> run(std::vector<MemoryForAll>& bounds) {
+    const auto shrinking = find_shrinking(family_, sizes_);
+    if (!shrinking || !is_affordable(shrinking->from + 1)) return std::nullopt;
+    if (!look_at_long(*shrinking)) return std::nullopt;
+    for (std::int64_t k = shrinking->from - 1; k >= family_.first; --k) {
+      if (!look_at_short(k)) return std::nullopt;
+    }
+    bounds = bounds_;
+    return judge();
+  }
+
+ private:
+  /// Whether all members up to this one are of a size to look at each.
+  [[nodiscard]] bool is_affordable(std::int64_t k) const {
+    const std::int64_t members = k - family_.first + 1;
+    return question_.source.is_in_reach(family_.microbatches(k) * members / 2);
+  }
+
+  [[nodiscard]] std::optional<std::vector<Bytes>> worst_at(std::int64_t k,
+                                                           const std::vector<Bytes>& enough) const {
+    const auto program = question_.source.get(family_.microbatches(k));
+    return program == nullptr ? std::nullopt : worst_cases(question_.limits(), *program, {sizes_, enough});
+  }
+
+  void note_broken(const std::vector<Bytes>& worst, std::int64_t k) {
+    const auto& limit = question_.options.memory_limit;
+    if (limit && std::ranges::any_of(worst, [&](Bytes need) { return need > *limit; })) broken_at_ = k;
+  }
+
+  /// The lines that long members stay below: with each period some state may need as much more. Returns:
+  /// whether the members could be looked at and the next one is below.
+  bool look_at_long(const Shrinking& shrinking) {
+    const auto worst = worst_at(shrinking.from, {});
+    const auto next = worst_at(shrinking.from + 1, {});
+    if (!worst || !next) return false;
+    note_broken(*worst, shrinking.from);
+    for (std::size_t r = 0; r < worst->size(); ++r) {
+      const std::int64_t growth = shrinking.growth[r];
+      bounds_.push_back({RankId(static_cast<std::int32_t>(r)),
+                         {(*worst)[r] - growth * shrinking.from, growth},
+                         family_.rule.period,
+                         family_.microbatches(shrinking.from)});
+      if ((*next)[r] > (*worst)[r] + growth) return false;
+    }
+    long_ = bounds_;
+    return true;
+  }
+
+  bool look_at_short(std::int64_t k) {
+    std::vector<Bytes> enough;
+    for (const MemoryForAll& bound : bounds_)
+      enough.push_back(
+          std::min(bound.bytes.at(k), question_.options.memory_limit.value_or(bound.bytes.at(k))));
+    const auto worst = worst_at(k, enough);
+    if (!worst) return false;
+    note_broken(*worst, k);
+    for (MemoryForAll& bound : bounds_) {
+      const Bytes need = (*worst)[bound.rank.index()];
+      if (need <= bound.bytes.at(k)) continue;
+      bound.bytes.constant += need - bound.bytes.at(k);
+      bound.reached_at = family_.microbatches(k);
+    }
+    return true;
+  }
+
+  /// The smallest member with a rank beyond the limit.
+  [[nodiscard]] FamilyAnswer judge() const {
+    const FamilyAnswer proved{Proved{}, 0, "flow"};
+    if (!question_.options.memory_limit) return proved;
+    std::optional<std::int64_t> smallest = broken_at_;
+    for (const MemoryForAll& line : long_) {
+      if (broken_at_ || line.bytes.per_period == 0) continue;
+      const std::int64_t k =
+          (*question_.options.memory_limit - line.bytes.constant) / line.bytes.per_period + 1;
+      smallest = std::min(smallest.value_or(k), k);
+    }
+    return smallest ? refuted_from(*smallest) : proved;
+  }
+
+  /// The lines may be above the needs, so a few more members are tried.
+  [[nodiscard]] FamilyAnswer refuted_from(std::int64_t k) const {
+    constexpr int kMostReplays = 20;
+    for (int i = 0; i < kMostReplays; ++i, ++k) {
+      auto answer = replay(question_, family_.rule.period * k + family_.remainder);
+      if (answer && std::holds_alternative<Refuted>(answer->verdict)) return *std::move(answer);
+      if (!answer || !std::holds_alternative<Proved>(answer->verdict)) break;
+    }
+    const std::string of =
+        family_.rule.period == 1 ? "" : " (mod " + std::to_string(family_.rule.period) + ")";
+    return {Unknown{"within the limit for all m" +
+                    (of.empty() ? of : " = " + std::to_string(family_.remainder) + of) + " below " +
+                    std::to_string(family_.rule.period * k + family_.remainder) +
+                    ", but the need may grow with m and exceed it later"},
+            0, "flow"};
+  }
+
+  const AllQuestion& question_;
+  const PeriodicProgram& family_;
+  const SizeTable& sizes_;
+  std::vector<MemoryForAll> bounds_;
+  std::vector<MemoryForAll> long_;         ///< of these, what long members alone say
+  std::optional<std::int64_t> broken_at_;  ///< the smallest member that was looked at and is beyond the limit
+};
 
 /// The bounds of one family's ranks in the making.
 class BoundSearch {
@@ -103,24 +236,11 @@ class BoundSearch {
       if (answer.outcome == SmtAnswer::Outcome::sometimes) smallest = answer.k;
     }
     if (!smallest) return {Proved{}, 0, "smt"};
-    return replay(*smallest);
-  }
-
-  FamilyAnswer replay(std::int64_t k) const {
-    const auto program = is_in_reach(k) ? question_.source.get(family_.microbatches(k)) : nullptr;
-    if (program == nullptr)
-      return {Unknown{"the number that needs too much could not be replayed"}, 0, "smt"};
-    VerifyOptions options;
-    options.properties = {Property::memory};
-    options.sizes = sizes_;
-    options.memory_limit = question_.options.memory_limit;
-    options.timeout_s = std::max(question_.deadline.remaining_s(), 0.001);
-    options.memory_budget = question_.options.memory_budget;
-    const VerifyReport report = verify(*program, options);
-    const PropertyResult& result = report.results.front();
-    if (std::holds_alternative<Proved>(result.verdict))
+    auto answer = replay(question_, family_.rule.period * *smallest + family_.remainder);
+    if (!answer) return {Unknown{kNotReplayed}, 0, "smt"};
+    if (std::holds_alternative<Proved>(answer->verdict))
       return {Unknown{"a state of Z3 is none of the Program's"}, 0, "smt"};
-    return {result.verdict, program->pipeline().microbatches(), result.method, result.notes};
+    return *std::move(answer);
   }
 
   /// Of the question whether the rank can need more than `bytes`.
@@ -139,7 +259,7 @@ class BoundSearch {
   [[nodiscard]] std::optional<std::vector<Bytes>> worst_at(std::int64_t k) const {
     if (!is_in_reach(k)) return std::nullopt;
     const auto program = question_.source.get(family_.microbatches(k));
-    return program == nullptr ? std::nullopt : worst_cases(question_.limits(), *program, sizes_);
+    return program == nullptr ? std::nullopt : worst_cases(question_.limits(), *program, {sizes_, {}});
   }
 
   const AllQuestion& question_;
@@ -154,18 +274,24 @@ class BoundSearch {
 }  // namespace
 
 std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
-                                              const SizeTable& sizes) {
+                                              const RankSizes& of_ranks) {
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
   const RunOrder order = run_order(graph);
   if (!order.complete) return std::nullopt;
   const TensorTable table = tensor_table(program);
-  const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
+  const std::vector<Bytes> bytes = tensor_sizes(table, of_ranks.sizes);
   const MemoryQuestion question{program, graph, order, table, bytes};
-  std::vector<Bytes> result;
-  for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    const auto worst = worst_case_within(limits, question, RankId(r));
+  constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+  std::vector<Bytes> result(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  for (std::size_t t = 0; t < bytes.size(); ++t) {
+    Bytes& all = result[table.tensors[t].rank.index()];
+    all = bytes[t] > kMost - all ? kMost : all + bytes[t];
+  }
+  for (std::size_t r = 0; r < result.size(); ++r) {
+    if (!of_ranks.enough.empty() && result[r] <= of_ranks.enough[r]) continue;
+    const auto worst = worst_case_within(limits, question, RankId(static_cast<std::int32_t>(r)));
     if (!worst) return std::nullopt;
-    result.push_back(worst->bytes);
+    result[r] = worst->bytes;
   }
   return result;
 }
@@ -174,7 +300,13 @@ FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& 
                             std::vector<MemoryForAll>& bounds) {
   if (question.options.capabilities.credits)
     return {Unknown{"messages that a transport buffers are not followed over all microbatches"}, 0, "smt"};
-  FamilyAnswer answer = guarded([&] { return BoundSearch(question, family).run(bounds); });
+  FamilyAnswer answer = guarded([&] {
+    // Whoever wants to see queries is asked to follow Z3, which answers the same.
+    if (!question.options.queries) {
+      if (const auto found = MemberSearch(question, family).run(bounds)) return *found;
+    }
+    return BoundSearch(question, family).run(bounds);
+  });
   if (question.options.capabilities.residency)
     answer.notes.emplace_back("upper bound: the residency limit is left out");
   return answer;

@@ -40,13 +40,20 @@ struct AllQuestion {
 /// Asks Z3 as well what a ranking has proved, and adds a note. Order: changes answer.notes only.
 void cross_check_for_all(const AllQuestion& question, const PeriodicProgram& family, FamilyAnswer& answer);
 
-/// The worst case of one number of microbatches on each rank; nothing where it is not known.
-/// Errors: throws LimitReached.
-[[nodiscard]] std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
-                                                            const SizeTable& sizes);
+/// Sizes, and per rank what is not worth a closer look; empty: nothing.
+struct RankSizes {
+  const SizeTable& sizes;
+  const std::vector<Bytes>& enough;
+};
 
-/// Per rank a bound on the worst case that some member reaches: guessed from members, proved by Z3 over all
-/// states for every k at once, raised by what refutes it. Order: replaces `bounds`.
+/// The worst case of one number of microbatches on each rank, or where all tensors together are within
+/// `enough`, these; nothing where it is not known. Errors: throws LimitReached.
+[[nodiscard]] std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
+                                                            const RankSizes& of_ranks);
+
+/// Per rank a bound on the worst case that some member reaches. Where long members are no worse than shorter
+/// ones, those decide (find_shrinking). Else it is guessed from members, proved by Z3 over all states for
+/// every k at once, raised by what refutes it. Order: replaces `bounds`.
 /// Requires: deadlock freedom is proved.
 [[nodiscard]] FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& family,
                                           std::vector<MemoryForAll>& bounds);
