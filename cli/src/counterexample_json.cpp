@@ -17,14 +17,28 @@ Json json_of(const Program&, const std::vector<Violation>& violations) {
   return result;
 }
 
-Json json_of(const Program&, const Deadlock& deadlock) {
-  Json result = {{"cycle", Json::array()}};
-  for (const Wait& wait : deadlock.cycle) {
+Json waits_json(const std::vector<Wait>& waits) {
+  Json result = Json::array();
+  for (const Wait& wait : waits) {
     Json item = place_json(wait.who);
     item["waits_for"] = place_json(wait.waits_for);
     item["why"] = wait.why;
-    result["cycle"].push_back(std::move(item));
+    result.push_back(std::move(item));
   }
+  return result;
+}
+
+Json json_of(const Program&, const ResidencyHang& hang) {
+  Json resident = Json::array();
+  for (const Place& place : hang.resident) resident.push_back(place_json(place));
+  return {{"residency", hang.residency},
+          {"resident", resident},
+          {"waits", waits_json(hang.waits)},
+          {"blocked_instructions", hang.blocked}};
+}
+
+Json json_of(const Program&, const Deadlock& deadlock) {
+  Json result = {{"cycle", waits_json(deadlock.cycle)}};
   for (const Culprit& culprit : deadlock.culprits) {
     Json item = place_json(culprit.place);
     item["why"] = culprit.why;

@@ -231,23 +231,24 @@ class Arbitrations {
         stop_(stop),
         first_(meaning, capabilities) {}
 
-  std::optional<bool> can_deadlock() {
+  Exploration run() {
     std::vector<NaiveState> open{first_};
     std::set<std::vector<bool>> seen;
     while (!open.empty()) {
       NaiveState state = std::move(open.back());
       open.pop_back();
-      if (!settle(state)) return std::nullopt;
+      if (!settle(state)) return {};
       if (!seen.insert(state.started()).second) continue;
-      if (seen.size() > state_limit_) return std::nullopt;
+      if (seen.size() > state_limit_) return {};
       const std::vector<std::size_t> choices = startable(state);
-      if (choices.empty() && !state.all_complete()) return true;
+      if (choices.empty() && !state.all_complete())
+        return {true, HungState{state.started(), state.complete()}};
       for (const std::size_t i : choices) {
         open.push_back(state);
         open.back().start(i);
       }
     }
-    return false;
+    return {true, std::nullopt};
   }
 
  private:
@@ -324,11 +325,18 @@ NaiveRun run_naively(const Program& program, const TransportCapabilities& capabi
   return result;
 }
 
+Exploration find_hung_state(const Program& program, const TransportCapabilities& capabilities,
+                            std::size_t state_limit, const std::function<bool()>& stop) {
+  const NaiveMeaning meaning = naive_meaning(program, capabilities, CostTable());
+  if (meaning.mismatch) return {true, std::nullopt};
+  return Arbitrations(meaning, capabilities, state_limit, stop).run();
+}
+
 std::optional<bool> can_deadlock(const Program& program, const TransportCapabilities& capabilities,
                                  std::size_t state_limit, const std::function<bool()>& stop) {
-  const NaiveMeaning meaning = naive_meaning(program, capabilities, CostTable());
-  if (meaning.mismatch) return false;
-  return Arbitrations(meaning, capabilities, state_limit, stop).can_deadlock();
+  const Exploration found = find_hung_state(program, capabilities, state_limit, stop);
+  if (!found.whole) return std::nullopt;
+  return found.hung.has_value();
 }
 
 }  // namespace ppsim

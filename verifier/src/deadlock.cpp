@@ -104,6 +104,8 @@ std::string why_text(const Program& program, InstructionId who, const StuckWait&
       return "nothing arrives before it sends";
     case WaitCause::collective:
       return "a collective begins when all members have started";
+    case WaitCause::place:
+      return "holds a place of the rank, which has no more";
   }
   PPSIM_CHECK(false, "unknown cause");
 }
@@ -114,6 +116,7 @@ Wait::Blocked blocked_at(WaitCause cause) {
     case WaitCause::queue:
     case WaitCause::after:
     case WaitCause::host:
+    case WaitCause::place:
       return Wait::Blocked::start;
     case WaitCause::rendezvous:
     case WaitCause::credit:
@@ -123,6 +126,15 @@ Wait::Blocked blocked_at(WaitCause cause) {
   }
   PPSIM_CHECK(false, "unknown cause");
 }
+
+}  // namespace
+
+Wait wait_of(const Program& program, InstructionId who, const StuckWait& wait) {
+  return {place_of(program, who), place_of(program, wait.waits_for), blocked_at(wait.cause),
+          why_text(program, who, wait)};
+}
+
+namespace {
 
 std::vector<Wait> cycle_of(const Program& program, const StuckState& state) {
   const std::vector<InstructionId> ids = CycleSearch(state).shortest();
@@ -134,8 +146,7 @@ std::vector<Wait> cycle_of(const Program& program, const StuckState& state) {
     state.waits(ids[i], waits);
     const auto wait = std::ranges::find(waits, next, &StuckWait::waits_for);
     PPSIM_CHECK(wait != waits.end(), "a cycle along waits");
-    cycle.push_back({place_of(program, ids[i]), place_of(program, next), blocked_at(wait->cause),
-                     why_text(program, ids[i], *wait)});
+    cycle.push_back(wait_of(program, ids[i], *wait));
   }
   return cycle;
 }

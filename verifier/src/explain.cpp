@@ -21,6 +21,19 @@ Lines lines_of(const Program&, const Deadlock& deadlock) {
   return lines;
 }
 
+Lines lines_of(const Program&, const ResidencyHang& hang) {
+  Lines lines{"some choice of which ready operation takes a place of the residency limit of " +
+              std::to_string(hang.residency) + " hangs; without the limit none does"};
+  for (std::size_t i = 0; i < hang.resident.size(); ++i) {
+    const Place& place = hang.resident[i];
+    const bool same_rank = i > 0 && hang.resident[i - 1].rank == place.rank;
+    if (!same_rank) lines.push_back("rank " + std::to_string(place.rank.value()) + " has under way:");
+    lines.back() += (same_rank ? ", " : " ") + place.action;
+  }
+  for (const Wait& wait : hang.waits) lines.push_back(to_string(wait));
+  return lines;
+}
+
 /// Where each rank stands after the first `moment` items of a firing order.
 Lines moment_lines(const Program& program, const FiringOrder& firing) {
   std::vector<char> started(program.size(), 0);

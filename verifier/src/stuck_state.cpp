@@ -1,6 +1,7 @@
 #include "stuck_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "ppsim/core/check.hpp"
 
@@ -23,13 +24,28 @@ WaitCause cause_of(WaitReason reason) {
 
 }  // namespace
 
+namespace {
+
+/// Which instructions have started, or completed, in the order.
+std::vector<char> happened(const ExecutionGraph& graph, const RunOrder& order, std::uint32_t half) {
+  std::vector<char> result(graph.size(), 0);
+  for (const std::uint32_t item : order.items) {
+    if (item % 2 == half) result[item / 2] = 1;
+  }
+  return result;
+}
+
+}  // namespace
+
 StuckState::StuckState(const ExecutionGraph& graph, const RunOrder& order)
+    : StuckState(graph, happened(graph, order, 0), happened(graph, order, 1)) {}
+
+StuckState::StuckState(const ExecutionGraph& graph, std::vector<char> started, std::vector<char> complete)
     : graph_(graph),
-      started_(graph.size()),
-      complete_(graph.size()),
+      started_(std::move(started)),
+      complete_(std::move(complete)),
       out_(graph.messages.size()),
       received_(graph.messages.size()) {
-  for (const std::uint32_t item : order.items) (item % 2 == 0 ? started_ : complete_)[item / 2] = 1;
   // Earlier messages of a channel have lower indexes, so one pass settles them all.
   for (std::size_t k = 0; k < graph.messages.size(); ++k) {
     const Message& m = graph.messages[k];

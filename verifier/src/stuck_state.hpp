@@ -4,14 +4,25 @@
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
+#include "ppsim/verifier/deadlock.hpp"
 
 namespace ppsim {
 
 /// Why one instruction waits for another one in a stuck state.
-enum class WaitCause : std::uint8_t { data, queue, after, host, rendezvous, credit, unsent, collective };
+enum class WaitCause : std::uint8_t {
+  data,
+  queue,
+  after,
+  host,
+  rendezvous,
+  credit,
+  unsent,
+  collective,
+  place
+};
 
-/// One wait of a stuck state. The first four causes keep an instruction from starting, the others from
-/// completing.
+/// One wait of a stuck state. The first four causes and `place`, of a residency limit, keep an instruction
+/// from starting, the others from completing.
 struct StuckWait {
   InstructionId waits_for;
   WaitCause cause = WaitCause::data;
@@ -21,6 +32,8 @@ struct StuckWait {
 class StuckState {
  public:
   StuckState(const ExecutionGraph& graph, const RunOrder& order);
+  /// By instruction.
+  StuckState(const ExecutionGraph& graph, std::vector<char> started, std::vector<char> complete);
 
   [[nodiscard]] bool started(InstructionId id) const { return started_[id.index()] != 0; }
   [[nodiscard]] bool complete(InstructionId id) const { return complete_[id.index()] != 0; }
@@ -58,5 +71,8 @@ class StuckState {
   std::vector<char> out_;       ///< per message: transferred (rendezvous), on its way (credits)
   std::vector<char> received_;  ///< per message
 };
+
+/// In words.
+[[nodiscard]] Wait wait_of(const Program& program, InstructionId who, const StuckWait& wait);
 
 }  // namespace ppsim

@@ -117,6 +117,7 @@ VerifyReport verify(const Program& program, const VerifyOptions& options) {
   const Deadline deadline(options.timeout_s);
   const auto question = within_limits([&] { return question_of(program, options, deadline); });
   VerifyReport report;
+  report.preparation_seconds = options.timeout_s - deadline.remaining_s();
   for (const PropertyInfo& info : asked(options)) {
     const Deadline clock(0);
     auto decided = within_limits([&] {

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ppsim/verifier/verify.hpp"
+#include "support/generated.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
 
@@ -201,6 +204,32 @@ TEST(DeadlockFree, ResidencyIsExploredWhereItBinds) {
   options.capabilities.residency = 1;
   options.state_limit = 1;
   EXPECT_TRUE(std::holds_alternative<Unknown>(verify(program, options).results.at(0).verdict));
+}
+
+TEST(DeadlockFree, AHangByResidencyNamesWhatHoldsThePlaces) {
+  constexpr int kPlaces = 2;
+  const Program program = programs_of("1f1b", {.ranks = 4})(4).value();
+  const VerifyReport report = ask(program, Property::deadlock_free, {.residency = kPlaces});
+  const auto& hang = std::get<ResidencyHang>(std::get<Refuted>(report.results.at(0).verdict).counterexample);
+  EXPECT_EQ(hang.residency, kPlaces);
+  ASSERT_FALSE(hang.resident.empty());
+  EXPECT_EQ(hang.resident.size() % kPlaces, 0U);
+  for (std::size_t i = 0; i < hang.resident.size(); i += kPlaces)
+    EXPECT_EQ(hang.resident[i].rank, hang.resident[i + 1].rank);
+  // What somebody waits for waits itself.
+  ASSERT_FALSE(hang.waits.empty());
+  for (const Wait& wait : hang.waits) {
+    EXPECT_TRUE(std::ranges::any_of(hang.waits, [&](const Wait& w) { return w.who == wait.waits_for; }))
+        << to_string(wait);
+  }
+  // Nothing but a place is missing for the first, and whatever holds one is named.
+  const Wait& first = hang.waits.front();
+  EXPECT_EQ(first.why, "holds a place of the rank, which has no more");
+  for (const Place& place : hang.resident) {
+    if (place.rank != first.who.rank) continue;
+    const auto is_for = [&](const Wait& w) { return w.who == first.who && w.waits_for == place; };
+    EXPECT_TRUE(std::ranges::any_of(hang.waits, is_for)) << place.action;
+  }
 }
 
 TEST(RecheckCycle, RefusesWhatIsNone) {

@@ -20,7 +20,7 @@ struct Regression {
   std::string name;
   std::string broken;  ///< how it is broken, as the file's name says
   Property refuted;
-  Lines found;  ///< cycle: who waits, in turn; else the lines of the explanation
+  Lines found;  ///< cycle: who waits, in turn; under a residency limit the waits; else the explanation
   std::optional<int> residency = std::nullopt;
 };
 
@@ -58,16 +58,18 @@ const std::vector<Regression>& regressions() {
       {"nccl-584",
        "hangs",
        deadlock_free,
-       {"some choice of which ready operation takes a place of the residency limit of 1 hangs; without the "
-        "limit "
-        "none does"},
+       {"rank 0: 0SEND_F0 waits for rank 0: 3RECV_F1 (holds a place of the rank, which has no more)",
+        "rank 0: 3RECV_F1 waits for rank 1: 2SEND_F1 (a transfer begins when both ends have started)",
+        "rank 1: 2SEND_F1 waits for rank 1: 1RECV_F0 (holds a place of the rank, which has no more)",
+        "rank 1: 1RECV_F0 waits for rank 0: 0SEND_F0 (a transfer begins when both ends have started)"},
        1},
       {"nccl-1347",
        "hangs",
        deadlock_free,
-       {"some choice of which ready operation takes a place of the residency limit of 1 hangs; without the "
-        "limit "
-        "none does"},
+       {"rank 0: 0SEND_F1 waits for rank 0: 0SEND_F0 (holds a place of the rank, which has no more)",
+        "rank 0: 0SEND_F0 waits for rank 2: 1RECV_F0 (a transfer begins when both ends have started)",
+        "rank 2: 1RECV_F0 waits for rank 2: 1RECV_F1 (holds a place of the rank, which has no more)",
+        "rank 2: 1RECV_F1 waits for rank 0: 0SEND_F1 (a transfer begins when both ends have started)"},
        1},
       {"nccl-2130",
        "lacks-an-end",
@@ -99,8 +101,13 @@ class Regressions : public testing::TestWithParam<Regression> {
   [[nodiscard]] static Program broken() { return read(GetParam().name + "-" + GetParam().broken); }
 };
 
-/// Who waits on the cycle, in turn; else what the explanation says.
+/// Who waits on the cycle, in turn; under a residency limit who waits for whom; else the explanation.
 Lines found_in(const Program& program, const Counterexample& counterexample) {
+  if (const auto* hang = std::get_if<ResidencyHang>(&counterexample)) {
+    Lines waits;
+    for (const Wait& wait : hang->waits) waits.push_back(to_string(wait));
+    return waits;
+  }
   const auto* deadlock = std::get_if<Deadlock>(&counterexample);
   if (deadlock == nullptr || deadlock->cycle.empty()) return explain(program, counterexample);
   const auto genuine = recheck_cycle(program, build_execution_graph(program, {}), deadlock->cycle);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "../residency_hang.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/naive_executor.hpp"
 #include "ppsim/verifier/repair.hpp"
@@ -25,20 +26,17 @@ Answer under_residency(const Question& question) {
     return {Proved{}, "graph", {"the residency limit is never reached"}};
   }
   const std::size_t affordable = states_within_budget(question);
-  const auto hangs =
-      can_deadlock(question.program, capabilities, std::min(affordable, question.options.state_limit),
-                   [&] { return question.deadline.over(); });
-  if (!hangs) {
+  const Exploration found =
+      find_hung_state(question.program, capabilities, std::min(affordable, question.options.state_limit),
+                      [&] { return question.deadline.over(); });
+  if (!found.whole) {
     if (question.deadline.over()) return {Unknown{kTimeLimit}, "exploration"};
     if (affordable < question.options.state_limit) return {Unknown{kMemoryLimit}, "exploration"};
     return {Unknown{"more than " + std::to_string(question.options.state_limit) + " " + kStateLimit},
             "exploration"};
   }
-  if (!*hangs) return {Proved{}, "exploration"};
-  std::vector<Violation> found{
-      {InstructionId(), "some choice of which ready operation takes a place of the residency limit of " +
-                            std::to_string(*capabilities.residency) + " hangs; without the limit none does"}};
-  return {Refuted{std::move(found)}, "exploration"};
+  if (!found.hung) return {Proved{}, "exploration"};
+  return {Refuted{explain_residency(question.program, question.graph, *found.hung)}, "exploration"};
 }
 
 /// How much buffering it takes.

@@ -27,9 +27,26 @@ struct NaiveRun {
 [[nodiscard]] NaiveRun run_naively(const Program& program, const TransportCapabilities& capabilities,
                                    const CostTable& costs);
 
-/// Whether some arbitration under a residency limit leads to a deadlock, by exploring all of them, whatever
-/// the durations. A mismatch is no deadlock. Returns: nothing when more than `state_limit` states would be
-/// visited, or as soon as `stop` returns true.
+/// A state in which something is incomplete and nothing can move; by instruction.
+struct HungState {
+  std::vector<bool> started;
+  std::vector<bool> complete;
+};
+
+/// What a search through all arbitrations came to.
+struct Exploration {
+  bool whole = false;  ///< all states were visited, or one that hangs was found
+  std::optional<HungState> hung;
+};
+
+/// Looks for an arbitration under a residency limit that leads to a deadlock, whatever the durations. A
+/// mismatch is no deadlock. The search ends when more than `state_limit` states would be visited, or as soon
+/// as `stop` returns true.
+[[nodiscard]] Exploration find_hung_state(
+    const Program& program, const TransportCapabilities& capabilities, std::size_t state_limit,
+    const std::function<bool()>& stop = [] { return false; });
+
+/// Whether find_hung_state finds one. Returns: nothing when it did not get to an end.
 [[nodiscard]] std::optional<bool> can_deadlock(
     const Program& program, const TransportCapabilities& capabilities, std::size_t state_limit,
     const std::function<bool()>& stop = [] { return false; });

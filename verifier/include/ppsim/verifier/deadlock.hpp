@@ -49,6 +49,18 @@ struct Deadlock {
   friend bool operator==(const Deadlock&, const Deadlock&) = default;
 };
 
+/// Why a Program that finishes without a residency limit can hang with one: a state that some choice of which
+/// ready operation takes a place leads to.
+struct ResidencyHang {
+  int residency = 0;            ///< places of a rank
+  std::vector<Place> resident;  ///< by rank: communication that holds a place of a rank that has none left
+  /// From an operation without a place on: what it waits for, which are all that hold a place of its rank,
+  /// and what these wait for in turn. Nothing in it waits for anything else, so none of it ever goes on.
+  std::vector<Wait> waits;
+  std::size_t blocked = 0;  ///< instructions that never complete
+  friend bool operator==(const ResidencyHang&, const ResidencyHang&) = default;
+};
+
 /// "rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1 (why)".
 [[nodiscard]] std::string to_string(const Wait& wait);
 [[nodiscard]] std::string to_string(const Culprit& culprit);

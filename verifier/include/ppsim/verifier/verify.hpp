@@ -71,8 +71,9 @@ struct LateEnd {
   friend bool operator==(const LateEnd&, const LateEnd&) = default;
 };
 
-/// Broken rules, a state in which nothing moves, a moment of too much memory, or a step that takes too long.
-using Counterexample = std::variant<std::vector<Violation>, Deadlock, MemoryOverrun, LateEnd>;
+/// Broken rules, a state in which nothing moves (under a residency limit one of those that can be reached), a
+/// moment of too much memory, or a step that takes too long.
+using Counterexample = std::variant<std::vector<Violation>, Deadlock, MemoryOverrun, LateEnd, ResidencyHang>;
 
 struct Proved {
   friend bool operator==(const Proved&, const Proved&) = default;
@@ -111,6 +112,7 @@ struct VerifyReport {
   std::vector<PropertyResult> results;
   std::vector<WorstCase> memory;  ///< per rank, as far as it is known
   std::optional<MakespanRange> makespan;
+  double preparation_seconds = 0;  ///< for the execution graph and a run order, which the properties share
 
   [[nodiscard]] const PropertyResult* find(Property property) const;
   [[nodiscard]] bool proved(Property property) const;
