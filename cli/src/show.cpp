@@ -35,6 +35,13 @@ struct Drawing {
   TimedTrace trace;
 };
 
+/// COSTS decide the order of the instructions that a schedule is lowered to.
+Error of_other_costs(const Options& options, const Subject& subject, Error error) {
+  if (!options.costs.given() && std::holds_alternative<Schedule>(subject.ir))
+    error.message += "; was the run one with COSTS? Then give the same --unit, --costs or --model";
+  return error;
+}
+
 Expected<Drawing> drawing_of(const Options& options) {
   CostOptions costs = options.costs;
   if (!costs.given()) costs.unit = "F=1,B=2";
@@ -44,7 +51,7 @@ Expected<Drawing> drawing_of(const Options& options) {
   if (!program) return tl::unexpected(program.error());
   if (!options.trace.empty()) {
     auto trace = read_trace_file(options.trace, *program);
-    if (!trace) return tl::unexpected(trace.error());
+    if (!trace) return tl::unexpected(of_other_costs(options, *subject, trace.error()));
     return Drawing{subject->name, *std::move(program), *std::move(trace)};
   }
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <limits>
 
 #include "command.hpp"
 #include "ppsim/core/json.hpp"
@@ -115,7 +116,9 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
   auto program = program_of(*subject, policy);
   if (!program) return tl::unexpected(program.error());
   VerifyReport report = verify(*program, *asked);
-  return VerifyAnswer{*std::move(program), *std::move(asked), std::move(report)};
+  VerifyAnswer answer{*std::move(program), *std::move(asked), std::move(report), {}, policy.has_value()};
+  if (!subject->native_program) answer.communicators = policy.value_or(CommunicatorPolicy::per_edge);
+  return answer;
 }
 
 namespace {
@@ -142,6 +145,18 @@ int run_all_ranks(const VerifyRequest& options, const std::optional<Communicator
   return verify_for_all_ranks(options, program_for, output);
 }
 
+/// NAME for one of all numbers of microbatches. The batch of a model is as large as that asks for.
+Expected<Subject> subject_for(const VerifyRequest& options, int microbatches) {
+  InputOptions input = options.input;
+  CostOptions costs = options.costs;
+  input.microbatches = microbatches;
+  const std::int64_t batch = std::int64_t{microbatches} * costs.spread.data * costs.spread.microbatch_size;
+  if (batch > std::numeric_limits<int>::max())
+    return make_error(ErrorCode::bad_argument, "a batch of more than 2^31 sequences");
+  costs.spread.global_batch_size = static_cast<int>(batch);
+  return read_subject(input, costs);
+}
+
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
 int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
@@ -159,11 +174,17 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
                   output);
   }
   if (!options.input.ranks && options.costs.model.empty()) return run_all_ranks(options, policy, output);
+  if (options.costs.recompute == "adaptive") {
+    return report({ErrorCode::bad_argument,
+                   "--recompute adaptive chooses for one number of microbatches",
+                   {.found = "--all-microbatches", .expected = "another --recompute, or --microbatches M"}},
+                  output);
+  }
+  if (options.costs.spread.global_batch_size != CostOptions().spread.global_batch_size)
+    output.note("ppsim: --global-batch-size is left out: every number of microbatches is asked about");
   std::optional<VerifyOptions> asked;
   const ProgramFor program_for = [&](int microbatches) -> Expected<Program> {
-    InputOptions input = options.input;
-    input.microbatches = microbatches;
-    const auto subject = read_subject(input, options.costs);
+    const auto subject = subject_for(options, microbatches);
     if (!subject) return tl::unexpected(subject.error());
     auto program = program_of(*subject, policy);
     if (program && !asked) {
@@ -267,8 +288,8 @@ void add_verify(CLI::App& app, Selected& selected) {
                       "of one rank, e.g. 80GB; default with --model: the GPU's");
   command->add_option(
       "--communicators", options->policy,
-      "re-lower with per-rank, per-pair, per-edge or per-stage-edge; of several files also several, "
-      "with commas, or all");
+      "re-lower with per-rank, per-pair, per-edge (the default) or per-stage-edge; several, with commas, or "
+      "all give one table");
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
   command->add_option("--resident", options->resident,

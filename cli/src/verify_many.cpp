@@ -22,6 +22,10 @@ struct Row {
   }
 };
 
+bool has_several_policies(const VerifyRequest& request) {
+  return request.policy == "all" || request.policy.find(',') != std::string::npos;
+}
+
 bool is_schedule_file(const std::filesystem::directory_entry& entry) {
   const std::string suffix = entry.path().extension().string();
   return entry.is_regular_file() && (suffix == ".csv" || suffix == ".json");
@@ -67,12 +71,19 @@ Expected<std::vector<Policy>> policies_of(const std::string& names) {
   return policies;
 }
 
+std::string found_text(const VerifyRequest& request) {
+  if (request.inputs.size() > 1) return std::to_string(request.inputs.size()) + " inputs";
+  return has_several_policies(request) ? "--communicators " + request.policy : "a folder";
+}
+
 Expected<void> check_request(const VerifyRequest& request) {
   const bool plain = request.certificate.empty() && request.other.empty() && request.repair.empty();
   if (!request.all_microbatches && plain) return {};
-  return make_error(ErrorCode::bad_argument,
-                    "--all-microbatches, --certificate, --repair and --never-slower-than are for one input",
-                    {.found = std::to_string(request.inputs.size()) + " inputs", .expected = "one"});
+  return make_error(
+      ErrorCode::bad_argument,
+      "--all-microbatches, --certificate, --repair and --never-slower-than are for one input under "
+      "one policy of communicators",
+      {.found = found_text(request), .expected = "one file or name, one policy or none"});
 }
 
 std::string verdict_text(int exit) {
@@ -96,11 +107,20 @@ std::string reason_text(const Row& row) {
   return refuted.empty() ? unknown : refuted;
 }
 
-std::string policy_text(const Policy& policy) { return policy ? std::string(policy_name(*policy)) : "-"; }
+/// The policy that was asked for, or assumed; a native Program has its own communicators.
+Policy policy_of(const Row& row) {
+  return row.policy || !row.answer ? row.policy : row.answer->communicators;
+}
+
+std::string policy_text(const Row& row) {
+  const Policy policy = policy_of(row);
+  if (policy) return std::string(policy_name(*policy));
+  return row.answer ? "of the file" : "-";
+}
 
 Json row_json(const Row& row) {
   Json item = {{"file", row.file}};
-  if (row.policy) item["communicators"] = policy_name(*row.policy);
+  if (const Policy policy = policy_of(row)) item["communicators"] = policy_name(*policy);
   item["verdict"] = verdict_text(row.exit());
   item.update(row.answer ? report_json(*row.answer) : Json{{"error", error_json(row.answer.error())}});
   return item;
@@ -116,7 +136,7 @@ class Table {
     if (json_) {
       results_.push_back(row_json(row));
     } else {
-      lines_.push_back({row.file, policy_text(row.policy), verdict_text(row.exit()), reason_text(row)});
+      lines_.push_back({row.file, policy_text(row), verdict_text(row.exit()), reason_text(row)});
     }
   }
 
@@ -155,8 +175,9 @@ class Table {
 
 bool is_many(const VerifyRequest& request) {
   std::error_code ignored;
-  return request.inputs.size() > 1 || (std::filesystem::is_directory(request.inputs.front(), ignored) &&
-                                       !find_schedule(request.inputs.front()));
+  return request.inputs.size() > 1 || has_several_policies(request) ||
+         (std::filesystem::is_directory(request.inputs.front(), ignored) &&
+          !find_schedule(request.inputs.front()));
 }
 
 int verify_many(const VerifyRequest& request, const Output& output) {

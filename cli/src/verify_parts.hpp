@@ -59,6 +59,8 @@ struct VerifyAnswer {
   Program program;
   VerifyOptions asked;
   VerifyReport report;
+  std::optional<CommunicatorPolicy> communicators;  ///< none: those of a native Program
+  bool policy_was_asked = false;                    ///< by --communicators
 };
 
 /// Verifies request.input, lowered or read with the communicators of `policy`.
@@ -119,9 +121,10 @@ void print_report(const VerifyAnswer& answer);
 /// One sentence that says what to do next.
 [[nodiscard]] std::string verify_advice(int exit, const VerifyReport& report, const std::string& certificate);
 
-/// True for several inputs and for a folder.
+/// True for several inputs, for a folder, and for several communicator policies.
 [[nodiscard]] bool is_many(const VerifyRequest& request);
-/// One table for several files under one or more policies; returns the exit code that goes before the others.
+/// One table for one or more files under one or more policies; returns the exit code that goes before the
+/// others.
 int verify_many(const VerifyRequest& request, const Output& output);
 
 /// What would remove a deadlock: changes to the Program, buffers of the transport.

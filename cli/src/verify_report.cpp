@@ -7,7 +7,9 @@
 namespace ppsim::cli {
 
 Json report_json(const VerifyAnswer& answer) {
-  const auto& [program, options, report] = answer;
+  const VerifyOptions& options = answer.asked;
+  const VerifyReport& report = answer.report;
+  const Program& program = answer.program;
   Json properties;
   for (const PropertyResult& result : report.results) {
     Json item = {
@@ -19,8 +21,10 @@ Json report_json(const VerifyAnswer& answer) {
     properties[std::string(property_name(result.property))] = std::move(item);
   }
   Json object = {{"properties", properties},
+                 {"preparation_seconds", report.preparation_seconds},
                  {"program_hash", program_hash(program)},
                  {"capabilities_hash", capabilities_hash(options.capabilities)}};
+  if (answer.communicators) object["communicators"] = policy_name(*answer.communicators);
   if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
   for (const WorstCase& worst : report.memory) {
     object["worst_case_memory"].push_back({{"rank", worst.rank.value()}, {"bytes", worst.bytes}});
@@ -35,11 +39,17 @@ Json report_json(const VerifyAnswer& answer) {
 
 void print_report(const VerifyAnswer& answer) {
   constexpr std::size_t kMostLines = 40;
-  const auto& [program, options, report] = answer;
+  const VerifyOptions& options = answer.asked;
+  const VerifyReport& report = answer.report;
+  const Program& program = answer.program;
   std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
   for (const PropertyResult& r : report.results)
     rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
   std::cout << table_text(rows, Align::left);
+  if (answer.communicators) {
+    std::cout << "with communicators " << policy_name(*answer.communicators)
+              << (answer.policy_was_asked ? "\n" : ", the default (--communicators)\n");
+  }
   for (const PropertyResult& result : report.results) {
     for (const std::string& note : result.notes)
       std::cout << property_name(result.property) << ": " << note << '\n';

@@ -24,9 +24,29 @@ expect_exit 0 verify gpipe --ranks 4 --microbatches 3 --unit F=1,B=2,A=10 --memo
 # Two resident kernels hang, three never do.
 expect_exit 4 verify 1f1b --ranks 4 --all-microbatches --resident 2
 expect_out "deadlock_free is refuted, first at m = 4"
+expect_out "has under way: "
+expect_out " waits for rank "
+expect_out "(holds a place of the rank, which has no more)"
+expect_exit 4 verify 1f1b --ranks 4 --microbatches 4 --resident 2 --json
+expect_json 'd["properties"]["deadlock_free"]["counterexample"]["residency"] == 2'
+expect_json 'len(d["properties"]["deadlock_free"]["counterexample"]["resident"]) >= 2'
+expect_json 'all(w["waits_for"]["action"] and w["why"] for w in d["properties"]["deadlock_free"]["counterexample"]["waits"])'
 expect_exit 0 verify 1f1b --ranks 4 --all-microbatches --resident 3 --json
 expect_json 'd["properties"]["deadlock_free"]["method"] == "smt"'
 expect_exit 5 verify 1f1b --ranks 8 --all-microbatches --resident 3 --timeout 0.001
+
+# Sizes of a model, whose batch follows from the number of microbatches; those of measured tables.
+model=(--model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 4 --microbatch-size 1)
+# The inputs of all microbatches are there from the start, so rank 0 fills up in the end.
+expect_exit 3 verify 1f1b --all-microbatches "${model[@]}" --memory-limit 40GB --json
+expect_json 'd["properties"]["memory"]["verdict"] == "refuted" and d["properties"]["deadlock_free"]["verdict"] == "proved"'
+expect_json '[w["bytes_per_period"] > 0 for w in d["worst_case_memory"]] == [True, False, False, False]'
+smallest=$(python3 -c 'import json; print(json.load(open("stdout"))["properties"]["memory"]["microbatches"])')
+expect_exit 3 verify 1f1b "${model[@]}" --global-batch-size "$smallest" --memory-limit 40GB
+expect_exit 0 verify 1f1b "${model[@]}" --global-batch-size $((smallest - 1)) --memory-limit 40GB
+expect_exit 3 verify 1f1b --all-microbatches "${model[@]}" --global-batch-size 64 --memory-limit 40GB
+expect_err "--global-batch-size is left out"
+expect_error 2 "adaptive chooses for one number" "" verify 1f1b --all-microbatches "${model[@]}" --recompute adaptive
 
 # Far more ranks than a test of every Program could take; what is left out then is the option to raise.
 expect_exit 0 verify 1f1b --ranks 256 --all-microbatches --properties deadlock_free

@@ -28,6 +28,8 @@ expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 -o p.json
 interrupted run p.json --steps 1000000 --costs-out kept.json
 interrupted run p.json --steps 1000000 --unverified --trace t.json
 interrupted simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --runs 10000000 --report r.html
+interrupted verify 1f1b --ranks 256 --microbatches 4096 --json
+expect_json 'd["error"]["code"] == "interrupted" and d["error"]["message"]'
 [ "$(cat kept.json)" = old ] || fail "a file changed"
 [ ! -e t.json ] && [ ! -e r.html ] || fail "a file of an interrupted command"
 [ -z "$(find . -name '*.tmp*')" ] || fail "a temporary file is left"

@@ -23,6 +23,25 @@ expect_json 'len(d["results"][4]["properties"]["deadlock_free"]["counterexample"
 # Without --communicators each file has the usual ones. Files and names can stand side by side.
 expect_exit 0 verify files/a.csv files/b.csv 1f1b:ranks=2,microbatches=3
 expect_out "3 proved"
+grep -qE '^files/a.csv +per-edge +proved$' stdout || fail "the policy that was assumed"
+expect_exit 0 lower 1f1b --ranks 2 --microbatches 3 -o native.json
+expect_exit 0 verify native.json files/a.csv
+grep -qE '^native.json +of the file +proved$' stdout || fail "a Program has its own communicators"
+
+# One file or name: the policy that was assumed is said, and several give a table.
+expect_exit 0 verify files/b.csv
+expect_out "with communicators per-edge, the default (--communicators)"
+expect_exit 0 verify files/b.csv --json
+expect_json 'd["communicators"] == "per-edge" and d["preparation_seconds"] > 0'
+expect_exit 4 verify files/b.csv --communicators per-rank
+expect_out "with communicators per-rank"
+expect_exit 0 verify native.json --json
+expect_json '"communicators" not in d'
+expect_exit 4 verify files/b.csv --communicators all
+grep -qE '^files/b.csv +per-pair +refuted +deadlock_free$' stdout || fail "each policy of one file"
+expect_exit 0 verify 1f1b --ranks 2 --microbatches 3 --communicators per-rank,per-edge
+expect_out "2 proved"
+expect_error 2 "under one policy" "found --communicators all" verify files/b.csv --communicators all --certificate proof.json
 
 # A file that cannot be read is an error of its own, and goes before what is refuted.
 printf '0F0,0FOO\n' >files/broken.csv

@@ -30,6 +30,13 @@ expect_exit 0 simulate p.json "${costs[@]}" --compare-trace run.csv --json
 expect_json 'sum(k["count"] for k in d["compared"]["kinds"]) == 24'
 expect_exit 0 show p.json --trace run.csv
 
+# A schedule is lowered with COSTS, so a run of it is drawn with the same.
+expect_exit 0 simulate 1f1b --ranks 2 --microbatches 3 --unit F=1,B=2,c=0.5 --trace named.csv
+expect_exit 0 show 1f1b --ranks 2 --microbatches 3 --unit F=1,B=2,c=0.5 --trace named.csv
+expect_exit 0 simulate 1f1b --ranks 2 --microbatches 3 --unit F=5,B=1,c=3 --trace other.csv
+expect_error 2 "not this program's trace" "give the same --unit, --costs or --model" show 1f1b --ranks 2 \
+  --microbatches 3 --trace other.csv
+
 # Of another program, cut short, no trace at all, impossible.
 expect_exit 0 lower gpipe --ranks 2 --microbatches 3 "${costs[@]}" -o other.json
 expect_exit 2 show other.json --trace t.csv
