@@ -56,3 +56,8 @@ expect_error 2 "activation limit" "-1" synthesize "${job[@]}" --activation-limit
 expect_error 2 "cost of 0W" "0 ns" synthesize "${job[@]}" --activation-limit 3 --unit F=1,W=0 -o x.json
 expect_error 2 "--ranks" "" synthesize --microbatches 3 --activation-limit 3 --unit F=1 -o x.json
 expect_error 2 "--unit" "" synthesize "${job[@]}" --activation-limit 3 -o x.json
+
+# Costs too fine to decide by start times: more time would not help, and is not advised.
+expect_exit 5 synthesize "${job[@]}" --activation-limit 3 --unit F=5.001,I=6.013,W=4.007 --timeout 600 -o fine.json
+expect_out "start times to choose from"
+expect_out "Costs with a larger common divisor, or fewer microbatches"

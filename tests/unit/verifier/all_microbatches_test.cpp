@@ -267,7 +267,7 @@ TEST(AllMicrobatches, ALimitThatFarMicrobatchesMayExceedIsUnknown) {
   AllMicrobatchesOptions options;
   options.properties = {Property::memory};
   options.sizes = odd_sizes();
-  options.memory_limit = 500'000'000;
+  options.memory_limit = 50'000'000'000;
   const AllMicrobatchesReport report = ask(programs_of("1f1b", ranks(2)), options);
   const auto* unknown = std::get_if<Unknown>(&report.find(Property::memory)->verdict);
   ASSERT_NE(unknown, nullptr);
