@@ -119,8 +119,7 @@ class MemberSearch {
 
   /// The smallest member with a rank beyond the limit.
   [[nodiscard]] FamilyAnswer judge() const {
-    const FamilyAnswer proved{Proved{}, 0, "flow"};
-    if (!question_.options.memory_limit) return proved;
+    if (!question_.options.memory_limit) return {Proved{}, 0, "flow"};
     std::optional<std::int64_t> smallest = broken_at_;
     for (const MemoryForAll& line : long_) {
       if (broken_at_ || line.bytes.per_period == 0) continue;
@@ -128,7 +127,8 @@ class MemberSearch {
           (*question_.options.memory_limit - line.bytes.constant) / line.bytes.per_period + 1;
       smallest = std::min(smallest.value_or(k), k);
     }
-    return smallest ? refuted_from(*smallest) : proved;
+    if (smallest) return refuted_from(*smallest);
+    return {Proved{}, 0, "flow"};
   }
 
   /// The lines may be above the needs, so a few more members are tried.
