@@ -177,14 +177,16 @@ TEST(GpuProcesses, AnErrorOfADeviceStopsAllAndIsNamedWithWhatTheyWaitFor) {
         options.tamper = [](GpuApi& api) {
           in_real_time(api);
           auto open = std::make_shared<std::string>();
-          api.marks.push = [open, push = api.marks.push](const char* name) {
+          auto in_step = std::make_shared<bool>(false);
+          api.marks.push = [open, in_step, push = api.marks.push](const char* name) {
             *open = name;
+            *in_step = *in_step || *open == "PP:step";
             push(name);
           };
-          api.cuda.fill_async = [open, fill = api.cuda.fill_async](CudaAddress to, unsigned char value,
-                                                                   std::size_t bytes, CUstream_st* on) {
+          api.cuda.fill_async = [open, in_step, fill = api.cuda.fill_async](
+                                    CudaAddress to, unsigned char value, std::size_t bytes, CUstream_st* on) {
             constexpr int kUncorrectable = 214;  // CUDA_ERROR_ECC_UNCORRECTABLE
-            return *open == "PP:1B0" ? kUncorrectable : fill(to, value, bytes, on);
+            return *in_step && *open == "PP:1B0" ? kUncorrectable : fill(to, value, bytes, on);
           };
         };
       });
