@@ -88,7 +88,7 @@ expect_err "nosuch.json"
 
 # A full machine on one process: the pool of rank 1 does not fit.
 found=0
-big=(run 1f1b --ranks 2 --microbatches 4 --transport mpi --transformer layers=4,hidden=256,ffn=4096,vocab=4096 --unverified --steps 1)
+big=(run 1f1b --ranks 2 --microbatches 4 --transport mpi --transformer layers=16,hidden=256,ffn=4096,vocab=4096 --unverified --steps 1)
 timeout 60 mpirun --oversubscribe -np 1 "$ppsim" "${big[@]}" : \
   -np 1 bash -c 'ulimit -d 200000; exec "$@"' - "$ppsim" "${big[@]}" >stdout 2>stderr || found=$?
 [ "$found" -eq 1 ] || fail "exit $found of a process without memory"
