@@ -272,6 +272,22 @@ int run(VerifyRequest options, const Output& output) {
   });
 }
 
+/// What ends a search before it has an answer.
+void add_limits(CLI::App& app, VerifyRequest& request) {
+  app.add_option("--timeout", request.timeout_s, "seconds")->capture_default_str()->check(seconds());
+  app.add_option("--memory-budget", request.memory_budget,
+                 "of the verifier itself, e.g. 4GB; what needs more is unknown");
+  app.add_option("--state-limit", request.state_limit,
+                 "states that a search under --resident may visit; more is unknown")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--sample-limit", request.sample_limit,
+                 "with --all-microbatches: instructions of all Programs that may be generated to recognise "
+                 "the schedule; what needs more is unknown")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
 }  // namespace
 
 void add_verify(CLI::App& app, Selected& selected) {
@@ -305,20 +321,7 @@ void add_verify(CLI::App& app, Selected& selected) {
       "of --spread or --for-all, the same for both");
   command->add_flag("--per-stage", options->per_stage,
                     "with --never-slower-than: each stage has costs of its own, all within --for-all");
-  command->add_option("--timeout", options->timeout_s, "seconds")->capture_default_str()->check(seconds());
-  command->add_option("--memory-budget", options->memory_budget,
-                      "of the verifier itself, e.g. 4GB; what needs more is unknown");
-  command
-      ->add_option("--state-limit", options->state_limit,
-                   "states that a search under --resident may visit; more is unknown")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--sample-limit", options->sample_limit,
-                   "with --all-microbatches: instructions of all Programs that may be generated to recognise "
-                   "the schedule; what needs more is unknown")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  add_limits(*command, *options);
   command->add_flag("--all-microbatches", options->all_microbatches,
                     "for every number of microbatches of NAME at once; without --ranks for every number of "
                     "ranks as well");

@@ -45,7 +45,8 @@ bool Source::may_generate(int microbatches) const { return !is_late() && fits(mi
 bool Source::affords(int microbatches) const { return !is_late() && fits(microbatches, limit_ / kShare); }
 
 bool Source::is_in_reach(std::int64_t microbatches) const {
-  return per_microbatch_ * static_cast<double>(microbatches) <= static_cast<double>(limit_ / kShare);
+  const std::size_t share = limit_ / kShare;
+  return per_microbatch_ * static_cast<double>(microbatches) <= static_cast<double>(share);
 }
 
 int dense_limit(Source& source, int ranks) {
