@@ -21,6 +21,11 @@ Expected<void> check_transport(const BackendChoice& choice) {
     return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or with copy engines",
                       {.found = transport, .expected = "--transport nccl or copy"});
   }
+  if (choice.graphs || choice.ranks_per_device > 1) {
+    return make_error(
+        ErrorCode::bad_argument, "graphs and parts of a device are of CUDA",
+        {.found = choice.graphs ? "--graphs" : "--ranks-per-device", .expected = "--backend cuda"});
+  }
   if (transport == "inproc" || transport == "mpi") return {};
   return make_error(ErrorCode::bad_argument,
                     "this backend moves data between threads of one process, or between processes by MPI",
@@ -53,6 +58,12 @@ Expected<void> open_backend(const BackendChoice& choice) {
                       {.found = choice.backend, .expected = "a backend that `ppsim doctor` has"});
   }
   return make_error(ErrorCode::bad_argument, "unknown backend", {.found = choice.backend, .expected = names});
+}
+
+Expected<void> open_alone(const BackendChoice& choice) {
+  if (choice.transport != "mpi") return open_backend(choice);
+  return make_error(ErrorCode::bad_argument, "this measures within one process",
+                    {.found = "mpi", .expected = "--transport inproc, or nccl or copy with --backend cuda"});
 }
 
 CudaOptions cuda_options(const BackendChoice& choice) {

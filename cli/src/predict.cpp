@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -125,10 +126,6 @@ Json point_json(const Point& point) {
   return object;
 }
 
-Json summary_json(const ErrorSummary& summary) {
-  return {{"median", summary.median}, {"p95", summary.p95}, {"largest", summary.largest}};
-}
-
 /// What came out, and how it ended.
 struct Outcome {
   std::vector<Point> points;
@@ -141,6 +138,9 @@ struct Outcome {
     }
     return summarize(std::move(values));
   }
+  [[nodiscard]] bool measured() const {
+    return std::any_of(points.begin(), points.end(), [](const Point& p) { return p.prediction.has_value(); });
+  }
   [[nodiscard]] int code() const {
     for (const Point& point : points) {
       if (!point.prediction) return exit_code(point.prediction.error().code);
@@ -148,6 +148,13 @@ struct Outcome {
     return left_out > 0 ? kUnknown : kDone;
   }
 };
+
+/// Returns: null where nothing was measured.
+Json summary_json(const Outcome& outcome, double (Prediction::*error)() const) {
+  if (!outcome.measured()) return nullptr;
+  const ErrorSummary summary = outcome.errors(error);
+  return {{"median", summary.median}, {"p95", summary.p95}, {"largest", summary.largest}};
+}
 
 void print_text(const Outcome& outcome) {
   std::vector<std::vector<std::string>> rows = {
@@ -161,12 +168,16 @@ void print_text(const Outcome& outcome) {
                  {time_text(p.measured_step_ns), time_text(p.simulated_step_ns), percent_text(p.step_error()),
                   percent_text(p.measured_bubble), percent_text(p.simulated_bubble)});
     } else {
-      row.push_back(to_string(point.prediction.error()));
+      row.push_back("failed");
     }
     rows.push_back(std::move(row));
   }
   std::cout << table_text(rows);
+  for (const Point& point : outcome.points) {
+    if (!point.prediction) std::cout << point.name << ": " << to_string(point.prediction.error()) << '\n';
+  }
   if (outcome.left_out > 0) std::cout << outcome.left_out << " schedules were left out: the time is over\n";
+  if (!outcome.measured()) return;
   const ErrorSummary step = outcome.errors(&Prediction::step_error);
   std::cout << "error of the step: median " << percent_text(step.median) << ", 95 of 100 within "
             << percent_text(step.p95) << ", largest " << percent_text(step.largest) << '\n';
@@ -200,7 +211,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
     return make_error(ErrorCode::bad_argument, "an emulated device takes what costs say: nothing is measured",
                       {.found = "emulated", .expected = "cpu or cuda"});
   }
-  if (auto good = open_backend(options.device); !good) return tl::unexpected(good.error());
+  if (auto good = open_alone(options.device); !good) return tl::unexpected(good.error());
   if (auto good = check_points_file(options.points); !good) return tl::unexpected(good.error());
   const auto programs = calibration_programs(options);
   if (!programs) return tl::unexpected(programs.error());
@@ -222,8 +233,8 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   for (const Point& point : outcome.points) points.push_back(point_json(point));
   output.print({{"points", std::move(points)},
                 {"left_out", outcome.left_out},
-                {"step_error", summary_json(outcome.errors(&Prediction::step_error))},
-                {"bubble_error", summary_json(outcome.errors(&Prediction::bubble_error))},
+                {"step_error", summary_json(outcome, &Prediction::step_error)},
+                {"bubble_error", summary_json(outcome, &Prediction::bubble_error)},
                 {"calibration_seconds", calibration_s},
                 {"seconds", watch.seconds()}});
   return outcome.code();

@@ -54,7 +54,7 @@ Expected<Tables> profiled(const Options& options) {
     return make_error(ErrorCode::bad_argument, "only a device that computes can be profiled",
                       {.found = "emulated", .expected = "cpu or cuda"});
   }
-  if (auto good = open_backend(options.device); !good) return tl::unexpected(good.error());
+  if (auto good = open_alone(options.device); !good) return tl::unexpected(good.error());
   const auto programs = programs_of(options);
   if (!programs) return tl::unexpected(programs.error());
   const auto model = transformer_of(options.model, programs->front().pipeline().stages());

@@ -1,5 +1,8 @@
 #include "admission.hpp"
 
+#include <array>
+#include <string_view>
+
 #include "ppsim/core/hash.hpp"
 #include "ppsim/core/well_formed.hpp"
 
@@ -37,6 +40,10 @@ Expected<void> refuse(const std::string& why) {
                     why + "; verify it with these sizes and this transport, or run it unverified");
 }
 
+/// What a run relies on. A bound on memory is its own matter: the pool is planned from the Program.
+constexpr auto kRelied =
+    std::to_array<std::string_view>({"well_formed", "matched", "deadlock_free", "tensor_use"});
+
 Expected<void> check_proof(const Program& program, const SizeTable& sizes, const RunOptions& options) {
   if (options.certificate == nullptr) return refuse("the program has no certificate");
   const Certificate& certificate = *options.certificate;
@@ -44,6 +51,10 @@ Expected<void> check_proof(const Program& program, const SizeTable& sizes, const
     return refuse("the certificate is of another program");
   if (!certificate.memory.empty() && certificate.sizes_hash != sizes_hash(sizes)) {
     return refuse("the certificate bounds the memory of other tensor sizes");
+  }
+  for (const std::string_view property : kRelied) {
+    if (!certificate.claims(property))
+      return refuse("the certificate does not cover " + std::string(property));
   }
   if (!fits(certificate, options.capabilities)) return refuse("the certificate is for another transport");
   return check_certificate(certificate, program, &sizes);

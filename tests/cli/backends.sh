@@ -59,6 +59,16 @@ expect_exit 5 predict gpipe 1f1b --ranks 2 --microbatches 4 --transformer $model
 expect_out "2 schedules were left out"
 expect_error 2 "nothing is measured" emulated predict gpipe --ranks 2 --microbatches 4 --backend emulated
 expect_error 1 "cannot write the points" nowhere predict gpipe --ranks 2 --microbatches 4 --points nowhere/points
+for command in predict "profile -o costs.json"; do
+  expect_error 2 "within one process" mpi $command gpipe --ranks 2 --microbatches 4 --transport mpi
+done
+expect_error 2 "graphs and parts of a device are of CUDA" graphs run 1f1b --ranks 2 --microbatches 2 --graphs
+# What was not measured has no error.
+expect_exit 2 predict no-such-schedule --ranks 2 --microbatches 2 --json
+expect_json 'd["step_error"] is None and "error" in d["points"][0]'
+expect_exit 2 predict no-such-schedule --ranks 2 --microbatches 2
+expect_out "no-such-schedule: "
+! grep -q "median" stdout || fail "an error of nothing"
 
 # Training: the loss of a microbatch goes down, the same in two schedules.
 train=(--with opt --steps 30 --optimizer adamw --learning-rate 0.01)

@@ -13,7 +13,7 @@ Certificate certify(const Program& program, const TransportCapabilities& capabil
   return {.program_hash = program_hash(program),
           .capabilities_hash = capabilities_hash(capabilities),
           .capabilities = capabilities,
-          .properties = {"well_formed", "matched", "deadlock_free"},
+          .properties = {"well_formed", "matched", "deadlock_free", "tensor_use"},
           .order = run_order(build_execution_graph(program, capabilities)).items};
 }
 
@@ -44,6 +44,16 @@ TEST(ExecutorAdmission, ACertifiedProgramRuns) {
   const Program program = two_rank_step();
   const Certificate certificate = certify(program, rendezvous());
   EXPECT_EQ(attempt(program, &certificate), "ran");
+}
+
+TEST(ExecutorAdmission, ACertificateCoversAllThatARunReliesOn) {
+  const Program program = two_rank_step();
+  for (const std::string_view left_out : {"well_formed", "matched", "deadlock_free", "tensor_use"}) {
+    Certificate certificate = certify(program, rendezvous());
+    std::erase(certificate.properties, left_out);
+    const std::string why = "refused: the certificate does not cover " + std::string(left_out);
+    EXPECT_EQ(attempt(program, &certificate).rfind(why, 0), 0U);
+  }
 }
 
 TEST(ExecutorAdmission, ACertificateOfAnotherProgramIsRefused) {
