@@ -168,7 +168,7 @@ void print_text(const Outcome& outcome) {
                  {time_text(p.measured_step_ns), time_text(p.simulated_step_ns), percent_text(p.step_error()),
                   percent_text(p.measured_bubble), percent_text(p.simulated_bubble)});
     } else {
-      row.push_back("failed");
+      row.emplace_back("failed");
     }
     rows.push_back(std::move(row));
   }
