@@ -298,8 +298,9 @@ void add_verify(CLI::App& app, Selected& selected) {
       ->required();
   add_parameter_options(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--properties", options->properties,
-                      "comma-separated; default: all that apply (ppsim list properties)");
+  command->add_option(
+      "--properties", options->properties,
+      "comma-separated; default: all that apply but ascending_accumulation (ppsim list properties)");
   command->add_option("--memory-limit", options->memory_limit,
                       "of one rank, e.g. 80GB; default with --model: the GPU's");
   command->add_option(

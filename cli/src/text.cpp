@@ -1,0 +1,71 @@
+// How the program writes times, sizes, shares and tables.
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "command.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+std::string fixed_text(double value, int digits, const char* unit) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value << ' ' << unit;
+  return out.str();
+}
+
+}  // namespace
+
+std::string time_text(Nanoseconds time) {
+  const auto ns = static_cast<double>(time);
+  if (time >= 1'000'000'000) return fixed_text(ns / 1e9, 3, "s");
+  if (time >= 1'000'000) return fixed_text(ns / 1e6, 2, "ms");
+  if (time >= 1'000) return fixed_text(ns / 1e3, 2, "us");
+  return std::to_string(time) + " ns";
+}
+
+std::string size_text(Bytes size) {
+  const auto bytes = static_cast<double>(size);
+  if (size >= 1'000'000'000) return fixed_text(bytes / 1e9, 2, "GB");
+  if (size >= 1'000'000) return fixed_text(bytes / 1e6, 2, "MB");
+  if (size >= 1'000) return fixed_text(bytes / 1e3, 2, "kB");
+  return std::to_string(size) + " B";
+}
+
+std::string percent_text(double fraction) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2) << 100 * fraction << " %";
+  return out.str();
+}
+
+std::string lengths_text(const std::vector<int>& lengths) {
+  std::string text;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (i > 0) text += i + 1 == lengths.size() ? " and " : ", ";
+    text += std::to_string(lengths[i]);
+  }
+  return text;
+}
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows, Align align) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::ostringstream out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(widths[c] - row[c].size(), ' ');
+      if (c > 0) line += "  ";
+      line += c == 0 || align == Align::left ? row[c] + padding : padding + row[c];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+  return out.str();
+}
+
+}  // namespace ppsim::cli
