@@ -41,6 +41,7 @@ class Limits {
   void poll() const {
     if (deadline_ != nullptr && deadline_->over()) throw LimitReached(kTimeLimit);
   }
+  [[nodiscard]] bool memory_limited() const { return memory_.has_value(); }
   /// To be asked before so many items are allocated. Errors: throws LimitReached where they are over the
   /// budget.
   void need(std::size_t items, std::size_t bytes_of_item) const {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "closure.hpp"
+#include "in_parallel.hpp"
 #include "lifetimes.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/verifier/memory.hpp"
@@ -120,6 +121,17 @@ std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQue
     root = heaviest_closure(lifetimes_of(question, lagging, rank, limits), lagging.lanes(), limits);
   }
   worst.witness = {rank, root.bytes, std::move(root.reuse)};
+  return worst;
+}
+
+std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits, const MemoryQuestion& question,
+                                                         std::span<const RankId> ranks) {
+  constexpr std::size_t kWorthAThread = 50'000;  // instructions that clocks pass through
+  const std::size_t threads =
+      limits.memory_limited() ? 1 : 1 + ranks.size() * question.graph.size() / kWorthAThread;
+  std::vector<std::optional<WorstCase>> worst(ranks.size());
+  in_parallel(ranks.size(), threads,
+              [&](std::size_t i) { worst[i] = worst_case_within(limits, question, ranks[i]); });
   return worst;
 }
 

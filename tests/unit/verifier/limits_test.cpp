@@ -47,6 +47,35 @@ TEST(Limits, MemoryOfTheFlowIsCountedBeforeItIsTaken) {
   EXPECT_TRUE(verify(program, options).proved(Property::memory));
 }
 
+TEST(Limits, RanksAtATimeNeedWhatTheyNeedOneAfterAnother) {
+  const Program program = programs_of("interleaved-1f1b", {.ranks = 16, .chunks = 2})(64).value();
+  VerifyOptions options{.properties = {Property::deadlock_free, Property::memory}};
+  options.sizes = activation_size_table(1);
+  const VerifyReport together = verify(program, options);
+  options.memory_budget = 1'000'000'000;
+  const VerifyReport apart = verify(program, options);
+  ASSERT_EQ(together.memory.size(), 16u);
+  ASSERT_EQ(apart.memory.size(), 16u);
+  for (std::size_t r = 0; r < 16; ++r) {
+    EXPECT_EQ(together.memory[r].rank, apart.memory[r].rank);
+    EXPECT_EQ(together.memory[r].bytes, apart.memory[r].bytes);
+    EXPECT_EQ(together.memory[r].reached, apart.memory[r].reached);
+  }
+}
+
+TEST(Limits, TimeThatEndsWhileRanksAreLookedAtIsAReason) {
+  const Program program = programs_of("interleaved-1f1b", {.ranks = 8, .chunks = 4})(128).value();
+  VerifyOptions options{.properties = {Property::deadlock_free, Property::memory}};
+  options.sizes = activation_size_table(1);
+  for (options.timeout_s = 0.001; options.timeout_s < 1; options.timeout_s *= 3) {
+    const VerifyReport report = verify(program, options);
+    const Verdict& verdict = report.find(Property::memory)->verdict;
+    EXPECT_TRUE(std::holds_alternative<Proved>(verdict) || reason(verdict) == kTime ||
+                reason(verdict) == "deadlock freedom is not proved")
+        << reason(verdict);
+  }
+}
+
 TEST(Limits, StatesOfAnExplorationAreCounted) {
   const Program program = programs_of("1f1b", {.ranks = 6})(6).value();
   VerifyOptions options{.properties = {Property::deadlock_free}};

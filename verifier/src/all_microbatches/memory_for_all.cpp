@@ -287,11 +287,14 @@ std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Progra
     Bytes& all = result[table.tensors[t].rank.index()];
     all = bytes[t] > kMost - all ? kMost : all + bytes[t];
   }
+  std::vector<RankId> ranks;
   for (std::size_t r = 0; r < result.size(); ++r) {
-    if (!of_ranks.enough.empty() && result[r] <= of_ranks.enough[r]) continue;
-    const auto worst = worst_case_within(limits, question, RankId(static_cast<std::int32_t>(r)));
+    if (of_ranks.enough.empty() || result[r] > of_ranks.enough[r])
+      ranks.emplace_back(static_cast<std::int32_t>(r));
+  }
+  for (const std::optional<WorstCase>& worst : worst_cases_within(limits, question, ranks)) {
     if (!worst) return std::nullopt;
-    result[r] = worst->bytes;
+    result[worst->rank.index()] = worst->bytes;
   }
   return result;
 }

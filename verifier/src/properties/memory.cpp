@@ -42,9 +42,11 @@ Answer check_memory(const Question& question, std::vector<WorstCase>& worst) try
   const TensorTable table = tensor_table(question.program);
   const std::vector<Bytes> sizes = tensor_sizes(table, *question.options.sizes);
   const MemoryQuestion memory{question.program, question.graph, question.order, table, sizes};
-  for (int r = 0; r < question.program.pipeline().ranks(); ++r) {
-    std::optional<WorstCase> of_rank = worst_case_within(question.limits(), memory, RankId(r));
-    if (!of_rank) return {Unknown{"too many unordered last users on rank " + std::to_string(r)}, "flow"};
+  std::vector<RankId> ranks;
+  for (int r = 0; r < question.program.pipeline().ranks(); ++r) ranks.emplace_back(r);
+  for (std::optional<WorstCase>& of_rank : worst_cases_within(question.limits(), memory, ranks)) {
+    if (!of_rank)
+      return {Unknown{"too many unordered last users on rank " + std::to_string(worst.size())}, "flow"};
     worst.push_back(std::move(*of_rank));
   }
   return judge(question, memory, worst);
