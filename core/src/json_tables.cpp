@@ -24,28 +24,6 @@ const char* subject_key(Subject subject) {
   return "";
 }
 
-Subject subject_of(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::parameters:
-    case TensorKind::optimizer_state:
-    case TensorKind::gradients:
-      return Subject::block;
-    case TensorKind::gathered_parameters:
-    case TensorKind::boundary_input:
-    case TensorKind::boundary_output:
-    case TensorKind::saved_for_input:
-    case TensorKind::saved_for_weight:
-    case TensorKind::lent_activations:
-    case TensorKind::incoming_gradient:
-    case TensorKind::outgoing_gradient:
-    case TensorKind::inner_gradients:
-    case TensorKind::kv_gradient:
-    case TensorKind::workspace:
-      return Subject::stage;
-  }
-  return Subject::stage;
-}
-
 void put(ordered_json& object, const char* key, std::int32_t value) {
   if (value >= 0) object[key] = value;
 }

@@ -93,6 +93,28 @@ std::optional<TensorKind> tensor_kind_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+Subject subject_of(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::parameters:
+    case TensorKind::optimizer_state:
+    case TensorKind::gradients:
+      return Subject::block;
+    case TensorKind::gathered_parameters:
+    case TensorKind::boundary_input:
+    case TensorKind::boundary_output:
+    case TensorKind::saved_for_input:
+    case TensorKind::saved_for_weight:
+    case TensorKind::lent_activations:
+    case TensorKind::incoming_gradient:
+    case TensorKind::outgoing_gradient:
+    case TensorKind::inner_gradients:
+    case TensorKind::kv_gradient:
+    case TensorKind::workspace:
+      return Subject::stage;
+  }
+  return Subject::stage;
+}
+
 std::ostream& operator<<(std::ostream& out, const SizeClass& size_class) {
   out << tensor_kind_name(size_class.kind);
   print_field(out, "subject", size_class.subject);

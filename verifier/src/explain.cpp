@@ -85,35 +85,13 @@ Lines lines_of(const Program& program, const LateEnd& late) {
   return lines;
 }
 
-/// What the subject of a tensor's size class numbers.
-std::string_view subject_name(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::parameters:
-    case TensorKind::optimizer_state:
-    case TensorKind::gradients:
-      return " of block ";
-    case TensorKind::gathered_parameters:
-    case TensorKind::boundary_input:
-    case TensorKind::boundary_output:
-    case TensorKind::saved_for_input:
-    case TensorKind::saved_for_weight:
-    case TensorKind::lent_activations:
-    case TensorKind::incoming_gradient:
-    case TensorKind::outgoing_gradient:
-    case TensorKind::inner_gradients:
-    case TensorKind::kv_gradient:
-    case TensorKind::workspace:
-      return " of stage ";
-  }
-  return " of ";
-}
-
 }  // namespace
 
 std::string tensor_text(const Tensor& tensor) {
   std::ostringstream out;
   const SizeClass& c = tensor.size_class;
-  out << tensor_kind_name(c.kind) << subject_name(c.kind) << c.subject;
+  out << tensor_kind_name(c.kind) << (subject_of(c.kind) == Subject::block ? " of block " : " of stage ")
+      << c.subject;
   if (c.peer >= 0) out << ", from " << c.peer;
   if (c.kind == TensorKind::workspace) out << ", " << info(c.op).text;
   if (tensor.microbatch >= 0) out << ", microbatch " << tensor.microbatch;

@@ -73,9 +73,12 @@ inline constexpr int kTensorKindCount = 14;
 [[nodiscard]] std::string_view tensor_kind_name(TensorKind kind);
 [[nodiscard]] std::optional<TensorKind> tensor_kind_from_name(std::string_view name);
 
-/// What a size belongs to. `subject` is the block of parameters, optimizer state and gradients, else the
-/// stage; `peer` the other stage of an edge (incoming_gradient: the consumer that sends it); `op` the
-/// kind of action of a workspace and `forward` elsewhere. -1 in a table's key matches anything.
+/// What the subject of a size class of the kind numbers: a stage or a parameter block.
+[[nodiscard]] Subject subject_of(TensorKind kind);
+
+/// What a size belongs to. `subject` is a stage or a block, as subject_of says; `peer` the other stage of an
+/// edge (incoming_gradient: the consumer that sends it); `op` the kind of action of a workspace and `forward`
+/// elsewhere. -1 in a table's key matches anything.
 struct SizeClass {
   TensorKind kind = TensorKind::parameters;
   std::int32_t subject = -1;
