@@ -66,6 +66,42 @@ TEST(Repair, MovesWhatTheHostBlocksOn) {
   EXPECT_EQ(repaired(p.build()), Lines{"move rank 0: 0RECV_B0 behind 0SEND_F0"});
 }
 
+TEST(Repair, MovesAReceiveBeforeTheBlockingActionThatNeedsIt) {
+  HandProgram p{chain_spec(2, 2, 1), communicators({{0, 1}, {0, 1}})};
+  p.rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0"}, {"1F0 !", "1RECV_F0@0", "1B0", "1SEND_B0@1"}};
+  EXPECT_EQ(repaired(p.build()), Lines{"move rank 1: 1RECV_F0 before 1F0"});
+}
+
+TEST(Repair, GroupsNothingWithWhatItComesAfter) {
+  HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}, {0, 1}})};
+  p.rows = {{"0F0", "0F1", "0SEND_F0@0 after 3", "0SEND_F1@0", "0RECV_B0@1", "0B0", "0RECV_B1@1", "0B1"},
+            {"1RECV_F0@0", "1RECV_F1@0", "1F0", "1F1", "1B0", "1SEND_B0@1", "1B1", "1SEND_B1@1"}};
+  EXPECT_EQ(repaired(p.build()), Lines{"no repair"});
+}
+
+/// `a` waits for a SEND of rank 0 that stands behind `b`, and `b` stands behind `a` on rank 2. That the two
+/// change places there ends the hang, but then ranks 0 and 2 have them in different orders.
+Program collectives_in_a_cycle() {
+  PipelineSpec spec = chain_spec(3, 2, 1);
+  spec.collectives = {{"a", {RankId(0), RankId(1), RankId(2)}, {OpKind::forward, {StageId(1)}}},
+                      {"b", {RankId(0), RankId(2)}},
+                      {"c", {RankId(0)}}};
+  HandProgram p{spec, communicators({{0, 1}, {0, 1}, {0, 1, 2}, {0, 2}, {0}})};
+  p.rows = {{"0F0", "0COLL0@2", "1COLL@3 !", "2COLL@4 !", "0SEND_F0@0", "0RECV_B0@1", "0B0"},
+            {"1RECV_F0@0", "1F0", "0COLL0@2", "1B0", "1SEND_B0@1"},
+            {"0COLL0@2 !", "1COLL@3"}};
+  return p.build();
+}
+
+TEST(Repair, LosesNothingThatWasProved) {
+  const Program program = collectives_in_a_cycle();
+  ASSERT_TRUE(verify(program).proved(Property::collective_order));
+  const RepairAnswer answer = repair(program, {.kinds = {ChangeKind::move}});
+  const auto& found = std::get<Repaired>(answer);
+  EXPECT_EQ(found.changes.size(), 1U);
+  EXPECT_TRUE(found.report.all_proved());
+}
+
 TEST(Repair, DropsWhatAMovedReceiveCameAfter) {
   HandProgram p{chain_spec(2, 2, 2), communicators({{0, 1}})};
   p.rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@0 after 2", "0B0", "0RECV_B1@0", "0B1"},

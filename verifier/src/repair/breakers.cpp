@@ -29,6 +29,7 @@ bool Breakers::blocks(InstructionId id) const {
 
 /// Whether the second waits for the first because it stands behind it, whatever stands between.
 bool Breakers::holds_back(InstructionId first, InstructionId second) const {
+  if (second <= first) return false;  // once around the cycle
   if (blocks(first)) return true;
   const std::vector<int> of_first = program_.queues_of(first);
   const std::vector<int> of_second = program_.queues_of(second);

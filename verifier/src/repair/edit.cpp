@@ -34,7 +34,7 @@ class RowEdit {
     }
   }
 
-  /// False where an instruction would come after one that stands behind it.
+  /// False where an instruction would come after one that stands behind it, or with it in a group.
   bool make(Row& out, std::vector<std::vector<InstructionId>>& originals) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < row_.size(); ++i) {
@@ -73,7 +73,7 @@ class RowEdit {
     for (const int on : draft.after) {
       const int place = position_[static_cast<std::size_t>(on)];
       const bool stood_behind = static_cast<std::size_t>(on) > i;
-      if (place < position_[i] || (stood_behind && moved_[i] == 0)) {
+      if (place < position_[i] || (place > position_[i] && stood_behind && moved_[i] == 0)) {
         after.push_back(place);
       } else if (moved_[i] == 0) {
         return false;
