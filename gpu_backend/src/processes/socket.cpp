@@ -91,10 +91,21 @@ std::optional<Frame> receive(const Socket& socket, std::uint64_t largest, const 
   return frame;
 }
 
-void send_without_delay(const Socket& socket) {
-  const int on = 1;
-  ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+void set_option(const Socket& socket, int level, int option, int value) {
+  ::setsockopt(socket.descriptor(), level, option, &value, sizeof value);
+}
+
+/// Small messages go at once. A host that no longer answers, cut off or without power, closes no connection:
+/// the kernel here gives up after kLostHost, whether something is under way or not.
+void configure(const Socket& socket) {
+  constexpr int kProbes = 5;  // one each second, the last of them when the time is over
+  constexpr int kSeconds = static_cast<int>(kLostHost.count());
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kSeconds - kProbes);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kSeconds * 1000);
 }
 
 }  // namespace
@@ -140,7 +151,7 @@ std::optional<Socket> accept_until(const Socket& listener, Deadline deadline) {
   while (readable_until(listener, deadline)) {
     Socket socket(::accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket.open()) continue;  // it went away again
-    send_without_delay(socket);
+    configure(socket);
     return socket;
   }
   return std::nullopt;
@@ -154,10 +165,8 @@ Expected<Socket> connect_until(const std::string& host, int port, Deadline deadl
     for (const addrinfo* a = addresses->get(); a != nullptr; a = a->ai_next) {
       Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
       if (!socket.open()) continue;
-      if (::connect(socket.descriptor(), a->ai_addr, a->ai_addrlen) == 0) {
-        send_without_delay(socket);
-        return socket;
-      }
+      configure(socket);  // connecting gives up as early
+      if (::connect(socket.descriptor(), a->ai_addr, a->ai_addrlen) == 0) return socket;
       why = system_text();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

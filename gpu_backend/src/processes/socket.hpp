@@ -11,6 +11,9 @@ namespace ppsim {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
+/// After this long without an answer a connection is over.
+constexpr std::chrono::seconds kLostHost{10};
+
 /// What a frame is about.
 enum class FrameKind : std::uint32_t { hello, welcome, part, all, note, abort, stop, ping, pong, bye };
 
