@@ -62,8 +62,9 @@ class BlockReader {
   tl::expected<RankSlots, TextError> formula() {
     RankSlots values;
     const std::size_t at = column_;
-    for (names_.i = 0; names_.i < names_.p; ++names_.i) {
+    for (int rank = 0; rank < names_.p; ++rank) {
       column_ = at;
+      names_.i = rank;
       const auto value = read_formula(text_, column_, names_);
       if (!value) return tl::unexpected(value.error());
       values.push_back(*value);

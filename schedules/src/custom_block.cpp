@@ -75,7 +75,7 @@ void read_placement(const ScheduleParameters& parameters, int chunks, ReadBlock&
 void read_interval(const ScheduleParameters& parameters, int chunks, ReadBlock& read) {
   const std::string text = setting(parameters, "interval").value_or("3v");
   std::size_t column = 1;
-  const auto interval = read_formula(text, column, {.i = 0, .p = parameters.ranks, .v = chunks});
+  const auto interval = read_formula(text, column, {.p = parameters.ranks, .v = chunks});
   if (!interval) return read.complain("interval", interval.error());
   if (column <= text.size()) return read.complain("interval", expected_at(text, column, "the end"));
   if (*interval < 1 || *interval > kMostInterval) {
@@ -150,7 +150,7 @@ void read_offsets(const ScheduleParameters& parameters, int chunks, ReadBlock& r
     if (read.complaints.empty()) place_like_1f1b(read.block);
     return;
   }
-  const auto slots = read_block_slots(*text, {.i = 0, .p = parameters.ranks, .v = chunks});
+  const auto slots = read_block_slots(*text, {.p = parameters.ranks, .v = chunks});
   if (!slots) return read.complain("offsets", slots.error());
   read_slots(*slots, chunks, read);
 }

@@ -36,7 +36,7 @@ class FormulaReader {
  private:
   [[nodiscard]] char peek() const { return column_ > text_.size() ? '\0' : text_[column_ - 1]; }
   [[nodiscard]] bool is_digit() const { return std::isdigit(static_cast<unsigned char>(peek())) != 0; }
-  [[nodiscard]] bool is_name() const { return peek() == 'i' || peek() == 'p' || peek() == 'v'; }
+  [[nodiscard]] bool is_name() const { return (peek() == 'i' && names_.i) || peek() == 'p' || peek() == 'v'; }
   char take() {
     const char taken = peek();
     column_ = skip_blanks(text_, column_ + 1);
@@ -78,9 +78,12 @@ class FormulaReader {
     }
     if (is_digit()) return number();
     if (peek() == '(') return parenthesis();
-    if (!is_name()) return tl::unexpected(expected_at(text_, column_, "a number, i, p, v or ("));
+    if (!is_name()) return tl::unexpected(expected_at(text_, column_, expected()));
     const char name = take();
-    return name == 'i' ? names_.i : name == 'p' ? names_.p : names_.v;
+    return name == 'i' ? *names_.i : name == 'p' ? names_.p : names_.v;
+  }
+  [[nodiscard]] std::string expected() const {
+    return names_.i ? "a number, i, p, v or (" : "a number, p, v or (";
   }
 
   Result parenthesis() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -8,9 +9,9 @@ namespace ppsim {
 
 /// What a formula may name.
 struct FormulaNames {
-  int i = 0;  ///< rank
-  int p = 1;  ///< ranks
-  int v = 1;  ///< chunks per rank
+  std::optional<int> i = {};  ///< rank; none where there is none
+  int p = 1;                  ///< ranks
+  int v = 1;                  ///< chunks per rank
 };
 
 /// Where a text is not what it should be; columns count from 1.

@@ -30,4 +30,21 @@ std::optional<Nanoseconds> v_block_span(const ScheduleParameters& parameters, co
   return (Nanoseconds{kInterval} * parameters.microbatches + bubble) * slot;
 }
 
+ScheduleInfo v_block_info(std::string_view name, std::string_view summary) {
+  return {
+      .name = name,
+      .summary = summary,
+      .paper = kControllableMemory,
+      .placement = "stage s on rank s, stage 2p-1-s on rank s",
+      .constraints = "any ranks and microbatches",
+      .most_ranks = 1024,
+      .default_chunks = 2,
+      .least_chunks = 2,
+      .most_chunks = 2,
+      .settings = {},
+      .generate = nullptr,
+      .forms = {},
+  };
+}
+
 }  // namespace ppsim

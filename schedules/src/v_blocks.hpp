@@ -25,4 +25,7 @@ struct VBlockOffsets {
 [[nodiscard]] std::optional<Nanoseconds> v_block_span(const ScheduleParameters& parameters,
                                                       const StageCosts& costs, int bubble);
 
+/// The row of a schedule that repeats a block of a V placement, without `generate` and `forms`.
+[[nodiscard]] ScheduleInfo v_block_info(std::string_view name, std::string_view summary);
+
 }  // namespace ppsim

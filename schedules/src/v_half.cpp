@@ -36,24 +36,14 @@ std::optional<int> peak(const ScheduleParameters& parameters, RankId) {
 }  // namespace
 
 ScheduleInfo v_half() {
-  return {
-      .name = kName,
-      .summary = "V placement at half the activations of 1F1B",
-      .paper = kControllableMemory,
-      .placement = "stage s on rank s, stage 2p-1-s on rank s",
-      .constraints = "any ranks and microbatches",
-      .most_ranks = 1024,
-      .default_chunks = 2,
-      .least_chunks = 2,
-      .most_chunks = 2,
-      .splits_backward = true,
-      .settings = {},
-      .generate = generate,
-      .forms = {.span = span,
+  ScheduleInfo info = v_block_info(kName, "V placement at half the activations of 1F1B");
+  info.splits_backward = true;
+  info.generate = generate;
+  info.forms = {.span = span,
                 .peak_live_activations = peak,
                 .bubble = "(3p - 7 + 3(p mod 2))F for p >= 3, F = I, I = W",
-                .peak = "min(2m, 2 floor((p+2)/2))"},
-  };
+                .peak = "min(2m, 2 floor((p+2)/2))"};
+  return info;
 }
 
 }  // namespace ppsim::catalogue

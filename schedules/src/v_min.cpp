@@ -39,24 +39,14 @@ std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
 }  // namespace
 
 ScheduleInfo v_min() {
-  return {
-      .name = kName,
-      .summary = "V placement at a third of the activations of 1F1B",
-      .paper = kControllableMemory,
-      .placement = "stage s on rank s, stage 2p-1-s on rank s",
-      .constraints = "any ranks and microbatches",
-      .most_ranks = 1024,
-      .default_chunks = 2,
-      .least_chunks = 2,
-      .most_chunks = 2,
-      .splits_backward = true,
-      .settings = {},
-      .generate = generate,
-      .forms = {.span = span,
+  ScheduleInfo info = v_block_info(kName, "V placement at a third of the activations of 1F1B");
+  info.splits_backward = true;
+  info.generate = generate;
+  info.forms = {.span = span,
                 .peak_live_activations = peak,
                 .bubble = "(4p - 7 + 2 ceil((p mod 3)/3))F for p >= 2, F = I, I = W",
-                .peak = "2 floor((p+4)/3)"},
-  };
+                .peak = "2 floor((p+4)/3)"};
+  return info;
 }
 
 }  // namespace ppsim::catalogue

@@ -61,24 +61,14 @@ std::optional<int> peak(const ScheduleParameters& parameters, RankId) {
 }  // namespace
 
 ScheduleInfo v_one_f_one_b() {
-  return {
-      .name = kName,
-      .summary = "1F1B on the V placement at two thirds of its activations",
-      .paper = kControllableMemory,
-      .placement = "stage s on rank s, stage 2p-1-s on rank s",
-      .constraints = "any ranks and microbatches",
-      .most_ranks = 1024,
-      .default_chunks = 2,
-      .least_chunks = 2,
-      .most_chunks = 2,
-      .settings = {},
-      .generate = generate,
-      .forms = {.makespan = time,
+  ScheduleInfo info = v_block_info(kName, "1F1B on the V placement at two thirds of its activations");
+  info.generate = generate;
+  info.forms = {.makespan = time,
                 .span = time,
                 .peak_live_activations = peak,
                 .bubble = "5(p-1)F for 3 | p+2, B = 2F",
-                .peak = "2 floor((2p+3)/3)"},
-  };
+                .peak = "2 floor((2p+3)/3)"};
+  return info;
 }
 
 }  // namespace ppsim::catalogue

@@ -108,6 +108,10 @@ TEST(BuildingBlock, SaysWhichRuleABlockBreaks) {
   EXPECT_EQ(refusal(1, {{"offsets", "F: 0; I: 1"}, {"interval", "2"}}),
             "building-block: rank 0: 3 slots of work, more than the interval of 2");
   EXPECT_EQ(refusal(1, {{"interval", "4"}}), "building-block: an interval needs offsets");
+  EXPECT_EQ(refusal(1, {{"offsets", "F: 0; B: 1"}, {"interval", "3 + i"}}),
+            "building-block: interval: column 5: expected a number, p, v or (, found \"i\"");
+  EXPECT_EQ(refusal(1, {{"offsets", "F: 0; B: 1"}, {"interval", "3i"}}),
+            "building-block: interval: column 2: expected the end, found \"i\"");
   EXPECT_EQ(refusal(2, {{"placement", "chain"}}, 2),
             "building-block: placement chain has one chunk per rank, found 2");
 }
