@@ -16,6 +16,7 @@ constexpr double kAttentionEfficiency = 0.6;  // of the achievable rate of large
 constexpr double kMemoryEfficiency = 0.8;
 constexpr double kBf16 = 2;  // bytes
 constexpr double kFloat32 = 4;
+constexpr double kTokenId = 4;
 constexpr double kOptimizerBytes = 12;  // float32 master weights and two moments, a parameter
 
 class Estimator {
@@ -290,13 +291,16 @@ class Estimator {
     costs.set({OpKind::overlap, s}, forward + input + weight);
   }
 
-  /// Tensors that a stage receives for a microbatch, or the one of the batch.
-  [[nodiscard]] Bytes inputs(StageId stage) const {
+  /// What a stage computes from: token ids where no edge leads to it, else this many hidden states from each
+  /// of the ranks that send any, or of its own rank.
+  [[nodiscard]] Bytes input_size(StageId stage, std::int64_t states) const {
     const auto& edges = pipeline_.spec().edges;
+    const auto leads_here = [&](const StageEdge& edge) { return edge.to == stage; };
+    if (std::none_of(edges.begin(), edges.end(), leads_here)) return bytes(kTokenId * tokens_);
     const auto received = std::count_if(edges.begin(), edges.end(), [&](const StageEdge& edge) {
-      return edge.to == stage && pipeline_.rank_of(edge.from) != pipeline_.rank_of(stage);
+      return leads_here(edge) && pipeline_.rank_of(edge.from) != pipeline_.rank_of(stage);
     });
-    return std::max<Bytes>(1, received);
+    return states * bytes(boundary()) * std::max<Bytes>(1, received);
   }
 
   /// One hidden state of a microbatch.
@@ -309,7 +313,7 @@ class Estimator {
     const std::int32_t s = stage.value();
     const std::int64_t in = 1 + share.mtp_before;
     const std::int64_t out = in + share.contents.mtp;
-    sizes.set({TensorKind::boundary_input, s}, in * bytes(boundary()) * inputs(stage));
+    sizes.set({TensorKind::boundary_input, s}, input_size(stage, in));
     sizes.set({TensorKind::outgoing_gradient, s}, in * bytes(boundary()));
     sizes.set({TensorKind::boundary_output, s}, out * bytes(boundary()));
     sizes.set({TensorKind::incoming_gradient, s}, out * bytes(boundary()));

@@ -84,7 +84,18 @@ TEST(Analytic, AStageReceivesATensorForEveryEdge) {
   const auto sizes = analytic_costs(llama(), Pipeline::make(skip).value()).value().tables.sizes;
   EXPECT_EQ(sizes({TensorKind::boundary_input, 3}), 2 * sizes({TensorKind::boundary_output, 2}));
   EXPECT_EQ(sizes({TensorKind::boundary_input, 2}), sizes({TensorKind::boundary_output, 1}));
-  EXPECT_EQ(sizes({TensorKind::boundary_input, 0}), sizes({TensorKind::boundary_output, 0}));
+}
+
+/// Every tensor-parallel rank has the ids of all tokens of its share of the sequence.
+TEST(Analytic, TheFirstStageReadsTokens) {
+  Workload workload = llama();
+  workload.parallelism.microbatch_size = 3;
+  workload.parallelism.global_batch_size = 384;
+  for (const auto& pipeline : {test::chain(4, 4, 64), test::chain(4, 8, 64)}) {
+    const auto sizes = analytic_costs(workload, pipeline).value().tables.sizes;
+    EXPECT_EQ(sizes({TensorKind::boundary_input, 0}), 3 * 8192 * 4);
+    EXPECT_EQ(sizes({TensorKind::boundary_input, 1}), 3 * 8192 * 8192 * 2 / 8);
+  }
 }
 
 /// A chain of p stages whose last one feeds p shards, and the collective that sums their gradients behind
