@@ -51,6 +51,16 @@ expect_out "2 processes, whose clocks are known to"
 expect_mpi 2 3 run 1f1b --ranks 4 --microbatches 8
 expect_err "4 ranks on 3 processes"
 
+# Without the transport every process would run everything.
+found=0
+timeout 60 mpirun --oversubscribe -np 2 "$ppsim" run 1f1b --ranks 2 --microbatches 4 >stdout 2>stderr || found=$?
+[ "$found" -eq 2 ] || fail "exit $found of two runs"
+expect_err "OMPI_COMM_WORLD_SIZE=2, expected --transport mpi"
+
+# A deadline shorter than the pause after which waiting processes tell the others; the step takes 10 ms.
+expect_mpi 1 2 run 1f1b --ranks 2 --microbatches 4 --backend emulated --unit F=1,B=1 --deadline 0.005
+expect_err "a step did not finish within its deadline of 0.005 s"
+
 # Emulated, in the time of the costs.
 expect_mpi 0 2 run 1f1b --ranks 2 --microbatches 4 --backend emulated --unit F=10,B=20,c=1 --steps 1 --json
 expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"] < 2'

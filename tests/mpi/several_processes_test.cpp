@@ -156,7 +156,7 @@ TEST(SeveralProcesses, WhoIsAboutToRunSomethingElseIsNamed) {
   const auto result = execute(lower(schedule, {}).value(), model, options);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::refused);
-  EXPECT_NE(result.error().message.find("process 1 is about to run with another options"), std::string::npos);
+  EXPECT_NE(result.error().message.find("process 1 is about to run with other options"), std::string::npos);
 }
 
 /// Throws in the middle of a run, on one rank.

@@ -84,7 +84,7 @@ class GpuTransformerModel final : public TransformerModel<RealArithmetic<float>>
   Expected<void> check(const Pipeline& pipeline) const override {
     if (auto valid = TransformerModel::check(pipeline); !valid) return valid;
     return make_error(ErrorCode::bad_argument, "the transformer computes in bf16 and fp8 on a GPU only",
-                      {.found = "a CPU", .expected = "float32, float64 or integers"});
+                      {.found = "a CPU", .expected = "float32, float64 or integer"});
   }
 };
 

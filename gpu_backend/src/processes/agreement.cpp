@@ -24,7 +24,7 @@ std::string options_text(const RunOptions& options) {
   return text.str();
 }
 
-constexpr std::array kNames = {"program", "tensor sizes", "options"};
+constexpr std::array kNames = {"another program", "other tensor sizes", "other options"};
 using Fingerprint = std::array<std::string, kNames.size()>;
 
 Fingerprint read(const std::string& bytes) {
@@ -40,9 +40,9 @@ Expected<void> compare(const std::vector<std::string>& all) {
     const Fingerprint other = read(all[process]);
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       if (other[i] == first[i]) continue;
-      return make_error(ErrorCode::refused, "process " + std::to_string(process) +
-                                                " is about to run with another " + kNames[i] +
-                                                " than process 0: " + other[i] + " and not " + first[i]);
+      return make_error(ErrorCode::refused, "process " + std::to_string(process) + " is about to run with " +
+                                                kNames[i] + " than process 0: " + other[i] + " and not " +
+                                                first[i]);
     }
   }
   return {};

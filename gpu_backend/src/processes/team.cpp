@@ -1,5 +1,6 @@
 #include "team.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "ppsim/gpu_backend/device.hpp"
@@ -44,10 +45,12 @@ StepEnd Team::wait_for_end(std::optional<std::chrono::nanoseconds> deadline) {
 }
 
 StepEnd Team::wait_together(std::optional<std::chrono::nanoseconds> deadline) {
+  using Time = std::chrono::nanoseconds;
   const auto begin = std::chrono::steady_clock::now();
   while (true) {
-    if (const auto end = monitor_.wait_for_end_within(kQuiet)) return *end;
-    if (deadline && std::chrono::steady_clock::now() - begin > *deadline) monitor_.stop(StepEnd::late);
+    const Time left = deadline ? begin + *deadline - std::chrono::steady_clock::now() : Time::max();
+    if (const auto end = monitor_.wait_for_end_within(std::min<Time>(left, kQuiet))) return *end;
+    if (left <= kQuiet) monitor_.stop(StepEnd::late);
     const Monitor::Snapshot snapshot = monitor_.snapshot();
     if (snapshot.quiet && snapshot.changes != sent_changes_) send_states(snapshot, false);
   }
