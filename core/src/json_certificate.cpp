@@ -150,7 +150,13 @@ std::string to_json(const Certificate& certificate) {
 Expected<Certificate> certificate_from_json(std::string_view text, const std::string& file) {
   const auto parsed = JsonFile::parse(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
-  if (auto format = parsed->format({kFormat}, kVersion); !format) return tl::unexpected(format.error());
+  if (auto format = parsed->format({kFormat}, kVersion); !format) {
+    Error error = format.error();
+    const json& root = parsed->root();
+    if (root.is_object() && root.value("format", json()) == kFormat)
+      error.message += ": verify the Program again to make a new one";
+    return tl::unexpected(std::move(error));
+  }
   if (auto valid = parsed->validate("certificate"); !valid) return tl::unexpected(valid.error());
   return Reader(*parsed).read();
 }

@@ -372,7 +372,8 @@ TEST(JsonErrors, StringsOfACertificateHoldNumbers) {
 
 TEST(JsonErrors, OtherPropertiesAndVersionsOfCertificatesAreRefused) {
   EXPECT_EQ(certificate_refusal("\"version\": 2", "\"version\": 1"),
-            "f.json:3:14: /version: a file of another version (found 1, expected 2)");
+            "f.json:3:14: /version: a file of another version: verify the Program again to make a new one "
+            "(found 1, expected 2)");
   EXPECT_EQ(
       certificate_refusal("tensor_use", "makespan"),
       "f.json:11:32: /properties/1: a value that does not belong here (found \"makespan\", expected one of "
