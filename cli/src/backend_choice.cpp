@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "ppsim/gpu_backend/backends.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -21,11 +22,13 @@ Expected<void> check_transport(const BackendChoice& choice) {
     return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or with copy engines",
                       {.found = transport, .expected = "--transport nccl or copy"});
   }
-  if (choice.graphs || choice.ranks_per_device > 1) {
-    return make_error(
-        ErrorCode::bad_argument, "graphs and parts of a device are of CUDA",
-        {.found = choice.graphs ? "--graphs" : "--ranks-per-device", .expected = "--backend cuda"});
-  }
+  const char* of_cuda = choice.graphs                 ? "--graphs"
+                        : choice.ranks_per_device > 1 ? "--ranks-per-device"
+                        : choice.no_profile           ? "--no-profile"
+                                                      : nullptr;
+  if (of_cuda != nullptr)
+    return make_error(ErrorCode::bad_argument, "graphs, parts of a device and events per action are of CUDA",
+                      {.found = of_cuda, .expected = "--backend cuda"});
   if (transport == "inproc" || transport == "mpi") return {};
   return make_error(ErrorCode::bad_argument,
                     "this backend moves data between threads of one process, or between processes by MPI",
@@ -38,7 +41,7 @@ void add_gpu_options(CLI::App& command, BackendChoice& choice) {
   command
       .add_option("--ranks-per-device", choice.ranks_per_device,
                   "cuda: so many ranks share a device, each with its part of the multiprocessors")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command.add_flag("--graphs", choice.graphs, "cuda: a step is one CUDA graph per rank");
 }
 
@@ -47,23 +50,22 @@ void add_buffer_option(CLI::App& command, BackendChoice& choice) {
       ->capture_default_str();
 }
 
+Expected<void> check_choice(const BackendChoice& choice) {
+  if (choice.backend == "cpu" || choice.backend == "emulated" || choice.backend == "cuda")
+    return check_transport(choice);
+  return make_error(ErrorCode::bad_argument, "unknown backend",
+                    {.found = choice.backend, .expected = "cpu, emulated or cuda"});
+}
+
 Expected<void> open_backend(const BackendChoice& choice) {
+  if (auto good = check_choice(choice); !good) return good;
   if (choice.backend == "cuda") set_cuda_environment();
-  std::string names;
   for (const BackendStatus& status : backend_statuses()) {
-    names += (names.empty() ? "" : ", ") + status.name;
-    if (status.name != choice.backend) continue;
-    if (status.available) return check_transport(choice);
+    if (status.name != choice.backend || status.available) continue;
     return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + status.detail,
                       {.found = choice.backend, .expected = "a backend that `ppsim doctor` has"});
   }
-  return make_error(ErrorCode::bad_argument, "unknown backend", {.found = choice.backend, .expected = names});
-}
-
-Expected<void> open_alone(const BackendChoice& choice) {
-  if (choice.transport != "mpi") return open_backend(choice);
-  return make_error(ErrorCode::bad_argument, "this measures within one process",
-                    {.found = "mpi", .expected = "--transport inproc, or nccl or copy with --backend cuda"});
+  return {};
 }
 
 CudaOptions cuda_options(const BackendChoice& choice) {

@@ -19,11 +19,12 @@ void add_gpu_options(CLI::App& command, BackendChoice& choice);
 /// --buffers.
 void add_buffer_option(CLI::App& command, BackendChoice& choice);
 
-/// Whether the backend is here, and has the transport. Sets what CUDA and NCCL read when they start, but for
-/// what the user has set. Errors: bad_argument.
+/// Whether there is such a backend, and it has the transport and the options, here or elsewhere.
+/// Errors: bad_argument.
+[[nodiscard]] Expected<void> check_choice(const BackendChoice& choice);
+/// Whether the backend is here as well. Sets what CUDA and NCCL read when they start, but for what the user
+/// has set. Errors: bad_argument.
 [[nodiscard]] Expected<void> open_backend(const BackendChoice& choice);
-/// The same for what has no place for several processes: mpi is refused.
-[[nodiscard]] Expected<void> open_alone(const BackendChoice& choice);
 /// NCCL has one rank on a device, so that several go by copy engines where nothing else is asked for.
 [[nodiscard]] CudaOptions cuda_options(const BackendChoice& choice);
 

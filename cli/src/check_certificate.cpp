@@ -73,6 +73,7 @@ void add_check_certificate(CLI::App& app, Selected& selected) {
   command->add_option("FILE", options->program, "the program")->required();
   command->add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote")->required();
   add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

@@ -55,12 +55,14 @@ struct InputOptions {
   std::string dialect = "torch";
   std::optional<int> ranks, microbatches, chunks, slices;
   int replicas = 1;
+  std::string offload = "none";
   [[nodiscard]] bool has_parameters() const {
     return ranks || microbatches || chunks || slices || !settings.empty();
   }
 };
 void add_parameter_options(CLI::App& app, InputOptions& options);
 void add_replicas_option(CLI::App& app, InputOptions& options);
+void add_offload_option(CLI::App& app, InputOptions& options);
 void add_dialect_option(CLI::App& app, std::string& dialect);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
 
@@ -76,7 +78,8 @@ struct CostOptions {
   std::optional<CostSource> instead = {};  ///< where no other source is given
   [[nodiscard]] bool given() const { return !unit.empty() || !costs.empty() || !model.empty(); }
 };
-void add_cost_options(CLI::App& app, CostOptions& options, bool recompute = true);
+void add_cost_options(CLI::App& app, CostOptions& options);
+void add_recompute_option(CLI::App& app, CostOptions& options);
 /// Nothing when no costs were given.
 /// Errors: bad_argument when two sources are given, or those of the source.
 [[nodiscard]] Expected<std::optional<CostSource>> cost_source(const CostOptions& options);
@@ -87,6 +90,7 @@ struct Subject {
   Ir ir;
   std::optional<CostBinding> costs;
   StageRecompute recompute;     ///< that was asked for, or chosen
+  Offload offload;              ///< that was asked for
   int replicas = 1;             ///< of the schedule that are in `ir`
   bool native_program = false;  ///< a Program from a JSON file: its communicators are given
 
@@ -102,14 +106,11 @@ struct Subject {
 /// What --with asks for: load, unshard, reduce-grad, opt, clip.
 /// Errors: bad_argument for anything else.
 [[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras);
+/// Errors: bad_argument where the input is a Program, to which `option` comes too late.
+[[nodiscard]] Expected<void> check_is_schedule(const Ir& ir, const std::string& option);
 
 /// The capabilities of --buffers: `rendezvous` or the messages that a channel buffers.
 [[nodiscard]] Expected<TransportCapabilities> buffers_from_text(const std::string& text);
-/// For files beside the result, which has stdout to itself.
-[[nodiscard]] CLI::Validator not_stdout();
-/// For --trace, so that a wrong suffix is found before the work is done.
-[[nodiscard]] CLI::Validator trace_path();
-
 /// "1.234 s", "56.7 ms"; "12.3 GB".
 [[nodiscard]] std::string time_text(Nanoseconds time);
 [[nodiscard]] std::string size_text(Bytes size);

@@ -1,11 +1,15 @@
 #include <algorithm>
+#include <iomanip>
 #include <iostream>
+#include <optional>
+#include <sstream>
 
 #include "command.hpp"
 #include "metrics_json.hpp"
 #include "ppsim/core/hash.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -69,12 +73,65 @@ Expected<void> check_same_work(const std::vector<Evaluation>& steps) {
   return {};
 }
 
-/// The fastest that fits, or -1.
-int best_of(const std::vector<Evaluation>& steps) {
+/// What a step computes. Costs that are the same for every stage, or every slice, say nothing of how much of
+/// the model is in one: then more of them are more work.
+struct Contents {
+  std::optional<std::int64_t> forwards;  ///< where only their number tells them apart
+  bool backward = false;
+};
+
+Contents contents_of(const Evaluation& step) {
+  bool by_stage = false;
+  bool by_slice = false;
+  for (const auto& [key, duration] : step.costs.tables.costs.entries()) {
+    by_stage = by_stage || (key.kind == OpKind::forward && key.subject >= 0);
+    by_slice = by_slice || (key.kind == OpKind::forward && key.slice >= 0);
+  }
+  Contents contents;
+  if (!by_stage) contents.forwards = 0;
+  for (const Action& action : step.program.all_actions()) {
+    if (action.kind == OpKind::backward || action.kind == OpKind::backward_input) contents.backward = true;
+    if (action.kind == OpKind::forward && !by_stage && !(by_slice && action.slice > 0)) ++*contents.forwards;
+  }
+  return contents;
+}
+
+/// How the work of a step compares to that of the first one.
+struct Work {
+  double ratio = 1;
+  bool backward = true;
+  bool same = true;
+};
+
+Work work_of(const Contents& own, const Contents& first) {
+  Work work{.backward = own.backward, .same = own.backward == first.backward};
+  if (!own.forwards || !first.forwards || own.forwards == first.forwards) return work;
+  work.ratio = static_cast<double>(*own.forwards) / static_cast<double>(*first.forwards);
+  work.same = false;
+  return work;
+}
+
+std::vector<Work> works_of(const std::vector<Evaluation>& steps) {
+  std::vector<Work> works;
+  const Contents first = contents_of(steps.front());
+  for (const Evaluation& step : steps) works.push_back(work_of(contents_of(step), first));
+  return works;
+}
+
+bool all_same(const std::vector<Work>& works) { return std::ranges::all_of(works, &Work::same); }
+
+std::string work_text(const Work& work) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << work.ratio << (work.backward ? "x" : "x, no backward");
+  return text.str();
+}
+
+/// The fastest that fits and does the work of the first one, or -1.
+int best_of(const std::vector<Evaluation>& steps, const std::vector<Work>& works) {
   int best = -1;
   for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
     const Evaluation& step = steps[static_cast<std::size_t>(i)];
-    if (!step.fits()) continue;
+    if (!step.fits() || !works[static_cast<std::size_t>(i)].same) continue;
     if (best < 0 ||
         step.metrics.times.makespan < steps[static_cast<std::size_t>(best)].metrics.times.makespan)
       best = i;
@@ -82,14 +139,17 @@ int best_of(const std::vector<Evaluation>& steps) {
   return best;
 }
 
-void print_text(const std::vector<Evaluation>& steps, int best) {
+void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& works, int best) {
+  const bool comparable = all_same(works);
   const bool limited = steps.front().costs.memory_limit.has_value();
   const bool tokens = steps.front().costs.tokens_per_step.has_value();
   std::vector<std::vector<std::string>> rows = {
       {"schedule", "step", "bubble", "of span", "peak memory", "activations", "parameters", "p2p volume"}};
   if (tokens) rows[0].insert(rows[0].end(), {"tokens/s", "MFU"});
   if (limited) rows[0].push_back("of " + size_text(*steps.front().costs.memory_limit));
-  for (const Evaluation& step : steps) {
+  if (!comparable) rows[0].emplace_back("work");
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Evaluation& step = steps[i];
     const StepTimes& times = step.metrics.times;
     int live = 0;
     for (const RankMetrics& rank : step.metrics.ranks) live = std::max(live, rank.peak_live_activations);
@@ -106,15 +166,22 @@ void print_text(const std::vector<Evaluation>& steps, int best) {
       row.push_back(percent_text(model_flops_utilization(step.work(), times.makespan)));
     }
     if (limited) row.emplace_back(step.fits() ? "fits" : "does not fit");
+    if (!comparable) row.push_back(work_text(works[i]));
     rows.push_back(std::move(row));
   }
   std::cout << table_text(rows);
   std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
                "of it\n";
+  if (!comparable) {
+    std::cout
+        << "Not all do the same work, as the last column says of forwards, which these costs take to be "
+           "equally long, and of backwards.\n";
+  }
   if (best < 0) {
     std::cout << "None fits: try --recompute adaptive, more ranks, or a smaller microbatch.\n";
   } else {
-    std::cout << "Fastest that fits: " << steps[static_cast<std::size_t>(best)].name
+    std::cout << (comparable ? "Fastest that fits: " : "Fastest that fits and does the work of the first: ")
+              << steps[static_cast<std::size_t>(best)].name
               << ". Next: ppsim verify it with the same costs.\n";
   }
 }
@@ -129,23 +196,27 @@ int run(const Options& options, const Output& output) {
     steps.push_back(*std::move(step));
   }
   if (auto same = check_same_work(steps); !same) return report(same.error(), output);
-  const int best = best_of(steps);
+  const std::vector<Work> works = works_of(steps);
+  const int best = best_of(steps, works);
   if (!options.report.empty()) {
     if (auto written = write_report_file(options.report, steps); !written)
       return report(written.error(), output);
   }
   if (output.json) {
     Json items = Json::array();
-    for (const Evaluation& step : steps) {
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const Evaluation& step = steps[i];
       Json item = evaluation_json(step);
       item.erase("critical_path");
+      item["relative_work"] = works[i].ratio;
+      item["has_backward"] = works[i].backward;
       item["parameter_bytes"] = parameter_bytes(step);
       items.push_back(std::move(item));
     }
     output.print({{"schedules", items},
                   {"best", best < 0 ? Json() : Json(steps[static_cast<std::size_t>(best)].name)}});
   } else {
-    print_text(steps, best);
+    print_text(steps, works, best);
   }
   return best < 0 ? kDoesNotFit : kDone;
 }
@@ -158,9 +229,11 @@ void add_compare(CLI::App& app, Selected& selected) {
       "compare", "several schedules on the same devices, parameters and tokens, in one table");
   command->add_option("INPUTS", options->inputs, "FILEs or NAMEs")->required();
   add_parameter_options(*command, options->input);
+  add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("--report", options->report, "self-contained HTML page")->check(not_stdout());
   add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

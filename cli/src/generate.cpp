@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -42,6 +43,13 @@ int run(const Options& options, const Output& output) {
   }
   const auto subject = read_subject(options.input, options.costs);
   if (!subject) return report(subject.error(), output);
+  if (options.costs.recompute == "adaptive" || subject->recompute.any(Recompute::full)) {
+    return report(
+        {ErrorCode::bad_argument,
+         "a schedule has no recomputation before it is lowered",
+         {.found = "--recompute " + options.costs.recompute, .expected = "ppsim lower --recompute"}},
+        output);
+  }
   const auto text = ir_text(subject->ir, options.output, CsvDialect::torch);
   if (!text) return report(text.error(), output);
   if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
@@ -63,7 +71,8 @@ void add_generate(CLI::App& app, Selected& selected) {
   CLI::App* command = app.add_subcommand("generate", "write a schedule of the registry to a file");
   command->add_option("NAME", options->input.input, "schedule, or name:key=value,...")->required();
   add_parameter_options(*command, options->input);
-  add_cost_options(*command, options->costs, true);
+  add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
       ->required();
   command->add_option("--costs-out", options->costs_out, "the costs as a table that --costs reads")

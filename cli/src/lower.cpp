@@ -1,5 +1,3 @@
-#include <sstream>
-
 #include "command.hpp"
 #include "ppsim/core/hash.hpp"
 #include "ppsim/planner/files.hpp"
@@ -12,7 +10,6 @@ struct Options {
   CostOptions costs;
   std::string output, order, policy = "per-edge", grouping = "none", extras;
   std::optional<int> receive_buffers;
-  std::string offload = "none";
 };
 
 Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
@@ -30,9 +27,6 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
   if (options.grouping == "paired") lowering.grouping = Grouping::paired;
   if (options.grouping == "as-written") lowering.grouping = Grouping::as_written;
   lowering.receive_buffers = options.receive_buffers;
-  const auto offload = offload_from_text(options.offload);
-  if (!offload) return tl::unexpected(offload.error());
-  lowering.offload = *offload;
   if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
   return lowering;
 }
@@ -79,33 +73,13 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
-  std::istringstream items(extras);
-  for (std::string item; std::getline(items, item, ',');) {
-    if (item == "load") {
-      lowering.load = true;
-    } else if (item == "unshard") {
-      lowering.unshard = true;
-    } else if (item == "reduce-grad") {
-      lowering.reduce_grad = true;
-    } else if (item == "opt") {
-      lowering.optimizer = true;
-    } else if (item == "clip") {
-      lowering.clip = true;
-    } else {
-      return make_error(ErrorCode::bad_argument, "unknown --with",
-                        {.found = item, .expected = "load, unshard, reduce-grad, opt, clip"});
-    }
-  }
-  return {};
-}
-
 void add_lower(CLI::App& app, Selected& selected) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("lower", "insert communication: a schedule becomes a program");
   command->add_option("IN", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
   add_replicas_option(*command, options->input);
+  add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
       ->required();
@@ -118,13 +92,10 @@ void add_lower(CLI::App& app, Selected& selected) {
   command->add_option("--grouping", options->grouping, "none, paired or as-written")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "paired", "as-written"}));
-  command
-      ->add_option("--offload", options->offload,
-                   "none, all, half, 25% or stages=0,1: activations in host memory until their backward")
-      ->capture_default_str();
   command->add_option("--with", options->extras,
                       "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
   add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

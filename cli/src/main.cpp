@@ -1,36 +1,14 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <exception>
 #include <iostream>
 #include <span>
 
 #include "command.hpp"
+#include "interruption.hpp"
 #include "ppsim/core/nearest.hpp"
 
 namespace {
-
-/// Whether a reader of stdout waits for an object. Set before the handler that reads it is.
-volatile std::sig_atomic_t wants_json = 0;
-
-template <std::size_t kSize>
-void write_literal(int file, const char (&text)[kSize]) {
-  [[maybe_unused]] const auto written = ::write(file, text, kSize - 1);
-}
-
-/// Files are replaced in one step, so there is nothing to clean up: say so and leave.
-void on_interrupt(int) {
-  write_literal(STDERR_FILENO, "\nppsim: interrupted; no file was left half-written\n");
-  if (wants_json != 0) {
-    write_literal(STDOUT_FILENO,
-                  R"({"error":{"code":"interrupted","file":"","row":0,"column":0,"found":"","expected":"",)"
-                  R"("message":"interrupted; nothing is decided"}})"
-                  "\n");
-  }
-  ::_exit(ppsim::cli::kInterrupted);
-}
 
 bool asks_for_json(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -106,8 +84,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const ppsim::cli::Output output{.json = asks_for_json(argc, argv)};
-  wants_json = output.json ? 1 : 0;
-  std::signal(SIGINT, on_interrupt);
+  ppsim::cli::leave_on_interrupt(output.json);
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -44,9 +44,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                  "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
   app.add_option(
          "--arithmetic", options.arithmetic,
-         "float32, integer (exact, modulo 2^64); on GPUs bf16, or fp8 in the layers' products of weights")
+         "float32, integer (exact, modulo 2^64); on the CPU float64; on GPUs bf16, or fp8 in the layers' "
+         "products of weights")
       ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "integer", "bf16", "fp8"}));
+      ->check(CLI::IsMember({"float32", "float64", "integer", "bf16", "fp8"}));
   app.add_option("--optimizer", options.optimizer, "of the program's OPT actions: momentum or adamw")
       ->capture_default_str()
       ->check(CLI::IsMember({"momentum", "adamw"}));

@@ -12,6 +12,7 @@ namespace ppsim::cli {
 struct ModelOptions {
   std::string transformer, arithmetic = "float32", optimizer = "momentum";
   double learning_rate = TransformerConfig().learning_rate;
+  friend bool operator==(const ModelOptions&, const ModelOptions&) = default;
 };
 void add_model_options(CLI::App& app, ModelOptions& options);
 

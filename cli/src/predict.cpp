@@ -4,24 +4,20 @@
 #include <iostream>
 #include <sstream>
 
-#include "backend_choice.hpp"
-#include "model_options.hpp"
-#include "ppsim/gpu_backend/backends.hpp"
+#include "measurement.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/prediction.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "run_output.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
 
 struct Options {
-  InputOptions input;
-  ModelOptions model;
-  BackendChoice device;
+  Measurement measurement{.steps = 7};
   std::vector<std::string> inputs, calibrate = {"1f1b", "zb-h1"};
   std::string points, costs_out;
-  int steps = 7;
   std::optional<double> time_limit_s, deadline_s;
 };
 
@@ -42,33 +38,37 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-Expected<Subject> subject_of(const Options& options, const std::string& name) {
-  InputOptions one = options.input;
+Expected<Subject> subject_of(InputOptions one, const std::string& name) {
   one.input = name;
   if (names_file(name)) one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
   const CostOptions no_costs;
   return read_subject(one, no_costs);
 }
 
+/// Where nothing else is said, the calibration has the ranks and microbatches of the first input.
+Expected<InputOptions> calibration_input(const Options& options) {
+  InputOptions input = options.measurement.input;
+  if (input.ranks && input.microbatches) return input;
+  const auto first = subject_of(input, options.inputs.front());
+  if (!first) return tl::unexpected(first.error());
+  const Pipeline& pipeline = pipeline_of(first->ir);
+  if (!input.ranks) input.ranks = pipeline.ranks();
+  if (!input.microbatches) input.microbatches = pipeline.microbatches();
+  return input;
+}
+
 Expected<std::vector<Program>> calibration_programs(const Options& options) {
+  const auto input = calibration_input(options);
+  if (!input) return tl::unexpected(input.error());
   std::vector<Program> programs;
   for (const std::string& name : options.calibrate) {
-    const auto subject = subject_of(options, name);
+    const auto subject = subject_of(*input, name);
     if (!subject) return tl::unexpected(subject.error());
     auto program = default_program(*subject);
     if (!program) return tl::unexpected(program.error());
     programs.push_back(*std::move(program));
   }
   return programs;
-}
-
-Expected<RunOptions> run_options(const Options& options) {
-  const auto capabilities = buffers_from_text(options.device.buffers);
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  RunOptions run{.capabilities = *capabilities, .steps = options.steps, .gradients = false};
-  if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
-  run.deadline_s = options.deadline_s.value_or(0);
-  return run;
 }
 
 /// What all points have in common.
@@ -92,7 +92,7 @@ Expected<Prediction> predicted(const Setting& setting, const Program& program) {
 /// Runs a schedule whose transfers stand in the order of the measured costs.
 Point point_of(const Setting& setting, const std::string& name) {
   Point point{.name = name, .prediction = Prediction()};
-  const auto subject = subject_of(setting.options, name);
+  const auto subject = subject_of(setting.options.measurement.input, name);
   if (!subject) return point.prediction = tl::unexpected(subject.error()), point;
   LoweringOptions lowering = default_lowering(*subject);
   lowering.order = IssueOrder::timed;
@@ -207,18 +207,14 @@ Expected<void> check_points_file(const std::string& path) {
 
 Expected<int> predict_all(const Options& options, const Output& output) {
   const Stopwatch watch;
-  if (options.device.backend == "emulated") {
-    return make_error(ErrorCode::bad_argument, "an emulated device takes what costs say: nothing is measured",
-                      {.found = "emulated", .expected = "cpu or cuda"});
-  }
-  if (auto good = open_alone(options.device); !good) return tl::unexpected(good.error());
+  auto run = open_measurement(options.measurement);
+  if (!run) return tl::unexpected(run.error());
+  run->deadline_s = options.deadline_s.value_or(0);
   if (auto good = check_points_file(options.points); !good) return tl::unexpected(good.error());
   const auto programs = calibration_programs(options);
   if (!programs) return tl::unexpected(programs.error());
-  const auto model = transformer_of(options.model, programs->front().pipeline().stages());
+  const auto model = transformer_of(options.measurement.model, programs->front().pipeline().stages());
   if (!model) return tl::unexpected(model.error());
-  const auto run = run_options(options);
-  if (!run) return tl::unexpected(run.error());
   const auto held = hold_devices(run->backend);
   auto tables = profile(*programs, **model, *run);
   if (!tables) return tl::unexpected(tables.error());
@@ -248,29 +244,20 @@ int run(const Options& options, const Output& output) {
 void add_options(CLI::App& command, Options& options) {
   command.add_option("INPUTS", options.inputs, "FILEs or NAMEs to predict and run, 1f1b:microbatches=8")
       ->required();
-  add_parameter_options(command, options.input);
-  add_dialect_option(command, options.input.dialect);
+  add_measurement_options(
+      command, options.measurement,
+      "of each run: their median is compared; of a calibration the first one does not count");
   command
       .add_option("--calibrate", options.calibrate,
                   "FILE or NAME, once for each: what is run first, to measure every action")
       ->allow_extra_args(false)
       ->capture_default_str();
-  command.add_option("--backend", options.device.backend, "cpu or cuda")->capture_default_str();
-  command.add_option("--transport", options.device.transport, "for cuda nccl or copy")->capture_default_str();
-  add_gpu_options(command, options.device);
-  add_buffer_option(command, options.device);
-  add_model_options(command, options.model);
-  command
-      .add_option("--steps", options.steps,
-                  "of each run: their median is compared; of a calibration the first one does not count")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 100000));
   command
       .add_option("--deadline", options.deadline_s,
                   "seconds that a step may take; default: 10 x what is predicted and 30 s")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command.add_option("--time-limit", options.time_limit_s, "seconds after which no other run starts")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command
       .add_option("--points", options.points, "FILE that gets a line of JSON for each run when it is over")
       ->check(not_stdout());

@@ -1,9 +1,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "backend_choice.hpp"
-#include "model_options.hpp"
-#include "ppsim/gpu_backend/backends.hpp"
+#include "measurement.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
 
@@ -11,17 +9,14 @@ namespace ppsim::cli {
 namespace {
 
 struct Options {
-  InputOptions input;
-  ModelOptions model;
-  BackendChoice device;
+  Measurement measurement{.steps = 11};
   std::string output;
-  int steps = 11;
 };
 
 /// What is run where nothing is named: between them they have F, B, I, W, R, OPT and both transfers.
-Expected<std::vector<Program>> usual_programs(const Options& options) {
-  ScheduleParameters parameters{.ranks = options.input.ranks.value_or(2)};
-  parameters.microbatches = options.input.microbatches.value_or(4 * parameters.ranks);
+Expected<std::vector<Program>> usual_programs(const InputOptions& input) {
+  ScheduleParameters parameters{.ranks = input.ranks.value_or(2)};
+  parameters.microbatches = input.microbatches.value_or(4 * parameters.ranks);
   LoweringOptions with_update;
   with_update.optimizer = true;
   LoweringOptions with_recompute;
@@ -39,32 +34,25 @@ Expected<std::vector<Program>> usual_programs(const Options& options) {
   return programs;
 }
 
-Expected<std::vector<Program>> programs_of(const Options& options) {
-  if (options.input.input.empty()) return usual_programs(options);
+Expected<std::vector<Program>> programs_of(const InputOptions& input) {
+  if (input.input.empty()) return usual_programs(input);
   const CostOptions no_costs;
-  const auto subject = read_subject(options.input, no_costs);
+  const auto subject = read_subject(input, no_costs);
   if (!subject) return tl::unexpected(subject.error());
   auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
   return std::vector<Program>{*std::move(program)};
 }
 
-Expected<Tables> profiled(const Options& options) {
-  if (options.device.backend == "emulated") {
-    return make_error(ErrorCode::bad_argument, "only a device that computes can be profiled",
-                      {.found = "emulated", .expected = "cpu or cuda"});
-  }
-  if (auto good = open_alone(options.device); !good) return tl::unexpected(good.error());
-  const auto programs = programs_of(options);
+Expected<Tables> profiled(const Measurement& measurement) {
+  const auto run = open_measurement(measurement);
+  if (!run) return tl::unexpected(run.error());
+  const auto programs = programs_of(measurement.input);
   if (!programs) return tl::unexpected(programs.error());
-  const auto model = transformer_of(options.model, programs->front().pipeline().stages());
+  const auto model = transformer_of(measurement.model, programs->front().pipeline().stages());
   if (!model) return tl::unexpected(model.error());
-  const auto capabilities = buffers_from_text(options.device.buffers);
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  RunOptions run{.capabilities = *capabilities, .steps = options.steps, .gradients = false};
-  if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
-  const auto held = hold_devices(run.backend);
-  return profile(*programs, **model, run);
+  const auto held = hold_devices(run->backend);
+  return profile(*programs, **model, *run);
 }
 
 std::string class_text(const CostClass& key) {
@@ -84,7 +72,7 @@ void print_text(const Tables& tables) {
 }
 
 int run(const Options& options, const Output& output) {
-  const auto tables = profiled(options);
+  const auto tables = profiled(options.measurement);
   if (!tables) return report(tables.error(), output);
   const std::string text = to_json(*tables);
   if (auto written = write_text_file(options.output, text); !written) return report(written.error(), output);
@@ -104,19 +92,9 @@ void add_profile(CLI::App& app, Selected& selected) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "profile", "measure what every action costs: median and quartiles, as --costs reads them");
-  command->add_option("INPUT", options->input.input,
+  command->add_option("INPUT", options->measurement.input.input,
                       "FILE or NAME to run; none: 1f1b and zb-h1, one stage on each rank");
-  add_parameter_options(*command, options->input);
-  add_dialect_option(*command, options->input.dialect);
-  command->add_option("--backend", options->device.backend, "cpu or cuda")->capture_default_str();
-  command->add_option("--transport", options->device.transport, "for cuda nccl or copy")
-      ->capture_default_str();
-  add_gpu_options(*command, options->device);
-  add_buffer_option(*command, options->device);
-  add_model_options(*command, options->model);
-  command->add_option("--steps", options->steps, "training steps; the first one does not count")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 100000));
+  add_measurement_options(*command, options->measurement, "training steps; the first one does not count");
   command->add_option("-o,--output", options->output, "FILE.json or -")->required();
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });

@@ -13,6 +13,7 @@
 #include "run_output.hpp"
 #include "sbatch.hpp"
 #include "several_processes.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -29,7 +30,7 @@ struct Options {
   int steps = 3;
   std::optional<int> ranks_per_node;
   std::optional<double> deadline_s;
-  double time_scale = 1;
+  std::optional<double> time_scale;
 };
 
 bool is_by_nccl(const BackendChoice& device) {
@@ -50,7 +51,7 @@ Expected<Subject> subject_of(const Options& options) {
     return make_error(ErrorCode::bad_argument,
                       "an emulated run needs costs: --unit, --costs or --model with --cluster");
   }
-  auto scaled = scaled_costs(subject->costs->tables.costs, options.time_scale);
+  auto scaled = scaled_costs(subject->costs->tables.costs, options.time_scale.value_or(1));
   if (!scaled) return tl::unexpected(scaled.error());
   subject->costs->tables.costs = *std::move(scaled);
   return subject;
@@ -108,13 +109,10 @@ bool has_gradients(const Options& options) {
 /// The Program of the input, with the actions of --with where it is a Schedule.
 Expected<Program> program_of(const Options& options, const Subject& subject) {
   if (options.extras.empty()) return default_program(subject);
-  const auto* schedule = std::get_if<Schedule>(&subject.ir);
-  if (schedule == nullptr) {
-    return make_error(ErrorCode::bad_argument, "the input is a Program already: lower its schedule --with");
-  }
+  if (auto good = check_is_schedule(subject.ir, "--with"); !good) return tl::unexpected(good.error());
   LoweringOptions lowering = default_lowering(subject);
   if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
-  return lower(*schedule, lowering, subject.cost_table());
+  return to_program(subject.ir, lowering, subject.cost_table());
 }
 
 int print_hang(const Program& program, const VerifiedRun& result, const Output& output) {
@@ -155,6 +153,20 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
     summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
   output.json ? output.print(run_json(summary)) : print_run(summary);
   return kDone;
+}
+
+/// Options that are of another backend than the one that was asked for.
+Expected<void> check_options(const Options& options) {
+  if (auto good = check_choice(options.device); !good) return good;
+  const bool emulated = options.device.backend == "emulated";
+  if (emulated && options.model != ModelOptions()) {
+    return make_error(ErrorCode::bad_argument, "an emulated run computes nothing and has no transformer",
+                      {.found = "--transformer, --arithmetic, --optimizer or --learning-rate",
+                       .expected = "--backend cpu or cuda"});
+  }
+  if (!options.time_scale || emulated) return {};
+  return make_error(ErrorCode::bad_argument, "--time-scale stretches what COSTS say of an emulated run",
+                    {.found = "--backend " + options.device.backend, .expected = "--backend emulated"});
 }
 
 int print_sbatch(const Options& options, const Output& output) {
@@ -213,12 +225,16 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
 }
 
 int run(const Options& options, const Output& output) {
+  if (auto good = check_options(options); !good) return report(good.error(), output);
   if (options.emit_sbatch) return print_sbatch(options, output);
   const auto on_each = [&](const Output& own, Bootstrap* processes) {
     return run_program(options, own, processes);
   };
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
   if (is_by_nccl(options.device)) return on_launched_processes(output, on_each);
+  const char* transport = options.device.backend == "cuda" ? "--transport nccl" : "--transport mpi";
+  if (auto alone = check_alone(std::string(transport) + ", or a start without a launcher"); !alone)
+    return report(alone.error(), output);
   const Expected<int> code = run_program(options, output, nullptr);
   return code ? *code : report(code.error(), output);
 }
@@ -229,9 +245,8 @@ void add_backend_options(CLI::App& command, Options& options) {
       .add_option("--backend", options.device.backend,
                   "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
       ->capture_default_str();
-  command
-      .add_option("--time-scale", options.time_scale, "an emulated run takes so many times what COSTS say")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--time-scale", options.time_scale, "emulated: takes so many times what COSTS say (1)")
+      ->check(positive());
   command
       .add_option(
           "--transport", options.device.transport,
@@ -240,10 +255,11 @@ void add_backend_options(CLI::App& command, Options& options) {
           "engines, "
           "for several ranks on a device)")
       ->capture_default_str();
-  command.add_flag("--emit-sbatch", options.emit_sbatch,
-                   "print a Slurm script that runs this, with a process for each rank");
+  auto* script = command.add_flag("--emit-sbatch", options.emit_sbatch,
+                                  "print a Slurm script that runs this, with a process for each rank");
   command.add_option("--ranks-per-node", options.ranks_per_node, "of that script; default: 8, or all")
-      ->check(CLI::PositiveNumber);
+      ->needs(script)
+      ->check(positive());
   add_gpu_options(command, options.device);
   command.add_flag("--no-profile", options.device.no_profile,
                    "cuda: no events per action, and so no trace and no measured costs");
@@ -258,6 +274,7 @@ void add_run(CLI::App& app, Selected& selected) {
       "run", "execute a verified program: a small transformer, or the times of a cost table");
   command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
+  add_offload_option(*command, options->input);
   add_replicas_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   add_backend_options(*command, *options);
@@ -279,7 +296,7 @@ void add_run(CLI::App& app, Selected& selected) {
       ->add_option(
           "--deadline", options->deadline_s,
           "seconds that a step may take, 0 for any; default: 10 x what COSTS say and 30 s, any without")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_flag(
       "--compare", options->compare,
       "measured against simulated by kind of action, gradients against the unpipelined reference where the "
@@ -299,6 +316,7 @@ void add_run(CLI::App& app, Selected& selected) {
                    "measured costs with their quartiles, and sizes, as --costs reads them")
       ->check(not_stdout());
   add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})
     command->get_option(timed)->excludes("--no-profile");
   command->callback(

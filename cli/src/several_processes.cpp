@@ -18,6 +18,17 @@ void on_alarm(int) { ::_exit(kFailed); }
 
 const char* variable(const char* name) { return std::getenv(name); }
 
+/// Where a launcher tells a process that it has started how many there are; `only_with` is set by it, too. A
+/// batch script of Slurm, which is one process, has no step.
+struct SizeVariable {
+  const char* name;
+  const char* only_with;
+};
+constexpr SizeVariable kSizes[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                   {"PMI_SIZE", "PMI_RANK"},
+                                   {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                                   {"WORLD_SIZE", "LOCAL_RANK"}};
+
 /// Whether torchrun, mpirun or srun has started this process.
 bool is_launched() {
   return variable("RANK") != nullptr || variable("OMPI_COMM_WORLD_RANK") != nullptr ||
@@ -46,6 +57,20 @@ int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {
 }
 
 }  // namespace
+
+Expected<void> check_alone(const std::string& instead) {
+  for (const SizeVariable& size : kSizes) {
+    const char* count = variable(size.name);
+    int processes = 0;
+    if (count == nullptr || variable(size.only_with) == nullptr) continue;
+    if (!CLI::detail::lexical_cast(count, processes) || processes < 2) continue;
+    return make_error(ErrorCode::bad_argument,
+                      "a launcher has started " + std::to_string(processes) +
+                          " processes, each of which would run the whole program",
+                      {.found = std::string(size.name) + "=" + count, .expected = instead});
+  }
+  return {};
+}
 
 int on_mpi_processes(const Output& output, const ProcessRun& run) {
   const auto processes = mpi_bootstrap();

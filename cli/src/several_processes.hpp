@@ -10,6 +10,10 @@ namespace ppsim::cli {
 /// What a process of several does; null where it is the only one.
 using ProcessRun = std::function<Expected<int>(const Output&, Bootstrap*)>;
 
+/// For what runs in one process: whether a launcher has started several, each of which would do all of it.
+/// Errors: bad_argument; `instead` says how it is meant.
+[[nodiscard]] Expected<void> check_alone(const std::string& instead);
+
 /// Runs the same on all processes that mpirun or srun has started, with MPI between them. Process 0 speaks
 /// for all; another one only when process 0 is gone. An error of one stops all. Returns: the exit code.
 int on_mpi_processes(const Output& output, const ProcessRun& run);

@@ -37,7 +37,7 @@ struct Drawing {
 
 /// COSTS decide the order of the instructions that a schedule is lowered to.
 Error of_other_costs(const Options& options, const Subject& subject, Error error) {
-  if (!options.costs.given() && std::holds_alternative<Schedule>(subject.ir))
+  if (error.place.row > 0 && !options.costs.given() && std::holds_alternative<Schedule>(subject.ir))
     error.message += "; was the run one with COSTS? Then give the same --unit, --costs or --model";
   return error;
 }
@@ -114,6 +114,7 @@ void add_show(CLI::App& app, Selected& selected) {
   CLI::App* command = app.add_subcommand("show", "draw the timeline of a schedule or program");
   command->add_option("INPUT", options->input.input, "FILE or NAME; without costs F=1, B=2")->required();
   add_parameter_options(*command, options->input);
+  add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("--format", options->format, "text or svg")
       ->capture_default_str()
@@ -123,6 +124,7 @@ void add_show(CLI::App& app, Selected& selected) {
   command->add_option("--width", options->width, "characters or pixels")->check(CLI::Range(20, 20000));
   command->add_option("--palette", options->palette, "colour-blind or pytorch")->capture_default_str();
   add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

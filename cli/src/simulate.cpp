@@ -6,6 +6,7 @@
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/kind_times.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -169,6 +170,7 @@ void add_simulate(CLI::App& app, Selected& selected) {
       app.add_subcommand("simulate", "what one step costs: time, bubble, memory, communication");
   command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
   add_parameter_options(*command, options->input);
+  add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
@@ -182,10 +184,11 @@ void add_simulate(CLI::App& app, Selected& selected) {
   command
       ->add_option("--jitter", options->jitter.deviation, "relative deviation of every cost class in --runs")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 10.0))
+      ->check(between(0, 10))
       ->needs(runs);
   command->add_option("--seed", options->jitter.seed, "of --runs")->capture_default_str()->needs(runs);
   add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

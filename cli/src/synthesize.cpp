@@ -7,7 +7,7 @@
 #include "ppsim/planner/synthesis.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 #include "query_folder.hpp"
-#include "seconds.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -213,7 +213,7 @@ void add_synthesize(CLI::App& app, Selected& selected) {
   command->add_option("--memory-budget", options->memory_budget,
                       "of the search, e.g. 4GB; without enough the best so far is taken");
   add_query_option(*command, options->smt2);
-  add_cost_options(*command, options->costs, true);
+  add_cost_options(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

@@ -3,11 +3,12 @@
 #include <limits>
 
 #include "command.hpp"
+#include "interruption.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
-#include "seconds.hpp"
+#include "validators.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -106,6 +107,19 @@ Expected<Program> program_of(const Subject& subject, const std::optional<Communi
   return to_program(subject.ir, lowering, subject.cost_table());
 }
 
+namespace {
+
+/// Keeps what an interrupt tells up to date.
+PropertySink told_when_interrupted(const VerifyRequest& request, const Program& program) {
+  auto properties = std::make_shared<Json>(all_unknown(request, "interrupted"));
+  return [properties, &program](const PropertyResult& result) {
+    (*properties)[std::string(property_name(result.property))] = result_json(program, result);
+    tell_when_interrupted({{"properties", *properties}});
+  };
+}
+
+}  // namespace
+
 Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
                                     const std::optional<CommunicatorPolicy>& policy) {
   const auto subject =
@@ -115,7 +129,9 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
   if (!asked) return tl::unexpected(asked.error());
   auto program = program_of(*subject, policy);
   if (!program) return tl::unexpected(program.error());
+  if (request.one_answer) asked->decided = told_when_interrupted(request, *program);
   VerifyReport report = verify(*program, *asked);
+  asked->decided = {};
   VerifyAnswer answer{*std::move(program), *std::move(asked), std::move(report), {}, policy.has_value()};
   if (!subject->native_program) answer.communicators = policy.value_or(CommunicatorPolicy::per_edge);
   return answer;
@@ -157,6 +173,14 @@ Expected<Subject> subject_for(const VerifyRequest& options, int microbatches) {
   return read_subject(input, costs);
 }
 
+/// What stands in the way of --all-microbatches; empty: nothing.
+std::string not_for_all(const VerifyRequest& options) {
+  if (names_file(options.input.input)) return options.input.input;
+  if (options.input.microbatches) return "--microbatches";
+  if (!options.certificate.empty()) return "--certificate";
+  return options.repair.empty() ? "" : "--repair";
+}
+
 /// For every number of microbatches; the first one accepted gives the sizes, which are the same for all.
 int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
@@ -166,11 +190,10 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
                    {.found = "--all-microbatches", .expected = "--microbatches M"}},
                   output);
   }
-  if (names_file(options.input.input) || options.input.microbatches || !options.certificate.empty() ||
-      !options.repair.empty()) {
+  if (!not_for_all(options).empty()) {
     return report({ErrorCode::bad_argument,
                    "--all-microbatches is for a NAME, without --microbatches, --certificate and --repair",
-                   {.found = options.input.input, .expected = "the name of a schedule"}},
+                   {.found = not_for_all(options), .expected = "a NAME alone"}},
                   output);
   }
   if (!options.input.ranks && options.costs.model.empty()) return run_all_ranks(options, policy, output);
@@ -236,7 +259,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   } else {
     print_report(*answer);
     if (remedy) print_remedy(*remedy);
-    std::cout << '\n' << verify_advice(exit, answer->report, options.certificate) << '\n';
+    std::cout << '\n' << verify_advice(*answer, remedy, options.certificate) << '\n';
   }
   return exit;
 }
@@ -245,13 +268,15 @@ int run_asked(VerifyRequest options, const Output& output) {
   if (auto good = add_usual_costs(options); !good) return report(good.error(), output);
   if (is_many(options)) return verify_many(options, output);
   options.input.input = options.inputs.front();
+  options.one_answer = true;
   std::optional<CommunicatorPolicy> policy;
   if (!options.policy.empty()) {
     policy = policy_from_name(options.policy);
     if (!policy) {
       return report({ErrorCode::bad_argument,
                      "unknown --communicators",
-                     {.found = options.policy, .expected = "per-rank, per-pair, per-edge or per-stage-edge"}},
+                     {.found = options.policy,
+                      .expected = "per-rank, per-pair, per-edge, per-stage-edge, several or all"}},
                     output);
     }
   }
@@ -272,7 +297,7 @@ int run(VerifyRequest options, const Output& output) {
   });
 }
 
-/// What ends a search before it has an answer.
+/// What ends a search before it has an answer. Requires: the options that they belong to.
 void add_limits(CLI::App& app, VerifyRequest& request) {
   app.add_option("--timeout", request.timeout_s, "seconds")->capture_default_str()->check(seconds());
   app.add_option("--memory-budget", request.memory_budget,
@@ -280,12 +305,14 @@ void add_limits(CLI::App& app, VerifyRequest& request) {
   app.add_option("--state-limit", request.state_limit,
                  "states that a search under --resident may visit; more is unknown")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->needs(app.get_option("--resident"))
+      ->check(positive());
   app.add_option("--sample-limit", request.sample_limit,
                  "with --all-microbatches: instructions of all Programs that may be generated to recognise "
                  "the schedule; what needs more is unknown")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->needs(app.get_option("--all-microbatches"))
+      ->check(positive());
 }
 
 }  // namespace
@@ -297,6 +324,7 @@ void add_verify(CLI::App& app, Selected& selected) {
   command->add_option("INPUT", options->inputs, "FILE or NAME; several, or a folder, give one table")
       ->required();
   add_parameter_options(*command, options->input);
+  add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option(
       "--properties", options->properties,
@@ -322,10 +350,10 @@ void add_verify(CLI::App& app, Selected& selected) {
       "of --spread or --for-all, the same for both");
   command->add_flag("--per-stage", options->per_stage,
                     "with --never-slower-than: each stage has costs of its own, all within --for-all");
-  add_limits(*command, *options);
   command->add_flag("--all-microbatches", options->all_microbatches,
                     "for every number of microbatches of NAME at once; without --ranks for every number of "
                     "ranks as well");
+  add_limits(*command, *options);
   command->add_flag("--cross-check", options->cross_check,
                     "decide deadlock by Z3 too, where the program is small enough");
   command
@@ -337,6 +365,7 @@ void add_verify(CLI::App& app, Selected& selected) {
                    "write to FILE the Program after the smallest change that removes its deadlock")
       ->check(not_stdout());
   add_cost_options(*command, options->costs);
+  add_recompute_option(*command, options->costs);
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

@@ -42,14 +42,19 @@ std::string what_to_raise(const std::vector<std::string>& reasons) {
   return text;
 }
 
-int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output) {
+Json all_unknown(const VerifyRequest& request, const std::string& reason) {
   Json properties = Json::object();
-  std::vector<std::vector<std::string>> rows = {{"property", "verdict"}};
   for (const PropertyInfo& info : property_registry()) {
-    if (!is_asked(request, info)) continue;
-    properties[std::string(info.name)] = {{"verdict", "unknown"}, {"reason", reason}};
-    rows.push_back({std::string(info.name), "unknown"});
+    if (is_asked(request, info))
+      properties[std::string(info.name)] = {{"verdict", "unknown"}, {"reason", reason}};
   }
+  return properties;
+}
+
+int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output) {
+  const Json properties = all_unknown(request, reason);
+  std::vector<std::vector<std::string>> rows = {{"property", "verdict"}};
+  for (const auto& [name, unknown] : properties.items()) rows.push_back({name, "unknown"});
   if (output.json) {
     output.print({{"properties", properties}});
   } else {

@@ -63,8 +63,9 @@ Expected<std::vector<Policy>> policies_of(const std::string& names) {
   for (std::string item; std::getline(items, item, ',');) {
     const Policy policy = policy_from_name(item);
     if (!policy) {
-      return make_error(ErrorCode::bad_argument, "unknown --communicators",
-                        {.found = item, .expected = "per-rank, per-pair, per-edge, per-stage-edge or all"});
+      return make_error(
+          ErrorCode::bad_argument, "unknown --communicators",
+          {.found = item, .expected = "per-rank, per-pair, per-edge, per-stage-edge, several or all"});
     }
     policies.push_back(policy);
   }

@@ -30,6 +30,7 @@ struct VerifyRequest {
   std::size_t sample_limit = AllMicrobatchesOptions().sample_limit;
   bool cross_check = false;
   bool all_microbatches = false;
+  bool one_answer = false;      ///< of which an interrupt tells what is decided
   std::optional<Bytes> budget;  ///< of --memory-budget
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   std::shared_ptr<QueryFolder> queries;  ///< of --smt2
@@ -52,6 +53,8 @@ template <class Report>
   return reasons;
 }
 
+/// Everything that was asked as unknown for this reason, as `verify --json` writes it.
+[[nodiscard]] Json all_unknown(const VerifyRequest& request, const std::string& reason);
 /// Says why nothing that was asked is decided. Returns: the exit code.
 int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output);
 
@@ -114,13 +117,12 @@ template <class Report>
   if (does_not_fit) return kDoesNotFit;
   return unknown ? kUnknown : kDone;
 }
+/// One verdict as `verify --json` writes it.
+[[nodiscard]] Json result_json(const Program& program, const PropertyResult& result);
 /// One Program's verdicts as `verify --json` writes them.
 [[nodiscard]] Json report_json(const VerifyAnswer& answer);
 /// The same as text.
 void print_report(const VerifyAnswer& answer);
-/// One sentence that says what to do next.
-[[nodiscard]] std::string verify_advice(int exit, const VerifyReport& report, const std::string& certificate);
-
 /// True for several inputs, for a folder, and for several communicator policies.
 [[nodiscard]] bool is_many(const VerifyRequest& request);
 /// One table for one or more files under one or more policies; returns the exit code that goes before the
@@ -136,6 +138,11 @@ struct Remedy {
 [[nodiscard]] std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer);
 [[nodiscard]] Json remedy_json(const Remedy& remedy);
 void print_remedy(const Remedy& remedy);
+/// Whether --repair FILE writes, or may find, a Program that does not hang.
+[[nodiscard]] bool may_be_repaired(const VerifyReport& report, const std::optional<Remedy>& remedy);
+/// One sentence that says what to do next.
+[[nodiscard]] std::string verify_advice(const VerifyAnswer& answer, const std::optional<Remedy>& remedy,
+                                        const std::string& certificate);
 /// Writes the repaired Program where there is one and a file is named. Returns: whether it did.
 Expected<bool> write_repaired(const std::string& file, const std::optional<Remedy>& remedy);
 

@@ -90,6 +90,13 @@ std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnsw
   return remedy;
 }
 
+bool may_be_repaired(const VerifyReport& report, const std::optional<Remedy>& remedy) {
+  const PropertyResult* result = report.find(Property::deadlock_free);
+  const auto* refuted = result == nullptr ? nullptr : std::get_if<Refuted>(&result->verdict);
+  if (refuted == nullptr || std::holds_alternative<ResidencyHang>(refuted->counterexample)) return false;
+  return !remedy || !std::holds_alternative<NoRepair>(remedy->repair);
+}
+
 Json remedy_json(const Remedy& remedy) {
   Json json;
   if (const auto* repaired = std::get_if<Repaired>(&remedy.repair)) {

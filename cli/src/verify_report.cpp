@@ -6,20 +6,23 @@
 
 namespace ppsim::cli {
 
+Json result_json(const Program& program, const PropertyResult& result) {
+  Json item = {
+      {"verdict", verdict_name(result.verdict)}, {"method", result.method}, {"seconds", result.seconds}};
+  if (const auto* refuted = std::get_if<Refuted>(&result.verdict))
+    item["counterexample"] = counterexample_json(program, refuted->counterexample);
+  if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
+  if (!result.notes.empty()) item["notes"] = result.notes;
+  return item;
+}
+
 Json report_json(const VerifyAnswer& answer) {
   const VerifyOptions& options = answer.asked;
   const VerifyReport& report = answer.report;
   const Program& program = answer.program;
   Json properties;
-  for (const PropertyResult& result : report.results) {
-    Json item = {
-        {"verdict", verdict_name(result.verdict)}, {"method", result.method}, {"seconds", result.seconds}};
-    if (const auto* refuted = std::get_if<Refuted>(&result.verdict))
-      item["counterexample"] = counterexample_json(program, refuted->counterexample);
-    if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
-    if (!result.notes.empty()) item["notes"] = result.notes;
-    properties[std::string(property_name(result.property))] = std::move(item);
-  }
+  for (const PropertyResult& result : report.results)
+    properties[std::string(property_name(result.property))] = result_json(program, result);
   Json object = {{"properties", properties},
                  {"preparation_seconds", report.preparation_seconds},
                  {"program_hash", program_hash(program)},
@@ -78,15 +81,18 @@ void print_report(const VerifyAnswer& answer) {
     std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
 }
 
-std::string verify_advice(int exit, const VerifyReport& report, const std::string& certificate) {
+std::string verify_advice(const VerifyAnswer& answer, const std::optional<Remedy>& remedy,
+                          const std::string& certificate) {
+  const VerifyReport& report = answer.report;
+  const int exit = verdict_exit(report);
   const auto is_good = [](const PropertyResult& result) {
     return result.property == Property::makespan || !std::holds_alternative<Refuted>(result.verdict);
   };
   if (exit == kRefuted && std::ranges::all_of(report.results, is_good))
     return "It runs, but can take longer than the limit: the lines above are what takes the time.";
   if (exit == kRefuted)
-    return "Do not run this: the lines above say what is wrong with it. Where it hangs, --repair FILE writes "
-           "what does not.";
+    return std::string("Do not run this: the lines above say what is wrong with it.") +
+           (may_be_repaired(report, remedy) ? " --repair FILE writes what does not hang." : "");
   if (exit == kDoesNotFit)
     return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
            "needs less.";

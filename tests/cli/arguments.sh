@@ -76,7 +76,8 @@ for limit in -1 40XB GB 1e999 99999999999GB ''; do
 done
 bad "memory needs sizes" "" verify 1f1b "${sched[@]}" --memory-limit 1GB
 bad "memory needs sizes" "" verify 1f1b "${sched[@]}" --properties memory
-bad "--communicators" "per-stage-edge" verify 1f1b "${sched[@]}" --communicators per-planet
+bad "--communicators" "per-stage-edge, several or all" verify 1f1b "${sched[@]}" --communicators per-planet
+bad "--communicators" "per-stage-edge, several or all" verify 1f1b "${sched[@]}" --communicators per-rank,x
 for buffers in 0 -1 some 1.5; do bad "--buffers" "rendezvous" verify 1f1b "${sched[@]}" --buffers=$buffers; done
 bad "--resident" "found 0" verify 1f1b "${sched[@]}" --resident 0
 for timeout in 0 -1 soon nan; do bad "--timeout" "" verify 1f1b "${sched[@]}" --timeout=$timeout; done
@@ -96,13 +97,35 @@ bad "--flavor" "found both" convert p.json x.csv --flavor both
 bad "--dialect" "found latin" convert p.json x.csv --dialect latin
 bad "bf16 and fp8 on a GPU only" "found a CPU" run p.json --arithmetic bf16
 bad "bf16 and fp8 on a GPU only" "found a CPU" run p.json --arithmetic fp8
+# What the message offers instead is there.
+for arithmetic in float32 float64 integer; do
+  bad "bf16 and fp8 on a GPU only" "$arithmetic" run p.json --arithmetic bf16
+  expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --steps 1 --arithmetic $arithmetic
+done
 bad "fp8 needs hidden, ffn and the tokens" "" run p.json --arithmetic fp8 --transformer hidden=24
 bad "unknown backend" "found hip" run p.json --backend hip
 bad "needs costs" "" run p.json --backend emulated
-bad "--time-scale" "" run p.json --backend emulated --unit F=1 --time-scale 0
-bad "a Program already" "" run p.json --with opt
+for scale in 0 -1 nan inf; do
+  bad "--time-scale" "a number above 0" run p.json --backend emulated --unit F=1 --time-scale=$scale
+done
+# What applies elsewhere is not ignored.
+bad "--time-scale" "found --backend cpu" run p.json --time-scale 2
+bad "--time-scale" "found --backend cpu" run p.json --time-scale 2 --emit-sbatch
+bad "events per action are of CUDA" "found --no-profile" run p.json --no-profile
+bad "has no transformer" "--arithmetic" run p.json --backend emulated --unit F=1 --arithmetic integer
+bad "has no transformer" "--transformer" run p.json --backend emulated --unit F=1 --transformer hidden=32
+bad "--state-limit requires --resident" "" verify p.json --state-limit 10
+bad "--sample-limit requires --all-microbatches" "" verify p.json --sample-limit 10
+bad "for a NAME" "found --certificate" verify 1f1b --ranks 2 --all-microbatches --certificate x.json
+bad "before it is lowered" "found --recompute full" generate 1f1b "${sched[@]}" --recompute full -o x.json
+bad "--jitter" "found nan" simulate p.json --unit F=1 --runs 2 --jitter nan
+bad "--ranks-per-node requires --emit-sbatch" "" run p.json --ranks-per-node 2
+bad "unknown backend" "found hip" run p.json --backend hip --emit-sbatch
+bad "between processes by MPI" "found pigeon" run p.json --transport pigeon --emit-sbatch
+bad "lower its schedule with --with" "a Program" run p.json --with opt
+bad "lower its schedule with --offload" "a Program" simulate p.json --unit F=1 --offload all
 bad "unknown --with" "found adam" run 1f1b --ranks 2 --microbatches 2 --with adam
-bad "can be profiled" "found emulated" profile --backend emulated -o c.json
+bad "nothing is measured" "found emulated" profile --backend emulated -o c.json
 bad "between processes by MPI" "found pigeon" run p.json --transport pigeon
 bad "--transformer" "found hidden=x" run p.json --transformer hidden=x
 bad "" "" run p.json --transformer hidden=0
@@ -112,6 +135,7 @@ bad "--palette" "found grey" show p.json --palette grey
 bad "--format" "png" show p.json --format png
 bad "--runs" "" simulate p.json --unit F=1 --jitter 0.1
 bad "same ranks and microbatches" "" compare p.json few.json --unit F=1
+bad "interval: column 1" 'found "i"' generate building-block "${sched[@]}" --set interval=i+3 --set "offsets=F: i; B: 3p-2-2i" -o x.json
 # One of several inputs: the error says which.
 bad "seq-1f1b:slices=4: " "4 slices" compare 1f1b seq-1f1b:slices=4 --model llama3-8b --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
 [ ! -e x.json ] && [ ! -e x.csv ] || fail "a bad command line wrote a file"
@@ -124,3 +148,20 @@ bad "v-half: ranks must be in [1, 1024]" "65536" generate v-half --ranks 65536 -
 # A size beyond all limits, of which another one would be a multiple.
 printf '{"model_type":"gpt2","hidden_size":7177777777777779280,"num_hidden_layers":2,"num_attention_heads":2,"vocab_size":100,"max_position_embeddings":128}' >wide.json
 bad "hidden is out of range" "7177777777777779280" simulate 1f1b --model wide.json --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
+
+# What does not do the same work is not called faster: stages that cost the same whatever is in them, no backward.
+expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 forward-only gpipe "${sched[@]}" --unit F=1,B=2,c=0.1 --json
+expect_json '[s["relative_work"] for s in d["schedules"]] == [1, 2, 1, 1] and d["best"] == "1f1b"'
+expect_json '[s["has_backward"] for s in d["schedules"]] == [True, True, False, True]'
+expect_exit 0 compare 1f1b forward-only "${sched[@]}" --unit F=1,B=2
+expect_out "1.00x, no backward"
+expect_out "Fastest that fits and does the work of the first: 1f1b."
+expect_exit 0 compare 1f1b gpipe zb-h1 "${sched[@]}" --unit F=1,B=2
+expect_out "Fastest that fits: "
+expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 "${llama[@]}" --json
+expect_json 'd["best"] == "interleaved-1f1b:chunks=2" and all(s["relative_work"] == 1 for s in d["schedules"])'
+# Slices that are priced by their tokens.
+expect_exit 0 compare terapipe:slices=4 terapipe:slices=2 --ranks 4 --microbatches 2 --unit F=1 --token-costs length=1024,linear=0.001 --json
+expect_json 'all(s["relative_work"] == 1 for s in d["schedules"])'
+expect_exit 0 compare terapipe:slices=2 terapipe:slices=4 --ranks 4 --microbatches 2 --unit F=1 --json
+expect_json '[s["relative_work"] for s in d["schedules"]] == [1, 2]'

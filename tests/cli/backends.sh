@@ -62,7 +62,13 @@ expect_error 1 "cannot write the points" nowhere predict gpipe --ranks 2 --micro
 for command in predict "profile -o costs.json"; do
   expect_error 2 "within one process" mpi $command gpipe --ranks 2 --microbatches 4 --transport mpi
 done
-expect_error 2 "graphs and parts of a device are of CUDA" graphs run 1f1b --ranks 2 --microbatches 2 --graphs
+expect_error 2 "events per action are of CUDA" graphs run 1f1b --ranks 2 --microbatches 2 --graphs
+# Nothing said of its ranks, the calibration has those of the first schedule.
+expect_exit 0 generate gpipe --ranks 3 --microbatches 5 -o three.json
+for input in three.json gpipe:ranks=3,microbatches=5; do
+  expect_exit 0 predict $input --steps 2 --transformer $model --json
+  expect_json 'd["points"][0]["ranks"] == 3 and d["points"][0]["simulated_step_ns"] > 0'
+done
 # What was not measured has no error.
 expect_exit 2 predict no-such-schedule --ranks 2 --microbatches 2 --json
 expect_json 'd["step_error"] is None and "error" in d["points"][0]'

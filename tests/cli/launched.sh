@@ -11,6 +11,23 @@ export WORLD_SIZE=2 LOCAL_RANK=0
 RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}"
 RANK=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" "${run[@]}"
 
+# On a CPU each of them would run everything: they are sent to MPI. One process goes on, and so does a batch script.
+unset WORLD_SIZE LOCAL_RANK
+cpu=(run 1f1b --ranks 2 --microbatches 2 --steps 1)
+for started in OMPI_COMM_WORLD_SIZE,OMPI_COMM_WORLD_RANK PMI_SIZE,PMI_RANK SLURM_STEP_NUM_TASKS,SLURM_PROCID WORLD_SIZE,LOCAL_RANK; do
+  export "${started%,*}=2" "${started#*,}=0"
+  for command in "${cpu[*]}" "${cpu[*]} --backend emulated --unit F=1" "profile -o c.json" "predict gpipe"; do
+    expect_error 2 "a launcher has started 2 processes" "found ${started%,*}=2" $command
+  done
+  expect_error 2 "whole program" "--transport mpi" "${cpu[@]}"
+  export "${started%,*}=1"
+  expect_exit 0 "${cpu[@]}"
+  unset "${started%,*}" "${started#*,}"
+done
+SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0 expect_exit 0 "${cpu[@]}"
+RANK=0 WORLD_SIZE=4 expect_exit 0 "${cpu[@]}" # of the node
+export WORLD_SIZE=2 LOCAL_RANK=0
+
 # Process 0 speaks for all.
 MASTER_ADDR=127.0.0.1
 MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

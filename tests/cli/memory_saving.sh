@@ -31,6 +31,17 @@ for offload in all:1 half:3 stages=0:3; do
   expect_json "d['makespan_ns'] == 33000000 and max(r['peak_bytes'] for r in d['per_rank']) == ${offload#*:} * 10**9"
   expect_exit 0 verify offloaded.json --unit F=1,B=2,A=1e9 --memory-limit "${offload#*:}GB"
 done
+# The same where the schedule is lowered on the way.
+expect_exit 0 simulate 1f1b "${units[@]}" --offload all --json
+expect_json 'd["makespan_ns"] == 33000000 and max(r["peak_bytes"] for r in d["per_rank"]) == 10**9'
+expect_exit 0 verify 1f1b "${units[@]}" --offload all --memory-limit 1GB
+expect_exit 3 verify 1f1b "${units[@]}" --memory-limit 1GB
+expect_exit 0 compare 1f1b gpipe "${units[@]}" --offload half --json
+expect_json '[s["peak_bytes"] for s in d["schedules"]][0] == 3 * 10**9'
+expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --offload all --compare --arithmetic integer --json
+expect_json 'd["gradients_equal"]'
+expect_exit 0 show 1f1b "${units[@]}" --offload stages=0
+expect_error 2 "chooses without --offload" "--offload all" simulate 1f1b "${job[@]}" --recompute adaptive --offload all
 expect_error 2 "unknown offload" "most" lower 1f1b "${units[@]}" --offload most -o x.json
 
 # BPipe: five activations on each of eight ranks, in every timing.

@@ -27,7 +27,7 @@ expect_exit 0 verify "$regressions/nccl-479-runs.json" --repair none.json
 
 expect_error 2 "are for one input" "2 inputs" verify repaired.json "$regressions/nccl-479-runs.json" --repair x.json
 expect_error 2 "a repair rests on more" "matched" verify repaired.json --properties matched --repair x.json
-expect_error 2 "--certificate and --repair" "1f1b" verify 1f1b --ranks 2 --all-microbatches --repair x.json
+expect_error 2 "--certificate and --repair" "found --repair" verify 1f1b --ranks 2 --all-microbatches --repair x.json
 
 # Buffers: how much it takes.
 expect_exit 0 verify "$regressions/nccl-479-hangs.json" --buffers 1
@@ -40,6 +40,17 @@ cat >offloaded.json <<'JSON'
 JSON
 expect_exit 4 verify offloaded.json
 expect_out "rank 0: 0OFFLOAD0 uses saved_for_weight of stage 0, microbatch 0, which nothing has written by then"
+
+# Advice: only where a repair may help.
+expect_exit 4 verify "$regressions/nccl-479-hangs.json"
+expect_out "--repair FILE writes what does not hang."
+expect_exit 4 verify "$regressions/nccl-2130-lacks-an-end.json"
+expect_out "Do not run this"
+! grep -q -- "--repair" stdout || fail "what cannot be repaired"
+expect_exit 4 verify looped-bfs --ranks 2 --microbatches 4 --chunks 2 --properties ascending_accumulation,matched
+! grep -q -- "--repair" stdout || fail "a repair of an order of sums"
+expect_exit 4 verify 1f1b --ranks 3 --microbatches 6 --resident 2
+! grep -q -- "--repair" stdout || fail "a repair of a residency limit"
 
 # What does not hang is not repaired, and that is said.
 expect_exit 0 verify 1f1b --ranks 2 --microbatches 2 --repair none.json

@@ -128,6 +128,7 @@ VerifyReport verify(const Program& program, const VerifyOptions& options) {
     Answer answer = decided ? *std::move(decided) : Answer{Unknown{decided.error()}};
     report.results.push_back({info.property, std::move(answer.verdict), std::move(answer.method),
                               -clock.remaining_s(), std::move(answer.notes)});
+    if (options.decided) options.decided(report.results.back());
   }
   std::sort(report.results.begin(), report.results.end(),
             [](const PropertyResult& a, const PropertyResult& b) { return a.property < b.property; });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -28,6 +29,10 @@ struct CostBounds {
   friend bool operator==(const CostBounds&, const CostBounds&) = default;
 };
 
+struct PropertyResult;
+/// Is told of each property when it is decided, in the order of deciding.
+using PropertySink = std::function<void(const PropertyResult&)>;
+
 /// What to verify, and under which assumptions.
 struct VerifyOptions {
   std::vector<Property> properties;    ///< empty: those by default, and memory where `sizes` are given
@@ -42,6 +47,7 @@ struct VerifyOptions {
   std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
   /// Is told of the query of the cross-check, which is made then.
   QuerySink queries = {};
+  PropertySink decided = {};
 };
 
 /// A rank that can need more memory than the limit, with a run that gets there.

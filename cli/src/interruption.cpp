@@ -1,0 +1,50 @@
+#include "interruption.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+
+namespace ppsim::cli {
+namespace {
+
+/// What the handler writes, which cannot make it: whole texts, of which all stay since it may be reading one.
+std::atomic<const std::string*> object_text = nullptr;
+std::vector<std::unique_ptr<const std::string>> texts;
+
+void write_text(int file, std::string_view text) {
+  while (!text.empty()) {
+    const auto written = ::write(file, text.data(), text.size());
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void on_interrupt(int) {
+  write_text(STDERR_FILENO, "\nppsim: interrupted; no file was left half-written\n");
+  if (const std::string* text = object_text) write_text(STDOUT_FILENO, *text);
+  ::_exit(kInterrupted);
+}
+
+void set_object(const Json& known) {
+  Json error = error_json({ErrorCode::io, "interrupted"});
+  error["code"] = "interrupted";
+  Json object = {{"error", std::move(error)}};
+  object.update(known);
+  const std::string text = object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  object_text = texts.emplace_back(std::make_unique<const std::string>(text)).get();
+}
+
+}  // namespace
+
+void leave_on_interrupt(bool json) {
+  if (json) set_object(Json::object());
+  std::signal(SIGINT, on_interrupt);
+}
+
+void tell_when_interrupted(const Json& known) {
+  if (object_text != nullptr) set_object(known);
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "command.hpp"
+
+namespace ppsim::cli {
+
+/// From here on Ctrl-C ends the program at once, with the exit code of the contract. Files are replaced in
+/// one step, so there is nothing to clean up. With `json` an object on stdout says what happened.
+void leave_on_interrupt(bool json);
+
+/// Adds what is known so far to that object, in the place of what was added before.
+void tell_when_interrupted(const Json& known);
+
+}  // namespace ppsim::cli

@@ -1,0 +1,47 @@
+#include "measurement.hpp"
+
+#include "several_processes.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+Expected<void> check(const Measurement& measurement) {
+  if (measurement.device.backend == "emulated") {
+    return make_error(ErrorCode::bad_argument, "an emulated device takes what costs say: nothing is measured",
+                      {.found = "emulated", .expected = "cpu or cuda"});
+  }
+  if (measurement.device.transport == "mpi") {
+    return make_error(
+        ErrorCode::bad_argument, "this measures within one process",
+        {.found = "mpi", .expected = "--transport inproc, or nccl or copy with --backend cuda"});
+  }
+  return check_alone("a start without a launcher: this measures within one process");
+}
+
+}  // namespace
+
+void add_measurement_options(CLI::App& command, Measurement& measurement, const std::string& steps) {
+  add_parameter_options(command, measurement.input);
+  add_dialect_option(command, measurement.input.dialect);
+  command.add_option("--backend", measurement.device.backend, "cpu or cuda")->capture_default_str();
+  command.add_option("--transport", measurement.device.transport, "for cuda nccl or copy")
+      ->capture_default_str();
+  add_gpu_options(command, measurement.device);
+  add_buffer_option(command, measurement.device);
+  add_model_options(command, measurement.model);
+  command.add_option("--steps", measurement.steps, steps)
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100000));
+}
+
+Expected<RunOptions> open_measurement(const Measurement& measurement) {
+  if (auto good = check(measurement); !good) return tl::unexpected(good.error());
+  if (auto good = open_backend(measurement.device); !good) return tl::unexpected(good.error());
+  const auto capabilities = buffers_from_text(measurement.device.buffers);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  RunOptions run{.capabilities = *capabilities, .steps = measurement.steps, .gradients = false};
+  if (measurement.device.backend == "cuda") run.backend = cuda_options(measurement.device);
+  return run;
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "backend_choice.hpp"
+#include "model_options.hpp"
+#include "ppsim/gpu_backend/backends.hpp"
+
+namespace ppsim::cli {
+
+/// What `profile` and `predict` have in common: programs of a transformer, run in one process on a device
+/// that computes.
+struct Measurement {
+  InputOptions input;
+  ModelOptions model;
+  BackendChoice device;
+  int steps = 0;
+};
+
+/// All of it but what is run; `steps` says what the steps are for.
+void add_measurement_options(CLI::App& command, Measurement& measurement, const std::string& steps);
+
+/// How the programs are run, once the device is there.
+/// Errors: bad_argument for an emulated device, several processes, and what the device does not have.
+[[nodiscard]] Expected<RunOptions> open_measurement(const Measurement& measurement);
+
+}  // namespace ppsim::cli

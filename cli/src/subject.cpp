@@ -1,0 +1,191 @@
+#include <sstream>
+
+#include "command.hpp"
+#include "ppsim/core/replicas.hpp"
+#include "ppsim/planner/adaptive_recompute.hpp"
+#include "ppsim/planner/files.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+Expected<ScheduleParameters> parameters_of(const InputOptions& input,
+                                           const std::optional<CostSource>& source) {
+  ScheduleParameters parameters;
+  parameters.ranks = parameters.microbatches = 0;  // none given
+  parameters.slices = kUsualSlices;
+  if (const auto* work = source ? std::get_if<Workload>(&*source) : nullptr) {
+    parameters.ranks = work->parallelism.pipeline;
+    parameters.microbatches = work->parallelism.microbatches();
+  }
+  parameters.ranks = input.ranks.value_or(parameters.ranks);
+  parameters.microbatches = input.microbatches.value_or(parameters.microbatches);
+  if (input.chunks) parameters.chunks = input.chunks;
+  parameters.slices = input.slices.value_or(parameters.slices);
+  for (const std::string& setting : input.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return make_error(ErrorCode::bad_argument, "--set needs key=value",
+                        {.found = setting, .expected = "key=value"});
+    }
+    parameters.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  return parameters;
+}
+
+Expected<void> check_is_name(const InputOptions& input) {
+  if (!names_file(input.input) || !input.has_parameters()) return {};
+  return make_error(ErrorCode::bad_argument,
+                    "--ranks, --microbatches, --chunks, --slices and --set are for a NAME, this is a file",
+                    {.found = input.input, .expected = "the name of a schedule"});
+}
+
+/// FILE or NAME; `native_program` is set for a Program from JSON.
+Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>& source,
+                     const ReadOptions& options, bool& native_program) {
+  if (!names_file(input.input)) {
+    const auto parameters = parameters_of(input, source);
+    if (!parameters) return tl::unexpected(parameters.error());
+    return ir_from_name(input.input, *parameters, source);
+  }
+  const auto text = read_text_file(input.input);
+  if (!text) return tl::unexpected(text.error());
+  auto ir = ir_from_text(*text, input.input, options);
+  native_program = ir && std::holds_alternative<Program>(*ir) && is_native_json(*text, input.input);
+  return ir;
+}
+
+/// What --recompute asks for, or chooses for a schedule.
+Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
+                                      const std::optional<CostSource>& source) {
+  const bool adaptive = asked == "adaptive";
+  auto recompute = adaptive ? StageRecompute() : recompute_from_text(asked);
+  if (!recompute || (!adaptive && !recompute->any(Recompute::selective))) return recompute;
+  const auto* work = source ? std::get_if<Workload>(&*source) : nullptr;
+  if (work == nullptr) {
+    return make_error(
+        ErrorCode::bad_argument, "--recompute " + asked + " is a matter of the model's costs and sizes",
+        {.found = "no --model", .expected = "--model and --cluster, or none, full, stages=0,2"});
+  }
+  if (!adaptive) return recompute;
+  if (auto good = check_is_schedule(ir, "--recompute"); !good) return tl::unexpected(good.error());
+  return adaptive_recompute(std::get<Schedule>(ir), *work);
+}
+
+/// What --offload asks for.
+Expected<Offload> offload_of(const InputOptions& input, const CostOptions& options, const Ir& ir) {
+  auto offload = offload_from_text(input.offload);
+  if (!offload || !offload->on()) return offload;
+  if (auto good = check_is_schedule(ir, "--offload"); !good) return tl::unexpected(good.error());
+  if (options.recompute == "adaptive") {
+    return make_error(ErrorCode::bad_argument, "--recompute adaptive chooses without --offload",
+                      {.found = "--offload " + input.offload, .expected = "one of the two"});
+  }
+  return offload;
+}
+
+/// Puts several replicas in the place of the one in `subject`.
+Expected<void> replicate(Subject& subject, const CostOptions& options, int count) {
+  if (count == 1) return {};
+  if (auto good = check_is_schedule(subject.ir, "--replicas"); !good) return good;
+  const auto& schedule = std::get<Schedule>(subject.ir);
+  if (!options.model.empty()) {
+    return make_error(ErrorCode::bad_argument, "the costs of --model know replicas by --dp",
+                      {.found = "--replicas with --model", .expected = "--unit or --costs"});
+  }
+  if (subject.recompute != StageRecompute(subject.recompute(StageId(0)))) {
+    return make_error(ErrorCode::bad_argument, "--recompute names stages of one replica",
+                      {.found = options.recompute, .expected = "none or full"});
+  }
+  if (!subject.offload.stages.empty())
+    return make_error(ErrorCode::bad_argument, "--offload names stages of one replica",
+                      {.found = "stages", .expected = "none, all, half or 25%"});
+  auto all = replicated(schedule, count);
+  if (!all) return tl::unexpected(all.error());
+  if (subject.costs) {
+    Tables& tables = subject.costs->tables;
+    tables.costs = replicated(tables.costs, schedule.pipeline(), count);
+    tables.sizes = replicated(tables.sizes, schedule.pipeline(), count);
+  }
+  subject.ir = *std::move(all);
+  subject.replicas = count;
+  return {};
+}
+
+}  // namespace
+
+Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
+                               CommunicatorPolicy policy) {
+  auto source = cost_source(options);
+  if (!source) return tl::unexpected(source.error());
+  const auto dialect = dialect_from_name(input.dialect);
+  if (!dialect) return tl::unexpected(dialect.error());
+  if (auto good = check_is_name(input); !good) return tl::unexpected(good.error());
+  bool native_program = false;
+  auto ir = read_ir(input, *source, {*dialect, policy}, native_program);
+  if (!ir) return tl::unexpected(ir.error());
+  auto offload = offload_of(input, options, *ir);
+  if (!offload) return tl::unexpected(offload.error());
+  auto recompute = recompute_of(options.recompute, *ir, *source);
+  if (!recompute) return tl::unexpected(recompute.error());
+  if (auto* work = *source ? std::get_if<Workload>(&**source) : nullptr)
+    work->parallelism.recompute = *recompute;
+  std::optional<CostBinding> costs;
+  if (*source) {
+    auto bound = bind_cost_source(**source, pipeline_of(*ir));
+    if (!bound) return tl::unexpected(bound.error());
+    costs = *std::move(bound);
+  }
+  const bool from_file = std::holds_alternative<Program>(*ir);
+  std::string name = from_file ? input.input : name_of(*ir);
+  Subject subject{.name = std::move(name),
+                  .ir = *std::move(ir),
+                  .costs = std::move(costs),
+                  .recompute = *std::move(recompute),
+                  .offload = *std::move(offload),
+                  .native_program = native_program};
+  if (auto good = replicate(subject, options, input.replicas); !good) return tl::unexpected(good.error());
+  return subject;
+}
+
+LoweringOptions default_lowering(const Subject& subject) {
+  LoweringOptions options;
+  options.order = subject.costs ? IssueOrder::timed : IssueOrder::global;
+  options.recompute = subject.recompute;
+  options.offload = subject.offload;
+  options.reduce_grad = subject.replicas > 1;
+  return options;
+}
+
+Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
+  std::istringstream items(extras);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item == "load") {
+      lowering.load = true;
+    } else if (item == "unshard") {
+      lowering.unshard = true;
+    } else if (item == "reduce-grad") {
+      lowering.reduce_grad = true;
+    } else if (item == "opt") {
+      lowering.optimizer = true;
+    } else if (item == "clip") {
+      lowering.clip = true;
+    } else {
+      return make_error(ErrorCode::bad_argument, "unknown --with",
+                        {.found = item, .expected = "load, unshard, reduce-grad, opt, clip"});
+    }
+  }
+  return {};
+}
+
+Expected<void> check_is_schedule(const Ir& ir, const std::string& option) {
+  if (std::holds_alternative<Schedule>(ir)) return {};
+  return make_error(ErrorCode::bad_argument,
+                    "the input is a Program already: lower its schedule with " + option,
+                    {.found = "a Program", .expected = "a schedule"});
+}
+
+Expected<Program> default_program(const Subject& subject) {
+  return to_program(subject.ir, default_lowering(subject), subject.cost_table());
+}
+
+}  // namespace ppsim::cli
