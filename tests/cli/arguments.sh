@@ -150,7 +150,7 @@ printf '{"model_type":"gpt2","hidden_size":7177777777777779280,"num_hidden_layer
 bad "hidden is out of range" "7177777777777779280" simulate 1f1b --model wide.json --cluster dgx-h100 --tp 2 --pp 4 --global-batch-size 8
 
 # What does not do the same work is not called faster: stages that cost the same whatever is in them, no backward.
-expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 forward-only gpipe "${sched[@]}" --unit F=1,B=2,c=0.1 --json
+expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 forward-only gpipe "${sched[@]}" --unit F=1,B=2 --json
 expect_json '[s["relative_work"] for s in d["schedules"]] == [1, 2, 1, 1] and d["best"] == "1f1b"'
 expect_json '[s["has_backward"] for s in d["schedules"]] == [True, True, False, True]'
 expect_exit 0 compare 1f1b forward-only "${sched[@]}" --unit F=1,B=2
