@@ -1,5 +1,6 @@
 """What scripts/gpu_check and scripts/gpu_bench share: programs, libraries, a time limit, results on disk."""
 
+import contextlib
 import glob
 import json
 import os
@@ -13,6 +14,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NO_GPU = 3
+LEFT_OUT = "left out"  # instead of an exit code, where there was no time left
 
 # Where pip's packages of NVIDIA and the toolkit keep the libraries that the backend opens at run time.
 LIBRARIES = {
@@ -59,7 +61,8 @@ class Session:
             self.bin = f"{ROOT}/build/release/bin"
             subprocess.run([f"{ROOT}/scripts/build", "release"], check=True, stdout=sys.stderr)
             self.begin = time.monotonic()  # compiling is no part of the limit
-        self.environment = {**os.environ, **library_environment()}
+        # As ppsim sets it: a queue of the device for each stream, so that none that waits holds up another one.
+        self.environment = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", **os.environ, **library_environment()}
         own = f"{self.bin}/lib"
         if os.path.isdir(own):
             self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, [own, os.environ.get("LD_LIBRARY_PATH")]))
@@ -67,19 +70,31 @@ class Session:
     def left_s(self):
         return self.limit_s - (time.monotonic() - self.begin)
 
+    @contextlib.contextmanager
+    def share(self, seconds):
+        """A part of the time for what must leave some to others."""
+        limit_s = self.limit_s
+        self.limit_s = min(limit_s, limit_s - self.left_s() + seconds)
+        try:
+            yield
+        finally:
+            self.limit_s = limit_s
+
     def program(self, name):
         return f"{self.bin}/{name}"
 
     def start(self, command, more_environment=None):
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        # A program that is missing or does not fit the machine is a failure like others.
+        return subprocess.Popen(["env", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
                                 errors="replace", start_new_session=True,
                                 env={**self.environment, **(more_environment or {})})
 
-    def finish(self, process, command, timeout_s):
+    def finish(self, process, command, timeout_s, left_s=None):
         """Waits for what was started. Nothing of it is left when it is too late."""
         begin = time.monotonic()
+        left_s = self.left_s() if left_s is None else left_s
         try:
-            output, errors = process.communicate(timeout=max(1, min(timeout_s, self.left_s())))
+            output, errors = process.communicate(timeout=max(1, min(timeout_s, left_s)))
             code = process.returncode
         except subprocess.TimeoutExpired:
             code = "timeout"
@@ -89,7 +104,7 @@ class Session:
 
     def run(self, command, timeout_s, more_environment=None):
         if self.left_s() <= 1:
-            return {"command": shlex.join(relative(command)), "exit": "left out", "seconds": 0, "stdout": "",
+            return {"command": shlex.join(relative(command)), "exit": LEFT_OUT, "seconds": 0, "stdout": "",
                     "stderr": "the time is over"}
         return self.finish(self.start(command, more_environment), command, timeout_s)
 
@@ -102,13 +117,10 @@ class Session:
 
     def look(self, command, timeout_s):
         """Runs what is no measurement: it has time even where the limit has not."""
-        limit_s, self.limit_s = self.limit_s, float("inf")
-        done = self.run(command, timeout_s)
-        self.limit_s = limit_s
-        return done
+        return self.finish(self.start(command), command, timeout_s, timeout_s)
 
     def doctor(self):
-        return parsed(self.look([self.program("ppsim"), "doctor", "--json"], 120)) or {"checks": []}
+        return parsed(self.look([self.program("ppsim"), "doctor", "--json"], 45)) or {"checks": []}
 
     def has_gpu(self):
         return any(check["check"] == "backend cuda" and not check["detail"].startswith("not here")
@@ -118,7 +130,8 @@ class Session:
         """What was measured on, as far as it tells."""
         smi = self.look(["sh", "-c", "nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,"
                         "power.limit,temperature.gpu --format=csv"], 30)
-        commit = self.look(["sh", "-c", "git rev-parse HEAD"], 10)
+        built = f"{self.bin}/commit"  # of a bundle, which comes without a repository
+        commit = self.look(["cat", built] if os.path.exists(built) else ["git", "rev-parse", "HEAD"], 10)
         return {"doctor": self.doctor(), "nvidia_smi": smi["stdout"].strip().splitlines(),
                 "processor": processor(), "cores": os.cpu_count(), "system": platform.platform(),
                 "commit": commit["stdout"].strip() or None,

@@ -44,6 +44,11 @@ namespace ppsim {
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kCudaNoDevice == CUDA_ERROR_NO_DEVICE && kCudaNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kCudaPeerAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+static_assert(kCudaNoSuchResources == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+static_assert(offsetof(CudaResource, smallest_part) ==
+              offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, minSmPartitionSize));
+static_assert(offsetof(CudaResource, alignment) ==
+              offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, smCoscheduledAlignment));
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING && kCudaEventDefault == CU_EVENT_DEFAULT);
 static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kCudaEventRecordExternal == CU_EVENT_RECORD_EXTERNAL);

@@ -47,7 +47,9 @@ cat >device/ppsim_gpu_probe <<'END'
 case $1 in
   products) echo '{"parts": 1, "products": [{"weights": "qkv", "action": "F", "backend_ns": 104, "plain_ns": 100}]}' ;;
   partitions) echo '{"whole_ns": 10, "alone_ns": [40, 41, 42, 43], "concurrency": 3.9}' ;;
-  waiting) echo '{"kernels_run": true, "all_released": true}' ;;
+  waiting) [ "${3#*=}" -le 20 ] && echo '{"kernels_run": true, "all_released": true}' || kill -SEGV $$ ;;
+  full-queue) echo '{"launches": 4000, "held_after": 1022, "others_run": true, "released": true}' ;;
+  copies) echo "an error" >&2; exit 1 ;;
   calls) echo '{"median_ns": {"kernel launch": 2000}}' ;;
   nccl-self) [ "$2" = grouped=1 ] && echo '{"answer": "completes"}' || { echo "it hung" >&2; exit 1; } ;;
   *) echo '{"answer": "refused"}' ;;
@@ -85,13 +87,32 @@ bench = json.load(open("late/bench.json"))
 assert bench["points"] == [] and all(one["exit"] == "left out" for one in bench["failures"]), bench["failures"]
 ' || fail "not within its limit"
 
+# A question that dies and one that fails are told, and the others are asked.
 script 1 gpu_check --limit 60 check
 python3 - <<'END' || fail "not what was asked"
 import json
 facts = {fact["fact"]: fact for fact in json.load(open("check/facts.json"))["facts"]}
 assert facts["4 parts work at the same time, as graphs"]["as_expected"]
 assert not facts["two processes on one device, told apart by NCCL_HOSTID, over loopback"]["as_expected"]
+assert facts["kernels run beside 20 streams that wait for a number"]["as_expected"]
+assert facts["kernels run beside 24 branches of graphs that wait for a number"]["answer"]["exit"] == -11
+assert "kernels run beside 28 streams that wait for a number" not in facts
+assert facts["a copy within the device takes no multiprocessors of the part that makes it"]["answer"]["exit"] == 1
 assert json.load(open("check/kernels.json"))["good"]
 gradients = json.load(open("check/gradients.json"))["gradients"]
 assert any(row["exit"] == 0 for row in gradients), gradients
+END
+
+# What hangs is ended with all that it started, and a share is no more than what is left.
+PYTHONDONTWRITEBYTECODE=1 python3 - "$scripts" <<'END' || fail "what hangs is not ended"
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from gpu_session import LEFT_OUT, Session
+session = Session("out", 60)
+with session.share(3):
+    begin = time.monotonic()
+    done = session.run(["sh", "-c", "echo begun; sleep 1000 & sleep 1000"], 50)
+    assert done["exit"] == "timeout" and done["stdout"] == "begun\n" and time.monotonic() - begin < 20, done
+    assert session.run(["true"], 50)["exit"] == LEFT_OUT
+assert session.run(["true"], 50)["exit"] == 0 and session.run(["no such program"], 50)["exit"] == 127
 END

@@ -11,6 +11,7 @@
 #include "support/gpu_probe/nccl_answers.hpp"
 #include "support/gpu_probe/partition_times.hpp"
 #include "support/gpu_probe/product_times.hpp"
+#include "support/gpu_probe/queue_answers.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -21,7 +22,9 @@ constexpr const char* kUsage =
     "usage: ppsim_gpu_probe PROBE [key=number ...]\n"
     "  products [hidden= ffn= vocab= sequence= batch= parts=]  the executor's products against plain calls\n"
     "  partitions [parts= graphs=]      green contexts: the same work on the whole, on a part, on all parts\n"
-    "  waiting [parts= streams=]        kernels beside streams that wait for a number\n"
+    "  waiting [parts= streams= graphs=]  kernels beside streams that wait for a number\n"
+    "  full-queue [parts=]              a thread that launches more than the queue takes, and another one\n"
+    "  copies [parts=]                  copies within the device beside kernels of the same part\n"
     "  calls [parts=]                   host time of the driver's calls\n"
     "  nccl-self [grouped=]             a rank sends to itself\n"
     "  nccl-two-ranks                   two ranks of one process on one device\n"
@@ -86,11 +89,30 @@ Json partitions(const Numbers& numbers) {
 }
 
 Json waiting(const Numbers& numbers) {
-  const WaitingStreams result = run_beside_waiting(this_machine(ProbeLibraries::cuda),
-                                                   numbers.get("parts", 4), numbers.get("streams", 16));
+  const WaitingStreams result =
+      run_beside_waiting(this_machine(ProbeLibraries::cuda), numbers.get("parts", 4),
+                         numbers.get("streams", 16), numbers.get("graphs", 0) != 0);
   return {{"waiting_streams", result.waiting},
           {"kernels_run", result.kernels_run},
           {"all_released", result.all_released}};
+}
+
+Json full_queue(const Numbers& numbers) {
+  const FullQueue result = fill_queue(this_machine(ProbeLibraries::cuda), numbers.get("parts", 4));
+  return {{"launches", result.launches},
+          {"held_after", result.held_after},
+          {"others_run", result.others_run},
+          {"released", result.released}};
+}
+
+Json copies(const Numbers& numbers) {
+  const CopyTimes times = time_copies(this_machine(ProbeLibraries::cuda), numbers.get("parts", 4));
+  return {{"bytes", times.bytes},
+          {"whole_ns", times.whole_ns},
+          {"copy_ns", times.copy_ns},
+          {"work_ns", times.work_ns},
+          {"work_beside_ns", times.work_beside_ns},
+          {"copy_beside_ns", times.copy_beside_ns}};
 }
 
 Json calls(const Numbers& numbers) {
@@ -123,6 +145,8 @@ Json run(const std::string& probe, const Numbers& numbers) {
   if (probe == "partitions") return partitions(numbers);
   if (probe == "waiting") return waiting(numbers);
   if (probe == "calls") return calls(numbers);
+  if (probe == "full-queue") return full_queue(numbers);
+  if (probe == "copies") return copies(numbers);
   if (probe == "nccl-self" || probe == "nccl-two-ranks" || probe == "nccl-pair")
     return nccl_answer(probe, numbers);
   return nullptr;

@@ -1,6 +1,7 @@
 #include "copy_channels.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "ppsim/core/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
@@ -8,8 +9,8 @@
 namespace ppsim {
 namespace {
 
-/// Above every number that a step reaches, and as bytes all alike.
-constexpr std::byte kReleased{0x7F};
+/// Above every number that a step reaches.
+constexpr CudaValue kReleased = CudaValue{1} << 62;
 
 /// Largest group on one stream of each rank.
 std::vector<std::size_t> largest_groups(const Program& program) {
@@ -25,14 +26,13 @@ std::vector<std::size_t> largest_groups(const Program& program) {
 
 }  // namespace
 
-CopyChannels::CopyChannels(const GpuApi& api, const Program& program, const std::vector<RankDevice*>& ranks,
+CopyChannels::CopyChannels(const Program& program, const std::vector<RankDevice*>& ranks,
                            const SharedMemory& memory)
-    : api_(api), program_(program), memory_(memory) {
+    : program_(program), memory_(memory) {
   const std::vector<std::size_t> groups = largest_groups(program);
   for (RankDevice* const rank : ranks) {
     RankState& state = ranks_.emplace_back();
     state.device = rank;
-    state.rescue = rank->make_stream();
     open_lanes(state, groups[rank->rank().index()]);
     for (RankDevice* const other : ranks) rank->device().enable_peer(other->device());
   }
@@ -48,11 +48,11 @@ void CopyChannels::open_numbers(const Program& program) {
   for (const auto& [channel, state] : channels_) used[channel.destination.index()] += 2;
   for (const auto& [member, state] : members_) ++used[member.second.index()];
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    ranks_[r].numbers = ranks_[r].device->allocate(static_cast<Bytes>(used[r] * sizeof(CudaValue)),
-                                                   "the numbers of its channels");
+    const auto memory = ranks_[r].device->allocate_host(static_cast<Bytes>(used[r] * sizeof(CudaValue)));
+    ranks_[r].numbers = {reinterpret_cast<CudaValue*>(memory.data()), used[r]};
   }
   const auto next = [&](RankId rank) {
-    return address_of(ranks_[rank.index()].numbers.data() + --used[rank.index()] * sizeof(CudaValue));
+    return address_of(&ranks_[rank.index()].numbers[--used[rank.index()]]);
   };
   for (auto& [channel, state] : channels_) {
     state.ready = next(channel.destination);
@@ -72,16 +72,12 @@ void CopyChannels::open_lanes(RankState& state, std::size_t count) const {
 void CopyChannels::begin_step() {
   for (auto& [channel, state] : channels_) state.sent = state.received = 0;
   for (auto& [member, state] : members_) state.calls = 0;
-  for (RankState& state : ranks_) {
-    state.device->make_current();
-    state.device->fill(state.rescue.get(), state.numbers, std::byte{0});
-  }
-  for (RankState& state : ranks_) {
-    int result = kCudaNotReady;
-    while ((result = state.device->cuda().stream_query(state.rescue.get())) == kCudaNotReady) {
-      api_.clock.pause();
-    }
-    state.device->check(result, "clearing the numbers of its channels");
+  set_numbers(0);
+}
+
+void CopyChannels::set_numbers(CudaValue value) noexcept {
+  for (const RankState& state : ranks_) {
+    for (CudaValue& number : state.numbers) std::atomic_ref(number).store(value);
   }
 }
 
@@ -188,15 +184,6 @@ void CopyChannels::move(const RankState& state, const Payload& from, const Paylo
   for (std::size_t p = 0; p < from.size(); ++p) state.device->copy(stream, to[p], from[p]);
 }
 
-void CopyChannels::abort() noexcept {
-  for (RankState& state : ranks_) {
-    try {
-      state.device->make_current();
-      state.device->fill(state.rescue.get(), state.numbers, kReleased);
-    } catch (const BackendError&) {
-      // A device that takes no more work has nothing left that waits.
-    }
-  }
-}
+void CopyChannels::release() noexcept { set_numbers(kReleased); }
 
 }  // namespace ppsim

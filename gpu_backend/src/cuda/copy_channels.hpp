@@ -10,27 +10,28 @@ namespace ppsim {
 
 /// Messages by the copy engines of the devices of one process, without multiprocessors. A RECV says that its
 /// memory is free by writing a number that the SEND waits for; the SEND copies and writes a number that the
-/// RECV waits for. Both ends complete when the copy is done, a rendezvous.
+/// RECV waits for. Both ends complete when the copy is done, a rendezvous. The numbers lie in pinned memory
+/// of the host: it can end every wait whatever the queues of the devices are full of, or wait for.
 ///
 /// Sums of several ranks: the lowest member adds what the others have, in ascending order and with a kernel
 /// of its own, into its memory; the others copy it from there. So they are the same bits in every run.
 class CopyChannels final : public GpuChannels {
  public:
   /// Requires: references that outlive it; all ranks of the Program, ascending.
-  CopyChannels(const GpuApi& api, const Program& program, const std::vector<RankDevice*>& ranks,
-               const SharedMemory& memory);
+  CopyChannels(const Program& program, const std::vector<RankDevice*>& ranks, const SharedMemory& memory);
 
   void begin_step() override;
   [[nodiscard]] bool busy(RankId /*rank*/) override { return false; }
   void post(RankId rank, std::span<const StreamTransfer> group) override;
   void post(const StreamCollective& call) override;
   void check() override {}
-  void abort() noexcept override;
+  void abort() noexcept override { release(); }
+  void release() noexcept override;
 
  private:
   /// The numbers of a channel count its messages from 1.
   struct State {
-    CudaAddress ready = 0;  ///< receives that have started, in memory of the receiver
+    CudaAddress ready = 0;  ///< receives that have started
     CudaAddress done = 0;   ///< messages that have arrived
     CudaValue sent = 0;     ///< enqueued by the host
     CudaValue received = 0;
@@ -51,12 +52,12 @@ class CopyChannels final : public GpuChannels {
     RankDevice* device = nullptr;
     std::vector<Lane> lanes;
     EventHandle fork;
-    std::span<std::byte> numbers;
-    StreamHandle rescue;  ///< never waits for anything
+    std::span<CudaValue> numbers;
   };
 
   void open_lanes(RankState& state, std::size_t count) const;
   void open_numbers(const Program& program);
+  void set_numbers(CudaValue value) noexcept;
   void sum(const StreamCollective& call, CudaValue nth);
   void join_sum(const StreamCollective& call, CudaValue nth);
   [[nodiscard]] const std::span<std::byte>* summand(const MemberKey& member, CudaValue nth) const;
@@ -66,7 +67,6 @@ class CopyChannels final : public GpuChannels {
   void complete(const RankState& state, const Transfer& transfer, GpuStream stream);
   void move(const RankState& state, const Payload& from, const Payload& to, GpuStream stream) const;
 
-  const GpuApi& api_;
   const Program& program_;
   const SharedMemory& memory_;
   std::map<Channel, State> channels_;

@@ -36,6 +36,7 @@ inline constexpr int kCudaOutOfMemory = 2;
 inline constexpr int kCudaNoDevice = 100;
 inline constexpr int kCudaNotReady = 600;
 inline constexpr int kCudaPeerAlreadyEnabled = 704;
+inline constexpr int kCudaNoSuchResources = 915;
 inline constexpr unsigned int kCudaStreamNonBlocking = 1;
 inline constexpr unsigned int kCudaEventDefault = 0;
 inline constexpr unsigned int kCudaEventDisableTiming = 2;

@@ -246,6 +246,12 @@ StreamCollective GpuActions::collective(InstructionId id, GpuStream stream) {
   return call;
 }
 
+void GpuActions::rehearse_collective(InstructionId id, GpuStream stream) {
+  const StreamCollective call = collective(id, stream);
+  device_.fill(stream, call.payload, std::byte{0});
+  call.add(stream, call.payload, call.payload);
+}
+
 std::span<std::byte> GpuActions::summed(InstructionId id) const {
   const Action& action = program_.actions(id).front();
   if (is_norm(action)) return norm(std::max(action.microbatch, 0));

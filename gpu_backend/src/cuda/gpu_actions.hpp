@@ -47,6 +47,8 @@ class GpuActions {
   [[nodiscard]] std::vector<Transfer> transfers(InstructionId id) const;
   /// Enqueues what a collective does on its own rank first. Returns: what remains to be summed.
   [[nodiscard]] StreamCollective collective(InstructionId id, GpuStream stream);
+  /// Enqueues every kernel of a collective, on zeros.
+  void rehearse_collective(InstructionId id, GpuStream stream);
   /// Whether losses wait to be taken after a step, because no OPT consumes the gradients that carry them.
   [[nodiscard]] bool has_losses_left() const;
   /// Enqueues taking those.

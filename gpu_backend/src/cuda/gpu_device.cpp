@@ -1,5 +1,6 @@
 #include "gpu_device.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ppsim/gpu_backend/device.hpp"
@@ -7,8 +8,8 @@
 namespace ppsim {
 namespace {
 
-/// Groups of multiprocessors come in this size on every device that has them.
-constexpr int kGroup = 8;
+/// Groups of multiprocessors come in this size where a driver does not say in which.
+constexpr unsigned int kGroup = 8;
 
 std::string rank_text(RankId rank, const std::string& what) {
   return "rank " + std::to_string(rank.value()) + ": " + what;
@@ -32,25 +33,8 @@ void GpuDevice::make_current() const {
 }
 
 void GpuDevice::split(int parts) {
-  const int each = multiprocessors_ / parts / kGroup * kGroup;
-  if (each == 0) {
-    throw BackendError(ErrorCode::bad_argument, std::to_string(parts) +
-                                                    " ranks do not fit on a device with " +
-                                                    std::to_string(multiprocessors_) + " multiprocessors");
-  }
-  CudaResource all;
-  check(cuda_.device_resource(device_, &all, kCudaResourceMultiprocessors), "its resources");
-  auto groups = static_cast<unsigned int>(parts);
-  std::vector<CudaResource> split(groups);
-  CudaResource rest;
-  check(cuda_.resource_split(split.data(), &groups, &all, &rest, 0, static_cast<unsigned int>(each)),
-        "splitting it");
-  if (groups < static_cast<unsigned int>(parts)) {
-    throw BackendError(ErrorCode::bad_argument, "the device splits into " + std::to_string(groups) +
-                                                    " parts, not into " + std::to_string(parts));
-  }
-  multiprocessors_ = static_cast<int>(split.front().multiprocessors);
-  for (CudaResource& part : split) {
+  for (CudaResource& part : equal_parts(parts)) {
+    multiprocessors_ = static_cast<int>(part.multiprocessors);
     CUdevResourceDesc_st* description = nullptr;
     check(cuda_.resource_describe(&description, &part, 1), "describing a part of it");
     CUgreenCtx_st* green = nullptr;
@@ -58,6 +42,27 @@ void GpuDevice::split(int parts) {
           "a green context");
     parts_.emplace_back(green, [this](CUgreenCtx_st* context) { cuda_.green_context_destroy(context); });
   }
+}
+
+/// The driver may round a part up, and has its own idea of which multiprocessors make one: fewer parts than
+/// are left by division may come out, and then smaller ones are asked for.
+std::vector<CudaResource> GpuDevice::equal_parts(int parts) const {
+  CudaResource all;
+  check(cuda_.device_resource(device_, &all, kCudaResourceMultiprocessors), "its resources");
+  const auto wanted = static_cast<unsigned int>(parts);
+  const unsigned int step = all.alignment == 0 ? kGroup : all.alignment;
+  const unsigned int smallest = std::max(step, all.smallest_part);
+  for (unsigned int each = all.multiprocessors / wanted / step * step; each >= smallest; each -= step) {
+    unsigned int groups = wanted;
+    std::vector<CudaResource> split(wanted);
+    CudaResource rest;
+    const int result = cuda_.resource_split(split.data(), &groups, &all, &rest, 0, each);
+    if (result == kCudaNoSuchResources) continue;
+    check(result, "splitting it");
+    if (groups == wanted) return split;
+  }
+  throw BackendError(ErrorCode::bad_argument, std::to_string(parts) + " ranks do not fit on a device with " +
+                                                  std::to_string(all.multiprocessors) + " multiprocessors");
 }
 
 StreamHandle GpuDevice::make_stream(int part, const std::string& what) const {

@@ -43,6 +43,7 @@ class GpuDevice {
 
  private:
   void split(int parts);
+  [[nodiscard]] std::vector<CudaResource> equal_parts(int parts) const;
   void check(int result, const char* what) const;
 
   const CudaTable& cuda_;

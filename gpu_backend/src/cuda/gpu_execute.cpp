@@ -1,18 +1,18 @@
 #include "gpu_execute.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <deque>
 #include <limits>
+#include <mutex>
 #include <new>
 #include <numeric>
-#include <thread>
 #include <tuple>
 
 #include "cuda/copy_channels.hpp"
 #include "cuda/gpu_admission.hpp"
 #include "cuda/gpu_ranks.hpp"
 #include "cuda/gpu_states.hpp"
+#include "cuda/issue.hpp"
 #include "cuda/nccl_channels.hpp"
 #include "cuda/rank_run.hpp"
 #include "cuda/shared_memory.hpp"
@@ -31,7 +31,6 @@ constexpr double kNanosecondsPerSecond = 1e9;
 constexpr double kDefaultDeadline = 600;
 constexpr double kLongestDeadline = 1e9;
 constexpr double kAbortTime = 10;
-
 /// The order that every NCCL keeps: a SEND may be over before its RECV has started, so nothing about the
 /// receiver follows from it.
 TransportCapabilities unbounded_buffers(const TransportCapabilities& capabilities) {
@@ -87,11 +86,15 @@ class GpuExecutor {
     return result;
   }
 
+  /// Whether nothing is left on the devices. Else nothing of this may be destroyed: freeing memory waits for
+  /// the device.
+  [[nodiscard]] bool stopped() const { return stopped_; }
+
  private:
   void open_channels() {
     if (options_.transport == CudaTransport::copy) {
       shared_ = find_shared_memory(program_, plans_, actions_);
-      channels_ = std::make_unique<CopyChannels>(api_, program_, ranks_.all(), shared_);
+      channels_ = std::make_unique<CopyChannels>(program_, ranks_.all(), shared_);
       return;
     }
     channels_ = std::make_unique<NcclChannels>(NcclSetup{.api = api_,
@@ -193,35 +196,8 @@ class GpuExecutor {
 
   /// Enqueues the step, with a host thread for each rank or with one for all.
   void issue(Nanoseconds end) {
-    if (!options_.host_threads) return issue_together(end);
-    std::vector<std::exception_ptr> failures(runs_.size());
-    std::atomic<bool> failed = false;
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t r = 0; r < runs_.size(); ++r) {
-        threads.emplace_back([&, r] {
-          try {
-            while (!failed && !runs_[r].issued() && api_.clock.now() < end && !peers_.stopped()) {
-              if (!runs_[r].advance()) api_.clock.pause();
-            }
-          } catch (...) {
-            failures[r] = std::current_exception();
-            failed = true;  // the others would wait for it
-          }
-        });
-      }
-    }
-    for (const std::exception_ptr& failure : failures) {
-      if (failure) std::rethrow_exception(failure);
-    }
-  }
-
-  void issue_together(Nanoseconds end) {
-    while (!all_issued() && api_.clock.now() < end && !peers_.stopped()) {
-      bool moved = false;
-      for (RankRun& run : runs_) moved = run.advance() || moved;
-      if (!moved) api_.clock.pause();
-    }
+    const IssueSetup setup{runs_, api_.clock, *channels_, peers_, end};
+    options_.host_threads ? issue_with_threads(setup) : issue_together(setup);
   }
 
   [[nodiscard]] bool all_issued() const {
@@ -299,11 +275,19 @@ class GpuExecutor {
 
   /// Ends everything on the devices, so that nothing is destroyed in use.
   void stop_devices() {
+    for (RankRun& run : runs_) {
+      run.abandon_capture();  // a thread that captures must not free anything, as the end of a communicator
+                              // does
+      run.drop_graphs();
+    }
     channels_->abort();
-    for (RankRun& run : runs_) run.abandon_capture();
     const Nanoseconds end = api_.clock.now() + static_cast<Nanoseconds>(kAbortTime * kNanosecondsPerSecond);
     for (const RankRun& run : runs_) {
-      while (!run.stopped() && api_.clock.now() < end) api_.clock.pause();
+      while (!run.stopped() && api_.clock.now() < end) {
+        channels_->release();
+        api_.clock.pause();
+      }
+      stopped_ = stopped_ && run.stopped();
     }
   }
 
@@ -360,11 +344,24 @@ class GpuExecutor {
   std::deque<RankRun> runs_;
   std::vector<Nanoseconds> origins_ns_;  ///< per step
   bool in_step_ = false;                 ///< instructions of a step have events
+  bool stopped_ = true;
 };
+
+/// Keeps for ever what a device does not let go of, where leak checkers see it.
+void let_go(GpuExecutor* executor) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<GpuExecutor*>();  // never destroyed
+  const std::unique_ptr<GpuExecutor> own(executor->stopped() ? executor : nullptr);
+  if (own) return;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(executor);
+}
 
 Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, RankRange here) {
   try {
-    return GpuExecutor(api, input, here).run();
+    const std::unique_ptr<GpuExecutor, void (*)(GpuExecutor*)> executor(new GpuExecutor(api, input, here),
+                                                                        let_go);
+    return executor->run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   } catch (const std::bad_alloc&) {

@@ -38,6 +38,30 @@ std::size_t element_bytes(ElementType type) {
 
 std::string rank_text(RankId rank) { return "rank " + std::to_string(rank.value()); }
 
+/// Calls of one thread that NCCL takes together. None stays open: whatever the thread asks for next, the end
+/// of a communicator too, would wait for the end of the group.
+class Group {
+ public:
+  Group(const NcclTable& nccl, std::string what) : nccl_(nccl), what_(std::move(what)) {
+    check_nccl(nccl_, nccl_.group_start(), what_);
+    open_ = true;
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() {
+    if (open_) nccl_.group_end();
+  }
+  void end() {
+    open_ = false;
+    check_nccl(nccl_, nccl_.group_end(), what_);
+  }
+
+ private:
+  const NcclTable& nccl_;
+  std::string what_;
+  bool open_ = false;
+};
+
 }  // namespace
 
 NcclChannels::NcclChannels(const NcclSetup& setup)
@@ -47,6 +71,8 @@ NcclChannels::NcclChannels(const NcclSetup& setup)
   config_.blocking = 0;
   config_.max_ctas = setup.max_ctas;
   config_.split_share = 0;
+  for (const RankDevice* const rank : ranks_)
+    pending_[rank->rank()] = {};  // each used by a thread of its own
   try {
     make_root(setup);
     for (std::size_t c = 0; c < program_.communicators().size(); ++c) {
@@ -63,14 +89,14 @@ void NcclChannels::make_root(const NcclSetup& setup) {
   const NcclUniqueId id = setup.exchange_id();
   const int size = program_.pipeline().ranks();
   roots_.assign(ranks_.size(), nullptr);
-  check_nccl(api_.nccl, api_.nccl.group_start(), "opening communicators");
+  Group group(api_.nccl, "opening communicators");
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     ranks_[i]->make_current();
     check_nccl(api_.nccl,
                api_.nccl.communicator_init(&roots_[i], size, id, ranks_[i]->rank().value(), &config_),
                rank_text(ranks_[i]->rank()) + ": opening the communicator of all ranks");
   }
-  check_nccl(api_.nccl, api_.nccl.group_end(), "opening communicators");
+  group.end();
   settle_roots("opening the communicator of all ranks");
 }
 
@@ -78,7 +104,7 @@ void NcclChannels::make_root(const NcclSetup& setup) {
 void NcclChannels::split(CommunicatorId id) {
   const auto& members = program_.communicator(id).members;
   if (members.size() < 2) return;
-  check_nccl(api_.nccl, api_.nccl.group_start(), "splitting communicators");
+  Group group(api_.nccl, "splitting communicators");
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const RankId rank = ranks_[i]->rank();
     const bool member = std::find(members.begin(), members.end(), rank) != members.end();
@@ -88,7 +114,7 @@ void NcclChannels::split(CommunicatorId id) {
                                             &communicators_[{id, rank}], &config_),
                rank_text(rank) + ": opening " + name(id));
   }
-  check_nccl(api_.nccl, api_.nccl.group_end(), "splitting communicators");
+  group.end();
   settle_roots("opening " + name(id));
   std::erase_if(communicators_, [](const auto& one) { return one.second == nullptr; });
   for (const auto& [key, one] : communicators_) {
@@ -125,7 +151,7 @@ std::set<Channel> NcclChannels::channels() const {
 }
 
 void NcclChannels::warm_channel(const Channel& channel) {
-  check_nccl(api_.nccl, api_.nccl.group_start(), "connecting peers");
+  Group group(api_.nccl, "connecting peers");
   for (const RankId end : {channel.source, channel.destination}) {
     RankDevice* const rank = local(end);
     if (rank == nullptr) continue;
@@ -134,7 +160,7 @@ void NcclChannels::warm_channel(const Channel& channel) {
     Transfer byte{.channel = channel, .direction = sends ? Direction::send : Direction::receive};
     transfer(byte, bytes_.at(end).first(1), streams_.at(end).get());
   }
-  check_nccl(api_.nccl, api_.nccl.group_end(), "connecting peers");
+  group.end();
   finish("connecting rank " + std::to_string(channel.source.value()) + " to rank " +
          std::to_string(channel.destination.value()) + " in " + name(channel.communicator));
 }
@@ -142,7 +168,7 @@ void NcclChannels::warm_channel(const Channel& channel) {
 void NcclChannels::warm_collective(CommunicatorId id) {
   const auto& members = program_.communicator(id).members;
   if (members.size() < 2) return;
-  check_nccl(api_.nccl, api_.nccl.group_start(), "connecting a collective");
+  Group group(api_.nccl, "connecting a collective");
   for (const RankId member : members) {
     if (local(member) == nullptr) continue;
     local(member)->make_current();
@@ -151,7 +177,7 @@ void NcclChannels::warm_collective(CommunicatorId id) {
                           .payload = bytes_.at(member),
                           .stream = streams_.at(member).get()});
   }
-  check_nccl(api_.nccl, api_.nccl.group_end(), "connecting a collective");
+  group.end();
   finish("connecting the members of " + name(id));
 }
 
@@ -215,7 +241,7 @@ void NcclChannels::settle_roots(const std::string& what) const {
 }
 
 bool NcclChannels::busy(RankId rank) {
-  auto& pending = pending_[rank];
+  auto& pending = pending_.at(rank);
   std::erase_if(pending,
                 [&](ncclComm* one) { return !in_progress(one, rank_text(rank) + ": a communicator"); });
   return !pending.empty();
@@ -231,15 +257,15 @@ void NcclChannels::transfer(const Transfer& transfer, std::span<std::byte> piece
   const int result = sends ? api_.nccl.send(piece.data(), piece.size(), kNcclUint8, peer, one, stream)
                            : api_.nccl.receive(piece.data(), piece.size(), kNcclUint8, peer, one, stream);
   check_nccl(api_.nccl, result, rank_text(own) + ": a transfer in " + name(communicator_id));
-  pending_[own].push_back(one);
+  pending_.at(own).push_back(one);
 }
 
-void NcclChannels::post(RankId rank, std::span<const StreamTransfer> group) {
-  check_nccl(api_.nccl, api_.nccl.group_start(), rank_text(rank) + ": a group");
-  for (const StreamTransfer& end : group) {
+void NcclChannels::post(RankId rank, std::span<const StreamTransfer> ends) {
+  Group group(api_.nccl, rank_text(rank) + ": a group");
+  for (const StreamTransfer& end : ends) {
     for (const std::span<std::byte> piece : end.transfer.payload) transfer(end.transfer, piece, end.stream);
   }
-  check_nccl(api_.nccl, api_.nccl.group_end(), rank_text(rank) + ": a group");
+  group.end();
 }
 
 void NcclChannels::post(const StreamCollective& call) {
@@ -250,7 +276,7 @@ void NcclChannels::post(const StreamCollective& call) {
                                   call.payload.size() / element_bytes(call.type), nccl_type(call.type),
                                   kNcclSum, one, call.stream),
              rank_text(call.rank) + ": a collective in " + name(call.communicator));
-  pending_[call.rank].push_back(one);
+  pending_.at(call.rank).push_back(one);
 }
 
 void NcclChannels::check() {
@@ -268,7 +294,7 @@ void NcclChannels::abort() noexcept {
   }
   communicators_.clear();
   roots_.clear();
-  pending_.clear();
+  for (auto& [rank, pending] : pending_) pending.clear();
 }
 
 }  // namespace ppsim

@@ -36,7 +36,7 @@ class NcclChannels final : public GpuChannels {
 
   void begin_step() override {}
   [[nodiscard]] bool busy(RankId rank) override;
-  void post(RankId rank, std::span<const StreamTransfer> group) override;
+  void post(RankId rank, std::span<const StreamTransfer> ends) override;
   void post(const StreamCollective& call) override;
   void check() override;
   /// Without any traffic left this is also the end of a communicator that waits for nobody.

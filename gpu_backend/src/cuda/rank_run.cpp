@@ -25,7 +25,7 @@ class Mark {
 };
 
 bool launches_kernels(OpKind kind) {
-  if (kind == OpKind::load) return true;
+  if (kind == OpKind::load || is_collective(kind)) return true;
   return info(kind).resource == Resource::compute && kind != OpKind::reshard;
 }
 
@@ -113,7 +113,11 @@ void RankRun::rehearse(std::size_t number) {
   const InstructionId id = in_.plan.steps[number].id;
   try {
     in_.actions.clear_pool(compute_stream());
-    in_.actions.enqueue(id, compute_stream());
+    if (is_collective(in_.program.actions(id).front().kind)) {
+      in_.actions.rehearse_collective(id, compute_stream());
+    } else {
+      in_.actions.enqueue(id, compute_stream());
+    }
   } catch (const BackendError& failure) {
     // What the Program lacks is told by the step that comes to it, if one does.
     if (failure.error().code != ErrorCode::ill_formed)
@@ -186,6 +190,10 @@ void RankRun::abandon_capture() noexcept {
   CUgraph_st* captured = nullptr;
   cuda.capture_end(compute_stream(), &captured);
   if (captured != nullptr) cuda.graph_destroy(captured);
+}
+
+void RankRun::drop_graphs() noexcept {
+  for (GraphHandle& graph : graphs_) graph.reset();
 }
 
 void RankRun::begin_step(bool takes) {

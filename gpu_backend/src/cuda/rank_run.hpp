@@ -47,6 +47,8 @@ class RankRun {
   void end_capture(bool takes);
   /// Ends a capture that failed; nothing where there is none.
   void abandon_capture() noexcept;
+  /// Lets go of the graphs, whatever runs of them: a communicator does not end before them.
+  void drop_graphs() noexcept;
   [[nodiscard]] bool captured() const { return graphs_[0] != nullptr; }
 
   /// Starts a step on idle streams: by its graph where there is one, which is all then.

@@ -60,8 +60,11 @@ std::string allocation_text(const CudaTable& cuda, int result, std::size_t bytes
 
 void check_nccl(const NcclTable& nccl, int result, const std::string& what) {
   if (result == kNcclSuccess || result == kNcclInProgress) return;
+  // NCCL keeps the last one of all communicators, and looks at none.
+  const char* const last = nccl.last_error ? nccl.last_error(nullptr) : nullptr;
   throw BackendError(ErrorCode::io, what + ": NCCL error " + std::to_string(result) + ", " +
-                                        text_or(nccl.error_text(result), result));
+                                        text_or(nccl.error_text(result), result) +
+                                        (last == nullptr || *last == '\0' ? "" : std::string(": ") + last));
 }
 
 void check_cublaslt(const CublasLtTable& cublaslt, int status, const std::string& what) {

@@ -7,6 +7,7 @@ namespace ppsim::test {
 namespace {
 
 constexpr int kInvalidValue = 1;
+constexpr int kInvalidContext = 201;
 constexpr int kInvalidHandle = 400;
 constexpr Nanoseconds kJump = 1'000'000'000'000'000'000;  // beyond every deadline
 
@@ -59,6 +60,7 @@ GpuApi FakeGpu::api() {
 }
 
 FakeStream* FakeGpu::stream(CUstream_st* handle, const char* call) {
+  needs_context(call);
   auto* const found = reinterpret_cast<FakeStream*>(handle);
   if (found != nullptr && found->alive) return found;
   faults_.add(FaultKind::use_after_free, std::string(call) + " on a stream that is gone, by " + mark());
@@ -85,8 +87,22 @@ void FakeGpu::creating(const std::string& what) {
   if (in_step) faults_.add(FaultKind::lazy_creation, what + " is made inside a step, by " + mark());
 }
 
+/// A thread has none until it makes one current.
+void FakeGpu::needs_context(const char* call) {
+  if (current_[std::this_thread::get_id()] != nullptr) return;
+  faults_.add(FaultKind::bad_call, std::string(call) + " without a current context, by " + mark());
+}
+
+/// What a thread must not do while it captures.
+void FakeGpu::frees_or_asks(const char* call) {
+  if (!capturing_.contains(std::this_thread::get_id())) return;
+  faults_.add(FaultKind::bad_capture, std::string(call) + " by a thread that captures, by " + mark());
+}
+
 int FakeGpu::allocate(std::size_t bytes, const std::string& what, std::byte** out) {
   creating(what);
+  needs_context("an allocation");
+  frees_or_asks("an allocation");
   if (allocated_ + bytes > options_.memory) return kCudaOutOfMemory;
   allocated_ += bytes;
   *out = memory_.allocate(bytes, what);
@@ -97,6 +113,9 @@ void FakeGpu::launch(CUstream_st* handle, TaskDraft kernel) {
   const Lock lock(mutex_);
   FakeStream* const on = stream(handle, "a kernel");
   if (on == nullptr) return;
+  const bool loads = !kernel.kernel.empty() && loaded_.insert(kernel.kernel).second;
+  // Between the steps of one process the streams of another one are none of its device's.
+  if (loads && mark() != "PP:prepare") creating("the kernel " + kernel.kernel);
   kernel.name = mark() + " on " + on->name;
   machine_.enqueue(*on, std::move(kernel));
 }
@@ -162,7 +181,16 @@ void FakeGpu::fill_devices(CudaTable& cuda) {
     if (--contexts_[static_cast<std::size_t>(device)] < 0) faults_.add(FaultKind::double_free, "a context");
     return kCudaSuccess;
   };
-  cuda.context_set_current = [](CUctx_st*) { return kCudaSuccess; };
+  cuda.context_set_current = [this](CUctx_st* context) {
+    const Lock lock(mutex_);
+    const auto number = reinterpret_cast<std::uintptr_t>(context);
+    if (number > contexts_.size() || (number > 0 && contexts_[number - 1] == 0)) {
+      faults_.add(FaultKind::use_after_free, "cuCtxSetCurrent of a context that nobody holds");
+      return kInvalidContext;
+    }
+    current_[std::this_thread::get_id()] = context;
+    return kCudaSuccess;
+  };
   cuda.context_enable_peer = [](CUctx_st*, unsigned int) { return kCudaSuccess; };
   cuda.can_access_peer = [](int* can, int, int) {
     *can = 1;
@@ -186,6 +214,7 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
   };
   cuda.memory_free = [this](CudaAddress address) {
     const Lock lock(mutex_);
+    frees_or_asks("cuMemFree");
     memory_.free(memory_at(address));
     return kCudaSuccess;
   };
@@ -198,6 +227,7 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
   };
   cuda.host_free = [this](void* memory) {
     const Lock lock(mutex_);
+    frees_or_asks("cuMemFreeHost");
     memory_.free(static_cast<std::byte*>(memory));
     return kCudaSuccess;
   };
@@ -228,6 +258,7 @@ void FakeGpu::fill_streams(CudaTable& cuda) {
   cuda.stream_create = [this](CUstream_st** out, unsigned int, int) {
     const Lock lock(mutex_);
     creating("a stream");
+    needs_context("cuStreamCreate");
     *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(0, "stream " + std::to_string(streams_++)));
     return kCudaSuccess;
   };
@@ -243,6 +274,7 @@ void FakeGpu::fill_streams(CudaTable& cuda) {
   };
   cuda.stream_query = [this](CUstream_st* handle) {
     const Lock lock(mutex_);
+    frees_or_asks("cuStreamQuery");
     FakeStream* const one = stream(handle, "cuStreamQuery");
     if (one == nullptr) return kInvalidHandle;
     return machine_.complete(*one) ? kCudaSuccess : kCudaNotReady;
@@ -261,6 +293,7 @@ void FakeGpu::fill_events(CudaTable& cuda) {
   cuda.event_create = [this](CUevent_st** out, unsigned int flags) {
     const Lock lock(mutex_);
     creating("an event");
+    needs_context("cuEventCreate");
     *out = reinterpret_cast<CUevent_st*>(machine_.make_event(0, flags != kCudaEventDisableTiming));
     return kCudaSuccess;
   };
@@ -284,6 +317,7 @@ void FakeGpu::fill_events(CudaTable& cuda) {
   };
   cuda.event_query = [this](CUevent_st* handle) {
     const Lock lock(mutex_);
+    frees_or_asks("cuEventQuery");
     FakeEvent* const one = event(handle, "cuEventQuery");
     if (one == nullptr) return kInvalidHandle;
     return machine_.complete(*one) ? kCudaSuccess : kCudaNotReady;

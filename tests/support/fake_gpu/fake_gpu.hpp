@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@ namespace ppsim::test {
 struct FakeGpuOptions {
   int devices = 1;
   int multiprocessors = 132;  ///< of each device
+  int groups = 16;            ///< of eight multiprocessors each; no part has a share of one
   std::size_t memory = std::size_t{1} << 32;
   Nanoseconds copy_ns = 100;
   Nanoseconds transfer_ns = 300;
@@ -71,6 +73,8 @@ class FakeGpu {
   [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call);
   [[nodiscard]] std::string mark();
   void creating(const std::string& what);
+  void needs_context(const char* call);
+  void frees_or_asks(const char* call);
   [[nodiscard]] int allocate(std::size_t bytes, const std::string& what, std::byte** out);
 
   FakeGpuOptions options_;
@@ -83,7 +87,12 @@ class FakeGpu {
   std::vector<std::string> stuck_at_jump_;
   std::deque<Executable> executables_;
   std::map<CUgreenCtx_st*, bool> green_;  ///< whether it is alive
-  std::vector<int> contexts_;             ///< per device: how often it is retained
+  std::map<std::thread::id, CUctx_st*> current_;
+  std::set<std::thread::id> capturing_;
+  std::set<std::string> loaded_;  ///< kernels
+  /// Where the communicators of a split go once all have come, by the one that is split.
+  std::map<ncclComm*, std::vector<std::pair<ncclComm**, ncclComm*>>> splitting_;
+  std::vector<int> contexts_;  ///< per device: how often it is retained
   std::size_t allocated_ = 0;
   int ids_ = 0;
   int idle_pauses_ = 0;  ///< since something completed

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidHandle = 400;
+constexpr unsigned int kGroupSize = 8;
 
 }  // namespace
 
@@ -15,12 +16,14 @@ void FakeGpu::fill_graphs(CudaTable& cuda) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "cuStreamBeginCapture");
     if (on == nullptr) return kInvalidHandle;
+    capturing_.insert(std::this_thread::get_id());
     machine_.begin_capture(*on);
     return kCudaSuccess;
   };
   cuda.capture_end = [this](CUstream_st* handle, CUgraph_st** graph) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "cuStreamEndCapture");
+    capturing_.erase(std::this_thread::get_id());
     FakeGraph* const made = on == nullptr ? nullptr : machine_.end_capture(*on);
     *graph = reinterpret_cast<CUgraph_st*>(made);
     return made == nullptr ? kInvalidValue : kCudaSuccess;
@@ -64,23 +67,35 @@ void FakeGpu::fill_graphs(CudaTable& cuda) {
   };
 }
 
+/// As on compute capability 9.0: multiprocessors come in groups of eight, some belong to none, and parts are
+/// made of whole groups.
 void FakeGpu::fill_green(CudaTable& cuda) {
-  cuda.device_resource = [this](int, CudaResource* resource, int) {
+  cuda.device_resource = [this](int, CudaResource* resource, int type) {
+    resource->type = type;
     resource->multiprocessors = static_cast<unsigned int>(options_.multiprocessors);
+    resource->smallest_part = resource->alignment = kGroupSize;
+    return type == kCudaResourceMultiprocessors ? kCudaSuccess : kInvalidValue;
+  };
+  cuda.resource_split = [this](CudaResource* result, unsigned int* groups, const CudaResource* input,
+                               CudaResource*, unsigned int, unsigned int minimum) {
+    if (input->type != kCudaResourceMultiprocessors || minimum > input->multiprocessors) return kInvalidValue;
+    const unsigned int each = (minimum + kGroupSize - 1) / kGroupSize;
+    *groups = std::min(*groups, static_cast<unsigned int>(options_.groups) / each);
+    for (unsigned int i = 0; i < *groups; ++i) {
+      result[i].type = kCudaResourceMultiprocessors;
+      result[i].multiprocessors = each * kGroupSize;
+    }
     return kCudaSuccess;
   };
-  cuda.resource_split = [](CudaResource* result, unsigned int* groups, const CudaResource* input,
-                           CudaResource*, unsigned int, unsigned int minimum) {
-    *groups = std::min(*groups, input->multiprocessors / minimum);
-    for (unsigned int i = 0; i < *groups; ++i) result[i].multiprocessors = minimum;
+  cuda.resource_describe = [](CUdevResourceDesc_st** description, CudaResource* parts, unsigned int count) {
+    if (count != 1 || parts->type != kCudaResourceMultiprocessors) return kInvalidValue;
+    *description = reinterpret_cast<CUdevResourceDesc_st*>(std::uintptr_t{parts->multiprocessors});
     return kCudaSuccess;
   };
-  cuda.resource_describe = [](CUdevResourceDesc_st** description, CudaResource*, unsigned int) {
-    *description = nullptr;
-    return kCudaSuccess;
-  };
-  cuda.green_context_create = [this](CUgreenCtx_st** context, CUdevResourceDesc_st*, int, unsigned int) {
+  cuda.green_context_create = [this](CUgreenCtx_st** context, CUdevResourceDesc_st* description, int,
+                                     unsigned int flags) {
     const Lock lock(mutex_);
+    if (description == nullptr || flags != kCudaGreenDefaultStream) return kInvalidValue;
     *context = reinterpret_cast<CUgreenCtx_st*>(green_.size() + 1);
     green_[*context] = true;
     return kCudaSuccess;
@@ -88,6 +103,8 @@ void FakeGpu::fill_green(CudaTable& cuda) {
   cuda.green_context_destroy = [this](CUgreenCtx_st* context) {
     const Lock lock(mutex_);
     if (!green_[context]) faults_.add(FaultKind::double_free, "a green context");
+    if (machine_.streams_of(context) > 0)
+      faults_.add(FaultKind::leak, "streams of a green context that goes before them");
     green_[context] = false;
     return kCudaSuccess;
   };
@@ -95,11 +112,14 @@ void FakeGpu::fill_green(CudaTable& cuda) {
     *context = reinterpret_cast<CUctx_st*>(std::uintptr_t{1});
     return kCudaSuccess;
   };
-  cuda.green_context_stream = [this](CUstream_st** out, CUgreenCtx_st* context, unsigned int, int) {
+  cuda.green_context_stream = [this](CUstream_st** out, CUgreenCtx_st* context, unsigned int flags, int) {
     const Lock lock(mutex_);
     creating("a stream");
     if (!green_[context]) return kInvalidHandle;
-    *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(0, "stream " + std::to_string(streams_++)));
+    if (flags != kCudaStreamNonBlocking) return kInvalidValue;
+    FakeStream* const made = machine_.make_stream(0, "stream " + std::to_string(streams_++));
+    made->green = context;
+    *out = reinterpret_cast<CUstream_st*>(made);
     return kCudaSuccess;
   };
 }

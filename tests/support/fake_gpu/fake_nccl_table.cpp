@@ -1,9 +1,21 @@
+#include <algorithm>
+#include <utility>
+
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {
 namespace {
 
+constexpr int kInvalidArgument = 4;
+
 FakeNccl::Communicator* of(ncclComm* handle) { return reinterpret_cast<FakeNccl::Communicator*>(handle); }
+
+/// A configuration as NCCL_CONFIG_INITIALIZER begins it, of a communicator that never blocks.
+bool is_good(const NcclConfig* config) {
+  constexpr unsigned int kMagic = 0xcafebeef;
+  return config != nullptr && config->size == sizeof(NcclConfig) && config->magic == kMagic &&
+         config->version > 0 && config->blocking == 0;
+}
 
 }  // namespace
 
@@ -19,29 +31,47 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
     id->internal[0] = static_cast<char>(++ids_);
     return kNcclSuccess;
   };
-  nccl.communicator_init = [this](ncclComm** out, int size, NcclUniqueId id, int rank, NcclConfig*) {
+  nccl.communicator_init = [this](ncclComm** out, int size, NcclUniqueId id, int rank, NcclConfig* config) {
     const Lock lock(mutex_);
+    if (!is_good(config)) return kInvalidArgument;
     creating("a communicator");
+    needs_context("ncclCommInitRankConfig");
     FakeNccl::Communicator* made = nullptr;
     const int result = nccl_.init(&made, size, std::string(id.internal, 1), rank);
     *out = reinterpret_cast<ncclComm*>(made);
     return result;
   };
-  nccl.communicator_split = [this](ncclComm* parent, int color, int key, ncclComm** child, NcclConfig*) {
+  // The child is handed out once it is made, by a thread of NCCL's own.
+  nccl.communicator_split = [this](ncclComm* parent, int color, int key, ncclComm** child,
+                                   NcclConfig* config) {
     const Lock lock(mutex_);
+    if (!is_good(config)) return kInvalidArgument;
     creating("a communicator");
     FakeNccl::Communicator* made = nullptr;
     const int result = nccl_.split(of(parent), color, key, &made);
-    *child = reinterpret_cast<ncclComm*>(made);
+    *child = nullptr;
+    if (made != nullptr) splitting_[parent].emplace_back(child, reinterpret_cast<ncclComm*>(made));
     return result;
   };
   nccl.communicator_abort = [this](ncclComm* one) {
     const Lock lock(mutex_);
+    frees_or_asks("ncclCommAbort");
+    if (nccl_.in_group())
+      faults_.add(FaultKind::bad_call, "ncclCommAbort in an open group, whose end it waits for");
+    for (const FakeGraph* const graph : FakeNccl::graphs_of(*of(one))) {
+      const auto holds = [&](const Executable& e) { return e.alive && e.graph == graph; };
+      if (std::any_of(executables_.begin(), executables_.end(), holds))
+        faults_.add(FaultKind::bad_call, "ncclCommAbort waits for ever for a graph that holds it");
+    }
+    for (const auto& [child, made] : std::exchange(splitting_[one], {})) nccl_.abort(of(made));
     return nccl_.abort(of(one));
   };
   nccl.async_error = [this](ncclComm* one, int* error) {
     const Lock lock(mutex_);
-    return nccl_.state(of(one), error);
+    const int result = nccl_.state(of(one), error);
+    if (result != kNcclSuccess || *error != kNcclSuccess) return result;
+    for (const auto& [child, made] : std::exchange(splitting_[one], {})) *child = made;
+    return result;
   };
   nccl.group_start = [this] {
     const Lock lock(mutex_);

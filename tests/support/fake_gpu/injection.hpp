@@ -12,8 +12,8 @@
 namespace ppsim::test {
 
 /// Lets one call of a library fail, counted by symbol; with `sticky` every call after it as well, as after an
-/// error that a CUDA context does not survive. What gives something back is called all the same, and says
-/// that it failed. Calls that return no status, or the name of one, are left alone.
+/// error that a CUDA context does not survive. What gives something back, or ends a group, is called all the
+/// same, and says that it failed. Calls that return no status, or the name of one, are left alone.
 class Injection {
  public:
   struct Strike {
@@ -55,10 +55,11 @@ class Injection {
   void wrap(std::function<R(A...)>& call, const std::string& symbol) {
     if constexpr (std::is_same_v<R, int>) {
       if (symbol == "cuGetErrorName" || symbol == "cuGetErrorString") return;
-      call = [this, symbol, releases = gives_back(symbol), real = call](A... arguments) {
+      call = [this, symbol, ends = gives_back(symbol) || symbol == "ncclGroupEnd",
+              real = call](A... arguments) {
         const int code = fails(symbol);
         if (code == 0) return real(arguments...);
-        if (releases) real(arguments...);
+        if (ends) real(arguments...);
         return code;
       };
     }

@@ -131,6 +131,7 @@ void FakeMachine::finish(TaskId id) {
 }
 
 bool FakeMachine::advance() {
+  look_at_values();  // the host writes numbers, too
   if (due_.empty()) return false;
   now_ = std::max(now_, due_.top().first);
   while (!due_.empty() && due_.top().first <= now_) {
@@ -259,6 +260,11 @@ std::vector<std::string> FakeMachine::stuck() const {
   for (const TaskId id : meetings_) names.push_back(tasks_[id].draft.name);
   for (const TaskId id : value_waits_) names.push_back(tasks_[id].draft.name);
   return names;
+}
+
+int FakeMachine::streams_of(const void* green) const {
+  const auto own = [&](const FakeStream& one) { return one.alive && one.green == green; };
+  return static_cast<int>(std::count_if(streams_.begin(), streams_.end(), own));
 }
 
 void FakeMachine::report_leaks() {

@@ -38,6 +38,7 @@ struct TaskDraft {
   std::optional<std::size_t> lane = std::nullopt;  ///< empty: its stream's
   std::vector<TaskId> after = {};                  ///< beyond what its stream says
   bool advances_stream = true;                     ///< what follows on the stream waits for it
+  std::string kernel = {};                         ///< which is loaded when it is launched first; empty: none
 };
 
 struct FakeGraph;
@@ -50,6 +51,7 @@ struct FakeStream {
   std::optional<TaskId> tail = std::nullopt;  ///< into the tasks, or those of the capture
   FakeGraph* capture = nullptr;
   bool alive = true;
+  const void* green = nullptr;  ///< the green context that it is of; null: the primary one
 };
 
 struct FakeEvent {
@@ -92,7 +94,8 @@ class FakeMachine {
   void launch(FakeGraph& graph, FakeStream& stream);
 
   [[nodiscard]] Nanoseconds now() const { return now_; }
-  /// Lets time pass to the next completion. Returns: false when nothing will ever complete.
+  /// Lets time pass to the next completion. Returns: false when nothing will ever complete, unless the host
+  /// writes a number.
   bool advance();
   void skip(Nanoseconds time) { now_ += time; }
 
@@ -108,6 +111,8 @@ class FakeMachine {
   [[nodiscard]] bool knows(TaskId task, TaskId earlier) const;
   [[nodiscard]] const std::string& name(TaskId task) const { return tasks_[task].draft.name; }
 
+  /// How many streams of a green context are still there.
+  [[nodiscard]] int streams_of(const void* green) const;
   /// What every stream that stands still stands at.
   [[nodiscard]] std::vector<std::string> stuck() const;
   void report_leaks();

@@ -81,6 +81,14 @@ int FakeNccl::number(const Communicator& communicator) {
   return static_cast<int>(std::distance(keys.begin(), keys.find(communicator.key)));
 }
 
+std::vector<const FakeGraph*> FakeNccl::graphs_of(const Communicator& communicator) {
+  std::vector<const FakeGraph*> graphs;
+  for (const auto& [graph, last] : communicator.last) {
+    if (graph != nullptr) graphs.push_back(graph);
+  }
+  return graphs;
+}
+
 bool FakeNccl::usable(const Communicator* communicator, const char* call) {
   if (communicator != nullptr && communicator->alive) return true;
   faults_.add(FaultKind::use_after_free, std::string(call) + " on a communicator that is gone");

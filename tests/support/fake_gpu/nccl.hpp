@@ -35,6 +35,12 @@ class FakeNccl {
   }
   void group_start() { ++open_[std::this_thread::get_id()].depth; }
   int group_end();
+  [[nodiscard]] bool in_group() const {
+    const auto open = open_.find(std::this_thread::get_id());
+    return open != open_.end() && open->second.depth > 0;
+  }
+  /// Graphs that operations of a communicator were captured into.
+  [[nodiscard]] static std::vector<const FakeGraph*> graphs_of(const Communicator& communicator);
 
   /// One operation in a group.
   struct Operation {

@@ -34,48 +34,57 @@ class FakeStages final : public GpuStages {
 
   void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> optimizer_state) override {
-    gpu_.launch(stream, {.writes = {parameters, optimizer_state}, .work = [=, this] {
-                           model_.initialize(pipeline_, block, parameters, optimizer_state);
-                         }});
+    gpu_.launch(stream,
+                {.writes = {parameters, optimizer_state},
+                 .work = [=, this] { model_.initialize(pipeline_, block, parameters, optimizer_state); },
+                 .kernel = "initialize"});
   }
   void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) override {
     gpu_.launch(stream, {.duration = duration_(make_action(OpKind::load, 0, mb.value())),
                          .writes = {x},
-                         .work = [=, this] { model_.load(pipeline_, mb, x); }});
+                         .work = [=, this] { model_.load(pipeline_, mb, x); },
+                         .kernel = "load"});
   }
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
     gpu_.launch(stream, {.duration = duration_(action),
                          .reads = reads_of(action, buffers),
                          .writes = writes_of(action, buffers),
-                         .work = [=, this] { model_.compute(pipeline_, action, buffers); }});
+                         .work = [=, this] { model_.compute(pipeline_, action, buffers); },
+                         .kernel = "of kind " + std::to_string(static_cast<int>(action.kind)) + " of stage " +
+                                   std::to_string(action.subject)});
   }
   void update(GpuStream stream, const UpdateBuffers& b) override {
     TaskDraft kernel{.reads = {b.parameters, b.gradients, b.optimizer_state},
                      .writes = {b.parameters, b.optimizer_state},
-                     .work = [=, this] {
-                       const double norm = b.squared_norm == nullptr ? 0 : std::sqrt(*b.squared_norm);
-                       const double scale = norm > b.largest_norm ? b.largest_norm / norm : 1;
-                       model_.update(b.parameters, b.gradients, b.optimizer_state, scale);
-                     }};
+                     .work =
+                         [=, this] {
+                           const double norm = b.squared_norm == nullptr ? 0 : std::sqrt(*b.squared_norm);
+                           const double scale = norm > b.largest_norm ? b.largest_norm / norm : 1;
+                           model_.update(b.parameters, b.gradients, b.optimizer_state, scale);
+                         },
+                     .kernel = "update"};
     if (b.squared_norm != nullptr) kernel.reads.push_back(std::as_bytes(std::span(b.squared_norm, 1)));
     gpu_.launch(stream, std::move(kernel));
   }
   void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) override {
-    gpu_.launch(stream, {.reads = {into, from}, .writes = {into}, .work = [=, this] {
-                           model_.accumulate(into, from);
-                         }});
+    gpu_.launch(stream, {.reads = {into, from},
+                         .writes = {into},
+                         .work = [=, this] { model_.accumulate(into, from); },
+                         .kernel = "accumulate"});
   }
   void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) override {
     const auto cell = std::as_bytes(std::span(sum, 1));
-    gpu_.launch(stream, {.reads = {gradients, cell}, .writes = {cell}, .work = [=, this] {
-                           *sum += model_.squared_norm(gradients);
-                         }});
+    gpu_.launch(stream, {.reads = {gradients, cell},
+                         .writes = {cell},
+                         .work = [=, this] { *sum += model_.squared_norm(gradients); },
+                         .kernel = "squared norm"});
   }
   void add_norm(GpuStream stream, double* into, const double* from) override {
     const auto cell = std::as_bytes(std::span(into, 1));
-    gpu_.launch(stream, {.reads = {cell, std::as_bytes(std::span(from, 1))}, .writes = {cell}, .work = [=] {
-                           *into += *from;
-                         }});
+    gpu_.launch(stream, {.reads = {cell, std::as_bytes(std::span(from, 1))},
+                         .writes = {cell},
+                         .work = [=] { *into += *from; },
+                         .kernel = "add norm"});
   }
 
  private:

@@ -5,60 +5,10 @@
 #include <numeric>
 
 #include "ppsim/gpu_backend/device.hpp"
+#include "support/gpu_probe/grind.hpp"
 
 namespace ppsim::test {
 namespace {
-
-using Work = std::function<void(GpuStream)>;
-
-/// Work that needs multiprocessors and little else: products of whole numbers that stay in the cache.
-class Grind {
- public:
-  Grind(const ProbeMachine& machine, ProbeStream& stream) : machine_(machine) {
-    const auto memory =
-        stream.device().allocate(3 * kSize * kSize * static_cast<Bytes>(sizeof(std::uint64_t)), "numbers");
-    numbers_ = reinterpret_cast<std::uint64_t*>(memory.data());
-    static_cast<void>(stream.time_of([&](GpuStream on) { stream.device().fill(on, memory, std::byte{1}); }));
-  }
-  void operator()(GpuStream stream) const {
-    const cuda::RingProduct call{.rows = kSize,
-                                 .columns = kSize,
-                                 .inner = kSize,
-                                 .batches = 1,
-                                 .a = numbers_,
-                                 .a_row = kSize,
-                                 .a_inner = 1,
-                                 .b = numbers_ + kSize * kSize,
-                                 .b_inner = kSize,
-                                 .b_column = 1,
-                                 .c = numbers_ + 2 * kSize * kSize,
-                                 .c_row = kSize};
-    for (int i = 0; i < kRepeats; ++i) {
-      if (machine_.kernels.ring_product(stream, call) != 0)
-        throw BackendError(ErrorCode::io, "a kernel could not be launched");
-    }
-  }
-
- private:
-  static constexpr std::int64_t kSize = 512;
-  static constexpr int kRepeats = 8;
-  const ProbeMachine& machine_;
-  std::uint64_t* numbers_ = nullptr;
-};
-
-/// Work as a graph of its own.
-GraphHandle captured(const ProbeMachine& machine, ProbeStream& stream, const Work& work) {
-  const CudaTable& cuda = machine.api.cuda;
-  stream.device().make_current();
-  check_cuda(cuda, cuda.capture_begin(stream.get(), kCudaCaptureThreadLocal), "beginning a capture");
-  work(stream.get());
-  CUgraph_st* made = nullptr;
-  check_cuda(cuda, cuda.capture_end(stream.get(), &made), "ending a capture");
-  const GpuHandle<CUgraph_st> graph(made, [&cuda](CUgraph_st* g) { cuda.graph_destroy(g); });
-  CUgraphExec_st* executable = nullptr;
-  check_cuda(cuda, cuda.graph_instantiate(&executable, graph.get(), 0), "instantiating a graph");
-  return {executable, [&cuda](CUgraphExec_st* g) { cuda.graph_executable_destroy(g); }};
-}
 
 /// A stream with its work.
 struct Lane {
@@ -109,40 +59,6 @@ PartitionTimes time_partitions(const ProbeMachine& machine, int parts, bool grap
       times.span_ns = std::max(times.span_ns, first.stream.time_to_end_of(last.stream));
   }
   return times;
-}
-
-WaitingStreams run_beside_waiting(const ProbeMachine& machine, int parts, int waiting) {
-  constexpr Nanoseconds kPatience = 2'000'000'000;
-  const CudaTable& cuda = machine.api.cuda;
-  const GpuDevice device(cuda, 0, parts);
-  std::deque<Lane> lanes;
-  for (int part = 0; part < parts; ++part) lanes.emplace_back(machine, device, part, false);
-  std::deque<ProbeStream> waits;
-  for (int i = 0; i < waiting; ++i) waits.emplace_back(machine, device, i % parts);
-  // In the host's memory: the number can be written whatever the device's queues wait for.
-  const auto number = lanes.front().stream.device().allocate_host(sizeof(CudaValue));
-  auto* const value = reinterpret_cast<volatile CudaValue*>(number.data());
-  lanes.front().stream.enqueue(
-      [&](GpuStream on) { lanes.front().stream.device().fill(on, number, std::byte{0}); });
-  lanes.front().stream.finish();
-  for (ProbeStream& one : waits) {
-    one.enqueue([&](GpuStream on) {
-      check_cuda(cuda, cuda.stream_wait_value(on, address_of(number.data()), 1, kCudaWaitValueGeq),
-                 "waiting for a number");
-    });
-  }
-  WaitingStreams result{.waiting = waiting, .kernels_run = true, .all_released = true};
-  for (Lane& lane : lanes) lane.stream.enqueue(lane.work);
-  for (const Lane& lane : lanes)
-    result.kernels_run = lane.stream.finishes_within(kPatience) && result.kernels_run;
-  *value = 1;
-  lanes.front().stream.enqueue([&](GpuStream on) {
-    check_cuda(cuda, cuda.stream_write_value(on, address_of(number.data()), 1, 0), "writing a number");
-  });
-  for (const ProbeStream& one : waits)
-    result.all_released = one.finishes_within(kPatience) && result.all_released;
-  for (const Lane& lane : lanes) lane.stream.finish();
-  return result;
 }
 
 std::vector<CallTime> time_calls(const ProbeMachine& machine, int parts) {

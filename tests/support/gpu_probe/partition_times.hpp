@@ -21,14 +21,6 @@ struct PartitionTimes {
 /// `graphs`: the work of each part is one graph. Errors: throws BackendError.
 [[nodiscard]] PartitionTimes time_partitions(const ProbeMachine& machine, int parts, bool graphs);
 
-/// Whether kernels still run on every part while so many streams wait for a number in memory.
-struct WaitingStreams {
-  int waiting = 0;
-  bool kernels_run = false;
-  bool all_released = false;  ///< once the number is there
-};
-[[nodiscard]] WaitingStreams run_beside_waiting(const ProbeMachine& machine, int parts, int waiting);
-
 /// What one call takes of the host's time.
 struct CallTime {
   std::string call;

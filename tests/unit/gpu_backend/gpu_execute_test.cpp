@@ -89,7 +89,8 @@ std::string hang_without(const std::string& send, const CudaOptions& cuda) {
   const auto result = run_on_fake(gpu, program, NullModel(), options);
   if (!result) return to_string(result.error());
   EXPECT_EQ(result->outcome, RunOutcome::deadlock);
-  EXPECT_FALSE(gpu.found(FaultKind::leak)) << faults_of(gpu);
+  for (const FaultKind kind : {FaultKind::leak, FaultKind::bad_call, FaultKind::bad_capture})
+    EXPECT_FALSE(gpu.found(kind)) << faults_of(gpu);
   return hang_of(program, *result);
 }
 

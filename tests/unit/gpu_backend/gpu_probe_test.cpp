@@ -8,6 +8,7 @@
 #include "support/gpu_probe/nccl_answers.hpp"
 #include "support/gpu_probe/partition_times.hpp"
 #include "support/gpu_probe/product_times.hpp"
+#include "support/gpu_probe/queue_answers.hpp"
 #include "support/host_kernels.hpp"
 
 namespace ppsim::test {
@@ -72,10 +73,26 @@ TEST_F(GpuProbe, PartsOfTheFakeRunAtOnce) {
 }
 
 TEST_F(GpuProbe, KernelsRunBesideStreamsThatWait) {
-  const WaitingStreams result = run_beside_waiting(machine(), 4, 16);
-  EXPECT_EQ(result.waiting, 16);
-  EXPECT_TRUE(result.kernels_run);
-  EXPECT_TRUE(result.all_released);
+  for (const bool graphs : {false, true}) {
+    const WaitingStreams result = run_beside_waiting(machine(), 4, 16, graphs);
+    EXPECT_EQ(result.waiting, 16);
+    EXPECT_TRUE(result.kernels_run) << graphs;
+    EXPECT_TRUE(result.all_released) << graphs;
+  }
+}
+
+TEST_F(GpuProbe, QueuesOfTheFakeAreNeverFull) {
+  const FullQueue result = fill_queue(machine(), 4);
+  EXPECT_EQ(result.held_after, result.launches);
+  EXPECT_TRUE(result.others_run);
+  EXPECT_TRUE(result.released);
+}
+
+TEST_F(GpuProbe, CopiesOfTheFakeTakeNoMultiprocessors) {
+  const CopyTimes times = time_copies(machine(), 4);
+  EXPECT_EQ(times.copy_ns, times.whole_ns);
+  EXPECT_EQ(times.work_beside_ns, times.work_ns);
+  EXPECT_EQ(times.copy_beside_ns, times.copy_ns);
 }
 
 TEST_F(GpuProbe, TimesCalls) {

@@ -73,7 +73,8 @@ CublasLtAlgorithm Matmuls::choose(const MatmulPlan& plan, const MatmulShape& sha
                            " x " + std::to_string(inner) + " and " + std::to_string(inner) + " x " +
                            std::to_string(shape.result.rows);
   check_cublaslt(lt_, status, what);
-  if (found < 1) throw BackendError(ErrorCode::bad_argument, what + ": cuBLASLt has none");
+  if (found < 1 || choice.status != kCublasSuccess)
+    throw BackendError(ErrorCode::bad_argument, what + ": cuBLASLt has none");
   return choice.algorithm;
 }
 

@@ -1,0 +1,148 @@
+// What the driver does that its plain description does not say, on the strict fake.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "cuda/gpu_device.hpp"
+#include "cuda/transformer/matmul.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/fake_gpu/run.hpp"
+#include "support/host_kernels.hpp"
+
+namespace ppsim::test {
+namespace {
+
+constexpr CudaValue kReleased = CudaValue{1} << 60;
+
+int multiprocessors_of_parts(const FakeGpuOptions& machine, int parts) {
+  FakeGpu gpu(machine);
+  const GpuApi api = gpu.api();
+  return GpuDevice(api.cuda, 0, parts).multiprocessors_per_part();
+}
+
+TEST(GpuDriver, PartsAreOfWholeGroupsAndAsLargeAsFit) {
+  EXPECT_EQ(multiprocessors_of_parts({}, 4), 32);
+  EXPECT_EQ(multiprocessors_of_parts({}, 3), 40);
+  EXPECT_EQ(multiprocessors_of_parts({}, 8), 16);
+  // As on devices whose 132 multiprocessors make 15 groups of eight.
+  EXPECT_EQ(multiprocessors_of_parts({.groups = 15}, 4), 24);
+  EXPECT_EQ(multiprocessors_of_parts({.groups = 15}, 15), 8);
+}
+
+TEST(GpuDriver, MoreRanksThanGroupsDoNotFit) {
+  for (const int parts : {16, 200}) {
+    try {
+      static_cast<void>(multiprocessors_of_parts({.groups = 15}, parts));
+      ADD_FAILURE() << parts << " parts of 15 groups";
+    } catch (const BackendError& failure) {
+      EXPECT_EQ(failure.error().code, ErrorCode::bad_argument);
+      EXPECT_NE(failure.error().message.find("do not fit"), std::string::npos) << failure.error().message;
+    }
+  }
+}
+
+/// cuBLASLt counts algorithms among those that it found which its own description says do not hold.
+TEST(GpuDriver, AnAlgorithmIsOneOnlyIfItsOwnStatusSaysSo) {
+  constexpr int kNotSupported = 15;
+  FakeGpu gpu;
+  const GpuApi api = gpu.api();
+  const GpuDevice device(api.cuda, 0, 1);
+  CublasLtTable table = host_cublaslt([](auto&&...) { return 0; });
+  const cuda::MatmulShape shape{.left = {kCudaTypeFloat32, 8, 8, 8},
+                                .right = {kCudaTypeFloat32, 8, 8, 8},
+                                .result = {kCudaTypeFloat32, 8, 8, 8}};
+  EXPECT_NO_THROW(static_cast<void>(cuda::Matmuls(table, api.cuda).plan(shape)));
+  table.choose = [real = table.choose](cublasLtContext* handle, void* operation, void* a, void* b, void* c,
+                                       void* d, void* preference, int wanted, CublasLtChoice* choices,
+                                       int* found) {
+    const int result = real(handle, operation, a, b, c, d, preference, wanted, choices, found);
+    choices->status = kNotSupported;
+    return result;
+  };
+  EXPECT_THROW(static_cast<void>(cuda::Matmuls(table, api.cuda).plan(shape)), BackendError);
+}
+
+Program two_ranks() { return lower(generate("1f1b", {.ranks = 2, .microbatches = 2}).value(), {}).value(); }
+
+/// A run in which no rank says that its memory is free: all wait for ever.
+FakeRunOptions without_announcements(const std::function<void(GpuApi&)>& more) {
+  FakeRunOptions options;
+  options.cuda = {.transport = CudaTransport::copy, .host_threads = false};
+  options.tamper = [more](GpuApi& api) {
+    api.cuda.stream_write_value = [](CUstream_st*, CudaAddress, CudaValue, unsigned int) {
+      return kCudaSuccess;
+    };
+    more(api);
+  };
+  return options;
+}
+
+TEST(GpuDriver, WhatADeviceDoesNotLetGoOfIsLeftAlone) {
+  const Program program = two_ranks();
+  for (const bool stops : {true, false}) {
+    FakeGpu gpu(devices_for(program));
+    const auto freed = std::make_shared<int>(0);
+    const auto options = without_announcements([=](GpuApi& api) {
+      api.cuda.memory_free = [=, real = api.cuda.memory_free](CudaAddress memory) {
+        ++*freed;
+        return real(memory);
+      };
+      if (stops) return;
+      // As of a stream with a kernel that never ends: freeing memory would wait for it.
+      api.cuda.stream_query = [](CUstream_st*) { return kCudaNotReady; };
+    });
+    const auto result = run_on_fake(gpu, program, NullModel(), options);
+    ASSERT_TRUE(result) << to_string(result.error());
+    EXPECT_EQ(result->outcome, RunOutcome::deadlock);
+    EXPECT_EQ(*freed > 0, stops);
+    EXPECT_EQ(gpu.found(FaultKind::leak), !stops);
+  }
+}
+
+/// A queue that is full holds whoever adds to it until the device has come further.
+TEST(GpuDriver, AThreadThatIsHeldInACallIsLetGoAfterTheDeadline) {
+  const Program program = two_ranks();
+  FakeGpu gpu(devices_for(program));
+  auto options = without_announcements([](GpuApi& api) {
+    api.clock.now = host_clock().now;  // time passes for a thread that is held, too
+    api.cuda.stream_wait_value = [real = api.cuda.stream_wait_value](CUstream_st* stream, CudaAddress address,
+                                                                     CudaValue value, unsigned int flags) {
+      auto& number = *reinterpret_cast<CudaValue*>(address);
+      while (std::atomic_ref(number).load() < kReleased) std::this_thread::yield();
+      return real(stream, address, value, flags);
+    };
+  });
+  options.cuda.host_threads = true;
+  options.deadline_s = 0.1;
+  const auto result = run_on_fake(gpu, program, NullModel(), options);
+  ASSERT_FALSE(result) << "time stands still on the device meanwhile: its first action is still running";
+  EXPECT_NE(result.error().message.find("within its deadline"), std::string::npos) << result.error().message;
+  EXPECT_FALSE(gpu.found(FaultKind::leak));
+}
+
+/// Loading a kernel may wait for every stream of the device, those that wait for other ranks among them.
+TEST(GpuDriver, NoKernelIsLoadedInsideAStep) {
+  LoweringOptions training;
+  training.load = training.reduce_grad = training.optimizer = training.clip = true;
+  for (const char* schedule : {"1f1b", "chimera", "dualpipe"}) {
+    const auto made = generate(schedule, {.ranks = 4, .microbatches = 8});
+    ASSERT_TRUE(made) << schedule << to_string(made.error());
+    const Program program = lower(*made, training).value();
+    for (const bool graphs : {false, true}) {
+      FakeGpu gpu(devices_for(program));
+      FakeRunOptions options{.cuda = {.transport = CudaTransport::copy, .graphs = graphs}, .steps = 2};
+      options.cuda.host_threads = false;
+      const auto result = run_on_fake(gpu, program, NullModel(), options);
+      ASSERT_TRUE(result) << schedule << to_string(result.error());
+      for (const Fault& fault : gpu.faults()) ADD_FAILURE() << schedule << ": " << fault;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ppsim::test
