@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <sstream>
 
 #include "command.hpp"
@@ -54,11 +55,23 @@ Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>&
   return ir;
 }
 
+/// Where a Program recomputes nothing, no option makes it.
+Expected<void> check_recomputes(const Ir& ir, const StageRecompute& recompute) {
+  const auto* program = std::get_if<Program>(&ir);
+  if (program == nullptr || !recompute.any(Recompute::full)) return {};
+  const std::span<const Action> actions = program->all_actions();
+  if (std::ranges::find(actions, OpKind::recompute, &Action::kind) != actions.end()) return {};
+  return check_is_schedule(ir, "--recompute");
+}
+
 /// What --recompute asks for, or chooses for a schedule.
 Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
                                       const std::optional<CostSource>& source) {
   const bool adaptive = asked == "adaptive";
   auto recompute = adaptive ? StageRecompute() : recompute_from_text(asked);
+  if (recompute) {
+    if (auto good = check_recomputes(ir, *recompute); !good) return tl::unexpected(good.error());
+  }
   if (!recompute || (!adaptive && !recompute->any(Recompute::selective))) return recompute;
   const auto* work = source ? std::get_if<Workload>(&*source) : nullptr;
   if (work == nullptr) {

@@ -24,6 +24,12 @@ expect_error 2 "stages of the schedule" "9" simulate 1f1b "${units[@]}" --recomp
 expect_exit 0 simulate 1f1b "${units[@]}" --recompute stages=0 --json
 expect_json '[r["peak_bytes"] for r in d["per_rank"]] == [10**9, 3 * 10**9, 2 * 10**9, 10**9]'
 
+# A Program recomputes what it recomputes.
+expect_exit 0 lower 1f1b "${units[@]}" -o plain.json
+expect_exit 0 lower 1f1b "${units[@]}" --recompute full -o full.json
+expect_error 2 "lower its schedule with --recompute" "a Program" simulate plain.json --unit F=1 --recompute full
+expect_exit 0 simulate full.json --unit F=1 --recompute full
+
 # Copies beside computation leave one activation of four; half of them three.
 for offload in all:1 half:3 stages=0:3; do
   expect_exit 0 lower 1f1b "${units[@]}" --offload "${offload%:*}" -o "$PWD/offloaded.json"
