@@ -131,7 +131,9 @@ void print_steps(const RunReport& report) {
   const std::vector<double> losses = losses_of(report);
   if (!losses.empty()) {
     std::cout << "loss of a microbatch " << losses.front();
-    if (losses.size() > 1) std::cout << ", after " << losses.size() - 1 << " steps " << losses.back();
+    if (losses.size() > 1)
+      std::cout << ", after " << losses.size() - 1 << (losses.size() == 2 ? " step " : " steps ")
+                << losses.back();
     std::cout << '\n';
   }
 }

@@ -50,6 +50,22 @@ TEST(Verify, ReportsInTheOrderOfTheRegistry) {
   EXPECT_EQ(report.results[1].method, "graph");
 }
 
+/// A search through all states comes last, so that everything else is told before it.
+TEST(Verify, TellsEachPropertyWhenItIsDecided) {
+  VerifyOptions options;
+  std::vector<PropertyResult> told;
+  options.decided = [&](const PropertyResult& result) { told.push_back(result); };
+  for (const std::optional<int> residency : {std::optional<int>(), std::optional(2)}) {
+    told.clear();
+    options.capabilities.residency = residency;
+    const VerifyReport report = verify(two_rank_step(), options);
+    ASSERT_EQ(told.size(), report.results.size());
+    for (const PropertyResult& result : told)
+      EXPECT_EQ(result.verdict, report.find(result.property)->verdict) << property_name(result.property);
+    EXPECT_EQ(told.back().property == Property::deadlock_free, residency.has_value());
+  }
+}
+
 TEST(WellFormed, NamesWhatIsMissing) {
   HandProgram p{chain_spec(2, 2, 1), communicators({{0, 1}, {0, 1}})};
   p.rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0"}, {"1RECV_F0@0", "1F0", "1SEND_B0@1"}};
