@@ -23,6 +23,10 @@ LIBRARIES = {
 }
 
 
+# Where the driver's libraries lie on machines whose loader does not know of them.
+DRIVER_FOLDERS = ["/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"]
+
+
 def library_folders():
     packages = site.getsitepackages() + [site.getusersitepackages()] + sys.path
     folders = [f"{package}/nvidia/*/lib" for package in dict.fromkeys(packages) if package]
@@ -49,6 +53,13 @@ def library_environment():
     return found
 
 
+def driver_folder():
+    """What the loader must be told to find the driver: nothing where it does, or where there is none."""
+    if loadable("libcuda.so.1"):
+        return None
+    return next((folder for folder in DRIVER_FOLDERS if os.path.exists(f"{folder}/libcuda.so.1")), None)
+
+
 class Session:
     """Programs of this repository, run one after the other within a time limit."""
 
@@ -56,7 +67,7 @@ class Session:
         self.begin = time.monotonic()
         self.limit_s = limit_s
         self.out = out
-        self.bin = os.environ.get("PPSIM_BIN")
+        self.bin = os.environ.get("PPSIM_BIN") and os.path.abspath(os.environ["PPSIM_BIN"])
         if not self.bin:
             self.bin = f"{ROOT}/build/release/bin"
             subprocess.run([f"{ROOT}/scripts/build", "release"], check=True, stdout=sys.stderr)
@@ -64,8 +75,9 @@ class Session:
         # As ppsim sets it: a queue of the device for each stream, so that none that waits holds up another one.
         self.environment = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", **os.environ, **library_environment()}
         own = f"{self.bin}/lib"
-        if os.path.isdir(own):
-            self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, [own, os.environ.get("LD_LIBRARY_PATH")]))
+        paths = [own if os.path.isdir(own) else None, os.environ.get("LD_LIBRARY_PATH"), driver_folder()]
+        if any(paths):
+            self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
 
     def left_s(self):
         return self.limit_s - (time.monotonic() - self.begin)
@@ -122,9 +134,14 @@ class Session:
     def doctor(self):
         return parsed(self.look([self.program("ppsim"), "doctor", "--json"], 45)) or {"checks": []}
 
-    def has_gpu(self):
-        return any(check["check"] == "backend cuda" and not check["detail"].startswith("not here")
-                   for check in self.doctor()["checks"])
+    def why_no_gpu(self):
+        """Nothing where there is one. Ends with 1 where not even that can be asked."""
+        done = self.look([self.program("ppsim"), "doctor", "--json"], 45)
+        answer = parsed(done)
+        if answer is None:
+            sys.exit(f"{done['command']} does not run here: exit {done['exit']}: {done['stderr'].strip()}")
+        details = [check["detail"] for check in answer["checks"] if check["check"] == "backend cuda"]
+        return next((detail for detail in details if detail.startswith("not here")), None) if details else "not built"
 
     def machine(self):
         """What was measured on, as far as it tells."""

@@ -22,6 +22,13 @@ if ! "$ppsim" doctor | grep -q "backend cuda: driver"; then
 fi
 [ "$(ls "$scripts/../studies")" = "$before" ] || fail "something was written under studies"
 
+# A program that does not start is not a machine without a GPU.
+mkdir broken
+printf '#!/bin/sh\necho "libz3.so.4: no such file" >&2\nexit 127\n' >broken/ppsim
+chmod +x broken/ppsim
+PPSIM_BIN=$PWD/broken script 1 gpu_check
+expect_err "does not run here: exit 127: libz3.so.4: no such file"
+
 # A device that is the CPU, with a model that it can compute in time.
 mkdir device
 cat >device/ppsim <<END
