@@ -25,7 +25,7 @@ Lines lines_of(const std::vector<Change>& changes) {
 }
 
 /// The changes of a repair, once what it leads to is verified again.
-Lines repaired(const Program& program, RepairOptions options = {}) {
+Lines repaired(const Program& program, const RepairOptions& options = {}) {
   const RepairAnswer answer = repair(program, options);
   const auto* found = std::get_if<Repaired>(&answer);
   if (found == nullptr) return {"no repair"};
