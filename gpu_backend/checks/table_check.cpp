@@ -80,6 +80,7 @@ static_assert(kCudaTypeFloat8E5M2 == CUDA_R_8F_E5M2);
 static_assert(kCudaTypeFloat8E4M3 == CUDA_R_8F_E4M3 && kCublasTranspose == CUBLAS_OP_T);
 static_assert(kCublasLtTransposeA == CUBLASLT_MATMUL_DESC_TRANSA);
 static_assert(kCublasLtTransposeB == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(kCublasLtMultiprocessors == CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET);
 static_assert(kCublasLtScaleA == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
 static_assert(kCublasLtScaleB == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(kCublasLtBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);

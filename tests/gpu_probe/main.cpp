@@ -69,7 +69,8 @@ Json products(const Numbers& numbers) {
                     {"columns", one.columns},
                     {"inner", one.inner},
                     {"backend_ns", one.backend_ns},
-                    {"plain_ns", one.plain_ns}});
+                    {"plain_ns", one.plain_ns},
+                    {"told_ns", one.told_ns}});
   }
   return {{"parts", numbers.get("parts", 1)}, {"products", rows}};
 }

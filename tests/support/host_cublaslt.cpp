@@ -147,7 +147,7 @@ int set_operation(void* object, int attribute, const void* value, std::size_t si
     operation->transpose_a = transpose == kCublasTranspose;
   } else if (attribute == kCublasLtTransposeB) {
     operation->transpose_b = transpose == kCublasTranspose;
-  } else {
+  } else if (attribute != kCublasLtMultiprocessors || size != sizeof transpose) {
     return kInvalid;
   }
   return 0;

@@ -34,6 +34,7 @@ inline constexpr int kCudaTypeFloat8E5M2 = 29;
 inline constexpr int kCublasTranspose = 1;
 inline constexpr int kCublasLtTransposeA = 3;
 inline constexpr int kCublasLtTransposeB = 4;
+inline constexpr int kCublasLtMultiprocessors = 15;
 inline constexpr int kCublasLtScaleA = 17;
 inline constexpr int kCublasLtScaleB = 18;
 inline constexpr int kCublasLtBatchCount = 5;

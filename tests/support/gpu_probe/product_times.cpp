@@ -14,10 +14,13 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 /// A product by nothing but cuBLASLt's own calls.
 class PlainProduct {
  public:
-  PlainProduct(const ProbeMachine& machine, const ProductShape& shape, void* workspace)
+  /// `multiprocessors` that it is chosen for; 0: cuBLASLt takes those of the device.
+  PlainProduct(const ProbeMachine& machine, const ProductShape& shape, void* workspace, int multiprocessors)
       : lt_(machine.cublaslt), shape_(shape), workspace_(workspace) {
     check(lt_.create(&handle_));
     check(lt_.operation_create(&operation_, kCublasComputeFloat32, kCudaTypeFloat32));
+    const std::int32_t target = multiprocessors;
+    if (target > 0) check(lt_.operation_set(operation_, kCublasLtMultiprocessors, &target, sizeof target));
     if (shape.transpose_b) transpose(kCublasLtTransposeA);
     if (shape.transpose_a) transpose(kCublasLtTransposeB);
     left_ = shape.transpose_b ? layout(shape.inner, shape.columns) : layout(shape.columns, shape.inner);
@@ -114,19 +117,25 @@ void time_product(const ProbeMachine& machine, const GpuDevice& device, const Pr
   const cuda::ProductOperands operands = memory.of(shape);
   const auto products =
       cuda::cublaslt_products(machine.cublaslt, machine.api.cuda, cuda::Stored::bf16, {shape});
-  const PlainProduct plain(machine, shape, stream.device().allocate(kWorkspaceBytes, "a workspace").data());
+  void* const workspace = stream.device().allocate(kWorkspaceBytes, "a workspace").data();
+  const PlainProduct plain(machine, shape, workspace, 0);
+  const PlainProduct told(machine, shape, workspace, device.multiprocessors_per_part());
   const auto backend = [&](GpuStream on) { products->multiply(on, shape, operands); };
   const auto plainly = [&](GpuStream on) { plain.multiply(on, operands); };
+  const auto as_told = [&](GpuStream on) { told.multiply(on, operands); };
   // The first round loads what it needs.
-  static_cast<void>(time_each(stream, backend) + time_each(stream, plainly));
+  static_cast<void>(time_each(stream, backend) + time_each(stream, plainly) + time_each(stream, as_told));
   std::vector<Nanoseconds> of_backend;
   std::vector<Nanoseconds> of_plain;
+  std::vector<Nanoseconds> of_told;
   for (int round = 0; round < kRounds; ++round) {
     of_backend.push_back(time_each(stream, backend));
     of_plain.push_back(time_each(stream, plainly));
+    of_told.push_back(time_each(stream, as_told));
   }
   result.backend_ns = median_of(of_backend);
   result.plain_ns = median_of(of_plain);
+  result.told_ns = median_of(of_told);
 }
 
 struct Weights {

@@ -16,6 +16,7 @@ struct ProductTime {
   std::int64_t rows = 0, columns = 0, inner = 0;
   Nanoseconds backend_ns = 0;  ///< medians of several rounds, taken in turn
   Nanoseconds plain_ns = 0;
+  Nanoseconds told_ns = 0;  ///< plain, chosen for as many multiprocessors as the part has
 };
 
 /// Times the products of a layer and of the head in bf16, on the first of so many parts of device 0.

@@ -55,6 +55,7 @@ TEST_F(GpuProbe, TimesTheProductsOfAStage) {
   for (const ProductTime& one : times) {
     EXPECT_EQ(one.backend_ns, kKernel) << one.weights << one.action;
     EXPECT_EQ(one.plain_ns, kKernel) << one.weights << one.action;
+    EXPECT_EQ(one.told_ns, kKernel) << one.weights << one.action;
   }
   EXPECT_EQ(times[2].action, "W");
   EXPECT_EQ((std::vector{times[2].rows, times[2].columns, times[2].inner}),
