@@ -4,11 +4,16 @@
 #include <cuda.h>
 #include <nccl.h>
 
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#endif
+
 #include <cstddef>
 #include <type_traits>
 
 #include "cuda/cublaslt_table.hpp"
 #include "cuda/cuda_table.hpp"
+#include "cuda/cudnn_table.hpp"
 #include "cuda/nccl_table.hpp"
 
 namespace {
@@ -21,6 +26,8 @@ constexpr bool kAlike = std::is_same_v<A, B> || (std::is_pointer_v<A> && std::is
                         (kIntegral<A> && kIntegral<B> && sizeof(A) == sizeof(B)) ||
                         (std::is_class_v<A> && std::is_class_v<B> && sizeof(A) == sizeof(B) &&
                          alignof(A) == alignof(B));
+template <>
+constexpr bool kAlike<void, void> = true;
 
 template <class A, class B>
 struct SameCall : std::false_type {};
@@ -95,5 +102,107 @@ static_assert(sizeof(CublasLtChoice) == sizeof(cublasLtMatmulHeuristicResult_t))
 static_assert(offsetof(CublasLtChoice, workspace_bytes) ==
               offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
 static_assert(offsetof(CublasLtChoice, status) == offsetof(cublasLtMatmulHeuristicResult_t, state));
+
+// cuDNN is optional, and so is its header.
+#if __has_include(<cudnn.h>)
+#define PPSIM_CALL(name, symbol, result, parameters)                                            \
+  static_assert(SameCall<result parameters, std::remove_pointer_t<decltype(&::symbol)>>::value, \
+                "the table's signature differs from the header's");
+#include "cuda/cudnn_table.def"
+#undef PPSIM_CALL
+
+static_assert(kCudnnSuccess == CUDNN_STATUS_SUCCESS && kCudnnNotSupported == CUDNN_STATUS_NOT_SUPPORTED);
+static_assert(kCudnnFloat32 == CUDNN_DATA_FLOAT && kCudnnInt32 == CUDNN_DATA_INT32);
+static_assert(kCudnnBfloat16 == CUDNN_DATA_BFLOAT16 && kCudnnBoolean == CUDNN_DATA_BOOLEAN);
+static_assert(kCudnnHeuristicModeA == CUDNN_HEUR_MODE_A);
+static_assert(kCudnnNoteNondeterministic == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+
+static_assert(cudnn_object::kPointwise == CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+static_assert(cudnn_object::kEngine == CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+static_assert(cudnn_object::kEngineConfig == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+static_assert(cudnn_object::kHeuristics == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+static_assert(cudnn_object::kPlan == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+static_assert(cudnn_object::kPointwiseOperation == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+static_assert(cudnn_object::kGraph == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+static_assert(cudnn_object::kArguments == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+static_assert(cudnn_object::kTensor == CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+static_assert(cudnn_object::kMatmul == CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+static_assert(cudnn_object::kMatmulOperation == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+static_assert(cudnn_object::kReduction == CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+static_assert(cudnn_object::kReductionOperation == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+static_assert(cudnn_object::kReshapeOperation == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+static_assert(cudnn_object::kDevice == CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+
+static_assert(cudnn_type::kHandle == CUDNN_TYPE_HANDLE);
+static_assert(cudnn_type::kDataType == CUDNN_TYPE_DATA_TYPE);
+static_assert(cudnn_type::kBoolean == CUDNN_TYPE_BOOLEAN);
+static_assert(cudnn_type::kInt64 == CUDNN_TYPE_INT64);
+static_assert(cudnn_type::kPointer == CUDNN_TYPE_VOID_PTR);
+static_assert(cudnn_type::kHeuristicMode == CUDNN_TYPE_HEUR_MODE);
+static_assert(cudnn_type::kNumericalNote == CUDNN_TYPE_NUMERICAL_NOTE);
+static_assert(cudnn_type::kPointwiseMode == CUDNN_TYPE_POINTWISE_MODE);
+static_assert(cudnn_type::kObject == CUDNN_TYPE_BACKEND_DESCRIPTOR);
+static_assert(cudnn_type::kReductionOperator == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
+static_assert(cudnn_type::kInt32 == CUDNN_TYPE_INT32);
+static_assert(cudnn_type::kChar == CUDNN_TYPE_CHAR);
+
+static_assert(cudnn_attribute::kPointwiseMode == CUDNN_ATTR_POINTWISE_MODE);
+static_assert(cudnn_attribute::kPointwisePrecision == CUDNN_ATTR_POINTWISE_MATH_PREC);
+static_assert(cudnn_attribute::kPointwiseAxis == CUDNN_ATTR_POINTWISE_AXIS);
+static_assert(cudnn_attribute::kHeuristicsMode == CUDNN_ATTR_ENGINEHEUR_MODE);
+static_assert(cudnn_attribute::kHeuristicsGraph == CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+static_assert(cudnn_attribute::kHeuristicsResults == CUDNN_ATTR_ENGINEHEUR_RESULTS);
+static_assert(cudnn_attribute::kHeuristicsDevice == CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+static_assert(cudnn_attribute::kConfigEngine == CUDNN_ATTR_ENGINECFG_ENGINE);
+static_assert(cudnn_attribute::kPlanHandle == CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+static_assert(cudnn_attribute::kPlanConfig == CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+static_assert(cudnn_attribute::kPlanWorkspace == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+static_assert(cudnn_attribute::kPlanDevice == CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+static_assert(cudnn_attribute::kPointwiseDescription == CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+static_assert(cudnn_attribute::kPointwiseX == CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+static_assert(cudnn_attribute::kPointwiseB == CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+static_assert(cudnn_attribute::kPointwiseY == CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+static_assert(cudnn_attribute::kPointwiseT == CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+static_assert(cudnn_attribute::kGraphHandle == CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+static_assert(cudnn_attribute::kGraphOperations == CUDNN_ATTR_OPERATIONGRAPH_OPS);
+static_assert(cudnn_attribute::kTensorAlignment == CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+static_assert(cudnn_attribute::kTensorType == CUDNN_ATTR_TENSOR_DATA_TYPE);
+static_assert(cudnn_attribute::kTensorDimensions == CUDNN_ATTR_TENSOR_DIMENSIONS);
+static_assert(cudnn_attribute::kTensorStrides == CUDNN_ATTR_TENSOR_STRIDES);
+static_assert(cudnn_attribute::kTensorId == CUDNN_ATTR_TENSOR_UNIQUE_ID);
+static_assert(cudnn_attribute::kTensorIsVirtual == CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+static_assert(cudnn_attribute::kTensorIsByValue == CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+static_assert(cudnn_attribute::kArgumentIds == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+static_assert(cudnn_attribute::kArgumentPointers == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+static_assert(cudnn_attribute::kArgumentWorkspace == CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+static_assert(cudnn_attribute::kEngineIndex == CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+static_assert(cudnn_attribute::kEngineNotes == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+static_assert(cudnn_attribute::kMatmulPrecision == CUDNN_ATTR_MATMUL_COMP_TYPE);
+static_assert(cudnn_attribute::kMatmulA == CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+static_assert(cudnn_attribute::kMatmulB == CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+static_assert(cudnn_attribute::kMatmulC == CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+static_assert(cudnn_attribute::kMatmulDescription == CUDNN_ATTR_OPERATION_MATMUL_DESC);
+static_assert(cudnn_attribute::kReductionOperator == CUDNN_ATTR_REDUCTION_OPERATOR);
+static_assert(cudnn_attribute::kReductionPrecision == CUDNN_ATTR_REDUCTION_COMP_TYPE);
+static_assert(cudnn_attribute::kReductionX == CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+static_assert(cudnn_attribute::kReductionY == CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+static_assert(cudnn_attribute::kReductionDescription == CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+static_assert(cudnn_attribute::kReshapeX == CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+static_assert(cudnn_attribute::kReshapeY == CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+static_assert(cudnn_attribute::kDeviceOrdinal == CUDNN_ATTR_DEVICEPROP_DEVICE_ID);
+static_assert(cudnn_attribute::kDeviceJson == CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+
+static_assert(static_cast<int>(CudnnPointwise::add) == CUDNN_POINTWISE_ADD);
+static_assert(static_cast<int>(CudnnPointwise::multiply) == CUDNN_POINTWISE_MUL);
+static_assert(static_cast<int>(CudnnPointwise::divide) == CUDNN_POINTWISE_DIV);
+static_assert(static_cast<int>(CudnnPointwise::subtract) == CUDNN_POINTWISE_SUB);
+static_assert(static_cast<int>(CudnnPointwise::exponential) == CUDNN_POINTWISE_EXP);
+static_assert(static_cast<int>(CudnnPointwise::logarithm) == CUDNN_POINTWISE_LOG);
+static_assert(static_cast<int>(CudnnPointwise::greater_or_equal) == CUDNN_POINTWISE_CMP_GE);
+static_assert(static_cast<int>(CudnnPointwise::index) == CUDNN_POINTWISE_GEN_INDEX);
+static_assert(static_cast<int>(CudnnPointwise::select) == CUDNN_POINTWISE_BINARY_SELECT);
+static_assert(static_cast<int>(CudnnReduction::sum) == CUDNN_REDUCE_TENSOR_ADD);
+static_assert(static_cast<int>(CudnnReduction::largest) == CUDNN_REDUCE_TENSOR_MAX);
+#endif
 
 }  // namespace ppsim

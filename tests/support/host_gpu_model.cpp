@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cuda/transformer/gpu_transformer.hpp"
+#include "ppsim/gpu_backend/device.hpp"
 #include "support/host_kernels.hpp"
 
 namespace ppsim::test {
@@ -15,6 +16,7 @@ constexpr std::align_val_t kAlignment{64};
 /// The few calls of the driver that stages make by themselves.
 CudaTable host_memory() {
   CudaTable cuda;
+  cuda.init = [](unsigned int) { return kCudaSuccess; };
   cuda.device_get = [](int* device, int ordinal) {
     *device = ordinal;
     return kCudaSuccess;
@@ -44,10 +46,11 @@ CudaTable host_memory() {
 
 class HostGpuModel final : public StageModel {
  public:
-  explicit HostGpuModel(const TransformerConfig& config)
+  HostGpuModel(const TransformerConfig& config, const std::optional<HostCudnnOptions>& cudnn)
       : cpu_(make_transformer(config).value()),
-        gpu_(make_gpu_transformer(config, {host_kernels(immediately()),
-                                           [] { return host_cublaslt(immediately()); }, host_memory})) {}
+        gpu_(make_gpu_transformer(
+            config, {host_kernels(immediately()), [] { return host_cublaslt(immediately()); }, host_memory,
+                     host_cudnn_loader(immediately(), cudnn)})) {}
 
   Expected<void> check(const Pipeline& pipeline) const override { return gpu_->check(pipeline); }
   SizeTable sizes(const Pipeline& pipeline) const override { return gpu_->sizes(pipeline); }
@@ -78,6 +81,7 @@ class HostGpuModel final : public StageModel {
   double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
     return cpu_->max_abs_difference(a, b);
   }
+  const GpuStageModel* on_gpu() const override { return gpu_.get(); }
 
  private:
   [[nodiscard]] std::unique_ptr<GpuStages> open(const Pipeline& pipeline) const {
@@ -91,8 +95,18 @@ class HostGpuModel final : public StageModel {
 
 }  // namespace
 
-std::unique_ptr<StageModel> host_gpu_model(const TransformerConfig& config) {
-  return std::make_unique<HostGpuModel>(config);
+std::unique_ptr<StageModel> host_gpu_model(const TransformerConfig& config,
+                                           const std::optional<HostCudnnOptions>& cudnn) {
+  return std::make_unique<HostGpuModel>(config, cudnn);
+}
+
+std::function<CudnnTable()> host_cudnn_loader(const HostQueue& queue,
+                                              const std::optional<HostCudnnOptions>& options,
+                                              const std::shared_ptr<HostCudnnBooks>& books) {
+  return [=] {
+    if (!options) throw BackendError(ErrorCode::io, "this machine has no cuDNN");
+    return host_cudnn(queue, *options, books);
+  };
 }
 
 }  // namespace ppsim::test

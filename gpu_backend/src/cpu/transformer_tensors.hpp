@@ -32,6 +32,11 @@ struct Dimensions {
         vocab(config.vocab) {}
 
   Index sequences, sequence, rows, hidden, heads, head_size, ffn, vocab;
+  /// Attention saves the logarithms of the sums of its softmax, and not what the softmax gave.
+  bool saves_statistics = false;
+
+  /// Numbers that lie in the rows of the probabilities of all heads.
+  [[nodiscard]] Index saved_scores() const { return saves_statistics ? 0 : sequence; }
 };
 
 /// Hands out the tensors of one buffer one after the other, each on a 64-byte boundary: bits of a result may
@@ -148,11 +153,14 @@ struct LayerForInput {
       : attention_scale(arena.take_matrix<Sum>(d.rows, 1)),
         mlp_scale(arena.take_matrix<Sum>(d.rows, 1)),
         qkv(arena.take_matrix<T>(d.rows, 3 * d.hidden)),
-        scores(arena.take_matrix<T>(d.sequences * d.heads * d.sequence, d.sequence)),
+        scores(arena.take_matrix<T>(d.rows * d.heads, d.saved_scores())),
+        statistics(arena.take_matrix<Sum>(d.saves_statistics ? d.rows * d.heads : 0, 1)),
         gate_up(arena.take_matrix<T>(d.rows, 2 * d.ffn)) {}
 
   View<Sum> attention_scale, mlp_scale;
-  View<T> qkv, scores, gate_up;
+  View<T> qkv, scores;
+  View<Sum> statistics;
+  View<T> gate_up;
 };
 
 /// Saved activations of one layer that W needs; I needs some of them too. `unit` is a norm's result before
@@ -227,7 +235,7 @@ struct StageInner {
 };
 
 /// Temporary tensors of F and R.
-template <class T, class Loss>
+template <class T, class Loss, class Sum = T>
 struct ForwardTensors {
   /// What F or R must keep for itself: the residual stream where there is no y, saved activations where none
   /// are kept.
@@ -240,7 +248,7 @@ struct ForwardTensors {
       : stream(workspace.take_matrix<T>(own.stream ? d.rows : 0, d.hidden)),
         normed(workspace.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)) {
     if (own.saved) {
-      for_input = workspace.take_bytes(bytes_of<StageForInput<T>>(d, role, true));
+      for_input = workspace.take_bytes(bytes_of<StageForInput<T, Sum>>(d, role, true));
       for_weight = workspace.take_bytes(bytes_of<StageForWeight<T, Loss>>(d, role, true));
     }
   }

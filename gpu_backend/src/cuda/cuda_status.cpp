@@ -4,6 +4,7 @@
 
 #include "cuda/cublaslt_table.hpp"
 #include "cuda/cuda_table.hpp"
+#include "cuda/cudnn_table.hpp"
 #include "cuda/nccl_table.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
@@ -69,12 +70,17 @@ std::string cublaslt_text() {
          std::to_string(version % 100);
 }
 
+/// Attention does without it.
+std::string optional_cudnn_text() { return cudnn_text(load_cudnn().version()); }
+
 }  // namespace
 
 BackendStatus cuda_status() {
   int devices = 0;
   const std::string driver = looked_up([&] { return driver_text(devices); });
-  return {"cuda", devices > 0, driver + "; " + looked_up(nccl_text) + "; " + looked_up(cublaslt_text)};
+  return {"cuda", devices > 0,
+          driver + "; " + looked_up(nccl_text) + "; " + looked_up(cublaslt_text) + "; " +
+              looked_up(optional_cudnn_text)};
 }
 
 }  // namespace ppsim

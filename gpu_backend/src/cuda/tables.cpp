@@ -1,5 +1,8 @@
+#include <array>
+
 #include "cublaslt_table.hpp"
 #include "cuda_table.hpp"
+#include "cudnn_table.hpp"
 #include "dynamic_library.hpp"
 #include "nccl_table.hpp"
 #include "ppsim/gpu_backend/device.hpp"
@@ -41,6 +44,15 @@ CublasLtTable load_cublaslt(const std::string& path) {
   return table;
 }
 
+CudnnTable load_cudnn(const std::string& path) {
+  const DynamicLibrary library({path, "PPSIM_CUDNN_LIBRARY", "libcudnn.so.9", "attention by cuDNN"});
+  CudnnTable table;
+#define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
+#include "cuda/cudnn_table.def"
+#undef PPSIM_CALL
+  return table;
+}
+
 void check_cuda(const CudaTable& cuda, int result, const std::string& what) {
   if (result == kCudaSuccess) return;
   const char* name = nullptr;
@@ -71,6 +83,22 @@ void check_cublaslt(const CublasLtTable& cublaslt, int status, const std::string
   if (status == kCublasSuccess) return;
   throw BackendError(ErrorCode::io, what + ": " + text_or(cublaslt.error_name(status), status) + ", " +
                                         text_or(cublaslt.error_text(status), status));
+}
+
+void check_cudnn(const CudnnTable& cudnn, int status, const std::string& what) {
+  if (status == kCudnnSuccess) return;
+  std::array<char, 512> reason{};
+  cudnn.last_error(reason.data(), reason.size() - 1);
+  const std::string text = reason.data();
+  const bool is_refusal = status / 1000 == kCudnnNotSupported / 1000;
+  throw BackendError(is_refusal ? ErrorCode::bad_argument : ErrorCode::io,
+                     what + ": " + text_or(cudnn.error_text(status), status) + (text.empty() ? "" : ", ") +
+                         text.substr(0, text.find('\n')));
+}
+
+std::string cudnn_text(std::size_t version) {
+  return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
 }
 
 }  // namespace ppsim

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "cuda/cublaslt_table.hpp"
+#include "cuda/cudnn_table.hpp"
 #include "cuda/gpu_api.hpp"
 
 namespace ppsim::test {
@@ -41,9 +42,16 @@ class Injection {
 #undef PPSIM_CALL
   }
 
+  void into(CudnnTable& table) {
+#define PPSIM_CALL(name, symbol, result, parameters) wrap(table.name, #symbol);
+#include "cuda/cudnn_table.def"
+#undef PPSIM_CALL
+  }
+
   [[nodiscard]] const std::map<std::string, int>& calls() const { return calls_; }
   /// Whether a call ends something; it also ends a capture.
   static bool gives_back(const std::string& symbol) {
+    if (symbol == "cudnnBackendFinalize") return false;  // it makes an object ready
     for (const char* part : {"Destroy", "Free", "Release", "Abort", "Finalize", "EndCapture"}) {
       if (symbol.find(part) != std::string::npos) return true;
     }

@@ -1,6 +1,7 @@
 #include "support/fake_gpu/transformer.hpp"
 
 #include "cuda/transformer/gpu_transformer.hpp"
+#include "support/host_gpu_model.hpp"
 #include "support/host_kernels.hpp"
 
 namespace ppsim::test {
@@ -27,7 +28,13 @@ std::unique_ptr<GpuStageModel> fake_transformer(FakeGpu& gpu, const GpuApi& api,
     if (tamper) tamper(table);
     return table;
   };
-  return make_gpu_transformer(config, {kernels, cublaslt, [cuda = api.cuda] { return cuda; }});
+  const auto cudnn = [load = host_cudnn_loader(queue_of(gpu), faults.cudnn_options, faults.cudnn_books),
+                      tamper = faults.cudnn] {
+    CudnnTable table = load();
+    if (tamper) tamper(table);
+    return table;
+  };
+  return make_gpu_transformer(config, {kernels, cublaslt, [cuda = api.cuda] { return cuda; }, cudnn});
 }
 
 }  // namespace ppsim::test

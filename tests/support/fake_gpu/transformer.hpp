@@ -2,19 +2,24 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "cuda/cublaslt_table.hpp"
 #include "cuda/kernels/kernel_table.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
+#include "support/host_cudnn.hpp"
 
 namespace ppsim::test {
 
-/// What a test changes in the libraries of a transformer, to inject a fault.
+/// What a test changes in the libraries of a transformer, to inject a fault, and whether it has cuDNN.
 struct TransformerFaults {
   std::function<void(cuda::KernelTable&)> kernels = {};
   std::function<void(CublasLtTable&)> cublaslt = {};
+  std::function<void(CudnnTable&)> cudnn = {};
+  std::optional<HostCudnnOptions> cudnn_options = {};  ///< without, there is no cuDNN
+  std::shared_ptr<HostCudnnBooks> cudnn_books = std::make_shared<HostCudnnBooks>();
 };
 
 /// The transformer's own code for GPUs on the fake: its kernels and products are loops of the processor, each

@@ -34,13 +34,15 @@ struct Mode {
 };
 
 TransformerConfig config_of(const Mode& mode) {
+  const bool flash = mode.arithmetic == Arithmetic::bf16;
   return {.layers = 2,
-          .hidden = 8,
+          .hidden = flash ? 16 : 8,
           .heads = 2,
           .ffn = 12,
           .vocab = 11,
           .sequence = 4,
-          .arithmetic = mode.arithmetic};
+          .arithmetic = mode.arithmetic,
+          .attention = flash ? AttentionKernels::cudnn : AttentionKernels::automatic};
 }
 
 /// What is wrong after a run that failed: all but the data that it would have computed.
@@ -60,17 +62,22 @@ std::string message(const Mode& mode, Injection& injection, FakeGpuOptions machi
     injection.into(api.cuda);
     injection.into(api.nccl);
   };
-  const TransformerFaults faults{.cublaslt = [&](CublasLtTable& table) { injection.into(table); }};
+  const TransformerFaults faults{.cublaslt = [&](CublasLtTable& table) { injection.into(table); },
+                                 .cudnn = [&](CudnnTable& table) { injection.into(table); },
+                                 .cudnn_options = HostCudnnOptions()};
   const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, config_of(mode), faults); };
   const auto result = run_kernels_on_fake(gpu, program_of(mode.trains), make, options);
   EXPECT_EQ(left_by(gpu), "");
-  if (!result) return result.error().message;
+  EXPECT_EQ(faults.cudnn_books->live, 0);
+  EXPECT_EQ(faults.cudnn_books->double_free, 0);
+  if (!result) return to_string(result.error());
   EXPECT_EQ(result->outcome, RunOutcome::finished);
   return "";
 }
 
 /// What the library that a symbol belongs to calls the error.
 std::string error_name(const std::string& symbol) {
+  if (symbol.starts_with("cudnn")) return "CUDNN_STATUS_EXECUTION_FAILED";
   if (symbol.starts_with("cublasLt")) return "CUBLAS_STATUS_EXECUTION_FAILED";
   return symbol.starts_with("nccl") ? "NCCL error 214" : "CUDA_ERROR_ECC_UNCORRECTABLE";
 }
@@ -80,6 +87,9 @@ bool is_of_all(const std::string& symbol) {
   return symbol == "cuDeviceGetCount" || symbol == "ncclGetUniqueId" || symbol == "ncclGroupStart" ||
          symbol == "ncclGroupEnd";
 }
+
+/// What is said before any rank begins.
+constexpr const char* kNotToBeHad = "attention by cuDNN was asked for and cannot be had (found GEMMs: ";
 
 class EveryCall : public testing::TestWithParam<Mode> {};
 
@@ -95,7 +105,7 @@ TEST_P(EveryCall, ThatFailsIsNamedAndLeavesNothingBehind) {
         const std::string text = message(GetParam(), injection);
         if (Injection::gives_back(symbol)) continue;  // what it ends is over
         EXPECT_NE(text.find(error_name(symbol)), std::string::npos) << text;
-        if (is_of_all(symbol)) continue;
+        if (is_of_all(symbol) || text.starts_with(kNotToBeHad)) continue;
         EXPECT_TRUE(text.starts_with("rank ") || text.starts_with("device ")) << text;
       }
     }
@@ -105,11 +115,13 @@ TEST_P(EveryCall, ThatFailsIsNamedAndLeavesNothingBehind) {
 const CudaOptions kStreamed = {.host_threads = false};
 const CudaOptions kGraphs = {.graphs = true, .host_threads = false};
 const CudaOptions kCopies = {.transport = CudaTransport::copy, .host_threads = false};
-INSTANTIATE_TEST_SUITE_P(GpuFaults, EveryCall,
-                         testing::Values(Mode{"streamed", kStreamed}, Mode{"graphs", kGraphs},
-                                         Mode{"copy_engines", kCopies},
-                                         Mode{"products", kStreamed, false, Arithmetic::float32, "cublasLt"}),
-                         [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    GpuFaults, EveryCall,
+    testing::Values(Mode{"streamed", kStreamed}, Mode{"graphs", kGraphs}, Mode{"copy_engines", kCopies},
+                    Mode{"products", kStreamed, false, Arithmetic::float32, "cublasLt"},
+                    Mode{"attention", kStreamed, false, Arithmetic::bf16, "cudnn"},
+                    Mode{"attention_as_graphs", kGraphs, false, Arithmetic::bf16, "cudnn"}),
+    [](const auto& one) { return one.param.name; });
 
 /// The message of a run whose kernels or libraries are tampered with.
 std::string tampered(const Mode& mode, const TransformerFaults& faults,
@@ -153,6 +165,23 @@ TEST(GpuFaults, AMissingLibraryOfTheModelIsNamed) {
       text.starts_with("rank 0: opening its stages: the transformer on a GPU needs "
                        "/nowhere/libcublasLt.so.13: "))
       << text;
+}
+
+TEST(GpuFaults, AMissingCudnnThatWasAskedForIsNamed) {
+  const TransformerFaults faults{
+      .cudnn = [](CudnnTable& table) { table = load_cudnn("/nowhere/libcudnn.so.9"); },
+      .cudnn_options = HostCudnnOptions()};
+  const Mode mode{"", kStreamed, false, Arithmetic::bf16};
+  FakeGpu gpu({.devices = 2});
+  const auto make = [&](const GpuApi& api) { return fake_transformer(gpu, api, config_of(mode), faults); };
+  const auto result = run_kernels_on_fake(gpu, program_of(false), make, {.cuda = kStreamed});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
+  const std::string text = to_string(result.error());
+  EXPECT_TRUE(
+      text.starts_with(std::string(kNotToBeHad) + "attention by cuDNN needs /nowhere/libcudnn.so.9: "))
+      << text;
+  EXPECT_NE(text.find("(set PPSIM_CUDNN_LIBRARY to the path of another one)"), std::string::npos) << text;
 }
 
 /// One of two host threads fails while the other one waits for the device, which it would for ten minutes.

@@ -3,6 +3,7 @@
 #include "cuda/cublaslt_table.hpp"
 #include "cuda/cuda_status.hpp"
 #include "cuda/cuda_table.hpp"
+#include "cuda/cudnn_table.hpp"
 #include "cuda/nccl_table.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
@@ -27,6 +28,9 @@ TEST(Tables, AMissingLibraryIsNamedWithWhatNeedsItAndHowToNameAnother) {
   EXPECT_EQ(nccl.rfind("the NCCL transport needs /nowhere/libnccl.so.2: ", 0), 0U) << nccl;
   const std::string lt = failure([] { return load_cublaslt("/nowhere/libcublasLt.so.13"); });
   EXPECT_NE(lt.find("PPSIM_CUBLASLT_LIBRARY"), std::string::npos) << lt;
+  const std::string dnn = failure([] { return load_cudnn("/nowhere/libcudnn.so.9"); });
+  EXPECT_EQ(dnn.rfind("attention by cuDNN needs /nowhere/libcudnn.so.9: ", 0), 0U) << dnn;
+  EXPECT_NE(dnn.find("PPSIM_CUDNN_LIBRARY"), std::string::npos) << dnn;
 }
 
 TEST(Tables, AMissingSymbolIsNamed) {
@@ -44,14 +48,15 @@ TEST(Tables, TheEnvironmentNamesALibrary) {
   EXPECT_EQ(text.rfind("the NCCL transport needs /nowhere/other.so: ", 0), 0U) << text;
 }
 
-TEST(Tables, TheStatusNamesAllThreeLibraries) {
+TEST(Tables, TheStatusNamesAllLibraries) {
   const BackendStatus status = cuda_status();
   EXPECT_EQ(status.name, "cuda");
-  for (const char* part : {"cuda", "nccl", "cublasLt"}) {
+  for (const char* part : {"cuda", "nccl", "cublasLt", "cudnn"}) {
     const bool named = status.detail.find(part) != std::string::npos;
-    const std::string alias = part == std::string("nccl")   ? "NCCL"
-                              : part == std::string("cuda") ? "driver"
-                                                            : "cuBLASLt";
+    const std::string alias = part == std::string("nccl")    ? "NCCL"
+                              : part == std::string("cuda")  ? "driver"
+                              : part == std::string("cudnn") ? "cuDNN"
+                                                             : "cuBLASLt";
     EXPECT_TRUE(named || status.detail.find(alias) != std::string::npos) << status.detail;
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/pipeline.hpp"
@@ -73,6 +74,9 @@ class GpuStageModel {
   [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
   /// Bytes of every tensor class, workspaces included, each a multiple of 64.
   [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
+  /// What computes that could be computed otherwise, and why, for a reader; decided once. Empty: there is no
+  /// choice.
+  [[nodiscard]] virtual std::string kernels_text() const { return {}; }
   /// Gradients are arrays of this type over their whole size.
   [[nodiscard]] virtual ElementType gradient_type() const = 0;
   /// Bytes at the end of the gradients of a block that loss() reads; 0 where no microbatch ends on the block.

@@ -25,6 +25,13 @@ enum class Optimizer : std::uint8_t {
   adamw,     ///< Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019; real numbers only
 };
 
+/// What computes attention on a GPU. The CPU has but one way.
+enum class AttentionKernels : std::uint8_t {
+  automatic,  ///< cuDNN's where it can, else GEMMs
+  cudnn,      ///< cuDNN's flash attention, which saves no probabilities; bf16 and fp8 only
+  gemm,       ///< batched products and a softmax of our own
+};
+
 /// A small decoder-only transformer and how it is trained.
 struct TransformerConfig {
   int layers = 4;
@@ -41,6 +48,7 @@ struct TransformerConfig {
   double momentum = 0.9;        ///< and the first beta of AdamW; not used in integer_exact
   double second_beta = 0.95;    ///< of AdamW
   double weight_decay = 0.01;   ///< of AdamW
+  AttentionKernels attention = AttentionKernels::automatic;
 };
 
 /// The transformer, cut into as many stages as the route of a microbatch has: token and position embedding on

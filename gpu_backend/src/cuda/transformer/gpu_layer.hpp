@@ -11,15 +11,21 @@ using transformer::LayerForWeight;
 using transformer::LayerInner;
 using transformer::LayerWeights;
 
-/// Temporary tensors of I: as on the CPU, but the scores of all heads of one sequence.
+/// Temporary tensors of I: as on the CPU, but the scores of all heads of one sequence, or what cuDNN's
+/// attention needs.
 template <class T>
 struct InputScratch {
-  InputScratch(transformer::Arena& workspace, const Dimensions& d, const StageRole& role)
-      : d_activated(workspace.take_matrix<T>(role.layers > 0 ? d.rows : 0, d.ffn)),
-        d_hidden(workspace.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)),
-        d_scores(workspace.take_matrix<T>(role.layers > 0 ? d.heads * d.sequence : 0, d.sequence)) {}
+  InputScratch(transformer::Arena& arena, const Dimensions& d, const StageRole& role,
+               const AttentionWorkspace& flash)
+      : d_activated(arena.take_matrix<T>(role.layers > 0 ? d.rows : 0, d.ffn)),
+        d_hidden(arena.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)),
+        d_scores(arena.take_matrix<T>(role.layers > 0 ? d.heads * d.sequence : 0, d.saved_scores())),
+        sums(arena.take<SumOf<T>>(role.layers > 0 && d.saves_statistics ? d.rows * d.heads : 0)),
+        workspace(arena.take_bytes(role.layers > 0 ? flash.backward : 0).data()) {}
 
   View<T> d_activated, d_hidden, d_scores;
+  SumOf<T>* sums;
+  std::byte* workspace;  ///< of cuDNN
 };
 
 /// An RMSNorm in use, on a stream.
@@ -71,10 +77,18 @@ class GpuLayer {
         for_input_(tensors.for_input),
         for_weight_(tensors.for_weight) {}
 
-  void forward(View<T>& stream, View<T>& normed) {
+  /// `normed` and `flash_workspace` are workspace.
+  void forward(View<T>& stream, View<T>& normed, std::byte* flash_workspace) {
     attention_norm().forward(stream, normed);
     run_.forward(normed, weights_.qkv, for_input_.qkv);
-    for (Index s = 0; s < d_.sequences; ++s) attend(s);
+    if (run_.flash() != nullptr) {
+      run_.flash()->forward(run_.stream(), {.joint = for_input_.qkv.data(),
+                                            .attended = for_weight_.attended.data(),
+                                            .statistics = for_input_.statistics.data(),
+                                            .workspace = flash_workspace});
+    } else {
+      for (Index s = 0; s < d_.sequences; ++s) attend(s);
+    }
     run_.forward(for_weight_.attended, weights_.projection, stream, true);
     mlp_norm().forward(stream, normed);
     run_.forward(normed, weights_.gate_up, for_input_.gate_up);
@@ -95,7 +109,17 @@ class GpuLayer {
     run_.copy(d_output, inner.d_middle);
     mlp_norm().backward(scratch.d_hidden, inner.d_mlp_gain, inner.d_middle);
     run_.backward_input(inner.d_middle, weights_.projection, scratch.d_hidden);
-    for (Index s = 0; s < d_.sequences; ++s) attend_backward(s, scratch, inner.d_qkv);
+    if (run_.flash() != nullptr) {
+      run_.flash()->backward(run_.stream(), {.joint = for_input_.qkv.data(),
+                                             .attended = for_weight_.attended.data(),
+                                             .statistics = for_input_.statistics.data(),
+                                             .d_attended = scratch.d_hidden.data(),
+                                             .d_joint = inner.d_qkv.data(),
+                                             .sums = scratch.sums,
+                                             .workspace = scratch.workspace});
+    } else {
+      for (Index s = 0; s < d_.sequences; ++s) attend_backward(s, scratch, inner.d_qkv);
+    }
     run_.backward_input(inner.d_qkv, weights_.qkv, scratch.d_hidden);
     run_.copy(inner.d_middle, d_input);
     attention_norm().backward(scratch.d_hidden, inner.d_attention_gain, d_input);

@@ -16,15 +16,20 @@ using transformer::StageWeights;
 /// Temporary tensors of F and R: as on the CPU, and what the loss needs.
 template <class T>
 struct ForwardScratch {
-  using Base = transformer::ForwardTensors<T, SumOf<T>>;
-  ForwardScratch(Arena& workspace, const Dimensions& d, const StageRole& role, const typename Base::Own& own)
-      : tensors(workspace, d, role, own),
-        targets(workspace.take<std::int32_t>(role.head ? d.rows : 0)),
-        row_losses(workspace.take<SumOf<T>>(role.head ? d.rows : 0)) {}
+  using Base = transformer::ForwardTensors<T, SumOf<T>, SumOf<T>>;
+  struct Own : Base::Own {
+    AttentionWorkspace flash;
+  };
+  ForwardScratch(Arena& arena, const Dimensions& d, const StageRole& role, const Own& own)
+      : tensors(arena, d, role, own),
+        targets(arena.take<std::int32_t>(role.head ? d.rows : 0)),
+        row_losses(arena.take<SumOf<T>>(role.head ? d.rows : 0)),
+        workspace(arena.take_bytes(role.layers > 0 ? own.flash.forward : 0).data()) {}
 
   Base tensors;
   std::int32_t* targets;
   SumOf<T>* row_losses;
+  std::byte* workspace;  ///< of cuDNN
 };
 
 /// One compute action as kernels: a stage, a microbatch and their tensors. The same computation as
@@ -42,6 +47,7 @@ class GpuStagePass {
     const Dimensions& dimensions;
     StageRole role;
     MicrobatchId mb;
+    AttentionWorkspace flash = {};
   };
 
   GpuStagePass(const Place& place, const StageKernels<T>& run, const ActionBuffers& buffers)
@@ -51,7 +57,7 @@ class GpuStagePass {
   void forward() {
     const bool keeps_own = buffers_.saved_for_weight.empty();
     Arena workspace(buffers_.workspace);
-    ForwardScratch<T> scratch(workspace, d_, role_, {buffers_.y.empty(), keeps_own});
+    ForwardScratch<T> scratch(workspace, d_, role_, {{buffers_.y.empty(), keeps_own}, place_.flash});
     auto& own = scratch.tensors;
     Arena input_arena(keeps_own ? own.for_input : buffers_.saved_for_input);
     Arena weight_arena(keeps_own ? own.for_weight : buffers_.saved_for_weight);
@@ -70,7 +76,7 @@ class GpuStagePass {
     }
     for (int i = 0; i < role_.layers; ++i) {
       GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i]})
-          .forward(stream, own.normed);
+          .forward(stream, own.normed, scratch.workspace);
     }
     if (role_.head) take_loss({weights, for_input, for_weight}, stream, scratch);
   }
@@ -138,7 +144,7 @@ class GpuStagePass {
     Arena input_arena(buffers_.saved_for_input);
     Arena weight_arena(buffers_.saved_for_weight);
     Inner inner(inner_arena, d_, role_);
-    InputScratch<T> scratch(workspace, d_, role_);
+    InputScratch<T> scratch(workspace, d_, role_, place_.flash);
     const ForInput for_input(input_arena, d_, role_);
     const ForWeight for_weight(weight_arena, d_, role_);
     const StageWeights<T> weights = weights_in(buffers_.parameters);

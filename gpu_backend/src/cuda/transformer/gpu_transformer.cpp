@@ -1,6 +1,7 @@
 #include "cuda/transformer/gpu_transformer.hpp"
 
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "cuda/device_memory.hpp"
@@ -37,8 +38,7 @@ void check_fp8(const CudaTable& cuda, const GpuPlace& place) {
 
 template <class T>
 std::unique_ptr<Products> open_products(const TransformerConfig& config, const GpuPlace& place,
-                                        const TransformerLibraries& libraries) {
-  const Dimensions d(config);
+                                        const TransformerLibraries& libraries, const Dimensions& d) {
   if constexpr (std::is_same_v<T, Ring>) {
     return ring_products(*libraries.kernels, libraries.cuda());
   } else {
@@ -50,20 +50,36 @@ std::unique_ptr<Products> open_products(const TransformerConfig& config, const G
   }
 }
 
+/// Null where attention is products.
+std::unique_ptr<FlashAttention> open_attention(const AttentionChoice& choice,
+                                               const TransformerLibraries& libraries,
+                                               const TransformerConfig& config) {
+  if (!choice.flash) return nullptr;
+  return std::make_unique<FlashAttention>(libraries.cudnn(), AttentionSizes(config), choice.workspace);
+}
+
+/// How the stages of a model are computed, on whatever rank.
+struct StageMeans {
+  const TransformerConfig& config;
+  const TransformerLibraries& libraries;
+  const AttentionChoice& attention;
+};
+
 /// The stages of one rank.
 template <class T>
 class TransformerStages final : public GpuStages {
  public:
   using Sum = SumOf<T>;
 
-  TransformerStages(const TransformerConfig& config, const Pipeline& pipeline, const GpuPlace& place,
-                    const TransformerLibraries& libraries)
-      : config_(config),
-        d_(config_),
+  TransformerStages(const StageMeans& means, const Pipeline& pipeline, const GpuPlace& place)
+      : config_(means.config),
+        d_(dimensions_of(config_, means.attention)),
+        workspace_(means.attention.workspace),
         pipeline_(pipeline),
-        kernels_(*libraries.kernels),
-        cuda_(libraries.cuda()),
-        products_(open_products<T>(config_, place, libraries)),
+        kernels_(*means.libraries.kernels),
+        cuda_(means.libraries.cuda()),
+        products_(open_products<T>(config_, place, means.libraries, d_)),
+        flash_(open_attention(means.attention, means.libraries, config_)),
         partials_(cuda_, kPartials * sizeof(double), "the partial sums of norms") {}
 
   void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
@@ -92,8 +108,8 @@ class TransformerStages final : public GpuStages {
 
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
     const typename GpuStagePass<T>::Place place{
-        config_, d_, transformer::role_of(pipeline_, config_.layers, action), action.mb()};
-    const StageKernels<T> run({kernels_, *products_, cuda_}, stream);
+        config_, d_, transformer::role_of(pipeline_, config_.layers, action), action.mb(), workspace_};
+    const StageKernels<T> run({kernels_, *products_, cuda_, flash_.get()}, stream);
     GpuStagePass<T> pass(place, run, buffers);
     if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
       pass.forward();
@@ -200,10 +216,12 @@ class TransformerStages final : public GpuStages {
 
   TransformerConfig config_;
   Dimensions d_;
+  AttentionWorkspace workspace_;
   const Pipeline& pipeline_;
   KernelTable kernels_;
   CudaTable cuda_;
   std::unique_ptr<Products> products_;
+  std::unique_ptr<FlashAttention> flash_;
   DeviceMemory partials_;
 };
 
@@ -218,11 +236,16 @@ class GpuTransformer final : public GpuStageModel {
       return make_error(ErrorCode::bad_argument,
                         "this build has no kernels: it was made without nvcc, or with PPSIM_CUDA=OFF");
     }
+    if (config_.attention == AttentionKernels::cudnn && !attention().flash) {
+      return make_error(ErrorCode::bad_argument, "attention by cuDNN was asked for and cannot be had",
+                        {.found = attention().text, .expected = "cuDNN, or attention by GEMMs"});
+    }
     return transformer::check_roles(pipeline, config_.layers);
   }
   SizeTable sizes(const Pipeline& pipeline) const override {
-    return gpu_transformer_sizes<T>(config_, pipeline);
+    return gpu_transformer_sizes<T>(config_, pipeline, attention());
   }
+  std::string kernels_text() const override { return "attention by " + attention().text; }
   ElementType gradient_type() const override {
     return std::is_same_v<T, Ring> ? ElementType::uint64 : ElementType::float32;
   }
@@ -236,12 +259,21 @@ class GpuTransformer final : public GpuStageModel {
     return static_cast<double>(sum);
   }
   std::unique_ptr<GpuStages> open(const Pipeline& pipeline, const GpuPlace& place) const override {
-    return std::make_unique<TransformerStages<T>>(config_, pipeline, place, libraries_);
+    return std::make_unique<TransformerStages<T>>(StageMeans{config_, libraries_, attention()}, pipeline,
+                                                  place);
   }
 
  private:
+  /// Decided once, since sizes follow from it; several ranks may ask.
+  const AttentionChoice& attention() const {
+    std::call_once(chosen_, [this] { attention_ = choose_attention(config_, libraries_); });
+    return attention_;
+  }
+
   TransformerConfig config_;
   TransformerLibraries libraries_;
+  mutable std::once_flag chosen_;
+  mutable AttentionChoice attention_;
 };
 
 }  // namespace
@@ -264,7 +296,8 @@ std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& con
 }
 
 TransformerLibraries machine_libraries() {
-  TransformerLibraries libraries{std::nullopt, [] { return load_cublaslt(); }, [] { return load_cuda(); }};
+  TransformerLibraries libraries{std::nullopt, [] { return load_cublaslt(); }, [] { return load_cuda(); },
+                                 [] { return load_cudnn(); }};
 #if defined(PPSIM_HAS_KERNELS)
   libraries.kernels = cuda::compiled_kernels();
 #endif

@@ -6,6 +6,7 @@
 
 #include "cuda/cublaslt_table.hpp"
 #include "cuda/cuda_table.hpp"
+#include "cuda/cudnn_table.hpp"
 #include "cuda/kernels/kernel_table.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
@@ -17,6 +18,7 @@ struct TransformerLibraries {
   std::optional<cuda::KernelTable> kernels;  ///< empty: this build has none
   std::function<CublasLtTable()> cublaslt;   ///< asked for when products of real numbers are opened
   std::function<CudaTable()> cuda;
+  std::function<CudnnTable()> cudnn;  ///< asked for when attention is chosen; throws where there is none
 };
 
 /// The kernels of this build, and the libraries of this machine, opened when they are needed.
@@ -25,7 +27,9 @@ struct TransformerLibraries {
 /// The transformer of make_transformer(config) as kernels: the same parameters, tokens and, in integer_exact,
 /// the same bits. Sums, gradients and statistics are float32 where the rest is bf16; products are
 /// cuBLASLt's with sums in float32. In real arithmetic OPT works on a float32 master copy.
-/// Errors: check() refuses when the build has no kernels; null for float64.
+/// What computes attention is decided once, at the first question for sizes or kernels_text().
+/// Errors: check() refuses when the build has no kernels, and cuDNN's attention where it cannot be had; null
+/// for float64.
 [[nodiscard]] std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& config,
                                                                   TransformerLibraries libraries);
 

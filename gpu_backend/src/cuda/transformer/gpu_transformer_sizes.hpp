@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "cuda/transformer/attention_choice.hpp"
 #include "cuda/transformer/gpu_stage_pass.hpp"
 #include "ppsim/core/check.hpp"
 
@@ -10,13 +11,25 @@ namespace ppsim::cuda {
 /// Behind the optimizer's state of a block: the number of updates done.
 inline constexpr std::size_t kStepBytes = transformer::Arena::kAlignment;
 
+/// The sizes of a model whose attention is computed so.
+[[nodiscard]] inline Dimensions dimensions_of(const TransformerConfig& config,
+                                              const AttentionChoice& attention) {
+  Dimensions d(config);
+  d.saves_statistics = attention.flash;
+  return d;
+}
+
 /// Bytes of every tensor class of the transformer on a GPU.
 template <class T>
 class GpuTransformerSizes {
  public:
   using Sum = SumOf<T>;
-  GpuTransformerSizes(const TransformerConfig& config, const Pipeline& pipeline)
-      : d_(config), layers_(config.layers), pipeline_(pipeline) {}
+  GpuTransformerSizes(const TransformerConfig& config, const Pipeline& pipeline,
+                      const AttentionChoice& attention)
+      : d_(dimensions_of(config, attention)),
+        flash_(attention.workspace),
+        layers_(config.layers),
+        pipeline_(pipeline) {}
 
   [[nodiscard]] SizeTable table() {
     for (int b = 0; b < pipeline_.blocks(); ++b) {
@@ -62,14 +75,16 @@ class GpuTransformerSizes {
   }
 
   void set_workspaces(int stage, const StageRole& own) {
-    using Own = typename ForwardScratch<T>::Base::Own;
-    const std::size_t input = transformer::bytes_of<InputScratch<T>>(d_, own);
+    using Own = typename ForwardScratch<T>::Own;
+    const std::size_t input = transformer::bytes_of<InputScratch<T>>(d_, own, flash_);
     const std::size_t weight = transformer::bytes_of<transformer::WeightTensors<T>>(d_, own);
     const auto set_workspace = [&](OpKind kind, std::size_t bytes) {
       set({TensorKind::workspace, stage, -1, -1, kind}, bytes);
     };
-    set_workspace(OpKind::forward, transformer::bytes_of<ForwardScratch<T>>(d_, own, Own{own.head, true}));
-    set_workspace(OpKind::recompute, transformer::bytes_of<ForwardScratch<T>>(d_, own, Own{true, false}));
+    set_workspace(OpKind::forward,
+                  transformer::bytes_of<ForwardScratch<T>>(d_, own, Own{{own.head, true}, flash_}));
+    set_workspace(OpKind::recompute,
+                  transformer::bytes_of<ForwardScratch<T>>(d_, own, Own{{true, false}, flash_}));
     set_workspace(OpKind::backward_input, input);
     set_workspace(OpKind::backward_weight, weight);
     set_workspace(OpKind::backward,
@@ -77,14 +92,16 @@ class GpuTransformerSizes {
   }
 
   Dimensions d_;
+  AttentionWorkspace flash_;
   int layers_;
   const Pipeline& pipeline_;
   SizeTable table_;
 };
 
 template <class T>
-[[nodiscard]] SizeTable gpu_transformer_sizes(const TransformerConfig& config, const Pipeline& pipeline) {
-  return GpuTransformerSizes<T>(config, pipeline).table();
+[[nodiscard]] SizeTable gpu_transformer_sizes(const TransformerConfig& config, const Pipeline& pipeline,
+                                              const AttentionChoice& attention) {
+  return GpuTransformerSizes<T>(config, pipeline, attention).table();
 }
 
 }  // namespace ppsim::cuda

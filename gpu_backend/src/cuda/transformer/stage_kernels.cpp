@@ -17,6 +17,7 @@ std::vector<ProductShape> product_shapes(const Dimensions& d) {
     shapes.push_back(input_shape(d.rows, w.in, w.out));
     shapes.push_back(weight_shape(d.rows, w.in, w.out));
   }
+  if (d.saves_statistics) return shapes;
   const AttentionShapes attention(d);
   for (const ProductShape& shape : {attention.scores, attention.attended, attention.d_values,
                                     attention.d_scores, attention.d_queries, attention.d_keys}) {

@@ -3,6 +3,7 @@
 #include "cpu/transformer_tensors.hpp"
 #include "cuda/kernel_errors.hpp"
 #include "cuda/kernels/numbers.hpp"
+#include "cuda/transformer/flash_attention.hpp"
 #include "cuda/transformer/products.hpp"
 
 namespace ppsim::cuda {
@@ -100,9 +101,14 @@ class StageKernels {
     const KernelTable& kernels;
     Products& products;
     const CudaTable& cuda;
+    const FlashAttention* flash = nullptr;  ///< null: attention is products and a softmax
   };
   StageKernels(const Libraries& libraries, GpuStream stream)
-      : kernels_(libraries.kernels), products_(libraries.products), cuda_(libraries.cuda), stream_(stream) {}
+      : kernels_(libraries.kernels),
+        products_(libraries.products),
+        cuda_(libraries.cuda),
+        flash_(libraries.flash),
+        stream_(stream) {}
 
   void product(const ProductShape& shape, const void* a, const void* b, void* c) const {
     products_.multiply(stream_, shape, {a, b, c});
@@ -145,6 +151,8 @@ class StageKernels {
     check_launch(cuda_, kernels_.draw_tokens(stream_, call), "drawing tokens");
   }
   [[nodiscard]] const KernelTable& table() const { return kernels_; }
+  [[nodiscard]] const FlashAttention* flash() const { return flash_; }
+  [[nodiscard]] GpuStream stream() const { return stream_; }
 
  private:
   static CudaAddress address(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
@@ -152,6 +160,7 @@ class StageKernels {
   const KernelTable& kernels_;
   Products& products_;
   const CudaTable& cuda_;
+  const FlashAttention* flash_;
   GpuStream stream_;
 };
 

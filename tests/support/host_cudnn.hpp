@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cuda/cudnn_table.hpp"
+#include "support/host_kernels.hpp"
+
+namespace ppsim::test {
+
+/// What a stand-in for cuDNN is.
+struct HostCudnnOptions {
+  std::size_t version = 91900;
+  int engines = 2;              ///< that the heuristics find
+  int unplannable = 0;          ///< of them the first, which refuse when a plan is made
+  bool deterministic = true;    ///< whether the engines say so
+  std::size_t workspace = 256;  ///< bytes of a plan; backward needs room for all scores on top
+};
+
+/// What a stand-in knows of its user.
+struct HostCudnnBooks {
+  int live = 0;         ///< objects and handles that were not destroyed
+  int double_free = 0;  ///< what was destroyed twice, or never made
+  int executions = 0;
+};
+
+/// cuDNN's calls as loops of the processor. Objects are held to the library's rules: attributes and their
+/// types by kind of object, no change of what is finished, no use of what is not, shapes that fit, operations
+/// in an order in which they can run. What runs is not attention but the operations of the graph one by one,
+/// so that a graph of something else gives other numbers.
+[[nodiscard]] CudnnTable host_cudnn(
+    const HostQueue& queue, const HostCudnnOptions& options = {},
+    const std::shared_ptr<HostCudnnBooks>& books = std::make_shared<HostCudnnBooks>());
+
+}  // namespace ppsim::test
