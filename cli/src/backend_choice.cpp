@@ -29,6 +29,10 @@ Expected<void> check_transport(const BackendChoice& choice) {
   if (of_cuda != nullptr)
     return make_error(ErrorCode::bad_argument, "graphs, parts of a device and events per action are of CUDA",
                       {.found = of_cuda, .expected = "--backend cuda"});
+  if (choice.attention != "auto") {
+    return make_error(ErrorCode::bad_argument, "what computes attention is a choice on GPUs only",
+                      {.found = "--attention " + choice.attention, .expected = "--backend cuda"});
+  }
   if (transport == "inproc" || transport == "mpi") return {};
   return make_error(ErrorCode::bad_argument,
                     "this backend moves data between threads of one process, or between processes by MPI",
@@ -43,6 +47,11 @@ void add_gpu_options(CLI::App& command, BackendChoice& choice) {
                   "cuda: so many ranks share a device, each with its part of the multiprocessors")
       ->check(positive());
   command.add_flag("--graphs", choice.graphs, "cuda: a step is one CUDA graph per rank");
+  command
+      .add_option("--attention", choice.attention,
+                  "cuda: auto, cudnn (its flash attention, in bf16 and fp8) or gemm (products and a softmax)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cudnn", "gemm"}));
 }
 
 void add_buffer_option(CLI::App& command, BackendChoice& choice) {

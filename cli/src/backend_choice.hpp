@@ -12,9 +12,10 @@ struct BackendChoice {
   std::string backend = "cpu", transport = "inproc", buffers = "rendezvous";
   int ranks_per_device = 1;
   bool graphs = false, no_profile = false;
+  std::string attention = "auto";
 };
 
-/// --ranks-per-device and --graphs.
+/// --ranks-per-device, --graphs and --attention.
 void add_gpu_options(CLI::App& command, BackendChoice& choice);
 /// --buffers.
 void add_buffer_option(CLI::App& command, BackendChoice& choice);

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <utility>
 
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+
 namespace ppsim::cli {
 namespace {
 
@@ -54,10 +56,18 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--learning-rate", options.learning_rate, "of the optimizer")->capture_default_str();
 }
 
-Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, int stages) {
-  const auto config = config_of(options, stages);
+Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, const BackendChoice& device,
+                                                     int stages) {
+  auto config = config_of(options, stages);
   if (!config) return tl::unexpected(config.error());
+  if (device.attention == "cudnn") config->attention = AttentionKernels::cudnn;
+  if (device.attention == "gemm") config->attention = AttentionKernels::gemm;
   return make_transformer(*config);
+}
+
+std::string kernels_text(const BackendChoice& device, const StageModel& model) {
+  if (device.backend != "cuda" || model.on_gpu() == nullptr) return {};
+  return model.on_gpu()->kernels_text();
 }
 
 }  // namespace ppsim::cli

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "backend_choice.hpp"
 #include "command.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 
@@ -16,8 +17,11 @@ struct ModelOptions {
 };
 void add_model_options(CLI::App& app, ModelOptions& options);
 
-/// A transformer with a layer for every stage at least.
+/// A transformer with a layer for every stage at least, its attention as the device's options say.
 /// Errors: bad_argument naming the item of --transformer; those of make_transformer.
-[[nodiscard]] Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, int stages);
+[[nodiscard]] Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options,
+                                                                   const BackendChoice& device, int stages);
+/// "attention by cuDNN 9.19.0": what computes what could be computed otherwise; "" but on GPUs.
+[[nodiscard]] std::string kernels_text(const BackendChoice& device, const StageModel& model);
 
 }  // namespace ppsim::cli

@@ -213,7 +213,8 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   if (auto good = check_points_file(options.points); !good) return tl::unexpected(good.error());
   const auto programs = calibration_programs(options);
   if (!programs) return tl::unexpected(programs.error());
-  const auto model = transformer_of(options.measurement.model, programs->front().pipeline().stages());
+  const auto model = transformer_of(options.measurement.model, options.measurement.device,
+                                    programs->front().pipeline().stages());
   if (!model) return tl::unexpected(model.error());
   const auto held = hold_devices(run->backend);
   auto tables = profile(*programs, **model, *run);
@@ -224,10 +225,16 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   }
   const double calibration_s = watch.seconds();
   const Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch);
-  if (!output.json) return print_text(outcome), outcome.code();
+  const std::string kernels = kernels_text(options.measurement.device, **model);
+  if (!output.json) {
+    print_text(outcome);
+    if (!kernels.empty()) std::cout << kernels << '\n';
+    return outcome.code();
+  }
   Json points = Json::array();
   for (const Point& point : outcome.points) points.push_back(point_json(point));
   output.print({{"points", std::move(points)},
+                {"kernels", kernels},
                 {"left_out", outcome.left_out},
                 {"step_error", summary_json(outcome, &Prediction::step_error)},
                 {"bubble_error", summary_json(outcome, &Prediction::bubble_error)},

@@ -44,15 +44,24 @@ Expected<std::vector<Program>> programs_of(const InputOptions& input) {
   return std::vector<Program>{*std::move(program)};
 }
 
-Expected<Tables> profiled(const Measurement& measurement) {
+/// Measured costs, and what computed that could be computed otherwise.
+struct Profile {
+  Tables tables;
+  std::string kernels;
+};
+
+Expected<Profile> profiled(const Measurement& measurement) {
   const auto run = open_measurement(measurement);
   if (!run) return tl::unexpected(run.error());
   const auto programs = programs_of(measurement.input);
   if (!programs) return tl::unexpected(programs.error());
-  const auto model = transformer_of(measurement.model, programs->front().pipeline().stages());
+  const auto model =
+      transformer_of(measurement.model, measurement.device, programs->front().pipeline().stages());
   if (!model) return tl::unexpected(model.error());
   const auto held = hold_devices(run->backend);
-  return profile(*programs, **model, *run);
+  auto tables = profile(*programs, **model, *run);
+  if (!tables) return tl::unexpected(tables.error());
+  return Profile{*std::move(tables), kernels_text(measurement.device, **model)};
 }
 
 std::string class_text(const CostClass& key) {
@@ -72,15 +81,17 @@ void print_text(const Tables& tables) {
 }
 
 int run(const Options& options, const Output& output) {
-  const auto tables = profiled(options.measurement);
-  if (!tables) return report(tables.error(), output);
-  const std::string text = to_json(*tables);
+  const auto found = profiled(options.measurement);
+  if (!found) return report(found.error(), output);
+  const Tables& tables = found->tables;
+  const std::string text = to_json(tables);
   if (auto written = write_text_file(options.output, text); !written) return report(written.error(), output);
   if (options.output == "-") return kDone;
   if (output.json) {
-    output.print({{"file", options.output}, {"classes", tables->spreads.size()}});
+    output.print({{"file", options.output}, {"classes", tables.spreads.size()}, {"kernels", found->kernels}});
   } else {
-    print_text(*tables);
+    print_text(tables);
+    if (!found->kernels.empty()) std::cout << found->kernels << '\n';
     output.note("wrote " + options.output + "; next: ppsim run or simulate with --costs " + options.output);
   }
   return kDone;

@@ -41,7 +41,7 @@ bool is_by_nccl(const BackendChoice& device) {
 Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
                                                const Pipeline& pipeline) {
   if (options.device.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
-  return transformer_of(options.model, pipeline.stages() / subject.replicas);
+  return transformer_of(options.model, options.device, pipeline.stages() / subject.replicas);
 }
 
 Expected<Subject> subject_of(const Options& options) {
@@ -137,6 +137,7 @@ struct Ran {
   TransportCapabilities capabilities;
   SizeTable sizes;
   int replicas = 1;
+  std::string kernels = {};
 };
 
 Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedRun& result,
@@ -148,6 +149,7 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
   RunReport summary{options.device.backend, options.device.transport, ran.program, result,
                     has_given_costs(options)};
   summary.replicas = ran.replicas;
+  summary.kernels = ran.kernels;
   std::optional<RunComparison> comparison;
   if (options.compare)
     summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
@@ -218,10 +220,10 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   const auto result = verify_then_run(*program, **model, how);
   if (!result) return tl::unexpected(result.error());
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
-  return report_run(
-      options,
-      {*program, run->capabilities, sizes_on(run->backend, **model, program->pipeline()), subject->replicas},
-      *result, output);
+  return report_run(options,
+                    {*program, run->capabilities, sizes_on(run->backend, **model, program->pipeline()),
+                     subject->replicas, kernels_text(options.device, **model)},
+                    *result, output);
 }
 
 int run(const Options& options, const Output& output) {

@@ -187,6 +187,7 @@ Json run_json(const RunReport& report) {
     if (!result.proved_bytes.empty()) rank["proved_bytes"] = result.proved_bytes[r];
     object["per_rank"].push_back(std::move(rank));
   }
+  if (!report.kernels.empty()) object["kernels"] = report.kernels;
   add_processes(object, result.run.processes);
   if (const Json host = host_json(result.run.host); !host.is_null()) object["host"] = host;
   if (report.comparison != nullptr) add_comparison(object, *report.comparison);
@@ -198,6 +199,7 @@ void print_run(const RunReport& report) {
             << " instructions on " << report.program.pipeline().ranks() << " ranks";
   if (report.replicas > 1) std::cout << ", " << report.replicas << " replicas";
   std::cout << '\n';
+  if (!report.kernels.empty()) std::cout << report.kernels << '\n';
   print_memory(report);
   if (report.comparison != nullptr) print_comparison(report);
   print_steps(report);

@@ -17,6 +17,7 @@ struct RunReport {
   bool given_costs = false;                   ///< the user's predict the steps
   const RunComparison* comparison = nullptr;  ///< where it was asked for
   int replicas = 1;                           ///< that the ranks are of
+  std::string kernels = {};                   ///< what computed that could be computed otherwise
 };
 
 [[nodiscard]] Json run_json(const RunReport& report);
