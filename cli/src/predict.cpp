@@ -25,6 +25,7 @@ struct Options {
 struct Point {
   std::string name;
   int ranks = 0, microbatches = 0, stages = 0;
+  std::string kernels = {};  ///< what computed that could be computed otherwise
   Expected<Prediction> prediction;
 };
 
@@ -91,7 +92,9 @@ Expected<Prediction> predicted(const Setting& setting, const Program& program) {
 
 /// Runs a schedule whose transfers stand in the order of the measured costs.
 Point point_of(const Setting& setting, const std::string& name) {
-  Point point{.name = name, .prediction = Prediction()};
+  Point point{.name = name,
+              .kernels = kernels_text(setting.options.measurement.device, setting.model),
+              .prediction = Prediction()};
   const auto subject = subject_of(setting.options.measurement.input, name);
   if (!subject) return point.prediction = tl::unexpected(subject.error()), point;
   LoweringOptions lowering = default_lowering(*subject);
@@ -123,6 +126,7 @@ Json point_json(const Point& point) {
   object["simulated_bubble"] = p.simulated_bubble;
   object["bubble_error"] = p.bubble_error();
   object["host"] = host_json(p.host);
+  if (!point.kernels.empty()) object["kernels"] = point.kernels;
   return object;
 }
 
@@ -225,16 +229,15 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   }
   const double calibration_s = watch.seconds();
   const Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch);
-  const std::string kernels = kernels_text(options.measurement.device, **model);
   if (!output.json) {
     print_text(outcome);
+    const std::string kernels = kernels_text(options.measurement.device, **model);
     if (!kernels.empty()) std::cout << kernels << '\n';
     return outcome.code();
   }
   Json points = Json::array();
   for (const Point& point : outcome.points) points.push_back(point_json(point));
   output.print({{"points", std::move(points)},
-                {"kernels", kernels},
                 {"left_out", outcome.left_out},
                 {"step_error", summary_json(outcome, &Prediction::step_error)},
                 {"bubble_error", summary_json(outcome, &Prediction::bubble_error)},

@@ -88,7 +88,9 @@ int run(const Options& options, const Output& output) {
   if (auto written = write_text_file(options.output, text); !written) return report(written.error(), output);
   if (options.output == "-") return kDone;
   if (output.json) {
-    output.print({{"file", options.output}, {"classes", tables.spreads.size()}, {"kernels", found->kernels}});
+    Json object = {{"file", options.output}, {"classes", tables.spreads.size()}};
+    if (!found->kernels.empty()) object["kernels"] = found->kernels;
+    output.print(object);
   } else {
     print_text(tables);
     if (!found->kernels.empty()) std::cout << found->kernels << '\n';
