@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <map>
 
 #include "ppsim/core/check.hpp"
-#include "support/dice.hpp"
+#include "support/surgery.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -21,155 +19,18 @@ constexpr auto kNames = std::to_array<std::string_view>(
      "split pair",       "block host",         "wait for later",  "wrong rank",       "wrong microbatch"});
 static_assert(kNames.size() == kBreakageCount);
 
-/// An instruction with a name that outlives its place; `after` holds names.
-struct Item {
-  int name = 0;
-  InstructionDraft draft;
-};
-
-struct At {
-  std::size_t rank = 0;
-  std::size_t position = 0;
-};
-
 bool computes(const Action& a) {
   return a.kind == forward || gives_input_gradient(a.kind) || a.kind == backward_weight;
 }
-bool is_single(const Item& item) { return item.draft.form == InstructionForm::single; }
 bool is_shared(const Action& a) { return a.kind == collective || a.kind == reduce_grad; }
 
-/// The rows of a Program while one rule is broken.
-class Surgery {
+/// Breaks one rule. Each way returns whether the Program has a place for it.
+class Breaking final : public Surgery {
  public:
-  Surgery(const Program& program, std::uint64_t seed)
-      : pipeline_(program.pipeline()), draft_(to_draft(program)), dice_(seed) {
-    int name = 0;
-    for (auto& row : draft_.rows) {
-      const int first = name;
-      std::vector<Item> items;
-      for (InstructionDraft& draft : row) {
-        for (int& after : draft.after) after += first;
-        items.push_back({name++, std::move(draft)});
-      }
-      rows_.push_back(std::move(items));
-    }
-    next_name_ = name;
-  }
-
+  using Surgery::Surgery;
   bool apply(Breakage breakage);
 
-  std::optional<Mutant> finish() {
-    std::vector<std::pair<RankId, std::size_t>> places;
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      const RankId rank(static_cast<std::int32_t>(r));
-      std::map<int, int> position;
-      for (std::size_t i = 0; i < rows_[r].size(); ++i) position[rows_[r][i].name] = static_cast<int>(i);
-      draft_.rows[rank].clear();
-      for (Item& item : rows_[r]) {
-        if (std::ranges::count(touched_, item.name) > 0) places.emplace_back(rank, draft_.rows[rank].size());
-        std::erase_if(item.draft.after, [&](int name) { return !position.contains(name); });
-        for (int& after : item.draft.after) after = position[after];
-        draft_.rows[rank].push_back(std::move(item.draft));
-      }
-    }
-    auto program = ProgramBuilder::build(pipeline_, draft_);
-    if (!program) return std::nullopt;
-    std::vector<InstructionId> touched;
-    for (const auto& [rank, position] : places)
-      touched.emplace_back(program->first(rank).value() + static_cast<int>(position));
-    return Mutant{*std::move(program), std::move(touched), std::move(actions_)};
-  }
-
  private:
-  using Row = std::vector<Item>;
-  using Holds = std::function<bool(const Item&)>;
-  using Pair = std::function<bool(const Item& earlier, const Item& later)>;
-
-  Item& at(At place) { return rows_[place.rank][place.position]; }
-  const Action& action(At place) { return at(place).draft.actions.front(); }
-
-  void note(const Item& item) {
-    touched_.push_back(item.name);
-    for (const Action& action : item.draft.actions) note_action(item.name, action);
-  }
-  /// The action and, of a transfer, what belongs at the other end.
-  void note_action(int name, const Action& action) {
-    actions_.push_back(action);
-    for (std::size_t r = 0; is_transfer(action.kind) && r < rows_.size(); ++r) {
-      if (std::ranges::count(rows_[r], name, &Item::name) > 0)
-        actions_.push_back(counterpart(action, RankId(static_cast<std::int32_t>(r))));
-    }
-  }
-
-  template <class T>
-  std::optional<T> one_of(const std::vector<T>& choices) {
-    if (choices.empty()) return std::nullopt;
-    return choices[dice_.index(choices.size())];
-  }
-
-  std::optional<At> find(const Holds& holds) {
-    std::vector<At> found;
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      for (std::size_t i = 0; i < rows_[r].size(); ++i) {
-        if (holds(rows_[r][i])) found.push_back({r, i});
-      }
-    }
-    return one_of(found);
-  }
-  std::optional<At> find_single(bool (*holds)(const Action&)) {
-    return find([holds](const Item& item) { return is_single(item) && holds(item.draft.actions.front()); });
-  }
-  /// Two instructions of one rank, each with one action.
-  std::optional<std::pair<At, At>> find_pair(const Pair& holds) {
-    std::vector<std::pair<At, At>> found;
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      for (std::size_t i = 0; i < rows_[r].size(); ++i) {
-        for (std::size_t j = i + 1; is_single(rows_[r][i]) && j < rows_[r].size(); ++j) {
-          if (is_single(rows_[r][j]) && holds(rows_[r][i], rows_[r][j])) found.push_back({{r, i}, {r, j}});
-        }
-      }
-    }
-    return one_of(found);
-  }
-
-  bool drop(std::optional<At> place) {
-    if (!place) return false;
-    note(at(*place));
-    Row& row = rows_[place->rank];
-    row.erase(row.begin() + static_cast<std::ptrdiff_t>(place->position));
-    return true;
-  }
-
-  bool twice(std::optional<At> place) {
-    if (!place) return false;
-    Item copy = at(*place);
-    copy.name = next_name_++;
-    note(at(*place));
-    note(copy);
-    Row& row = rows_[place->rank];
-    const std::size_t to = place->position + 1 + dice_.index(row.size() - place->position);
-    row.insert(row.begin() + static_cast<std::ptrdiff_t>(to), std::move(copy));
-    return true;
-  }
-
-  bool swap(const std::optional<std::pair<At, At>>& pair) {
-    if (!pair) return false;
-    note(at(pair->first));
-    note(at(pair->second));
-    std::swap(at(pair->first), at(pair->second));
-    return true;
-  }
-
-  bool move(std::optional<At> place, std::size_t to) {
-    if (!place || place->position == to) return false;
-    note(at(*place));
-    Row& row = rows_[place->rank];
-    Item item = std::move(at(*place));
-    row.erase(row.begin() + static_cast<std::ptrdiff_t>(place->position));
-    row.insert(row.begin() + static_cast<std::ptrdiff_t>(to), std::move(item));
-    return true;
-  }
-
   /// Where what a RECV brings is read first.
   std::size_t user_of(At receive) {
     const Row& row = rows_[receive.rank];
@@ -290,27 +151,6 @@ class Surgery {
     return true;
   }
 
-  /// Its members one after another, `first` foremost.
-  void split(At place, std::size_t first) {
-    Item rest = at(place);
-    rest.name = next_name_++;
-    InstructionDraft& draft = at(place).draft;
-    draft.actions = {rest.draft.actions[first]};
-    draft.communicators = {rest.draft.communicators[first]};
-    draft.form = InstructionForm::single;
-    const auto gone = static_cast<std::ptrdiff_t>(first);
-    rest.draft.actions.erase(rest.draft.actions.begin() + gone);
-    rest.draft.communicators.erase(rest.draft.communicators.begin() + gone);
-    if (rest.draft.actions.size() == 1) rest.draft.form = InstructionForm::single;
-    Row& row = rows_[place.rank];
-    for (Item& item : row) {
-      if (std::ranges::count(item.draft.after, at(place).name) > 0) item.draft.after.push_back(rest.name);
-    }
-    note(at(place));
-    note(rest);
-    row.insert(row.begin() + static_cast<std::ptrdiff_t>(place.position) + 1, std::move(rest));
-  }
-
   bool split_group(bool both) {
     const auto place = find(
         [](const Item& i) { return i.draft.form == InstructionForm::group && i.draft.actions.size() == 2; });
@@ -370,17 +210,9 @@ class Surgery {
     note_action(at(*place).name, transfer);
     return true;
   }
-
-  Pipeline pipeline_;
-  ProgramDraft draft_;
-  Dice dice_;
-  std::vector<Row> rows_;
-  int next_name_ = 0;
-  std::vector<int> touched_;
-  std::vector<Action> actions_;
 };
 
-bool Surgery::apply(Breakage breakage) {
+bool Breaking::apply(Breakage breakage) {
   switch (breakage) {
     case Breakage::drop_compute:
       return drop(find_single(computes));
@@ -444,7 +276,7 @@ bool Surgery::apply(Breakage breakage) {
 std::string_view breakage_name(Breakage breakage) { return kNames[static_cast<std::size_t>(breakage)]; }
 
 std::optional<Mutant> break_one_rule(const Program& program, Breakage breakage, std::uint64_t seed) {
-  Surgery surgery(program, seed);
+  Breaking surgery(program, seed);
   if (!surgery.apply(breakage)) return std::nullopt;
   return surgery.finish();
 }

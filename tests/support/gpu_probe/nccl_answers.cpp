@@ -1,7 +1,7 @@
 #include "support/gpu_probe/nccl_answers.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <functional>
 
 #include "ppsim/gpu_backend/device.hpp"
 
@@ -98,28 +98,44 @@ void finish(const ProbeStream& stream) {
   if (!stream.finishes_within(kPatience)) throw Hang();
 }
 
+/// A device that sends a message and receives one.
+struct Exchange {
+  explicit Exchange(const ProbeMachine& machine)
+      : device(machine.api.cuda, 0, 1), stream(machine, device, 0), message(stream), communicator(machine) {}
+
+  /// `transfer` enqueues the message, of bytes `sent`, and the receipt of one of bytes `expected`.
+  void run(std::byte sent, std::byte expected, const std::function<void(GpuStream)>& transfer) {
+    stream.enqueue([&](GpuStream on) {
+      stream.device().fill(on, message.from, sent);
+      transfer(on);
+      communicator.settle();
+    });
+    finish(stream);
+    check_arrived(stream, message, expected);
+  }
+
+  GpuDevice device;
+  ProbeStream stream;
+  Message message;
+  Communicator communicator;
+};
+
 }  // namespace
 
 NcclAnswer send_to_itself(const ProbeMachine& machine, bool grouped) {
   const NcclTable& nccl = machine.api.nccl;
-  const GpuDevice device(machine.api.cuda, 0, 1);
-  ProbeStream stream(machine, device, 0);
-  const Message message(stream);
-  Communicator alone(machine);
+  Exchange exchange(machine);
+  Communicator& alone = exchange.communicator;
   return answer([&] {
     alone.begin(new_id(nccl), 1, 0);
     alone.settle();
-    stream.enqueue([&](GpuStream on) {
-      stream.device().fill(on, message.from, std::byte{7});
+    exchange.run(std::byte{7}, std::byte{7}, [&](GpuStream on) {
       if (grouped) alone.check(nccl.group_start());
-      alone.send(message.from, 0, on);
+      alone.send(exchange.message.from, 0, on);
       if (!grouped) alone.settle();
-      alone.receive(message.to, 0, on);
+      alone.receive(exchange.message.to, 0, on);
       if (grouped) alone.check(nccl.group_end());
-      alone.settle();
     });
-    finish(stream);
-    check_arrived(stream, message, std::byte{7});
   });
 }
 
@@ -142,23 +158,17 @@ NcclAnswer two_ranks_on_a_device(const ProbeMachine& machine) {
 
 NcclAnswer one_of_two_processes(const ProbeMachine& machine, int rank) {
   const NcclTable& nccl = machine.api.nccl;
-  const GpuDevice device(machine.api.cuda, 0, 1);
-  ProbeStream stream(machine, device, 0);
-  const Message message(stream);
-  Communicator both(machine);
+  Exchange exchange(machine);
+  Communicator& both = exchange.communicator;
   return answer([&] {
     both.begin(new_id(nccl), 2, rank);
     both.settle();
-    stream.enqueue([&](GpuStream on) {
-      stream.device().fill(on, message.from, static_cast<std::byte>(rank + 1));
+    exchange.run(static_cast<std::byte>(rank + 1), static_cast<std::byte>(2 - rank), [&](GpuStream on) {
       both.check(nccl.group_start());
-      both.send(message.from, 1 - rank, on);
-      both.receive(message.to, 1 - rank, on);
+      both.send(exchange.message.from, 1 - rank, on);
+      both.receive(exchange.message.to, 1 - rank, on);
       both.check(nccl.group_end());
-      both.settle();
     });
-    finish(stream);
-    check_arrived(stream, message, static_cast<std::byte>(2 - rank));
   });
 }
 
