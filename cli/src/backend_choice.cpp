@@ -39,6 +39,11 @@ Expected<void> check_transport(const BackendChoice& choice) {
                     {.found = transport, .expected = "--transport inproc or mpi"});
 }
 
+Expected<void> cannot_run(const BackendChoice& choice, const std::string& why) {
+  return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + why,
+                    {.found = choice.backend, .expected = "a backend that `ppsim doctor` has"});
+}
+
 }  // namespace
 
 void add_gpu_options(CLI::App& command, BackendChoice& choice) {
@@ -70,11 +75,11 @@ Expected<void> open_backend(const BackendChoice& choice) {
   if (auto good = check_choice(choice); !good) return good;
   if (choice.backend == "cuda") set_cuda_environment();
   for (const BackendStatus& status : backend_statuses()) {
-    if (status.name != choice.backend || status.available) continue;
-    return make_error(ErrorCode::bad_argument, "the backend cannot run here: " + status.detail,
-                      {.found = choice.backend, .expected = "a backend that `ppsim doctor` has"});
+    if (status.name == choice.backend && !status.available) return cannot_run(choice, status.detail);
   }
-  return {};
+  if (choice.backend != "cuda") return {};
+  const auto libraries = check_libraries(cuda_options(choice));
+  return libraries ? libraries : cannot_run(choice, libraries.error().message);
 }
 
 CudaOptions cuda_options(const BackendChoice& choice) {

@@ -194,7 +194,6 @@ int print_sbatch(const Options& options, const Output& output) {
 }
 
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
-  if (auto good = open_backend(options.device); !good) return tl::unexpected(good.error());
   const auto subject = subject_of(options);
   if (!subject) return tl::unexpected(subject.error());
   const auto program = program_of(options, *subject);
@@ -233,6 +232,8 @@ int run(const Options& options, const Output& output) {
     return run_program(options, own, processes);
   };
   if (options.device.transport == "mpi") return on_mpi_processes(output, on_each);
+  // Before processes meet: who lacks a library has no need of the others to say so.
+  if (const auto good = open_backend(options.device); !good) return report(good.error(), output);
   if (is_by_nccl(options.device)) return on_launched_processes(output, on_each);
   const char* transport = options.device.backend == "cuda" ? "--transport nccl" : "--transport mpi";
   if (auto alone = check_alone(std::string(transport) + ", or a start without a launcher"); !alone)

@@ -3,7 +3,9 @@
 #include <thread>
 
 #include "cuda/cuda_status.hpp"
+#include "cuda/gpu_api.hpp"
 #include "cuda/held_devices.hpp"
+#include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {
 
@@ -12,6 +14,16 @@ std::vector<BackendStatus> backend_statuses() {
   return {{"cpu", true, "threads of one process on " + cores + " cores"},
           {"emulated", true, "the times of a cost table, in one process"},
           cuda_status()};
+}
+
+Expected<void> check_libraries(const BackendOptions& backend) {
+  const auto* cuda = std::get_if<CudaOptions>(&backend);
+  try {
+    if (cuda != nullptr) static_cast<void>(open_gpu_api(*cuda));
+  } catch (const BackendError& failure) {
+    return tl::unexpected(failure.error());
+  }
+  return {};
 }
 
 std::shared_ptr<void> hold_devices(const BackendOptions& backend) {

@@ -1,13 +1,35 @@
 #!/usr/bin/env bash
-# CUDA on processes that a launcher has started: they meet before anything else. No device is needed for that.
+# CUDA on processes that a launcher has started: libraries are looked for first, then the processes meet, before anything
+# else. No device is needed for that.
 source "$(dirname "$0")/support/lib.sh"
+idle=${PPSIM_IDLE_LIBRARIES:?the path of libppsim_idle_libraries.so, which ctest sets}
 
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK
-export PPSIM_CUDA_LIBRARY=/nowhere/libcuda.so
 run=(run 1f1b --ranks 2 --microbatches 4 --backend cuda)
-expect_error 2 "the backend cannot run here" "/nowhere/libcuda.so" "${run[@]}"
 
-export WORLD_SIZE=2 LOCAL_RANK=0
+# A missing library is named, and the variable that names another one.
+export PPSIM_CUDA_LIBRARY=/nowhere/libcuda.so PPSIM_NCCL_LIBRARY=$idle
+expect_error 2 "the backend cannot run here: the CUDA backend needs" "/nowhere/libcuda.so" "${run[@]}"
+expect_err PPSIM_CUDA_LIBRARY
+export PPSIM_CUDA_LIBRARY=$idle PPSIM_NCCL_LIBRARY=/nowhere/libnccl.so
+expect_error 2 "the backend cannot run here: the NCCL transport needs" "/nowhere/libnccl.so" "${run[@]}"
+expect_err PPSIM_NCCL_LIBRARY
+expect_error 2 "the NCCL transport needs" "/nowhere/libnccl.so" profile "${run[@]:1}" -o costs.json
+PPSIM_CUDA_LIBRARY=libc.so.6 expect_error 2 "the backend cannot run here" "libc.so.6 lacks cuGetErrorName" "${run[@]}"
+# Copy engines need no NCCL: what is wrong then is something else.
+expect_exit 2 run no-such-schedule --backend cuda --transport copy
+expect_err "no-such-schedule"
+
+# A process says so without waiting for the others, who may never come.
+export WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=1
+limit_s=20
+for rank in 0 1; do
+  RANK=$rank expect_error 2 "the NCCL transport needs" "/nowhere/libnccl.so" "${run[@]}"
+done
+limit_s=300
+export PPSIM_NCCL_LIBRARY=$idle
+unset MASTER_ADDR MASTER_PORT
+
 RANK=0 expect_error 2 "where process 0 is to be met is not known" "MASTER_ADDR" "${run[@]}"
 RANK=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" "${run[@]}"
 
@@ -32,10 +54,10 @@ export WORLD_SIZE=2 LOCAL_RANK=0
 MASTER_ADDR=127.0.0.1
 MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export MASTER_ADDR MASTER_PORT
-RANK=1 timeout "$limit_s" "$ppsim" "${run[@]}" >stdout1 2>stderr1 &
+RANK=1 timeout "$limit_s" "$ppsim" run no-such-schedule --backend cuda >stdout1 2>stderr1 &
 other=$!
-RANK=0 expect_exit 2 "${run[@]}"
-expect_err "the backend cannot run here"
+RANK=0 expect_exit 2 run no-such-schedule --backend cuda
+expect_err "no-such-schedule"
 code=0
 wait $other || code=$?
 [ "$code" -eq 2 ] || fail "exit $code of process 1"

@@ -9,6 +9,14 @@
 
 namespace ppsim {
 
+GpuApi open_gpu_api(const CudaOptions& options) {
+  GpuApi api{
+      .cuda = load_cuda(options.cuda_library), .nccl = {}, .marks = profiler_marks(), .clock = host_clock()};
+  if (options.transport == CudaTransport::nccl) api.nccl = load_nccl(options.nccl_library);
+  check_cuda(api.cuda, api.cuda.init(0), "starting the CUDA driver");
+  return api;
+}
+
 MarkTable profiler_marks() {
 #if __has_include(<nvtx3/nvToolsExt.h>)
   return {[](const char* name) { nvtxRangePushA(name); }, [] { nvtxRangePop(); }};

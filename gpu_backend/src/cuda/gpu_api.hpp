@@ -5,6 +5,7 @@
 #include "cuda/cuda_table.hpp"
 #include "cuda/nccl_table.hpp"
 #include "ppsim/core/units.hpp"
+#include "ppsim/gpu_backend/execute.hpp"
 
 namespace ppsim {
 
@@ -27,6 +28,10 @@ struct GpuApi {
   MarkTable marks;
   HostClock clock;
 };
+
+/// This machine: opens the libraries that a run needs, and starts the driver.
+/// Errors: throws BackendError naming the library or the symbol that is missing.
+[[nodiscard]] GpuApi open_gpu_api(const CudaOptions& options);
 
 /// NVTX ranges where its header was there at build time, else nothing.
 [[nodiscard]] MarkTable profiler_marks();

@@ -209,12 +209,10 @@ class GpuExecutor {
 
   /// Returns: false when the time is over.
   [[nodiscard]] bool wait_quietly(Nanoseconds end) {
-    for (RankRun& run : runs_) {
-      while (!run.complete()) {
-        if (api_.clock.now() >= end) return false;
-        channels_->check();
-        pause();
-      }
+    while (!all_complete(program_, runs_)) {
+      if (api_.clock.now() >= end) return false;
+      channels_->check();
+      pause();
     }
     return true;
   }
@@ -378,14 +376,8 @@ Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) 
 }
 
 Expected<RunResult> execute_on_gpu(const GpuRunInput& input) {
-  const auto here = admit_on_gpu(input);
-  if (!here) return tl::unexpected(here.error());
-  const auto& options = std::get<CudaOptions>(input.options.backend);
   try {
-    GpuApi api{.cuda = load_cuda(options.cuda_library), .marks = profiler_marks(), .clock = host_clock()};
-    check_cuda(api.cuda, api.cuda.init(0), "starting the CUDA driver");
-    if (options.transport == CudaTransport::nccl) api.nccl = load_nccl(options.nccl_library);
-    return run_admitted(api, input, *here);
+    return execute_on_gpu(open_gpu_api(std::get<CudaOptions>(input.options.backend)), input);
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "ppsim/core/text.hpp"
+#include "ppsim/gpu_backend/device.hpp"
+
 namespace ppsim {
 
 std::vector<InstructionState> read_states(const Program& program, const ExecutionGraph& graph,
@@ -28,6 +31,34 @@ std::optional<InstructionId> running_action(const Program& program,
     if (started && !is_communication(program.actions(id).front().kind)) return id;
   }
   return std::nullopt;
+}
+
+namespace {
+
+/// What the ranks on a device had not done when they were last looked at.
+std::string in_flight_text(const Program& program, const std::deque<RankRun>& runs, int device) {
+  std::string text;
+  for (const RankRun& run : runs) {
+    if (run.device() != device) continue;
+    for (const InstructionId id : run.in_flight())
+      text += (text.empty() ? "; in flight: " : ", ") + actions_text(program, id);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool all_complete(const Program& program, std::deque<RankRun>& runs) {
+  bool all = true;
+  for (RankRun& run : runs) {
+    try {
+      all = run.look() && all;
+    } catch (const BackendError& failure) {
+      const std::string in_flight = in_flight_text(program, runs, run.device());
+      throw BackendError(failure.error().code, failure.error().message + in_flight);
+    }
+  }
+  return all;
 }
 
 }  // namespace ppsim

@@ -19,4 +19,8 @@ namespace ppsim {
 [[nodiscard]] std::optional<InstructionId> running_action(const Program& program,
                                                           const std::vector<InstructionState>& states);
 
+/// Whether all ranks have done their step, after a look at each. Errors: throws what a device reports, with
+/// what the ranks on it had in flight when they were last looked at: one of these has failed.
+[[nodiscard]] bool all_complete(const Program& program, std::deque<RankRun>& runs);
+
 }  // namespace ppsim

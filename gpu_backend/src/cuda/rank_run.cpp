@@ -59,8 +59,10 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
     const auto memory = in_.device.allocate_host(static_cast<Bytes>(count * sizeof(CudaValue)));
     progress_ = {reinterpret_cast<CudaValue*>(memory.data()), count};
   }
+  seen_.resize(in_.plan.queues.size());
   for (const StreamStep& step : in_.plan.steps) {
     names_.push_back("PP:" + actions_text(in_.program, step.id));
+    seen_[queue_number(step.queue)].instructions.push_back(step.id);
   }
 }
 
@@ -200,6 +202,7 @@ void RankRun::begin_step(bool takes) {
   in_.device.make_current();
   in_.device.record(started_.get(), compute_stream());
   origin_ = in_.api.clock.now();
+  for (QueueProgress& queue : seen_) queue.complete = 0;
   if (!captured()) return begin_pass(takes);
   std::fill(progress_.begin(), progress_.end(), 0);
   launch_graph(takes);
@@ -313,7 +316,28 @@ void RankRun::record_timed(CUevent_st* event, GpuStream stream) const {
   in_.device.record(event, stream, capturing_ ? kCudaEventRecordExternal : kCudaEventDefault);
 }
 
-bool RankRun::complete() const { return in_.device.complete(ended_.get()); }
+bool RankRun::look() {
+  for (QueueProgress& queue : seen_) look(queue);
+  return in_.device.complete(ended_.get());
+}
+
+void RankRun::look(QueueProgress& queue) const {
+  for (std::size_t i = queue.complete; i < queue.instructions.size(); ++i) {
+    const std::optional<bool> done = complete(queue.instructions[i]);
+    queue.known = queue.known || done.has_value();
+    if (done == true) queue.complete = i + 1;
+    if (done == false) return;
+  }
+}
+
+std::vector<InstructionId> RankRun::in_flight() const {
+  std::vector<InstructionId> result;
+  for (const QueueProgress& queue : seen_) {
+    if (queue.known && queue.complete < queue.instructions.size())
+      result.push_back(queue.instructions[queue.complete]);
+  }
+  return result;
+}
 
 bool RankRun::stopped() const {
   return std::none_of(streams_.begin(), streams_.end(), [&](const StreamHandle& one) {

@@ -57,8 +57,10 @@ class RankRun {
   bool advance();
   /// Whether everything of the step is enqueued.
   [[nodiscard]] bool issued() const { return stage_ == Stage::issued; }
-  /// Requires: issued().
-  [[nodiscard]] bool complete() const;
+  /// Looks how far the streams have come. Returns: whether the step is complete. Requires: issued().
+  [[nodiscard]] bool look();
+  /// Of every queue the first instruction that no look has seen complete, as far as events tell.
+  [[nodiscard]] std::vector<InstructionId> in_flight() const;
 
   /// Whether nothing is left on any stream, after an abort.
   [[nodiscard]] bool stopped() const;
@@ -74,6 +76,8 @@ class RankRun {
   /// What the host spent on the steps so far.
   [[nodiscard]] const HostTime& host_time() const { return host_; }
   [[nodiscard]] const StreamPlan& plan() const { return in_.plan; }
+  /// Ordinal of the device that it is on.
+  [[nodiscard]] int device() const { return in_.device.place().device; }
 
  private:
   enum class Stage : std::uint8_t { idle, issuing, joining, issued };
@@ -84,7 +88,15 @@ class RankRun {
     std::size_t number = 0;  ///< of its step in the plan
   };
 
+  /// The instructions of a queue, and how many of them were seen complete in this step.
+  struct QueueProgress {
+    std::vector<InstructionId> instructions;
+    std::size_t complete = 0;
+    bool known = false;  ///< events tell something of the queue
+  };
+
   void make_events();
+  void look(QueueProgress& queue) const;
   void rehearse(std::size_t number);
   [[nodiscard]] GpuStream stream(int queue) const;
   [[nodiscard]] const InstructionEvents& events(InstructionId id) const;
@@ -117,7 +129,8 @@ class RankRun {
   /// Per queue of the plan, in pinned memory: 1 + the step of the last communication that is over, which a
   /// graph writes as it goes. What a step has done is known even where no event tells.
   std::span<CudaValue> progress_;
-  GraphHandle graphs_[2];  ///< of a step, and of one whose OPTs hand out gradients
+  std::vector<QueueProgress> seen_;  ///< per queue of the plan
+  GraphHandle graphs_[2];            ///< of a step, and of one whose OPTs hand out gradients
   Stage stage_ = Stage::idle;
   bool capturing_ = false;
   bool open_ = false;  ///< the work of the next step is enqueued, its events are not

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -242,6 +243,39 @@ TEST(GpuExecute, AnErrorOfTheDeviceNamesTheRank) {
   const std::string message = failure(schedule_program("1f1b"), {.devices = 2}, options);
   EXPECT_EQ(message.rfind("rank ", 0), 0U) << message;
   EXPECT_NE(message.find("the device: CUDA_ERROR"), std::string::npos) << message;
+}
+
+/// The message of a run whose device fails for good so long after its step has begun.
+std::string failure_after(Nanoseconds time, const CudaOptions& cuda, FakeGpuOptions machine) {
+  FakeRunOptions options{.cuda = cuda};
+  options.tamper = [time](GpuApi& api) {
+    const auto begin = std::make_shared<std::optional<Nanoseconds>>();
+    api.marks.push = [begin, now = api.clock.now, push = api.marks.push](const char* name) {
+      if (std::string_view(name) == "PP:step") *begin = now();
+      push(name);
+    };
+    api.cuda.event_query = [begin, time, now = api.clock.now,
+                            query = api.cuda.event_query](CUevent_st* event) {
+      constexpr int kIllegalAddress = 700;
+      return *begin && now() >= **begin + time ? kIllegalAddress : query(event);
+    };
+  };
+  return failure(schedule_program("gpipe"), machine, options);
+}
+
+TEST(GpuExecute, AnErrorOfTheDeviceNamesWhatWasInFlightOnIt) {
+  // Four F of 1000 ns on rank 0, of which each is sent on in the background.
+  const std::string one = failure_after(2'500, {.host_threads = false}, {.devices = 2});
+  EXPECT_TRUE(one.starts_with("rank 0: the device: CUDA_ERROR")) << one;
+  EXPECT_NE(one.find("; in flight: 0F2"), std::string::npos) << one;
+  EXPECT_EQ(one.find("1F"), std::string::npos) << "another device's: " << one;
+  const CudaOptions shared{.transport = CudaTransport::copy, .ranks_per_device = 2, .host_threads = false};
+  const std::string both = failure_after(2'500, shared, {.devices = 1});
+  EXPECT_NE(both.find("; in flight: 0F2"), std::string::npos) << both;
+  EXPECT_NE(both.find(", 1F"), std::string::npos) << both;
+  const std::string graph = failure_after(2'500, {.graphs = true, .host_threads = false}, {.devices = 2});
+  EXPECT_NE(graph.find("; in flight: 0SEND_F"), std::string::npos) << graph;
+  EXPECT_EQ(graph.find("0F"), std::string::npos) << "a graph tells nothing of it: " << graph;
 }
 
 TEST(GpuExecute, AnErrorOfACommunicatorNamesRankAndCommunicator) {

@@ -19,6 +19,10 @@ struct BackendStatus {
 /// Every backend that `ppsim run --backend` names. Order: by name of BackendOptions, then the others.
 [[nodiscard]] std::vector<BackendStatus> backend_statuses();
 
+/// Whether the libraries that runs on a backend need are there. Nothing else is looked at.
+/// Errors: io naming the one that is missing, or what it lacks, and the variable that names another one.
+[[nodiscard]] Expected<void> check_libraries(const BackendOptions& backend);
+
 /// Keeps the devices of a backend open between runs, so that each finds loaded what the one before has
 /// loaded. Null where there is nothing to keep.
 [[nodiscard]] std::shared_ptr<void> hold_devices(const BackendOptions& backend);
