@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "gradient_norm.hpp"
-#include "ppsim/core/check.hpp"
+#include "local_work.hpp"
 #include "ppsim/core/facts.hpp"
 
 namespace ppsim {
@@ -92,7 +92,7 @@ ActionRunner::Taken* ActionRunner::find_gradients(RankId rank, BlockId block, in
 }
 
 void ActionRunner::begin_step(int step) {
-  last_step_ = step + 1 == options_.steps;
+  step_ = step;
   std::fill(norms_.begin(), norms_.end(), kNoNorm);
   if (step > 0) {
     keep_newest_parameters();
@@ -109,7 +109,7 @@ void ActionRunner::begin_step(int step) {
     if (!here(tensor.rank) || !tensor.from_start || tensor.size_class.kind != TensorKind::boundary_input)
       continue;
     device(tensor.rank).run(Program::kCopyQueue, [&] {
-      model_.load(pipeline_, MicrobatchId(tensor.microbatch), tensors_.memory(t));
+      model_.load(pipeline_, MicrobatchId(tensor.microbatch), batch_buffers(tensors_.memory(t), &step_));
     });
   }
 }
@@ -133,43 +133,28 @@ void ActionRunner::run(ActionPlace place) {
 }
 
 void ActionRunner::run_action(ActionPlace place, const Action& action) {
-  switch (action.kind) {
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
+  switch (local_work(action.kind)) {
+    case LocalWork::compute:
       return compute(place, action);
-    case OpKind::optimizer:
+    case LocalWork::optimize:
       return optimize(place, action);
-    case OpKind::offload:
+    case LocalWork::offload:
       return move(place.rank, host_copies_.at(cell(action)), tensors_.saved(place, action));
-    case OpKind::reload:
+    case LocalWork::reload:
       return move(place.rank, tensors_.saved(place, action), host_copies_.at(cell(action)));
-    case OpKind::load:
+    case LocalWork::load:
       return device(place.rank).run(Program::kCopyQueue, [&] {
-        model_.load(pipeline_, action.mb(), tensors_.batch(place, action));
+        model_.load(pipeline_, action.mb(), batch_buffers(tensors_.batch(place, action), &step_));
       });
-    case OpKind::reshard:
-      return;  // dropping a copy is a matter of its lifetime alone
-    case OpKind::overlap:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-      break;
+    case LocalWork::none:
+      return;
   }
-  PPSIM_CHECK(false, "not an action of a compute or copy queue");
 }
 
 void ActionRunner::compute(ActionPlace place, const Action& action) {
   if (gives_weight_gradient(action.kind)) clear_gradients(place, action);
-  const ActionBuffers buffers = tensors_.buffers(place, action);
+  ActionBuffers buffers = tensors_.buffers(place, action);
+  buffers.step = &step_;
   device(place.rank).run(Program::kComputeQueue, [&] { model_.compute(pipeline_, action, buffers); });
 }
 
@@ -215,7 +200,7 @@ void ActionRunner::take(Taken& taken) {
   BlockGradients& g = taken.gradients;
   const auto memory = tensors_.gradients(g.rank, g.block, g.update);
   device(g.rank).run(Program::kComputeQueue, [&] { taken.loss = model_.loss(memory); });
-  if (!last_step_) return;
+  if (step_ + 1 < options_.steps) return;
   g.values.resize(memory.size());
   device(g.rank).copy(g.values, memory);
 }

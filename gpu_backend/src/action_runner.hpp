@@ -77,7 +77,7 @@ class ActionRunner final : public Worker {
   std::map<Cell, Payload> host_copies_;
   std::vector<Taken> gradients_;  ///< by block, update, rank; each is written by one rank's compute queue
   std::vector<double> norms_;     ///< per rank and update, squared; kNoNorm before COLL "norm"
-  bool last_step_ = false;
+  std::int64_t step_ = 0;         ///< that all actions of it are told
 };
 
 }  // namespace ppsim

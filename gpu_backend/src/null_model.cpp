@@ -43,7 +43,8 @@ void NullModel::initialize(const Pipeline& /*pipeline*/, BlockId /*block*/,
                            std::span<std::byte> /*parameters*/,
                            std::span<std::byte> /*optimizer_state*/) const {}
 
-void NullModel::load(const Pipeline& /*pipeline*/, MicrobatchId /*mb*/, std::span<std::byte> /*x*/) const {}
+void NullModel::load(const Pipeline& /*pipeline*/, MicrobatchId /*mb*/,
+                     const ActionBuffers& /*buffers*/) const {}
 
 void NullModel::compute(const Pipeline& /*pipeline*/, const Action& /*action*/,
                         const ActionBuffers& /*buffers*/) const {}

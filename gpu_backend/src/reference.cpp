@@ -6,6 +6,7 @@
 #include "aligned_bytes.hpp"
 #include "gradient_norm.hpp"
 #include "ppsim/core/check.hpp"
+#include "tensor_map.hpp"
 
 namespace ppsim {
 namespace {
@@ -72,7 +73,8 @@ class Reference {
 
   /// Every microbatch, and an update after the last one of each where `updates`; the newest weights are those
   /// that the next step starts with.
-  void step(bool updates, double clip_norm) {
+  void step(int number, bool updates, double clip_norm) {
+    step_ = number;
     for (BlockMemory& block : blocks_) {
       block.parameters = {block.parameters.back()};
       for (Buffer& gradients : block.gradients) std::fill(gradients.begin(), gradients.end(), std::byte{0});
@@ -136,7 +138,7 @@ class Reference {
 
   void run(MicrobatchId mb) {
     const std::vector<StageId> route = stages_in_order(mb);
-    model_.load(pipeline_, mb, stages_[route.front()].x);
+    model_.load(pipeline_, mb, batch_buffers(stages_[route.front()].x, &step_));
     for (auto stage = route.begin(); stage != route.end(); ++stage) compute(OpKind::forward, *stage, mb);
     for (auto stage = route.rbegin(); stage != route.rend(); ++stage) compute(OpKind::backward, *stage, mb);
   }
@@ -170,7 +172,8 @@ class Reference {
         .dy = own.dy,
         .dx = {},
         .inner_gradients = {},
-        .workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace};
+        .workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace,
+        .step = &step_};
     if (pipeline_.consumers(stage, mb).empty()) buffers.y = buffers.dy = {};
     if (const auto producers = pipeline_.producers(stage, mb); !producers.empty()) {
       buffers.x = stages_[producers.front()].y;
@@ -198,6 +201,7 @@ class Reference {
   SizeTable sizes_;
   IdVector<StageId, StageMemory> stages_;
   IdVector<BlockId, BlockMemory> blocks_;
+  std::int64_t step_ = 0;
 };
 
 }  // namespace
@@ -221,7 +225,7 @@ Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeli
   for (int step = 0; step < options.steps; ++step) {
     // What the last update of a run makes nobody reads; within an asynchronous step somebody does.
     const bool updates = pipeline.asynchronous() || (options.update && step + 1 < options.steps);
-    reference.step(updates, options.clip_norm);
+    reference.step(step, updates, options.clip_norm);
   }
   return reference.gradients();
 }

@@ -75,6 +75,13 @@ std::span<std::byte> TensorMap::need(ActionPlace place, const Action& action, co
   throw BackendError(ErrorCode::ill_formed, text.str());
 }
 
+ActionBuffers batch_buffers(std::span<std::byte> x, const std::int64_t* step) {
+  ActionBuffers buffers;
+  buffers.x = x;
+  buffers.step = step;
+  return buffers;
+}
+
 ActionBuffers TensorMap::buffers(ActionPlace place, const Action& action) const {
   ActionBuffers out;
   block_buffers(place, action, out);

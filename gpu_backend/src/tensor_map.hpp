@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "ppsim/gpu_backend/transport.hpp"
 
 namespace ppsim {
+
+/// What LOAD gets.
+[[nodiscard]] ActionBuffers batch_buffers(std::span<std::byte> x, const std::int64_t* step);
 
 /// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
 /// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in

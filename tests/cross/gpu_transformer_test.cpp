@@ -14,6 +14,7 @@
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"
+#include "support/small_transformer.hpp"
 
 namespace ppsim {
 namespace {
@@ -28,10 +29,7 @@ std::string faults_of(const FakeGpu& gpu) {
   return text.str();
 }
 
-TransformerConfig config_of(Arithmetic arithmetic) {
-  return {
-      .layers = 4, .hidden = 8, .heads = 2, .ffn = 12, .vocab = 11, .sequence = 4, .arithmetic = arithmetic};
-}
+TransformerConfig config_of(Arithmetic arithmetic) { return test::small_transformer(4, arithmetic); }
 
 test::MakeGpuModel transformer_on(FakeGpu& gpu, const TransformerConfig& config,
                                   const test::TransformerFaults& faults = {}) {

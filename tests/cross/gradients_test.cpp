@@ -12,6 +12,7 @@
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "support/small_transformer.hpp"
 
 namespace ppsim {
 namespace {
@@ -25,9 +26,7 @@ constexpr Shape kShapes[] = {{1, 2, 1}, {2, 5, 1}, {3, 6, 1}, {4, 8, 1}, {2, 4, 
                              {3, 6, 3}, {4, 9, 2}, {4, 8, 2}, {2, 4, 4}};
 
 std::unique_ptr<StageModel> transformer(Arithmetic arithmetic) {
-  const TransformerConfig config{
-      .layers = 5, .hidden = 8, .heads = 2, .ffn = 12, .vocab = 11, .sequence = 4, .arithmetic = arithmetic};
-  return make_transformer(config).value();
+  return make_transformer(test::small_transformer(5, arithmetic)).value();
 }
 
 /// What the model computes: chains of stages, whole sequences.

@@ -13,23 +13,13 @@
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
+#include "support/small_transformer.hpp"
 
 namespace ppsim {
 namespace {
 
 constexpr int kReplicas = 3;
 constexpr int kSteps = 2;
-
-std::unique_ptr<StageModel> exact_transformer() {
-  const TransformerConfig config{.layers = 4,
-                                 .hidden = 8,
-                                 .heads = 2,
-                                 .ffn = 12,
-                                 .vocab = 11,
-                                 .sequence = 4,
-                                 .arithmetic = Arithmetic::integer_exact};
-  return make_transformer(config).value();
-}
 
 /// Every schedule of the registry that the model can run on two ranks.
 std::vector<Program> replicated_programs() {
@@ -46,7 +36,7 @@ std::vector<Program> replicated_programs() {
 }
 
 TEST(ReplicasCross, AreProvedAndGiveTheGradientsOfTheUnpipelinedModel) {
-  const auto model = exact_transformer();
+  const auto model = test::exact_transformer(4);
   const auto programs = replicated_programs();
   EXPECT_GE(programs.size(), 15U);
   for (const Program& program : programs) {
@@ -63,7 +53,7 @@ TEST(ReplicasCross, AreProvedAndGiveTheGradientsOfTheUnpipelinedModel) {
 }
 
 TEST(ReplicasCross, GiveThemOnGpusToo) {
-  const auto model = exact_transformer();
+  const auto model = test::exact_transformer(4);
   for (const CudaTransport transport : {CudaTransport::nccl, CudaTransport::copy}) {
     for (const Program& program : replicated_programs()) {
       test::FakeGpu gpu(test::devices_for(program));

@@ -14,12 +14,12 @@
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/random_case.hpp"
+#include "support/small_transformer.hpp"
 
 namespace ppsim {
 namespace {
@@ -60,17 +60,6 @@ void for_each_program(const LoweringOptions& options,
   }
 }
 
-std::unique_ptr<StageModel> exact_transformer() {
-  const TransformerConfig config{.layers = 5,
-                                 .hidden = 8,
-                                 .heads = 2,
-                                 .ffn = 12,
-                                 .vocab = 11,
-                                 .sequence = 4,
-                                 .arithmetic = Arithmetic::integer_exact};
-  return make_transformer(config).value();
-}
-
 struct Mode {
   std::string name;
   CudaOptions options;
@@ -86,7 +75,7 @@ LoweringOptions everything() {
 class StrictFakeGradients : public testing::TestWithParam<Mode> {};
 
 TEST_P(StrictFakeGradients, AreThoseOfTheUnpipelinedModelInExactIntegers) {
-  const auto model = exact_transformer();
+  const auto model = test::exact_transformer(5);
   constexpr int kSteps = 2;
   int programs = 0;
   for_each_program(GetParam().lowering, [&](const std::string& name, const Program& program) {
@@ -146,7 +135,7 @@ Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Pr
 }
 
 TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
-  const auto model = exact_transformer();
+  const auto model = test::exact_transformer(5);
   int programs = 0;
   for_each_program(everything(), [&](const std::string& name, const Program& program) {
     const int ranks = program.pipeline().ranks();

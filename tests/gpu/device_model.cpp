@@ -99,17 +99,30 @@ class DeviceModel final : public StageModel {
     stages(pipeline).initialize(device_.stream, block, copies.of(parameters), copies.of(optimizer_state));
     copies.bring_back();
   }
-  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override {
+  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& b) const override {
     Copies copies(device_);
-    stages(pipeline).load(device_.stream, mb, copies.of(x));
+    std::int64_t step = step_of(b);
+    ActionBuffers there;
+    there.x = copies.of(b.x);
+    there.step = number(copies.of(std::as_writable_bytes(std::span(&step, 1))));
+    stages(pipeline).load(device_.stream, mb, there);
     copies.bring_back();
   }
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& b) const override {
     Copies copies(device_);
-    const ActionBuffers there{
-        copies.of(b.parameters), copies.of(b.gradients),       copies.of(b.optimizer_state),  copies.of(b.x),
-        copies.of(b.y),          copies.of(b.saved_for_input), copies.of(b.saved_for_weight), copies.of(b.dy),
-        copies.of(b.dx),         copies.of(b.inner_gradients), copies.of(b.workspace)};
+    std::int64_t step = step_of(b);
+    const ActionBuffers there{copies.of(b.parameters),
+                              copies.of(b.gradients),
+                              copies.of(b.optimizer_state),
+                              copies.of(b.x),
+                              copies.of(b.y),
+                              copies.of(b.saved_for_input),
+                              copies.of(b.saved_for_weight),
+                              copies.of(b.dy),
+                              copies.of(b.dx),
+                              copies.of(b.inner_gradients),
+                              copies.of(b.workspace),
+                              number(copies.of(std::as_writable_bytes(std::span(&step, 1))))};
     stages(pipeline).compute(device_.stream, action, there);
     copies.bring_back();
   }
@@ -145,6 +158,10 @@ class DeviceModel final : public StageModel {
   }
 
  private:
+  static std::int64_t step_of(const ActionBuffers& b) { return b.step == nullptr ? 0 : *b.step; }
+  static const std::int64_t* number(std::span<const std::byte> bytes) {
+    return reinterpret_cast<const std::int64_t*>(bytes.data());
+  }
   GpuStages& stages(const Pipeline& pipeline) const {
     auto& opened = stages_[&pipeline];
     if (!opened) opened = gpu_->open(pipeline, {});

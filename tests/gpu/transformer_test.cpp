@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "gpu/device_model.hpp"
+#include "support/gradient_distance.hpp"
 #include "support/transformer_run.hpp"
 
 namespace ppsim {
@@ -12,6 +11,8 @@ namespace {
 
 using test::chain_of_stages;
 using test::device_model;
+using test::distance;
+using test::floats;
 using test::tiny_transformer;
 using test::TransformerRun;
 
@@ -33,23 +34,6 @@ TransformerConfig odd_sizes(Arithmetic arithmetic) {
   config.vocab = 616;
   config.sequence = 264;
   return config;
-}
-
-std::vector<float> floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> numbers(bytes.size() / sizeof(float));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-/// The norm of a - b over that of a.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double apart = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    apart += std::pow(static_cast<double>(a[i]) - b[i], 2);
-    size += std::pow(static_cast<double>(a[i]), 2);
-  }
-  return std::sqrt(apart / size);
 }
 
 TEST_P(OnDevice, HasTheGradientsOfTheCpuBitByBitInExactArithmetic) {

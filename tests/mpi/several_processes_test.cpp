@@ -12,10 +12,10 @@
 #include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/linear_model.hpp"
+#include "support/small_transformer.hpp"
 
 namespace ppsim {
 namespace {
@@ -24,17 +24,6 @@ namespace {
 Bootstrap* world = nullptr;
 
 bool leads() { return world->process() == 0; }
-
-std::unique_ptr<StageModel> transformer() {
-  const TransformerConfig config{.layers = 3,
-                                 .hidden = 8,
-                                 .heads = 2,
-                                 .ffn = 12,
-                                 .vocab = 11,
-                                 .sequence = 4,
-                                 .arithmetic = Arithmetic::integer_exact};
-  return make_transformer(config).value();
-}
 
 bool computable(const Pipeline& pipeline) { return pipeline.is_chain() && pipeline.slices() == 1; }
 
@@ -67,7 +56,7 @@ VerifiedRunOptions on_all_processes(std::optional<int> credits = std::nullopt) {
 }
 
 TEST(SeveralProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
-  const auto model = transformer();
+  const auto model = test::exact_transformer(3);
   int programs = 0;
   for_each_program({}, [&](const std::string& name, const Program& program) {
     ++programs;
@@ -86,7 +75,7 @@ TEST(SeveralProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
 }
 
 TEST(SeveralProcesses, ReduceClipAndUpdateAsOne) {
-  const auto model = transformer();
+  const auto model = test::exact_transformer(3);
   LoweringOptions lowering;
   lowering.load = lowering.unshard = lowering.reduce_grad = lowering.optimizer = lowering.clip = true;
   for_each_program(lowering, [&](const std::string& name, const Program& program) {
@@ -129,7 +118,7 @@ TEST(SeveralProcesses, AHangIsFoundWithoutAClockAndReportedAsInOneProcess) {
 }
 
 TEST(SeveralProcesses, TracesAreMergedOnOneClock) {
-  const auto model = transformer();
+  const auto model = test::exact_transformer(3);
   const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
   VerifiedRunOptions options = on_all_processes();
   options.run.steps = 2;
@@ -168,8 +157,8 @@ class Failing final : public StageModel {
                   std::span<std::byte> state) const override {
     model_.initialize(pipeline, block, parameters, state);
   }
-  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override {
-    model_.load(pipeline, mb, x);
+  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override {
+    model_.load(pipeline, mb, buffers);
   }
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
     if (action.subject == 1 && action.microbatch == 2)

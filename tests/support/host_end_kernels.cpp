@@ -11,9 +11,11 @@ using namespace cuda;  // the calls and the arithmetic of single numbers
 int draw_tokens(const HostQueue& queue, void* stream, const DrawTokens& c) {
   Touched<std::int32_t> t;
   std::int32_t* tokens = t.write(c.tokens, c.sequences * c.length);
+  const std::int64_t* step = c.step == nullptr ? nullptr : t.read<std::int64_t>(c.step, 1);
   return queue(stream, t.access, [=] {
+    const std::int64_t first = c.first + (step == nullptr ? 0 : *step * c.per_step);
     for (std::int64_t s = 0; s < c.sequences; ++s) {
-      const std::uint64_t random_stream = (std::uint64_t{1} << 63) + static_cast<std::uint64_t>(c.first + s);
+      const std::uint64_t random_stream = (std::uint64_t{1} << 63) + static_cast<std::uint64_t>(first + s);
       std::uint64_t token = 0;
       for (std::int64_t i = 0; i < c.length + (c.next ? 1 : 0); ++i) {
         const std::uint64_t draw = random_at(c.seed, random_stream, static_cast<std::uint64_t>(i));

@@ -58,8 +58,8 @@ class HostGpuModel final : public StageModel {
                   std::span<std::byte> optimizer_state) const override {
     open(pipeline)->initialize(nullptr, block, parameters, optimizer_state);
   }
-  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override {
-    open(pipeline)->load(nullptr, mb, x);
+  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override {
+    open(pipeline)->load(nullptr, mb, buffers);
   }
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
     open(pipeline)->compute(nullptr, action, buffers);

@@ -95,8 +95,9 @@ void LinearModel::initialize(const Pipeline& /*pipeline*/, BlockId block, std::s
   put(optimizer_state, Numbers{});
 }
 
-void LinearModel::load(const Pipeline& /*pipeline*/, MicrobatchId mb, std::span<std::byte> x) const {
-  put(x, each([&](std::size_t i) { return static_cast<std::uint64_t>(mb.value() + 1) * 7919 + i; }));
+void LinearModel::load(const Pipeline& /*pipeline*/, MicrobatchId mb, const ActionBuffers& b) const {
+  const std::int64_t batch = mb.value() + 1 + 1'000 * *b.step;
+  put(b.x, each([&](std::size_t i) { return static_cast<std::uint64_t>(batch) * 7919 + i; }));
 }
 
 void LinearModel::compute(const Pipeline& /*pipeline*/, const Action& action, const ActionBuffers& b) const {

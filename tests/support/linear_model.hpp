@@ -15,7 +15,7 @@ class LinearModel final : public StageModel {
   [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override;
   void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> optimizer_state) const override;
-  void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const override;
+  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override;
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override;
   void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
               std::span<std::byte> optimizer_state, double gradient_scale) const override;

@@ -50,6 +50,12 @@ class TransformerRun {
                          tensor(TensorKind::optimizer_state, b));
     }
     clear_gradients();
+    begin_step(0);
+  }
+
+  /// Loads the batches of a step.
+  void begin_step(int step) {
+    step_ = step;
     for (int m = 0; m < pipeline_.microbatches(); ++m) load(m);
   }
 
@@ -149,7 +155,10 @@ class TransformerRun {
   }
 
   void load(int mb) {
-    model_->load(pipeline_, MicrobatchId(mb), tensor(TensorKind::boundary_input, chain_of(mb).front(), mb));
+    ActionBuffers buffers;
+    buffers.x = tensor(TensorKind::boundary_input, chain_of(mb).front(), mb);
+    buffers.step = &step_;
+    model_->load(pipeline_, MicrobatchId(mb), buffers);
   }
 
   ActionBuffers buffers_of(const Action& action) {
@@ -158,6 +167,7 @@ class TransformerRun {
     const int block = pipeline_.blocks_of(action.stage()).front().value();
     const auto producers = pipeline_.producers(action.stage(), action.mb());
     ActionBuffers buffers;
+    buffers.step = &step_;
     buffers.parameters = tensor(TensorKind::parameters, block);
     buffers.gradients = tensor(TensorKind::gradients, block);
     buffers.x = producers.empty() ? tensor(TensorKind::boundary_input, stage, mb)
@@ -180,6 +190,7 @@ class TransformerRun {
   std::unique_ptr<StageModel> model_;
   SizeTable sizes_;
   std::map<std::tuple<TensorKind, int, int>, AlignedBytes> tensors_;
+  std::int64_t step_ = 0;
 };
 
 /// A model small enough for tests that visit every parameter.

@@ -53,19 +53,19 @@ class TransformerModel : public StageModel {
     for (int i = 0; i < own.layers; ++i) initialize_layer(own.first_layer + i, weights.layers[i]);
   }
 
-  void load(const Pipeline&, MicrobatchId mb, std::span<std::byte> x) const override {
-    Arena arena(x);
+  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override {
+    Arena arena(buffers.x);
     auto* token = arena.take<std::int32_t>(d_.rows);
+    const std::int64_t first = first_sequence_of(pipeline, mb, buffers);
     for (Index s = 0; s < d_.sequences; ++s) {
-      TokenSource source(config_.seed, static_cast<std::uint64_t>(mb.value() * d_.sequences + s),
-                         config_.vocab);
+      TokenSource source(config_.seed, static_cast<std::uint64_t>(first + s), config_.vocab);
       for (Index i = 0; i < d_.sequence; ++i) *token++ = source.next();
     }
   }
 
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
     const typename StagePass<Policy>::Place place{config_, role_of(pipeline, config_.layers, action),
-                                                  action.mb()};
+                                                  first_sequence_of(pipeline, action.mb(), buffers)};
     StagePass<Policy> pass(place, buffers);
     if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
       pass.forward();
@@ -166,6 +166,11 @@ class TransformerModel : public StageModel {
   static std::span<const T> weights_part(std::span<const std::byte> gradients) {
     PPSIM_CHECK(gradients.size() >= kLossBytes, "not the gradients of a block");
     return {reinterpret_cast<const T*>(gradients.data()), (gradients.size() - kLossBytes) / sizeof(T)};
+  }
+
+  std::int64_t first_sequence_of(const Pipeline& pipeline, MicrobatchId mb,
+                                 const ActionBuffers& buffers) const {
+    return first_sequence(pipeline, d_, mb, buffers.step == nullptr ? 0 : *buffers.step);
   }
 
   StageRole role(const Pipeline& pipeline, StageId stage) const {

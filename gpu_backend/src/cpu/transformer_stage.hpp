@@ -17,7 +17,7 @@ class StagePass {
   struct Place {
     const TransformerConfig& config;
     StageRole role;
-    MicrobatchId mb;
+    std::int64_t first_sequence;  ///< of the microbatch in this step
   };
 
   StagePass(const Place& place, const ActionBuffers& buffers)
@@ -75,8 +75,8 @@ class StagePass {
     return {Arena(buffers_.x).template take<std::int32_t>(d_.rows), static_cast<std::size_t>(d_.rows)};
   }
   TokenSource tokens_of(Index sequence) const {
-    const auto index = static_cast<std::uint64_t>(place_.mb.value() * d_.sequences + sequence);
-    return TokenSource(place_.config.seed, index, place_.config.vocab);
+    return TokenSource(place_.config.seed, static_cast<std::uint64_t>(place_.first_sequence + sequence),
+                       place_.config.vocab);
   }
 
   void embed(const StageWeights<T>& weights, View<T>& stream) const {

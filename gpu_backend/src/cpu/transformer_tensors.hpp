@@ -39,6 +39,13 @@ struct Dimensions {
   [[nodiscard]] Index saved_scores() const { return saves_statistics ? 0 : sequence; }
 };
 
+/// Number of the first sequence of a microbatch in a step: no two microbatches of a training have one in
+/// common.
+[[nodiscard]] inline std::int64_t first_sequence(const Pipeline& pipeline, const Dimensions& d,
+                                                 MicrobatchId mb, std::int64_t step) {
+  return (step * pipeline.microbatches() + mb.value()) * d.sequences;
+}
+
 /// Hands out the tensors of one buffer one after the other, each on a 64-byte boundary: bits of a result may
 /// depend on the alignment of its operands, and so never depend on the place of a buffer. Without a buffer it
 /// only counts.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "gradient_norm.hpp"
-#include "ppsim/core/check.hpp"
+#include "local_work.hpp"
 #include "ppsim/core/facts.hpp"
 #include "transfers.hpp"
 
@@ -23,6 +23,7 @@ GpuActions::GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankD
     throw error_of(device_.rank(), "opening its stages", failure);
   }
   norms_ = device_.allocate(static_cast<Bytes>(sizeof(double)) * pipeline_.updates(), "norms of gradients");
+  step_ = device_.allocate(sizeof(std::int64_t), "the number of the step");
   find_gradients();
   find_actions();
 }
@@ -94,9 +95,14 @@ bool GpuActions::is_norm(const Action& action) const {
 
 void GpuActions::clear_pool(GpuStream stream) const {
   device_.fill(stream, tensors_.pool(device_.rank()), std::byte{0});
+  device_.fill(stream, step_, std::byte{0});
 }
 
 void GpuActions::begin_step(int step, GpuStream stream, const TensorTable& table) {
+  // A graph that was captured once reads it from there.
+  device_.check(
+      device_.cuda().stream_write_value(stream, address_of(step_.data()), static_cast<CudaValue>(step), 0),
+      "the number of the step");
   if (step > 0) {
     keep_newest_parameters(stream);
   } else {
@@ -110,7 +116,7 @@ void GpuActions::begin_step(int step, GpuStream stream, const TensorTable& table
     const Tensor& tensor = table.tensors[t];
     if (tensor.rank != device_.rank() || !tensor.from_start) continue;
     if (tensor.size_class.kind != TensorKind::boundary_input) continue;
-    stages_->load(stream, MicrobatchId(tensor.microbatch), tensors_.memory(t));
+    stages_->load(stream, MicrobatchId(tensor.microbatch), batch_buffers(tensors_.memory(t), this->step()));
   }
 }
 
@@ -137,36 +143,20 @@ void GpuActions::enqueue(InstructionId id, GpuStream stream) {
 }
 
 void GpuActions::run(InstructionId id, const Action& action, GpuStream stream) {
-  switch (action.kind) {
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
+  switch (local_work(action.kind)) {
+    case LocalWork::compute:
       return compute(id, action, stream);
-    case OpKind::optimizer:
+    case LocalWork::optimize:
       return optimize(action, stream);
-    case OpKind::offload:
+    case LocalWork::offload:
       return move(host_copies_.at(cell(action)), tensors_.saved(place(id), action), stream);
-    case OpKind::reload:
+    case LocalWork::reload:
       return move(tensors_.saved(place(id), action), host_copies_.at(cell(action)), stream);
-    case OpKind::load:
-      return stages_->load(stream, action.mb(), tensors_.batch(place(id), action));
-    case OpKind::reshard:
-      return;  // dropping a copy is a matter of its lifetime alone
-    case OpKind::overlap:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-      break;
+    case LocalWork::load:
+      return stages_->load(stream, action.mb(), batch_buffers(tensors_.batch(place(id), action), step()));
+    case LocalWork::none:
+      return;
   }
-  PPSIM_CHECK(false, "not an action of a compute or copy queue");
 }
 
 void GpuActions::compute(InstructionId id, const Action& action, GpuStream stream) {
@@ -177,7 +167,9 @@ void GpuActions::compute(InstructionId id, const Action& action, GpuStream strea
       device_.fill(stream, tensors_.gradients(device_.rank(), block, update), std::byte{0});
     }
   }
-  stages_->compute(stream, action, tensors_.buffers(place(id), action));
+  ActionBuffers buffers = tensors_.buffers(place(id), action);
+  buffers.step = step();
+  stages_->compute(stream, action, buffers);
 }
 
 void GpuActions::move(const Payload& to, const Payload& from, GpuStream stream) {

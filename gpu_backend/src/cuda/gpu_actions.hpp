@@ -35,7 +35,7 @@ class GpuActions {
   /// Requires: references that outlive it.
   GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankDevice& device);
 
-  /// Enqueues zeros into all tensors.
+  /// Enqueues zeros into all tensors, and as the number of the step.
   void clear_pool(GpuStream stream) const;
   /// Enqueues what exists from the step's start: parameters, and batches that no LOAD fetches.
   void begin_step(int step, GpuStream stream, const TensorTable& table);
@@ -85,6 +85,9 @@ class GpuActions {
   void take(const Taken& taken, GpuStream stream);
   void take_loss(const Taken& taken, GpuStream stream);
   void keep_newest_parameters(GpuStream stream);
+  [[nodiscard]] const std::int64_t* step() const {
+    return reinterpret_cast<const std::int64_t*>(step_.data());
+  }
   void unshard(InstructionId id, StageId stage, GpuStream stream);
   [[nodiscard]] std::span<std::byte> norm(int update) const;
   void begin_norm(int update, GpuStream stream);
@@ -105,6 +108,7 @@ class GpuActions {
       summed_;                                ///< what a collective sums that has no tensor to sum
   std::vector<std::span<std::byte>> newest_;  ///< per block: room for its newest version
   std::span<std::byte> norms_;                ///< a double for each update
+  std::span<std::byte> step_;                 ///< number of the step, which every pass reads
   std::vector<bool> norm_known_;              ///< per update, in this pass
   bool takes_ = false;
 };

@@ -9,14 +9,17 @@ namespace {
 
 using Bytes = std::vector<std::span<const std::byte>>;
 
-/// What F, B, I, W or R reads, by the table of lifetimes.
+Bytes::value_type number(const std::int64_t* step) { return std::as_bytes(std::span(step, 1)); }
+
+/// What LOAD, F, B, I, W or R reads, by the table of lifetimes.
 Bytes reads_of(const Action& action, const ActionBuffers& b) {
+  if (action.kind == OpKind::load) return {number(b.step)};
   if (action.kind == OpKind::backward)
     return {b.parameters, b.x, b.dy, b.saved_for_input, b.saved_for_weight, b.gradients};
   if (action.kind == OpKind::backward_input) return {b.parameters, b.dy, b.saved_for_input};
   if (action.kind == OpKind::backward_weight)
     return {b.x, b.dy, b.saved_for_weight, b.inner_gradients, b.gradients};
-  return {b.parameters, b.x};
+  return {b.parameters, b.x, number(b.step)};
 }
 
 Bytes writes_of(const Action& action, const ActionBuffers& b) {
@@ -39,10 +42,12 @@ class FakeStages final : public GpuStages {
                  .work = [=, this] { model_.initialize(pipeline_, block, parameters, optimizer_state); },
                  .kernel = "initialize"});
   }
-  void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) override {
-    gpu_.launch(stream, {.duration = duration_(make_action(OpKind::load, 0, mb.value())),
-                         .writes = {x},
-                         .work = [=, this] { model_.load(pipeline_, mb, x); },
+  void load(GpuStream stream, MicrobatchId mb, const ActionBuffers& buffers) override {
+    const Action action = make_action(OpKind::load, 0, mb.value());
+    gpu_.launch(stream, {.duration = duration_(action),
+                         .reads = reads_of(action, buffers),
+                         .writes = {buffers.x},
+                         .work = [=, this] { model_.load(pipeline_, mb, buffers); },
                          .kernel = "load"});
   }
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {

@@ -63,7 +63,7 @@ class Misfit final : public StageModel {
     return sizes;
   }
   void initialize(const Pipeline&, BlockId, std::span<std::byte>, std::span<std::byte>) const override {}
-  void load(const Pipeline&, MicrobatchId, std::span<std::byte>) const override {}
+  void load(const Pipeline&, MicrobatchId, const ActionBuffers&) const override {}
   void compute(const Pipeline&, const Action&, const ActionBuffers&) const override {}
   void update(std::span<std::byte>, std::span<std::byte>, std::span<std::byte>, double) const override {}
   void accumulate(std::span<std::byte>, std::span<const std::byte>) const override {}

@@ -206,7 +206,7 @@ TEST(ExecutorOutcome, AFailureOfTheModelIsNoHang) {
     Expected<void> check(const Pipeline&) const override { return {}; }
     SizeTable sizes(const Pipeline& pipeline) const override { return NullModel().sizes(pipeline); }
     void initialize(const Pipeline&, BlockId, std::span<std::byte>, std::span<std::byte>) const override {}
-    void load(const Pipeline&, MicrobatchId, std::span<std::byte>) const override {}
+    void load(const Pipeline&, MicrobatchId, const ActionBuffers&) const override {}
     void compute(const Pipeline&, const Action& action, const ActionBuffers&) const override {
       if (action.kind == OpKind::backward) throw std::domain_error("broken");
     }

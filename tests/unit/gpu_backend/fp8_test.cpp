@@ -18,6 +18,7 @@
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"
+#include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/host_kernels.hpp"
 #include "support/transformer_run.hpp"
@@ -163,22 +164,6 @@ TransformerConfig fp8_config(Arithmetic arithmetic = Arithmetic::fp8) {
           .vocab = 13,
           .sequence = 16,
           .arithmetic = arithmetic};
-}
-
-std::vector<float> floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> numbers(bytes.size() / sizeof(float));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-/// The norm of a - b over that of a.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double apart = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    apart += std::pow(static_cast<double>(a[i]) - b[i], 2);
-    size += std::pow(static_cast<double>(a[i]), 2);
-  }
-  return std::sqrt(apart / size);
 }
 
 TEST(Fp8Transformer, FollowsFloat32LessCloselyThanBf16) {

@@ -12,6 +12,7 @@
 #include "support/fake_gpu/injection.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"
+#include "support/small_transformer.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -34,15 +35,12 @@ struct Mode {
 };
 
 TransformerConfig config_of(const Mode& mode) {
-  const bool flash = mode.arithmetic == Arithmetic::bf16;
-  return {.layers = 2,
-          .hidden = flash ? 16 : 8,
-          .heads = 2,
-          .ffn = 12,
-          .vocab = 11,
-          .sequence = 4,
-          .arithmetic = mode.arithmetic,
-          .attention = flash ? AttentionKernels::cudnn : AttentionKernels::automatic};
+  TransformerConfig config = small_transformer(2, mode.arithmetic);
+  if (mode.arithmetic == Arithmetic::bf16) {
+    config.hidden = 16;
+    config.attention = AttentionKernels::cudnn;
+  }
+  return config;
 }
 
 /// What is wrong after a run that failed: all but the data that it would have computed.

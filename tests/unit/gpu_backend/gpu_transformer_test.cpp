@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "cuda/kernels/numbers.hpp"
+#include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/transformer_run.hpp"
 
@@ -12,6 +14,8 @@ namespace ppsim {
 namespace {
 
 using test::chain_of_stages;
+using test::distance;
+using test::floats;
 using test::host_gpu_model;
 using test::tiny_transformer;
 using test::TransformerRun;
@@ -22,23 +26,6 @@ struct Pair {
         gpu(host_gpu_model(tiny_transformer(arithmetic)), chain_of_stages(stages, microbatches)) {}
   TransformerRun cpu, gpu;
 };
-
-std::vector<float> floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> numbers(bytes.size() / sizeof(float));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-double norm(const std::vector<float>& numbers) {
-  double squares = 0;
-  for (const float number : numbers) squares += static_cast<double>(number) * number;
-  return std::sqrt(squares);
-}
-/// The norm of a - b over that of a.
-double distance(const std::vector<float>& a, std::vector<float> b) {
-  EXPECT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) b[i] -= a[i];
-  return norm(b) / norm(a);
-}
 
 /// Every cut: all on one stage, ends of their own, stages without layers.
 class EveryCut : public testing::TestWithParam<int> {};
@@ -53,6 +40,24 @@ TEST_P(EveryCut, HasTheGradientsOfTheCpuBitByBitInExactArithmetic) {
   }
   EXPECT_EQ(pair.cpu.gradients(), pair.gpu.gradients());
   EXPECT_EQ(pair.cpu.loss<std::uint64_t>(), pair.gpu.loss<std::uint64_t>());
+}
+
+/// Tokens and targets are drawn on the device, from the number of the step that is in its memory.
+TEST_P(EveryCut, DrawsTheBatchesOfTheCpuInEveryStep) {
+  Pair pair(Arithmetic::integer_exact, GetParam(), 2);
+  std::set<std::uint64_t> losses;
+  for (const int step : {0, 1, 2, 1'000'000'000}) {
+    for (TransformerRun* run : {&pair.cpu, &pair.gpu}) {
+      run->begin_step(step);
+      run->clear_gradients();
+      run->run(0);
+      run->run(1);
+    }
+    EXPECT_EQ(pair.cpu.gradients(), pair.gpu.gradients()) << "step " << step;
+    EXPECT_EQ(pair.cpu.loss<std::uint64_t>(), pair.gpu.loss<std::uint64_t>()) << "step " << step;
+    losses.insert(pair.cpu.loss<std::uint64_t>());
+  }
+  EXPECT_EQ(losses.size(), 4U);
 }
 
 TEST_P(EveryCut, RecomputesWhatItDidNotSave) {

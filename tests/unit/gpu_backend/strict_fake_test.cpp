@@ -10,9 +10,9 @@
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
+#include "support/small_transformer.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -175,14 +175,7 @@ TEST(StrictFake, NamesASendThatIsLeftOutAsADeadlock) {
 }
 
 TEST(StrictFake, SwappedSendsShowInTheGradients) {
-  const TransformerConfig config{.layers = 2,
-                                 .hidden = 8,
-                                 .heads = 2,
-                                 .ffn = 12,
-                                 .vocab = 11,
-                                 .sequence = 4,
-                                 .arithmetic = Arithmetic::integer_exact};
-  const auto model = make_transformer(config).value();
+  const auto model = exact_transformer(2);
   const Program program = small_program();
   FakeGpu gpu(devices_for(program));
   FakeRunOptions options;

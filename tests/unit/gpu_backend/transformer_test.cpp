@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <set>
@@ -46,6 +47,25 @@ TEST(Transformer, NamesEveryFieldOutOfItsDomain) {
     EXPECT_NE(config_error([&](auto& c) { c.*field = 0; }), "");
     EXPECT_NE(config_error([&](auto& c) { c.*field = (1 << 20) + 8; }), "");
   }
+}
+
+TEST(Transformer, NoTwoMicrobatchesOfATrainingAreTheSame) {
+  TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  config.sequence = 16;
+  TransformerRun run(config, chain_of_stages(2, 4));
+  std::set<std::vector<std::int32_t>> sequences;
+  for (int step = 0; step < 5; ++step) {
+    run.begin_step(step);
+    for (int m = 0; m < 4; ++m) {
+      const auto x = run.tensor(TensorKind::boundary_input, 0, m);
+      for (int s = 0; s < config.microbatch_size; ++s) {
+        std::vector<std::int32_t> tokens(16);
+        std::memcpy(tokens.data(), x.data() + s * 64, 64);
+        sequences.insert(tokens);
+      }
+    }
+  }
+  EXPECT_EQ(sequences.size(), static_cast<std::size_t>(5 * 4 * config.microbatch_size));
 }
 
 std::string check_error(PipelineSpec spec) {

@@ -49,8 +49,8 @@ class GpuStages {
   /// The parameters of a block before the first step, and cleared optimizer state.
   virtual void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
                           std::span<std::byte> optimizer_state) = 0;
-  /// The input batch of a microbatch, the x of a first stage.
-  virtual void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) = 0;
+  /// The input batch that a microbatch has in this step, the x of a first stage.
+  virtual void load(GpuStream stream, MicrobatchId mb, const ActionBuffers& buffers) = 0;
   /// F, B, I, W or R. B is I followed by W on the same bits. Gradients are added to; the executor clears
   /// them.
   virtual void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "ppsim/core/error.hpp"
@@ -12,7 +13,7 @@ namespace ppsim {
 class GpuStageModel;
 
 /// The tensors that one action reads and writes, in the pool of its rank; empty where the action has none.
-/// On one rank a stage's x is its producer's y, and the dx of its consumer is its own dy.
+/// On one rank a stage's x is its producer's y, and the dx of its consumer is its own dy. LOAD has x alone.
 struct ActionBuffers {
   std::span<std::byte> parameters;
   std::span<std::byte> gradients;
@@ -25,6 +26,8 @@ struct ActionBuffers {
   std::span<std::byte> dx;  ///< gradient of x: the outgoing one, or the producer's dy
   std::span<std::byte> inner_gradients;
   std::span<std::byte> workspace;
+  /// Number of the step, from 0, in memory of the same device: a graph is made once for all steps. Null: 0.
+  const std::int64_t* step = nullptr;
 };
 
 /// The arithmetic of a model cut into stages; the executor owns all memory and decides when what runs.
@@ -43,8 +46,9 @@ class StageModel {
   /// Writes the parameters of a block as they are before the first step, and clears its optimizer state.
   virtual void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                           std::span<std::byte> optimizer_state) const = 0;
-  /// Writes the input batch of a microbatch, the x of a first stage.
-  virtual void load(const Pipeline& pipeline, MicrobatchId mb, std::span<std::byte> x) const = 0;
+  /// Writes the input batch that a microbatch has in this step, the x of a first stage. Every action on the
+  /// microbatch in the step belongs to the same batch.
+  virtual void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const = 0;
 
   /// Runs F, B, I, W or R. B is I followed by W on the same bits. Gradients are accumulated: the executor
   /// clears them when they are allocated.

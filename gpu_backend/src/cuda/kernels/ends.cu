@@ -11,7 +11,8 @@ constexpr std::uint64_t kLossStreams = std::uint64_t{1} << 62;
 __global__ void draw_tokens_kernel(DrawTokens call) {
   const std::int64_t s = global_index();
   if (s >= call.sequences) return;
-  const std::uint64_t stream = kTokenStreams + static_cast<std::uint64_t>(call.first + s);
+  const std::int64_t before = call.step == nullptr ? 0 : *call.step * call.per_step;
+  const std::uint64_t stream = kTokenStreams + static_cast<std::uint64_t>(before + call.first + s);
   const auto vocab = static_cast<std::uint64_t>(call.vocab);
   std::uint64_t token = 0;
   for (std::int64_t i = 0; i < call.length + (call.next ? 1 : 0); ++i) {

@@ -66,8 +66,11 @@ struct GateBackward {
   void* d_gate_up;
 };
 /// The first `length` tokens of sequences first, first + 1, ...; with `next` the tokens that follow each.
+/// Every step has `per_step` sequences of its own.
 struct DrawTokens {
   std::uint64_t seed;
+  const std::int64_t* step;  ///< null: 0
+  std::int64_t per_step;
   std::int64_t first, sequences, length;
   std::int32_t vocab;
   bool next;

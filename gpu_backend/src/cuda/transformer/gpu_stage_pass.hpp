@@ -46,7 +46,7 @@ class GpuStagePass {
     const TransformerConfig& config;
     const Dimensions& dimensions;
     StageRole role;
-    MicrobatchId mb;
+    DrawTokens tokens;  ///< draws those of the microbatch
     AttentionWorkspace flash = {};
   };
 
@@ -117,13 +117,10 @@ class GpuStagePass {
     View<T> logits = saved.for_weight.d_logits;
     run_.product(unrounded(forward_shape(d_.rows, d_.hidden, d_.vocab, false)), scratch.tensors.normed.data(),
                  saved.weights.head.data(), logits.data());
-    run_.draw_tokens({.seed = place_.config.seed,
-                      .first = place_.mb.value() * d_.sequences,
-                      .sequences = d_.sequences,
-                      .length = d_.sequence,
-                      .vocab = place_.config.vocab,
-                      .next = true,
-                      .tokens = scratch.targets});
+    DrawTokens targets = place_.tokens;
+    targets.next = true;
+    targets.tokens = scratch.targets;
+    run_.draw_tokens(targets);
     run_.run(run_.table().loss,
              Loss{d_.rows, d_.vocab, place_.config.seed, scratch.targets, logits.data(), scratch.row_losses,
                   saved.for_weight.loss},

@@ -95,20 +95,16 @@ class TransformerStages final : public GpuStages {
     check_launch(cuda_, kernels_.start_state(stream, kStored<T>, call), "the optimizer's first state");
   }
 
-  void load(GpuStream stream, MicrobatchId mb, std::span<std::byte> x) override {
-    const DrawTokens call{.seed = config_.seed,
-                          .first = mb.value() * d_.sequences,
-                          .sequences = d_.sequences,
-                          .length = d_.sequence,
-                          .vocab = config_.vocab,
-                          .next = false,
-                          .tokens = reinterpret_cast<std::int32_t*>(x.data())};
+  void load(GpuStream stream, MicrobatchId mb, const ActionBuffers& buffers) override {
+    DrawTokens call = draw_of(mb, buffers);
+    call.tokens = reinterpret_cast<std::int32_t*>(buffers.x.data());
     check_launch(cuda_, kernels_.draw_tokens(stream, call), "drawing tokens");
   }
 
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
-    const typename GpuStagePass<T>::Place place{
-        config_, d_, transformer::role_of(pipeline_, config_.layers, action), action.mb(), workspace_};
+    const typename GpuStagePass<T>::Place place{config_, d_,
+                                                transformer::role_of(pipeline_, config_.layers, action),
+                                                draw_of(action.mb(), buffers), workspace_};
     const StageKernels<T> run({kernels_, *products_, cuda_, flash_.get()}, stream);
     GpuStagePass<T> pass(place, run, buffers);
     if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
@@ -158,6 +154,18 @@ class TransformerStages final : public GpuStages {
   }
 
  private:
+  /// Draws the tokens that a microbatch has in the step.
+  DrawTokens draw_of(MicrobatchId mb, const ActionBuffers& buffers) const {
+    return {.seed = config_.seed,
+            .step = buffers.step,
+            .per_step = transformer::first_sequence(pipeline_, d_, MicrobatchId(0), 1),
+            .first = transformer::first_sequence(pipeline_, d_, mb, 0),
+            .sequences = d_.sequences,
+            .length = d_.sequence,
+            .vocab = config_.vocab,
+            .next = false,
+            .tokens = nullptr};
+  }
   static std::int64_t numbers(std::span<const std::byte> parameters) {
     return static_cast<std::int64_t>(parameters.size() / sizeof(T));
   }

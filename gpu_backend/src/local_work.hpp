@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ppsim/core/op_kind.hpp"
+
+namespace ppsim {
+
+/// What a device does for an action of a compute or copy queue.
+enum class LocalWork : std::uint8_t {
+  compute,
+  optimize,
+  offload,
+  reload,
+  load,
+  none  ///< the lifetime of a tensor is all that changes
+};
+
+/// Requires: neither a transfer nor a collective; the halves of an OVERLAP_F_B, not the pair.
+[[nodiscard]] LocalWork local_work(OpKind kind);
+
+}  // namespace ppsim
