@@ -15,8 +15,6 @@ int some_object = 0;       // something to point at
 extern "C" {
 
 int cuInit(unsigned int) { return kStub; }
-int cuGetProcAddress(const char*, void**, int, unsigned long) { return kStub; }
-int cuGetProcAddress_v2(const char*, void**, int, unsigned long, int*) { return kStub; }
 int cuGetErrorString(int, const char** text) {
   *text = "no device";
   return kSuccess;
@@ -33,6 +31,7 @@ int cuDeviceGetCount(int* count) {
   *count = 0;
   return kStub;
 }
+// NOLINTNEXTLINE(readability-function-size): the signature is the driver's.
 int cuLibraryLoadData(void** library, const void*, int*, void**, unsigned int, int*, void**, unsigned int) {
   *library = &some_object;
   return kSuccess;
@@ -61,6 +60,8 @@ PPSIM_REFUSED(cuCtxGetLimit)
 PPSIM_REFUSED(cuCtxPopCurrent)
 PPSIM_REFUSED(cuCtxPushCurrent)
 PPSIM_REFUSED(cuDeviceGet)
+PPSIM_REFUSED(cuGetProcAddress)
+PPSIM_REFUSED(cuGetProcAddress_v2)
 PPSIM_REFUSED(cuLaunchCooperativeKernel)
 PPSIM_REFUSED(cuLaunchKernel)
 PPSIM_REFUSED(cuLaunchKernelEx)

@@ -111,6 +111,18 @@ struct Handle {
   CUstream_st* stream = nullptr;
 };
 
+/// The values of an attribute, and where they are wanted.
+struct Given {
+  int type;
+  std::int64_t count;
+  const void* values;
+};
+struct Asked {
+  std::int64_t most;
+  std::int64_t* count;
+  void* values;
+};
+
 /// All objects and handles of one stand-in.
 class Cudnn {
  public:
@@ -140,7 +152,7 @@ class Cudnn {
   }
   int destroy(void* object) { return destroy(objects_, static_cast<Object*>(object)); }
 
-  int set(void* object, int of, int type, std::int64_t count, const void* values) {
+  int set(void* object, int of, const Given& given) {
     auto* const one = static_cast<Object*>(object);
     if (!objects_.contains(one)) return refuse(kBadParameter, "an attribute of no object");
     if (one->finished) return refuse(kBadParameter, "a finished object is changed");
@@ -148,12 +160,12 @@ class Cudnn {
       return r.object == one->kind && r.attribute == of;
     });
     if (rule == std::end(kRules)) return refuse(kBadParameter, "an attribute that the object does not have");
-    if (rule->type != type) return refuse(kBadAttributeType, "an attribute of another type");
-    if (count < 1 || (rule->count != kAny && rule->count != count) || values == nullptr)
+    if (rule->type != given.type) return refuse(kBadAttributeType, "an attribute of another type");
+    if (given.count < 1 || (rule->count != kAny && rule->count != given.count) || given.values == nullptr)
       return refuse(kBadParameter, "an attribute with the wrong number of values");
-    const auto* const bytes = static_cast<const std::byte*>(values);
-    one->values[of].assign(bytes, bytes + bytes_of_type(type) * static_cast<std::size_t>(count));
-    return type == cudnn_type::kObject ? check_parts(*one, of) : kCudnnSuccess;
+    const auto* const bytes = static_cast<const std::byte*>(given.values);
+    one->values[of].assign(bytes, bytes + bytes_of_type(given.type) * static_cast<std::size_t>(given.count));
+    return given.type == cudnn_type::kObject ? check_parts(*one, of) : kCudnnSuccess;
   }
 
   int finish(void* object) {
@@ -168,7 +180,8 @@ class Cudnn {
     return kCudnnSuccess;
   }
 
-  int get(void* object, int of, std::int64_t most, std::int64_t* count, void* values) {
+  int get(void* object, int of, const Asked& asked) {
+    const auto& [most, count, values] = asked;
     auto* const one = static_cast<Object*>(object);
     if (!objects_.contains(one) || !one->finished)
       return refuse(kNotFinalized, "an unfinished object is read");
@@ -419,10 +432,10 @@ CudnnTable host_cudnn(const HostQueue& queue, const HostCudnnOptions& options,
   table.object_create = [all](int kind, void** object) { return all->create(kind, object); };
   table.object_destroy = [all](void* object) { return all->destroy(object); };
   table.object_set = [all](void* object, int of, int type, std::int64_t count, const void* values) {
-    return all->set(object, of, type, count, values);
+    return all->set(object, of, {type, count, values});
   };
   table.object_get = [all](void* object, int of, int, std::int64_t most, std::int64_t* count, void* values) {
-    return all->get(object, of, most, count, values);
+    return all->get(object, of, {most, count, values});
   };
   table.object_finish = [all](void* object) { return all->finish(object); };
   table.execute = [all](cudnnContext* handle, void* plan, void* arguments) {

@@ -13,13 +13,13 @@ CudnnObject CudnnObjects::make(int type) const {
   return {object, [destroy = cudnn_.object_destroy](void* one) { destroy(one); }};
 }
 
-void CudnnObjects::set(void* object, int attribute, int type, std::int64_t count, const void* values) const {
-  check(cudnn_.object_set(object, attribute, type, count, values));
+void CudnnObjects::set(void* object, int attribute, const CudnnValues& values) const {
+  check(cudnn_.object_set(object, attribute, values.type, values.count, values.values));
 }
 
-std::int64_t CudnnObjects::get(void* object, int attribute, int type, std::int64_t most, void* values) const {
+std::int64_t CudnnObjects::get(void* object, int attribute, const CudnnRoom& room) const {
   std::int64_t count = 0;
-  check(cudnn_.object_get(object, attribute, type, most, &count, values));
+  check(cudnn_.object_get(object, attribute, room.type, room.count, &count, room.values));
   return count;
 }
 
@@ -42,10 +42,10 @@ GraphTensor CudnnGraph::tensor(std::int64_t id, const TensorLayout& layout, Plac
   constexpr auto kDimensions = static_cast<std::int64_t>(std::tuple_size_v<decltype(layout.dimensions)>);
   objects_.set(object, cudnn_attribute::kTensorId, cudnn_type::kInt64, id);
   objects_.set(object, cudnn_attribute::kTensorType, cudnn_type::kDataType, layout.type);
-  objects_.set(object, cudnn_attribute::kTensorDimensions, cudnn_type::kInt64, kDimensions,
-               layout.dimensions.data());
-  objects_.set(object, cudnn_attribute::kTensorStrides, cudnn_type::kInt64, kDimensions,
-               layout.strides.data());
+  objects_.set(object, cudnn_attribute::kTensorDimensions,
+               {cudnn_type::kInt64, kDimensions, layout.dimensions.data()});
+  objects_.set(object, cudnn_attribute::kTensorStrides,
+               {cudnn_type::kInt64, kDimensions, layout.strides.data()});
   objects_.set(object, cudnn_attribute::kTensorAlignment, cudnn_type::kInt64, kAlignment);
   objects_.set(object, cudnn_attribute::kTensorIsVirtual, cudnn_type::kBoolean, is_virtual);
   objects_.set(object, cudnn_attribute::kTensorIsByValue, cudnn_type::kBoolean, is_by_value);
@@ -145,14 +145,14 @@ CudnnPlan::CudnnPlan(const CudnnObjects& objects, CudnnGraph graph, const CudnnT
                                                                 : refusal);
   }
   std::int64_t bytes = 0;
-  objects_.get(plan_.get(), cudnn_attribute::kPlanWorkspace, cudnn_type::kInt64, 1, &bytes);
+  objects_.get(plan_.get(), cudnn_attribute::kPlanWorkspace, {cudnn_type::kInt64, 1, &bytes});
   workspace_bytes_ = static_cast<std::size_t>(bytes);
 }
 
 CudnnObject CudnnPlan::graph_of(const std::vector<void*>& operations, const CudnnTarget& target) const {
   CudnnObject graph = objects_.make(cudnn_object::kGraph);
-  objects_.set(graph.get(), cudnn_attribute::kGraphOperations, cudnn_type::kObject,
-               static_cast<std::int64_t>(operations.size()), operations.data());
+  objects_.set(graph.get(), cudnn_attribute::kGraphOperations,
+               {cudnn_type::kObject, static_cast<std::int64_t>(operations.size()), operations.data()});
   if (target.handle != nullptr)
     objects_.set(graph.get(), cudnn_attribute::kGraphHandle, cudnn_type::kHandle, target.handle);
   objects_.finish(graph.get());
@@ -169,8 +169,8 @@ std::vector<CudnnObject> CudnnPlan::choices(void* graph, const CudnnTarget& targ
     objects_.set_object(heuristics.get(), cudnn_attribute::kHeuristicsDevice, target.device);
   objects_.finish(heuristics.get());
   const auto results = [&](std::int64_t most, void* values) {
-    return objects_.get(heuristics.get(), cudnn_attribute::kHeuristicsResults, cudnn_type::kObject, most,
-                        values);
+    return objects_.get(heuristics.get(), cudnn_attribute::kHeuristicsResults,
+                        {cudnn_type::kObject, most, values});
   };
   std::vector<CudnnObject> configs;
   std::vector<void*> filled;
@@ -189,10 +189,10 @@ std::vector<CudnnObject> CudnnPlan::choices(void* graph, const CudnnTarget& targ
 bool CudnnPlan::is_deterministic(void* config) const {
   const CudnnObject engine = objects_.make(cudnn_object::kEngine);
   void* filled = engine.get();
-  objects_.get(config, cudnn_attribute::kConfigEngine, cudnn_type::kObject, 1, static_cast<void*>(&filled));
+  objects_.get(config, cudnn_attribute::kConfigEngine, {cudnn_type::kObject, 1, static_cast<void*>(&filled)});
   std::array<int, 32> notes{};
   const std::int64_t count = objects_.get(engine.get(), cudnn_attribute::kEngineNotes,
-                                          cudnn_type::kNumericalNote, notes.size(), notes.data());
+                                          {cudnn_type::kNumericalNote, notes.size(), notes.data()});
   const auto* const known = notes.data() + std::min<std::int64_t>(count, notes.size());
   return std::find(std::as_const(notes).data(), known, kCudnnNoteNondeterministic) == known;
 }
@@ -217,9 +217,9 @@ void CudnnPlan::execute(cudnnContext* handle, std::span<const CudnnArgument> arg
   }
   const auto count = static_cast<std::int64_t>(arguments.size());
   const CudnnObject pack = objects_.make(cudnn_object::kArguments);
-  objects_.set(pack.get(), cudnn_attribute::kArgumentIds, cudnn_type::kInt64, count, ids.data());
-  objects_.set(pack.get(), cudnn_attribute::kArgumentPointers, cudnn_type::kPointer, count,
-               static_cast<const void*>(pointers.data()));
+  objects_.set(pack.get(), cudnn_attribute::kArgumentIds, {cudnn_type::kInt64, count, ids.data()});
+  objects_.set(pack.get(), cudnn_attribute::kArgumentPointers,
+               {cudnn_type::kPointer, count, static_cast<const void*>(pointers.data())});
   objects_.set(pack.get(), cudnn_attribute::kArgumentWorkspace, cudnn_type::kPointer, workspace);
   objects_.finish(pack.get());
   objects_.check(objects_.table().execute(handle, plan_.get(), pack.get()));

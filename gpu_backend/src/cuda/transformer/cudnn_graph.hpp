@@ -16,22 +16,34 @@ namespace ppsim::cuda {
 /// An object of cuDNN that is destroyed with its owner.
 using CudnnObject = std::unique_ptr<void, std::function<void(void*)>>;
 
+/// Values of an attribute, and room for some.
+struct CudnnValues {
+  int type = 0;
+  std::int64_t count = 0;
+  const void* values = nullptr;
+};
+struct CudnnRoom {
+  int type = 0;
+  std::int64_t count = 0;
+  void* values = nullptr;
+};
+
 /// Makes, fills and reads cuDNN's objects. Errors: throws BackendError that begins with `what`.
 class CudnnObjects {
  public:
   CudnnObjects(CudnnTable cudnn, std::string what) : cudnn_(std::move(cudnn)), what_(std::move(what)) {}
 
   [[nodiscard]] CudnnObject make(int type) const;
-  void set(void* object, int attribute, int type, std::int64_t count, const void* values) const;
+  void set(void* object, int attribute, const CudnnValues& values) const;
   template <class T>
   void set(void* object, int attribute, int type, const T& value) const {
-    set(object, attribute, type, 1, &value);
+    set(object, attribute, {type, 1, &value});
   }
   void set_object(void* object, int attribute, void* value) const {
     set(object, attribute, cudnn_type::kObject, value);
   }
-  /// Returns: how many values there are, of which at most `most` were written.
-  std::int64_t get(void* object, int attribute, int type, std::int64_t most, void* values) const;
+  /// Returns: how many values there are, of which no more were written than there is room for.
+  std::int64_t get(void* object, int attribute, const CudnnRoom& room) const;
   void finish(void* object) const { check(cudnn_.object_finish(object)); }
 
   void check(int status) const { check_cudnn(cudnn_, status, what_); }

@@ -36,8 +36,8 @@ CudnnObject device_object(const CudnnObjects& objects, const std::string& json) 
     constexpr std::int32_t kFirst = 0;
     objects.set(device.get(), cudnn_attribute::kDeviceOrdinal, cudnn_type::kInt32, kFirst);
   } else {
-    objects.set(device.get(), cudnn_attribute::kDeviceJson, cudnn_type::kChar,
-                static_cast<std::int64_t>(json.size()), json.data());
+    objects.set(device.get(), cudnn_attribute::kDeviceJson,
+                {cudnn_type::kChar, static_cast<std::int64_t>(json.size()), json.data()});
   }
   objects.finish(device.get());
   return device;
