@@ -58,7 +58,6 @@ TEST(FlashAttentionOnFake, HasTheSameBitsInEveryScheduleAndMode) {
   const RunResult streamed = run_of(program_of("1f1b"), kStreamed, AttentionKernels::cudnn);
   const RunResult products = run_of(program_of("1f1b"), kStreamed, AttentionKernels::gemm);
   EXPECT_NE(streamed.gradients, products.gradients) << "they round at other places";
-  EXPECT_LT(streamed.losses.back(), streamed.losses.front());
   for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) {
     for (const CudaOptions& options : {kStreamed, kGraphs}) {
       const RunResult run = run_of(program_of(schedule), options, AttentionKernels::cudnn);
