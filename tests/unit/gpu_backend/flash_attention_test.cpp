@@ -7,6 +7,7 @@
 
 #include "cuda/transformer/attention_choice.hpp"
 #include "ppsim/gpu_backend/device.hpp"
+#include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/transformer_run.hpp"
 
@@ -14,6 +15,8 @@ namespace ppsim {
 namespace {
 
 using test::chain_of_stages;
+using test::distance;
+using test::floats;
 using test::host_cudnn;
 using test::host_gpu_model;
 using test::HostCudnnOptions;
@@ -34,23 +37,6 @@ TransformerConfig config_of(AttentionKernels attention) {
 
 TransformerRun run_of(AttentionKernels attention, int stages, const HostCudnnOptions& cudnn = {}) {
   return {host_gpu_model(config_of(attention), cudnn), chain_of_stages(stages, 2)};
-}
-
-std::vector<float> floats(const std::vector<std::byte>& bytes) {
-  std::vector<float> numbers(bytes.size() / sizeof(float));
-  std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-/// The norm of a - b over that of a.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double apart = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    apart += std::pow(static_cast<double>(a[i]) - b[i], 2);
-    size += std::pow(static_cast<double>(a[i]), 2);
-  }
-  return std::sqrt(apart / size);
 }
 
 class EveryFlashCut : public testing::TestWithParam<int> {};
