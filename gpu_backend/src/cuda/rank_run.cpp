@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "ppsim/core/check.hpp"
@@ -29,18 +30,26 @@ bool launches_kernels(OpKind kind) {
   return info(kind).resource == Resource::compute && kind != OpKind::reshard;
 }
 
-/// The kinds and stages of which something was launched.
+/// The kinds and stages of which something was launched. OPT is told apart by its update, too: one that no
+/// microbatch feeds launches nothing.
 class Launched {
  public:
-  /// Returns: whether any of the actions is the first of its kind and stage.
-  bool add(std::span<const Action> actions) {
-    bool first = false;
-    for (const Action& action : actions) first = known_.emplace(action.kind, action.subject).second || first;
-    return first;
+  /// Whether the like of each action has been added.
+  [[nodiscard]] bool knows(std::span<const Action> actions) const {
+    return std::all_of(actions.begin(), actions.end(),
+                       [&](const Action& action) { return known_.count(key_of(action)) != 0; });
+  }
+  void add(std::span<const Action> actions) {
+    for (const Action& action : actions) known_.insert(key_of(action));
   }
 
  private:
-  std::set<std::pair<OpKind, std::int32_t>> known_;
+  using Key = std::tuple<OpKind, std::int32_t, int>;
+  static Key key_of(const Action& action) {
+    return {action.kind, action.subject, action.kind == OpKind::optimizer ? action.update() : 0};
+  }
+
+  std::set<Key> known_;
 };
 
 }  // namespace
@@ -104,13 +113,13 @@ void RankRun::rehearse() {
   for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
     const InstructionId id = in_.plan.steps[n].id;
     const auto actions = in_.program.actions(id);
-    if (!launches_kernels(actions.front().kind) || !launched.add(actions)) continue;
-    rehearse(n);
+    if (!launches_kernels(actions.front().kind) || launched.knows(actions)) continue;
+    if (rehearse(n)) launched.add(actions);
   }
   in_.device.record(ended_.get(), compute_stream());
 }
 
-void RankRun::rehearse(std::size_t number) {
+bool RankRun::rehearse(std::size_t number) {
   const Mark mark(in_.api.marks, names_[number].c_str());
   const InstructionId id = in_.plan.steps[number].id;
   try {
@@ -120,10 +129,12 @@ void RankRun::rehearse(std::size_t number) {
     } else {
       in_.actions.enqueue(id, compute_stream());
     }
+    return true;
   } catch (const BackendError& failure) {
     // What the Program lacks is told by the step that comes to it, if one does.
     if (failure.error().code != ErrorCode::ill_formed)
       throw error_of(in_.device.rank(), actions_text(in_.program, id), failure);
+    return false;
   }
 }
 

@@ -97,7 +97,8 @@ class RankRun {
 
   void make_events();
   void look(QueueProgress& queue) const;
-  void rehearse(std::size_t number);
+  /// Returns: whether the Program has all that the instruction needs.
+  bool rehearse(std::size_t number);
   [[nodiscard]] GpuStream stream(int queue) const;
   [[nodiscard]] const InstructionEvents& events(InstructionId id) const;
   [[nodiscard]] CUevent_st* completion(InstructionId id) const;
