@@ -32,7 +32,7 @@ constexpr SizeVariable kSizes[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RAN
 /// Whether torchrun, mpirun or srun has started this process.
 bool is_launched() {
   return variable("RANK") != nullptr || variable("OMPI_COMM_WORLD_RANK") != nullptr ||
-         variable("SLURM_PROCID") != nullptr;
+         variable("SLURM_STEP_NUM_TASKS") != nullptr;
 }
 
 /// mpirun says where nobody is to be met, but MPI knows.

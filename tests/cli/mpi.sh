@@ -68,9 +68,9 @@ expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"] < 2'
 # A process that nobody has started with others is one; one that MPI takes for that is told apart.
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transport mpi --json
 expect_json 'd["processes"] == [dict(d["processes"][0], process=0, first_rank=0, ranks=2, clock_offset_ns=0)]'
-export SLURM_PROCID=0 SLURM_NTASKS=4 MASTER_ADDR=localhost
+export SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 MASTER_ADDR=localhost
 expect_error 2 "do not understand each other" "MPI sees 1 process" run 1f1b --ranks 2 --microbatches 4 --transport mpi
-unset SLURM_PROCID SLURM_NTASKS MASTER_ADDR
+unset SLURM_PROCID SLURM_STEP_NUM_TASKS MASTER_ADDR
 
 # A hang: the lines of a run in one process.
 expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --order just-in-time --communicators per-rank -o job-hang.json

@@ -1,6 +1,6 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 #include <string_view>
 
 #include "ppsim/gpu_backend/bootstrap.hpp"
@@ -8,17 +8,21 @@
 namespace ppsim {
 namespace {
 
-/// Where one launcher writes who a process is.
+/// Where one launcher writes who a process is, and what only processes that it started have.
 struct Launcher {
   const char* name;
+  const char* sign;
   const char* process;
   const char* size;
   const char* local_process;
 };
+/// In this order: srun starts the daemons of the others, whose processes inherit what it said of a daemon. A
+/// batch script, which has SLURM_PROCID and SLURM_NTASKS too, is in no step.
 constexpr std::array kLaunchers = {
-    Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-    Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
+    Launcher{"torchrun", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK"},
+    Launcher{"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
 constexpr int kDefaultPort = 29500;
 constexpr int kLargestPort = 65535;
 constexpr int kMostProcesses = 1 << 20;
@@ -39,36 +43,27 @@ class Reader {
   explicit Reader(const Environment& environment) : environment_(environment) {}
 
   Expected<Membership> read() const {
-    std::optional<Membership> self;
-    const Launcher* first = nullptr;
-    for (const Launcher& launcher : kLaunchers) {
-      if (environment_(launcher.process) == nullptr) continue;
-      auto found = of_launcher(launcher);
-      if (!found) return found;
-      if (self && (self->process != found->process || self->size != found->size))
-        return tl::unexpected(contradiction(*first, *self, launcher, *found));
-      if (!self) {
-        self = *found;
-        first = &launcher;
-      }
-    }
-    if (!self) {
+    const Launcher* const launcher =
+        std::find_if(kLaunchers.begin(), kLaunchers.end(),
+                     [&](const Launcher& l) { return environment_(l.sign) != nullptr; });
+    if (launcher == kLaunchers.end()) {
       return make_error(ErrorCode::bad_argument, "no launcher has said who this process is",
-                        {.found = "none of RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID",
+                        {.found = "none of RANK, OMPI_COMM_WORLD_RANK, SLURM_STEP_NUM_TASKS",
                          .expected = "a start by torchrun, mpirun or srun"});
     }
-    return meeting_place(*self);
+    const auto self = of_launcher(*launcher);
+    return self ? meeting_place(*self) : self;
   }
 
  private:
   Expected<Membership> of_launcher(const Launcher& launcher) const {
     Membership self;
-    const char* size = environment_(launcher.size);
-    if (size == nullptr) {
-      return make_error(ErrorCode::bad_argument, std::string(launcher.process) + " is set and " +
-                                                     launcher.size + " is not, which " + launcher.name +
-                                                     " sets with it");
+    for (const char* const needed : {launcher.size, launcher.process}) {
+      if (environment_(needed) != nullptr) continue;
+      return make_error(ErrorCode::bad_argument, std::string(launcher.sign) + " is set and " + needed +
+                                                     " is not, which " + launcher.name + " sets with it");
     }
+    const char* size = environment_(launcher.size);
     const auto count = number(launcher.size, size, 1, kMostProcesses);
     if (!count) return tl::unexpected(count.error());
     const auto process = number(launcher.process, environment_(launcher.process), 0, *count - 1);
@@ -81,17 +76,6 @@ class Reader {
       self.local_process = *local;
     }
     return self;
-  }
-
-  static Error contradiction(const Launcher& a, const Membership& of_a, const Launcher& b,
-                             const Membership& of_b) {
-    const auto text = [](const Launcher& launcher, const Membership& self) {
-      return std::string(launcher.process) + "=" + std::to_string(self.process) + " of " + launcher.size +
-             "=" + std::to_string(self.size);
-    };
-    return {ErrorCode::bad_argument,
-            std::string(a.name) + " and " + b.name + " do not agree on who this process is",
-            {.found = text(b, of_b), .expected = text(a, of_a)}};
   }
 
   Expected<Membership> meeting_place(Membership self) const {

@@ -139,11 +139,9 @@ TEST(Membership, OfTorchrun) {
 }
 
 TEST(Membership, OfSlurm) {
-  std::map<std::string, std::string> slurm = {{"SLURM_PROCID", "5"},
-                                              {"SLURM_NTASKS", "16"},
-                                              {"SLURM_LOCALID", "1"},
-                                              {"SLURM_JOB_ID", "77"},
-                                              {"SLURM_JOB_NODELIST", "gpu[03-04,9],other"}};
+  std::map<std::string, std::string> slurm = {
+      {"SLURM_PROCID", "5"},  {"SLURM_STEP_NUM_TASKS", "16"}, {"SLURM_NTASKS", "32"},
+      {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "77"},         {"SLURM_JOB_NODELIST", "gpu[03-04,9],other"}};
   EXPECT_EQ(
       membership(slurm).value(),
       (Membership{
@@ -155,17 +153,21 @@ TEST(Membership, OfSlurm) {
   }
 }
 
-TEST(Membership, OfOpenMpiWithinSlurmWhereBothAgree) {
-  std::map<std::string, std::string> both = {{"OMPI_COMM_WORLD_RANK", "1"},
-                                             {"OMPI_COMM_WORLD_SIZE", "2"},
-                                             {"SLURM_PROCID", "1"},
-                                             {"SLURM_NTASKS", "2"},
+TEST(Membership, OfTheLauncherThatAnotherOneStarted) {
+  // srun has started a daemon on each of two nodes, and those the processes.
+  std::map<std::string, std::string> both = {{"SLURM_PROCID", "1"},
+                                             {"SLURM_STEP_NUM_TASKS", "2"},
+                                             {"OMPI_COMM_WORLD_RANK", "11"},
+                                             {"OMPI_COMM_WORLD_SIZE", "16"},
                                              {"MASTER_ADDR", "here"}};
-  EXPECT_EQ(membership(both).value().process, 1);
-  both["SLURM_PROCID"] = "0";
-  const Error error = membership(both).error();
-  EXPECT_EQ(error.message, "Open MPI and Slurm do not agree on who this process is");
-  EXPECT_EQ(error.place.expected, "OMPI_COMM_WORLD_RANK=1 of OMPI_COMM_WORLD_SIZE=2");
+  EXPECT_EQ(membership(both).value().process, 11);
+  both.insert({{"RANK", "7"}, {"WORLD_SIZE", "8"}});
+  EXPECT_EQ(membership(both).value().process, 7);
+}
+
+TEST(Membership, IsNobodysInABatchScriptOfSlurm) {
+  const std::map<std::string, std::string> script = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}};
+  EXPECT_NE(membership(script).error().message.find("no launcher"), std::string::npos);
 }
 
 TEST(Membership, SaysWhatIsWrong) {
