@@ -14,6 +14,14 @@ grep -q "</html>" compare.html || fail "no report"
 expect_exit 3 compare gpipe "${job[@]}"
 expect_out "does not fit"
 
+# The table that README shows, line by line.
+expect_exit 0 compare gpipe 1f1b interleaved-1f1b:chunks=2 zb-h1 zb-v v-half v-min chimera dualpipe dualpipe-v "${job[@]}"
+python3 - "$data/../../README.md" <<'END' || fail "README shows other figures"
+import sys
+table = [line.rstrip() for line in open("stdout") if line.rstrip().endswith(("fits", "fit", "80.00 GB"))]
+assert len(table) == 11 and set(table) <= set(open(sys.argv[1]).read().splitlines()), "\n".join(table)
+END
+
 expect_exit 0 lower "$best" "${job[@]}" -o program.json --json
 hash=$(python3 -c 'import json; print(json.load(open("stdout"))["program_hash"])')
 expect_exit 0 verify program.json "${job[@]}" --certificate proof.json --json
