@@ -6,67 +6,18 @@
 #include <utility>
 
 #include "support/host_cudnn_graph.hpp"
+#include "support/host_cudnn_rules.hpp"
 
 namespace ppsim::test {
 namespace {
+
+namespace attribute = cudnn_attribute;
 
 constexpr int kBadParameter = 2000;
 constexpr int kNotFinalized = 2004;
 constexpr int kMisaligned = 2003;
 constexpr int kBadAttributeType = 2010;
 constexpr int kUnsupportedGraph = 3001;
-constexpr std::int64_t kAny = -1;
-
-/// What may be said of a kind of object.
-struct Rule {
-  int object;
-  int attribute;
-  int type;
-  std::int64_t count;    ///< of values; kAny: one or more
-  bool required = true;  ///< before the object is finished
-};
-namespace attribute = cudnn_attribute;
-constexpr Rule kRules[] = {
-    {cudnn_object::kTensor, attribute::kTensorId, cudnn_type::kInt64, 1},
-    {cudnn_object::kTensor, attribute::kTensorType, cudnn_type::kDataType, 1},
-    {cudnn_object::kTensor, attribute::kTensorDimensions, cudnn_type::kInt64, 4},
-    {cudnn_object::kTensor, attribute::kTensorStrides, cudnn_type::kInt64, 4},
-    {cudnn_object::kTensor, attribute::kTensorAlignment, cudnn_type::kInt64, 1},
-    {cudnn_object::kTensor, attribute::kTensorIsVirtual, cudnn_type::kBoolean, 1, false},
-    {cudnn_object::kTensor, attribute::kTensorIsByValue, cudnn_type::kBoolean, 1, false},
-    {cudnn_object::kPointwise, attribute::kPointwiseMode, cudnn_type::kPointwiseMode, 1},
-    {cudnn_object::kPointwise, attribute::kPointwisePrecision, cudnn_type::kDataType, 1},
-    {cudnn_object::kPointwise, attribute::kPointwiseAxis, cudnn_type::kInt64, 1, false},
-    {cudnn_object::kPointwiseOperation, attribute::kPointwiseDescription, cudnn_type::kObject, 1},
-    {cudnn_object::kPointwiseOperation, attribute::kPointwiseX, cudnn_type::kObject, 1},
-    {cudnn_object::kPointwiseOperation, attribute::kPointwiseB, cudnn_type::kObject, 1, false},
-    {cudnn_object::kPointwiseOperation, attribute::kPointwiseT, cudnn_type::kObject, 1, false},
-    {cudnn_object::kPointwiseOperation, attribute::kPointwiseY, cudnn_type::kObject, 1},
-    {cudnn_object::kMatmul, attribute::kMatmulPrecision, cudnn_type::kDataType, 1},
-    {cudnn_object::kMatmulOperation, attribute::kMatmulA, cudnn_type::kObject, 1},
-    {cudnn_object::kMatmulOperation, attribute::kMatmulB, cudnn_type::kObject, 1},
-    {cudnn_object::kMatmulOperation, attribute::kMatmulC, cudnn_type::kObject, 1},
-    {cudnn_object::kMatmulOperation, attribute::kMatmulDescription, cudnn_type::kObject, 1},
-    {cudnn_object::kReduction, attribute::kReductionOperator, cudnn_type::kReductionOperator, 1},
-    {cudnn_object::kReduction, attribute::kReductionPrecision, cudnn_type::kDataType, 1},
-    {cudnn_object::kReductionOperation, attribute::kReductionX, cudnn_type::kObject, 1},
-    {cudnn_object::kReductionOperation, attribute::kReductionY, cudnn_type::kObject, 1},
-    {cudnn_object::kReductionOperation, attribute::kReductionDescription, cudnn_type::kObject, 1},
-    {cudnn_object::kReshapeOperation, attribute::kReshapeX, cudnn_type::kObject, 1},
-    {cudnn_object::kReshapeOperation, attribute::kReshapeY, cudnn_type::kObject, 1},
-    {cudnn_object::kGraph, attribute::kGraphOperations, cudnn_type::kObject, kAny},
-    {cudnn_object::kGraph, attribute::kGraphHandle, cudnn_type::kHandle, 1, false},
-    {cudnn_object::kHeuristics, attribute::kHeuristicsGraph, cudnn_type::kObject, 1},
-    {cudnn_object::kHeuristics, attribute::kHeuristicsMode, cudnn_type::kHeuristicMode, 1},
-    {cudnn_object::kHeuristics, attribute::kHeuristicsDevice, cudnn_type::kObject, 1, false},
-    {cudnn_object::kPlan, attribute::kPlanConfig, cudnn_type::kObject, 1},
-    {cudnn_object::kPlan, attribute::kPlanHandle, cudnn_type::kHandle, 1, false},
-    {cudnn_object::kPlan, attribute::kPlanDevice, cudnn_type::kObject, 1, false},
-    {cudnn_object::kDevice, attribute::kDeviceOrdinal, cudnn_type::kInt32, 1, false},
-    {cudnn_object::kDevice, attribute::kDeviceJson, cudnn_type::kChar, kAny, false},
-    {cudnn_object::kArguments, attribute::kArgumentIds, cudnn_type::kInt64, kAny},
-    {cudnn_object::kArguments, attribute::kArgumentPointers, cudnn_type::kPointer, kAny},
-    {cudnn_object::kArguments, attribute::kArgumentWorkspace, cudnn_type::kPointer, 1}};
 
 std::size_t bytes_of_type(int type) {
   switch (type) {
@@ -156,10 +107,11 @@ class Cudnn {
     auto* const one = static_cast<Object*>(object);
     if (!objects_.contains(one)) return refuse(kBadParameter, "an attribute of no object");
     if (one->finished) return refuse(kBadParameter, "a finished object is changed");
-    const auto* const rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& r) {
-      return r.object == one->kind && r.attribute == of;
-    });
-    if (rule == std::end(kRules)) return refuse(kBadParameter, "an attribute that the object does not have");
+    const auto* const rule =
+        std::find_if(std::begin(kCudnnRules), std::end(kCudnnRules),
+                     [&](const CudnnRule& r) { return r.object == one->kind && r.attribute == of; });
+    if (rule == std::end(kCudnnRules))
+      return refuse(kBadParameter, "an attribute that the object does not have");
     if (rule->type != given.type) return refuse(kBadAttributeType, "an attribute of another type");
     if (given.count < 1 || (rule->count != kAny && rule->count != given.count) || given.values == nullptr)
       return refuse(kBadParameter, "an attribute with the wrong number of values");
@@ -171,7 +123,7 @@ class Cudnn {
   int finish(void* object) {
     auto* const one = static_cast<Object*>(object);
     if (!objects_.contains(one) || one->finished) return refuse(kBadParameter, "finished twice, or nothing");
-    for (const Rule& rule : kRules) {
+    for (const CudnnRule& rule : kCudnnRules) {
       if (rule.object == one->kind && rule.required && !one->has(rule.attribute))
         return refuse(kBadParameter, "attribute " + std::to_string(rule.attribute) + " is missing");
     }
