@@ -57,7 +57,8 @@ TEST(Limits, RanksAtATimeNeedWhatTheyNeedOneAfterAnother) {
   ASSERT_EQ(together.memory.size(), 16u);
   ASSERT_EQ(apart.memory.size(), 16u);
   for (std::size_t r = 0; r < 16; ++r) {
-    EXPECT_EQ(together.memory[r].rank, apart.memory[r].rank);
+    EXPECT_EQ(together.memory[r].rank, RankId(static_cast<std::int32_t>(r)));
+    EXPECT_EQ(apart.memory[r].rank, together.memory[r].rank);
     EXPECT_EQ(together.memory[r].bytes, apart.memory[r].bytes);
     EXPECT_EQ(together.memory[r].reached, apart.memory[r].reached);
   }
