@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <sstream>
+#include <string>
 #include <unordered_map>
 
 #include "certificate_clocks.hpp"
@@ -146,20 +148,23 @@ class TensorCheck {
   }
 
  private:
+  static std::string text(const Tensor& tensor) {
+    std::ostringstream text;
+    text << tensor.size_class;
+    if (tensor.microbatch >= 0) text << " of microbatch " << tensor.microbatch;
+    return text.str();
+  }
+
   [[nodiscard]] tl::unexpected<Error> refuse_claim(const Claim& claim) const {
     const Tensor& tensor = tensors_[claim.tensor];
-    const std::string microbatch =
-        tensor.microbatch < 0 ? "" : " of microbatch " + std::to_string(tensor.microbatch);
     switch (claim.kind) {
       case Claim::Kind::reuse:
         return refuse("rank ", tensor.rank, ": tensor ", claim.tensor, " may be alive when tensor ",
                       claim.later, " is allocated");
       case Claim::Kind::complete:
-        return refuse("rank ", tensor.rank, ": ", tensor.size_class, microbatch,
-                      " may be used before it is complete");
+        return refuse("rank ", tensor.rank, ": ", text(tensor), " may be used before it is complete");
       case Claim::Kind::freed:
-        return refuse("rank ", tensor.rank, ": ", tensor.size_class, microbatch,
-                      " may be used after it is freed");
+        return refuse("rank ", tensor.rank, ": ", text(tensor), " may be used after it is freed");
     }
     PPSIM_CHECK(false, "unknown claim");
   }
