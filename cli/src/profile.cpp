@@ -72,10 +72,11 @@ std::string class_text(const CostClass& key) {
 
 void print_text(const Tables& tables) {
   std::vector<std::vector<std::string>> rows = {
-      {"action", "samples", "lower quartile", "median", "upper quartile"}};
+      {"action", "samples", "lower quartile", "median", "upper quartile", "mean"}};
   for (const auto& [key, spread] : tables.spreads) {
     rows.push_back({class_text(key), std::to_string(spread.samples), time_text(spread.lower_quartile),
-                    time_text(tables.costs(key)), time_text(spread.upper_quartile)});
+                    time_text(spread.median), time_text(spread.upper_quartile),
+                    time_text(tables.costs(key))});
   }
   std::cout << table_text(rows);
 }
@@ -104,7 +105,7 @@ int run(const Options& options, const Output& output) {
 void add_profile(CLI::App& app, Selected& selected) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "profile", "measure what every action costs: median and quartiles, as --costs reads them");
+      "profile", "measure what every action costs: mean, median and quartiles, as --costs reads them");
   command->add_option("INPUT", options->measurement.input.input,
                       "FILE or NAME to run; none: 1f1b and zb-h1, one stage on each rank");
   add_measurement_options(*command, options->measurement, "training steps; the first one does not count");

@@ -52,6 +52,7 @@ void add_spread(ordered_json& entry, const CostSpreads& spreads, const CostClass
   if (found == spreads.end()) return;
   entry["samples"] = found->second.samples;
   entry["lower_quartile_ns"] = found->second.lower_quartile;
+  entry["median_ns"] = found->second.median;
   entry["upper_quartile_ns"] = found->second.upper_quartile;
 }
 
@@ -96,9 +97,9 @@ Expected<std::pair<CostClass, Nanoseconds>> read_cost(const JsonFile& file, cons
 }
 
 void read_spread(const json& entry, const CostClass& key, CostSpreads& spreads) {
-  if (!entry.contains("samples")) return;  // the schema has all three or none
+  if (!entry.contains("samples")) return;  // the schema has all four or none
   spreads[key] = {entry.at("samples").get<std::int64_t>(), entry.at("lower_quartile_ns").get<Nanoseconds>(),
-                  entry.at("upper_quartile_ns").get<Nanoseconds>()};
+                  entry.at("median_ns").get<Nanoseconds>(), entry.at("upper_quartile_ns").get<Nanoseconds>()};
 }
 
 Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json& entry,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,15 @@ class Samples {
   Durations samples_;
 };
 
+/// Mean of all but a twentieth at either end, at least one of five.
+Nanoseconds trimmed_mean(std::vector<Nanoseconds> values) {
+  const auto dropped = static_cast<std::ptrdiff_t>((values.size() + 15) / 20);
+  std::sort(values.begin(), values.end());
+  const auto first = values.begin() + dropped;
+  const auto last = values.end() - dropped;
+  return std::accumulate(first, last, Nanoseconds{0}) / (last - first);
+}
+
 /// The value that a share of the others does not exceed.
 Nanoseconds quantile(std::vector<Nanoseconds> values, double share) {
   const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
@@ -85,9 +95,9 @@ Durations measured_durations(const Program& program, const TransportCapabilities
   return samples.take();
 }
 
-CostTable median_costs(const Durations& durations) {
+CostTable mean_costs(const Durations& durations) {
   CostTable table;
-  for (const auto& [key, values] : durations) table.set(key, quantile(values, 0.5));
+  for (const auto& [key, values] : durations) table.set(key, trimmed_mean(values));
   return table;
 }
 
@@ -96,13 +106,14 @@ CostSpreads cost_spreads(const Durations& durations) {
   for (const auto& [key, values] : durations) {
     spreads[key] = {.samples = static_cast<std::int64_t>(values.size()),
                     .lower_quartile = quantile(values, 0.25),
+                    .median = quantile(values, 0.5),
                     .upper_quartile = quantile(values, 0.75)};
   }
   return spreads;
 }
 
 CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces) {
-  return median_costs(measured_durations(program, rendezvous(), traces));
+  return mean_costs(measured_durations(program, rendezvous(), traces));
 }
 
 }  // namespace ppsim

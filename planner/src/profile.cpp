@@ -7,9 +7,9 @@ namespace ppsim {
 namespace {
 
 void add_missing(const Durations& durations, Tables& tables) {
-  const CostTable medians = median_costs(durations);
+  const CostTable means = mean_costs(durations);
   for (const auto& [key, spread] : cost_spreads(durations)) {
-    if (tables.spreads.emplace(key, spread).second) tables.costs.set(key, medians(key));
+    if (tables.spreads.emplace(key, spread).second) tables.costs.set(key, means(key));
   }
 }
 

@@ -90,7 +90,7 @@ Expected<void> predict(const Program& program, const VerifiedRunOptions& options
   const bool all = given || traces.size() == 1;
   const Durations durations =
       measured_durations(program, options.run.capabilities, all ? traces : traces.first(traces.size() - 1));
-  result.measured = {median_costs(durations), {}, cost_spreads(durations)};
+  result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
   result.costs = given ? *options.costs : result.measured.costs;
   result.compared = given ? median_step(result.run) : traces.size() - 1;
   result.measured_step_ns = result.run.step_ns[result.run.step_ns.size() - traces.size() + result.compared];

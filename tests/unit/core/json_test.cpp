@@ -60,7 +60,7 @@ constexpr const char* kTables = R"({
     {"kind":"F","stage":2,"peer":1,"slice":0,"ns":9223372036854775807},
     {"kind":"OVERLAP_F_B","ns":3},
     {"kind":"COLL","collective":1,"ns":0},
-    {"kind":"OPT","block":4,"ns":5,"samples":12,"lower_quartile_ns":4,"upper_quartile_ns":7}
+    {"kind":"OPT","block":4,"ns":5,"samples":12,"lower_quartile_ns":4,"median_ns":6,"upper_quartile_ns":7}
   ],
   "sizes": [
     {"tensor":"parameters","block":0,"bytes":7},
@@ -141,9 +141,10 @@ TEST(Json, TablesRoundTrip) {
   EXPECT_EQ(read->costs({OpKind::forward, 2, 1, 0}), 9223372036854775807);
   EXPECT_EQ(read->costs({OpKind::forward, 3, 1, 0}), 1);
   EXPECT_EQ(read->sizes({TensorKind::workspace, 1, -1, -1, OpKind::backward_weight}), 9);
-  EXPECT_EQ(read->spreads,
-            (CostSpreads{{CostClass{OpKind::optimizer, 4},
-                          CostSpread{.samples = 12, .lower_quartile = 4, .upper_quartile = 7}}}));
+  EXPECT_EQ(
+      read->spreads,
+      (CostSpreads{{CostClass{OpKind::optimizer, 4},
+                    CostSpread{.samples = 12, .lower_quartile = 4, .median = 6, .upper_quartile = 7}}}));
   EXPECT_EQ(to_json(*read), kTables);
 }
 
@@ -314,7 +315,8 @@ TEST(JsonErrors, WhatThePipelineAndTheBuildersRefuse) {
 }
 
 TEST(JsonErrors, TablesHaveAllOfASpreadOrNothing) {
-  for (const char* part : {R"(,"samples":12)", R"(,"upper_quartile_ns":7)", R"(,"lower_quartile_ns":4)"}) {
+  for (const char* part :
+       {R"(,"samples":12)", R"(,"lower_quartile_ns":4)", R"(,"median_ns":6)", R"(,"upper_quartile_ns":7)"}) {
     std::string text = kTables;
     text.erase(text.find(part), std::string(part).size());
     EXPECT_FALSE(tables_from_json(text, "f.json")) << part;
@@ -326,7 +328,8 @@ TEST(JsonErrors, TablesCheckSubjectsAndDoubles) {
             "f.json:9:27: /costs/4/stage: a key that this kind does not have (found stage, expected block)");
   EXPECT_EQ(tables_refusal("{\"kind\":\"OPT\",\"block\":4", "{\"kind\":\"F\""),
             "f.json:9:5: /costs/4: an entry given twice (found "
-            "{\"kind\":\"F\",\"lower_quartile_ns\":4,\"ns\":5,\"samples\":12,\"upper_quartile_ns\":7}, "
+            "{\"kind\":\"F\",\"lower_quartile_ns\":4,\"median_ns\":6,\"ns\":5,\"samples\":12,\"upper_"
+            "quartile_ns\":7}, "
             "expected each once)");
   EXPECT_EQ(tables_refusal("\"OPT\"", "\"FOO\"").substr(0, 76),
             "f.json:9:13: /costs/4/kind: a value that does not belong here (found \"FOO\", ");

@@ -192,7 +192,7 @@ TEST(ExecutorSteps, ADeadlineEndsAStepThatTakesTooLong) {
   EXPECT_TRUE(execute(two_rank_step(), Slow(), options));
 }
 
-TEST(MeasuredCosts, AreMediansThatCountTransfersFromTheLaterStart) {
+TEST(MeasuredCosts, CountTransfersFromTheLaterStart) {
   const Program program = two_rank_step();
   const InstructionId f0 = at(program, 0, {0})[0];
   const auto trace = [&](Nanoseconds forward) {
@@ -202,11 +202,29 @@ TEST(MeasuredCosts, AreMediansThatCountTransfersFromTheLaterStart) {
     result.spans[at(program, 1, {0})[0]] = {{100, 0}, {107, 0}};  // 1RECV_F0
     return result;
   };
-  const std::vector<TimedTrace> traces = {trace(900), trace(30), trace(20)};
+  const std::vector<TimedTrace> traces = {trace(900), trace(35), trace(20), trace(30), trace(25)};
   const CostTable costs = measured_costs(program, traces);
   EXPECT_EQ(costs({OpKind::forward, 0, -1, 0}), 30);
   EXPECT_EQ(costs({OpKind::forward, 1, -1, 0}), 5);
   EXPECT_EQ(costs({OpKind::send_forward, 0, 1, 0}), 7);
+}
+
+TEST(MeasuredCosts, AreMeansWithoutTheTwentiethAtEitherEnd) {
+  const auto of = [](std::vector<Nanoseconds> values) {
+    const CostClass key{OpKind::forward, 0, -1, 0};
+    const Durations durations = {{key, std::move(values)}};
+    return std::pair(mean_costs(durations)(key), cost_spreads(durations).at(key));
+  };
+  EXPECT_EQ(of({7}).first, 7);
+  EXPECT_EQ(of({1, 2, 3, 90}).first, 24) << "of four all count";
+  EXPECT_EQ(of({90, 1, 2, 3, 4}).first, 3);
+  std::vector<Nanoseconds> values(40, 10);
+  for (const std::size_t slow : {5, 6, 7, 8, 9, 10, 11, 12, 13, 14}) values[slow] = 50;
+  values[20] = 0;
+  values[30] = 1'000'000;
+  const auto [mean, spread] = of(values);
+  EXPECT_EQ(mean, 20) << "9 of the 36 in the middle take 50: a step has its share of them";
+  EXPECT_EQ(spread, (CostSpread{.samples = 40, .lower_quartile = 10, .median = 10, .upper_quartile = 50}));
 }
 
 TEST(MeasuredCosts, LeaveOutWhatDidNotHappen) {

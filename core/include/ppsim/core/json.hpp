@@ -28,6 +28,7 @@ namespace ppsim {
 struct CostSpread {
   std::int64_t samples = 0;
   Nanoseconds lower_quartile = 0;
+  Nanoseconds median = 0;
   Nanoseconds upper_quartile = 0;
   friend bool operator==(const CostSpread&, const CostSpread&) = default;
 };

@@ -18,12 +18,14 @@ using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
 [[nodiscard]] Durations measured_durations(const Program& program, const TransportCapabilities& capabilities,
                                            std::span<const TimedTrace> traces);
 
-/// Median of every class.
-[[nodiscard]] CostTable median_costs(const Durations& durations);
+/// Mean of every class without the fastest and the slowest twentieth of it. A step is a sum of many
+/// durations, and a sum comes to the mean of what it adds: where few are slow, the median of each is less
+/// than its share of the step.
+[[nodiscard]] CostTable mean_costs(const Durations& durations);
 /// Quartiles of every class.
 [[nodiscard]] CostSpreads cost_spreads(const Durations& durations);
 
-/// median_costs of runs by rendezvous.
+/// mean_costs of runs by rendezvous.
 [[nodiscard]] CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces);
 
 }  // namespace ppsim

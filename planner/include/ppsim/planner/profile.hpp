@@ -7,7 +7,7 @@
 
 namespace ppsim {
 
-/// Costs and sizes measured by running Programs of one pipeline: of each cost class the median and the
+/// Costs and sizes measured by running Programs of one pipeline: of each cost class the mean and the
 /// quartiles over all steps but the first, which finds cold caches. A class that several Programs have comes
 /// from the first of them.
 /// Requires: at least one Program; at least 2 steps.
