@@ -145,9 +145,10 @@ int run(const Options& options, const Output& output) {
     if (auto written = write_report_file(options.report, {&*step, 1}); !written)
       return report(written.error(), output);
   }
+  const int code = step->fits() ? kDone : kDoesNotFit;
   if (output.json) {
     output.print(object);
-    return kDone;
+    return code;
   }
   print_text(*step);
   if (*measured) std::cout << measured_text(**measured, makespan);
@@ -159,7 +160,7 @@ int run(const Options& options, const Output& output) {
               << time_text(jitter["p5_makespan_ns"].get<Nanoseconds>()) << " to "
               << time_text(jitter["p95_makespan_ns"].get<Nanoseconds>()) << '\n';
   }
-  return kDone;
+  return code;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@ source "$(dirname "$0")/support/lib.sh"
 job=(--model llama3-70b --cluster dgx-h100 --nodes 4 --tp 4 --pp 8 --dp 1 --global-batch-size 32)
 
 # Rank 0 of 1F1B holds eight activations and does not fit; recompute of its norms and activation functions suffices.
-expect_exit 0 simulate 1f1b "${job[@]}"
+expect_exit 3 simulate 1f1b "${job[@]}"
 expect_out "--recompute adaptive"
 expect_exit 0 simulate 1f1b "${job[@]}" --recompute adaptive --json
 expect_json 'd["fits"] and d["recompute"] == "stages=0:selective"'

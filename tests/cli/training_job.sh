@@ -13,6 +13,12 @@ best=$(python3 -c 'import json; print(json.load(open("stdout"))["best"])')
 grep -q "</html>" compare.html || fail "no report"
 expect_exit 3 compare gpipe "${job[@]}"
 expect_out "does not fit"
+# A step that does not fit is simulated all the same.
+expect_exit 3 simulate gpipe "${job[@]}" --report gpipe.html
+expect_out "It does not fit: 405.71 GB of 80.00 GB"
+[ -s gpipe.html ] || fail "no report of what does not fit"
+expect_exit 3 simulate gpipe "${job[@]}" --json
+expect_json 'not d["fits"] and d["makespan_ns"] > 0'
 
 # The table that README shows, line by line.
 expect_exit 0 compare gpipe 1f1b interleaved-1f1b:chunks=2 zb-h1 zb-v v-half v-min chimera dualpipe dualpipe-v "${job[@]}"
