@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#if __has_include(<nvtx3/nvToolsExt.h>)
+#ifdef PPSIM_HAS_NVTX
 #include <nvtx3/nvToolsExt.h>
 #endif
 
@@ -18,7 +18,7 @@ GpuApi open_gpu_api(const CudaOptions& options) {
 }
 
 MarkTable profiler_marks() {
-#if __has_include(<nvtx3/nvToolsExt.h>)
+#ifdef PPSIM_HAS_NVTX
   return {[](const char* name) { nvtxRangePushA(name); }, [] { nvtxRangePop(); }};
 #else
   return {[](const char*) {}, [] {}};

@@ -33,7 +33,7 @@ struct GpuApi {
 /// Errors: throws BackendError naming the library or the symbol that is missing.
 [[nodiscard]] GpuApi open_gpu_api(const CudaOptions& options);
 
-/// NVTX ranges where its header was there at build time, else nothing.
+/// NVTX ranges in a build with the CUDA toolkit, else nothing.
 [[nodiscard]] MarkTable profiler_marks();
 /// Steady time; pause() gives the core away for a moment.
 [[nodiscard]] HostClock host_clock();
