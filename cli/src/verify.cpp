@@ -59,6 +59,25 @@ Expected<void> check_grounds(const VerifyRequest& options, const std::vector<Pro
   return {};
 }
 
+/// The sizes and the limit, which asks for the property beside those that are named.
+Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, VerifyOptions& options) {
+  std::vector<Property>& asked = options.properties;
+  if (subject.costs && subject.costs->has_sizes) {
+    options.sizes = subject.costs->tables.sizes;
+    options.memory_limit = subject.costs->memory_limit;
+  }
+  bool asks_memory = std::ranges::find(asked, Property::memory) != asked.end();
+  if (!request.memory_limit.empty()) {
+    const auto limit = parse_size(request.memory_limit);
+    if (!limit) return tl::unexpected(limit.error());
+    options.memory_limit = *limit;
+    if (!asked.empty() && !asks_memory) asked.push_back(Property::memory);
+    asks_memory = true;
+  }
+  if (!asks_memory || options.sizes) return {};
+  return make_error(ErrorCode::bad_argument, "memory needs sizes: give --model, --costs or --unit with A");
+}
+
 Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subject& subject) {
   VerifyOptions result;
   const auto properties = properties_of(options.properties);
@@ -73,21 +92,8 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   result.state_limit = options.state_limit;
   result.cross_check = options.cross_check;
   result.queries = sink_of(options.queries);
-  if (subject.costs && subject.costs->has_sizes) {
-    result.sizes = subject.costs->tables.sizes;
-    result.memory_limit = subject.costs->memory_limit;
-  }
-  if (!options.memory_limit.empty()) {
-    const auto limit = parse_size(options.memory_limit);
-    if (!limit) return tl::unexpected(limit.error());
-    result.memory_limit = *limit;
-  }
+  if (auto good = add_memory(options, subject, result); !good) return tl::unexpected(good.error());
   if (auto good = add_makespan(options, subject, result); !good) return tl::unexpected(good.error());
-  const bool asks_memory = std::find(result.properties.begin(), result.properties.end(), Property::memory) !=
-                           result.properties.end();
-  if ((asks_memory || !options.memory_limit.empty()) && !result.sizes) {
-    return make_error(ErrorCode::bad_argument, "memory needs sizes: give --model, --costs or --unit with A");
-  }
   return result;
 }
 

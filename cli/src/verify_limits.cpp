@@ -7,14 +7,20 @@
 namespace ppsim::cli {
 namespace {
 
+/// A limit asks for its property.
+bool has_limit(const VerifyRequest& request, Property property) {
+  if (property == Property::memory) return !request.memory_limit.empty();
+  return property == Property::makespan && !request.makespan_limit.empty();
+}
+
 bool is_asked(const VerifyRequest& request, const PropertyInfo& info) {
+  if (has_limit(request, info.property)) return true;
   if (!request.properties.empty()) {
     const std::string names = "," + request.properties + ",";
     return names.find("," + std::string(info.name) + ",") != std::string::npos;
   }
   if (request.all_microbatches && !has_all_microbatches_method(info.property)) return false;
   if (info.property == Property::memory) return request.costs.given();
-  if (info.property == Property::makespan) return !request.makespan_limit.empty();
   return info.by_default;
 }
 

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# What `verify` is asked for: properties by name, and those that a limit asks for.
+source "$(dirname "$0")/support/lib.sh"
+sched=(1f1b --ranks 4 --microbatches 8 --unit F=1,A=1e9)
+
+# A limit asks for its property, whichever others are named. 1F1B holds 4 activations.
+expect_exit 3 verify "${sched[@]}" --properties deadlock_free --memory-limit 1MB --json
+expect_json 'set(d["properties"]) == {"deadlock_free", "memory"} and d["properties"]["memory"]["verdict"] == "refuted"'
+expect_exit 0 verify "${sched[@]}" --properties deadlock_free --memory-limit 4GB --json
+expect_json 'd["properties"]["memory"]["verdict"] == "proved"'
+expect_exit 3 verify "${sched[@]}" --properties memory,deadlock_free --memory-limit 1MB --json
+expect_json 'list(d["properties"]).count("memory") == 1'
+expect_exit 3 verify 1f1b --ranks 4 --all-microbatches --unit F=1,A=1e9 --properties deadlock_free --memory-limit 1MB
+expect_error 2 "memory needs sizes" "" verify 1f1b --ranks 4 --microbatches 8 --properties deadlock_free --memory-limit 1GB
+expect_exit 4 verify "${sched[@]}" --properties deadlock_free --makespan-limit 1ms --json
+expect_json 'set(d["properties"]) == {"deadlock_free", "makespan"}'
+# Also where there is no time to decide it.
+expect_exit 5 verify 1f1b --ranks 64 --microbatches 4096 --unit F=1,A=1e9 --properties deadlock_free --memory-limit 1MB --timeout 0.001 --json
+expect_json 'set(d["properties"]) == {"deadlock_free", "memory"}'
