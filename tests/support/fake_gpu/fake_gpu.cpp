@@ -41,7 +41,7 @@ FakeGpu::FakeGpu(const FakeGpuOptions& options)
     : options_(options),
       memory_(faults_),
       machine_(faults_, memory_),
-      nccl_(faults_, machine_, options.transfer_ns),
+      nccl_(faults_, machine_, ends_, options.transfer_ns),
       contexts_(static_cast<std::size_t>(options.devices), 0) {}
 
 GpuApi FakeGpu::api() {
@@ -107,6 +107,11 @@ int FakeGpu::allocate(std::size_t bytes, const std::string& what, std::byte** ou
   allocated_ += bytes;
   *out = memory_.allocate(bytes, what);
   return kCudaSuccess;
+}
+
+void FakeGpu::know(const Pipeline& pipeline) {
+  const Lock lock(mutex_);
+  ends_.know(pipeline);
 }
 
 void FakeGpu::launch(CUstream_st* handle, TaskDraft kernel) {
@@ -333,41 +338,16 @@ void FakeGpu::fill_events(CudaTable& cuda) {
   };
 }
 
-void FakeGpu::fill_values(CudaTable& cuda) {
-  cuda.stream_write_value = [this](CUstream_st* handle, CudaAddress address, CudaValue value, unsigned int) {
-    const Lock lock(mutex_);
-    FakeStream* const on = stream(handle, "cuStreamWriteValue64");
-    if (on == nullptr) return kInvalidHandle;
-    machine_.enqueue(*on, {.name = mark() + " writes a number on " + on->name,
-                           .work = [=] { std::memcpy(memory_at(address), &value, sizeof value); },
-                           .flag = address});
-    return kCudaSuccess;
-  };
-  cuda.stream_wait_value = [this](CUstream_st* handle, CudaAddress address, CudaValue value, unsigned int) {
-    const Lock lock(mutex_);
-    FakeStream* const on = stream(handle, "cuStreamWaitValue64");
-    if (on == nullptr) return kInvalidHandle;
-    const auto ready = [=] {
-      CudaValue current = 0;
-      std::memcpy(&current, memory_at(address), sizeof current);
-      return static_cast<std::int64_t>(current - value) >= 0;
-    };
-    machine_.enqueue(*on, {.name = mark() + " waits for a number on " + on->name,
-                           .kind = TaskKind::value_wait,
-                           .ready = ready,
-                           .flag = address});
-    return kCudaSuccess;
-  };
-}
-
 void FakeGpu::fill_host(GpuApi& api) {
   api.marks.push = [this](const char* name) {
     const Lock lock(mutex_);
     marks_[std::this_thread::get_id()].emplace_back(name);
+    numbers_[std::this_thread::get_id()] = {};
   };
   api.marks.pop = [this] {
     const Lock lock(mutex_);
     marks_[std::this_thread::get_id()].pop_back();
+    numbers_[std::this_thread::get_id()] = {};
   };
   api.clock.now = [this] {
     const Lock lock(mutex_);

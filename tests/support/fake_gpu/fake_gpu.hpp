@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/gpu_api.hpp"
+#include "support/fake_gpu/ends.hpp"
 #include "support/fake_gpu/faults.hpp"
 #include "support/fake_gpu/machine.hpp"
 #include "support/fake_gpu/memory.hpp"
@@ -39,6 +40,9 @@ class FakeGpu {
   /// The tables. A test wraps entries of them to inject faults. Requires: an object that outlives them.
   [[nodiscard]] GpuApi api();
 
+  /// What the marks of the host speak of from here on: it holds the ends of every message against each other.
+  void know(const Pipeline& pipeline);
+
   /// Enqueues a kernel that is a function of the CPU, with all that it reads and writes.
   void launch(CUstream_st* stream, TaskDraft kernel);
 
@@ -57,6 +61,11 @@ class FakeGpu {
     FakeGraph* graph = nullptr;
     bool alive = true;
   };
+  /// How many numbers were written and waited for within the innermost mark.
+  struct MarkedNumbers {
+    std::size_t writes = 0;
+    std::size_t waits = 0;
+  };
 
   void fill_devices(CudaTable& cuda);
   void fill_memory(CudaTable& cuda);
@@ -72,6 +81,9 @@ class FakeGpu {
   [[nodiscard]] FakeStream* stream(CUstream_st* handle, const char* call);
   [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call);
   [[nodiscard]] std::string mark();
+  [[nodiscard]] EndActions next_write();
+  [[nodiscard]] EndActions next_wait();
+  void check_number(CudaAddress address, CudaValue value, const EndActions& waiter);
   void creating(const std::string& what);
   void needs_context(const char* call);
   void frees_or_asks(const char* call);
@@ -81,9 +93,13 @@ class FakeGpu {
   Faults faults_;
   FakeMemory memory_;
   FakeMachine machine_;
+  Ends ends_;
   FakeNccl nccl_;
   std::recursive_mutex mutex_;
   std::map<std::thread::id, std::vector<std::string>> marks_;
+  std::map<std::thread::id, MarkedNumbers> numbers_;
+  /// Who wrote a number last: by its address, and the number.
+  std::map<std::pair<CudaAddress, CudaValue>, EndActions> writers_;
   std::vector<std::string> stuck_at_jump_;
   std::deque<Executable> executables_;
   std::map<CUgreenCtx_st*, bool> green_;  ///< whether it is alive

@@ -154,8 +154,24 @@ int FakeNccl::group_end() {
   open.depth = std::max(0, open.depth - 1);
   if (open.depth > 0 || open.group.operations.empty()) return kNcclSuccess;
   const auto group = std::make_shared<Group>(std::exchange(open.group, {}));
+  name_members(*group);
   for (const Operation& operation : group->operations) operation.communicator->pending = group;
   return kNcclInProgress;
+}
+
+/// The operations of an instruction are those of its members in order: two for saved activations, and one for
+/// every other member. Where there are more or less than that, each may be of any member.
+void FakeNccl::name_members(Group& group) const {
+  std::map<std::string, std::vector<Operation*>> marked;
+  for (Operation& operation : group.operations) marked[operation.mark].push_back(&operation);
+  for (const auto& [mark, operations] : marked) {
+    const EndActions members = ends_.actions(mark);
+    EndActions pieces;
+    for (const Action& one : members) pieces.insert(pieces.end(), moves_activations(one) ? 2 : 1, one);
+    const bool exact = pieces.size() == operations.size();
+    for (std::size_t i = 0; i < operations.size(); ++i)
+      operations[i]->actions = exact ? EndActions{pieces[i]} : members;
+  }
 }
 
 void FakeNccl::launch(Group& group) {
@@ -269,10 +285,16 @@ void FakeNccl::match(World& world, std::pair<int, int> channel) {
 
 void FakeNccl::check_ends(const Operation& send, TaskId send_task, const Operation& receive,
                           TaskId receive_task) {
-  if (send.count == receive.count && send.type == receive.type) return;
-  faults_.add(FaultKind::mismatched_ends, machine_.name(send_task) + " of " + std::to_string(send.count) +
-                                              " elements meets " + machine_.name(receive_task) + " of " +
-                                              std::to_string(receive.count));
+  const bool same_size = send.count == receive.count && send.type == receive.type;
+  if (same_size && Ends::meet(send.actions, receive.actions)) return;
+  faults_.add(FaultKind::mismatched_ends,
+              end_text(send, send_task) + " meets " + end_text(receive, receive_task));
+}
+
+std::string FakeNccl::end_text(const Operation& operation, TaskId task) const {
+  std::string text = machine_.name(task);
+  if (operation.actions.size() == 1) text = ends_.text(operation.actions) + " of " + text;
+  return text + " with " + std::to_string(operation.count) + " elements";
 }
 
 void FakeNccl::sum(World& world) {

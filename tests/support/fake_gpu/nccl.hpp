@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/fake_gpu/ends.hpp"
 #include "support/fake_gpu/machine.hpp"
 
 namespace ppsim::test {
@@ -16,13 +17,13 @@ namespace ppsim::test {
 /// each other, and the operations of a communicator run one after another on each rank, in host order. Calls
 /// that end a group return before it is enqueued: asking for the state twice enqueues it. A communicator is
 /// made once all its ranks have come, wherever they run. Nothing that a send is over tells about the
-/// receiver, since the real one buffers.
+/// receiver, since the real one buffers. Both ends of a message must be meant for each other.
 class FakeNccl {
  public:
   struct Communicator;
 
-  FakeNccl(Faults& faults, FakeMachine& machine, Nanoseconds transfer_time)
-      : faults_(faults), machine_(machine), transfer_time_(transfer_time) {}
+  FakeNccl(Faults& faults, FakeMachine& machine, const Ends& ends, Nanoseconds transfer_time)
+      : faults_(faults), machine_(machine), ends_(ends), transfer_time_(transfer_time) {}
 
   int init(Communicator** out, int size, const std::string& id, int rank);
   int split(Communicator* parent, int color, int key, Communicator** out);
@@ -54,7 +55,8 @@ class FakeNccl {
     int peer = -1;
     Communicator* communicator = nullptr;
     FakeStream* stream = nullptr;
-    std::string mark;  ///< what the host was doing
+    std::string mark;         ///< what the host was doing
+    EndActions actions = {};  ///< of which that is the communication
   };
   int add(Operation operation);
 
@@ -102,14 +104,17 @@ class FakeNccl {
   [[nodiscard]] std::size_t lane_of(Communicator& communicator, const std::string& channel);
   void launch(Group& group);
   void launch(Communicator& communicator, const std::vector<Operation>& operations);
+  void name_members(Group& group) const;
   [[nodiscard]] TaskDraft draft(const Operation& operation);
   void arrive(const Operation& operation, TaskId task);
   void match(World& world, std::pair<int, int> channel);
   void sum(World& world);
   void check_ends(const Operation& send, TaskId send_task, const Operation& receive, TaskId receive_task);
+  [[nodiscard]] std::string end_text(const Operation& operation, TaskId task) const;
 
   Faults& faults_;
   FakeMachine& machine_;
+  const Ends& ends_;
   Nanoseconds transfer_time_;
   std::deque<Communicator> communicators_;
   std::map<std::string, std::shared_ptr<World>> worlds_;  ///< by unique id

@@ -2,69 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "support/fake_gpu/run.hpp"
+#include "support/fake_gpu/tampered.hpp"
 #include "support/small_transformer.hpp"
 
 namespace ppsim::test {
 namespace {
-
-/// What runs in every test, and what the fake says of it.
-struct Tampered {
-  std::vector<Fault> faults;
-  Expected<RunResult> result;
-
-  [[nodiscard]] bool found(FaultKind kind, const std::string& text = "") const {
-    return std::any_of(faults.begin(), faults.end(), [&](const Fault& f) {
-      return f.kind == kind && f.text.find(text) != std::string::npos;
-    });
-  }
-};
-
-Program small_program() {
-  return lower(generate("1f1b", {.ranks = 2, .microbatches = 3}).value(), {}).value();
-}
-
-Tampered run_tampered(const std::function<void(GpuApi&)>& tamper,
-                      CudaOptions cuda = {.host_threads = false}) {
-  const Program program = small_program();
-  FakeGpu gpu(devices_for(program));
-  auto result = run_on_fake(gpu, program, NullModel(), {.cuda = std::move(cuda), .tamper = tamper});
-  return {gpu.faults(), std::move(result)};
-}
-
-std::string text_of(const Tampered& run) {
-  std::ostringstream text;
-  for (const Fault& fault : run.faults) text << fault << '\n';
-  if (!run.result) text << to_string(run.result.error()) << '\n';
-  return text.str();
-}
-
-/// Whether the host is inside a step, by the marks that it sets.
-struct StepMark {
-  std::shared_ptr<std::vector<std::string>> open = std::make_shared<std::vector<std::string>>();
-
-  void watch(GpuApi& api) const {
-    api.marks.push = [marks = open, push = api.marks.push](const char* name) {
-      marks->emplace_back(name);
-      push(name);
-    };
-    api.marks.pop = [marks = open, pop = api.marks.pop] {
-      marks->pop_back();
-      pop();
-    };
-  }
-  /// Within an action of a step.
-  [[nodiscard]] bool in_action() const { return open->size() == 2 && open->front() == "PP:step"; }
-};
 
 TEST(StrictFake, FindsNothingInTheExecutor) {
   for (const bool graphs : {false, true}) {
@@ -174,7 +123,7 @@ TEST(StrictFake, NamesASendThatIsLeftOutAsADeadlock) {
   EXPECT_FALSE(run.found(FaultKind::leak)) << text_of(run);
 }
 
-TEST(StrictFake, SwappedSendsShowInTheGradients) {
+TEST(StrictFake, AMessageOfOtherBytesShowsInTheGradients) {
   const auto model = exact_transformer(2);
   const Program program = small_program();
   FakeGpu gpu(devices_for(program));
@@ -185,7 +134,7 @@ TEST(StrictFake, SwappedSendsShowInTheGradients) {
     auto first = std::make_shared<const void*>(nullptr);
     api.nccl.send = [mark, first, send = api.nccl.send](const void* from, std::size_t count, int type,
                                                         int peer, ncclComm* one, CUstream_st* stream) {
-      // The second message of a rank carries the first one's bytes again: there are no tags to tell.
+      // The second message of a rank carries the first one's bytes again.
       if (mark.in_action() && peer == 1) std::swap(*first, from);
       return send(from == nullptr ? *first : from, count, type, peer, one, stream);
     };
