@@ -118,7 +118,8 @@ class GpuExecutor {
     for (RankRun& run : runs_) run.rehearse();
     wait_until_idle("loading the kernels");
     if (options_.graphs) capture();
-    for (int step = 0; step < in_.options.steps; ++step) run_step(step, result);
+    Issuer issuer({runs_, api_.clock, *channels_, peers_}, options_.host_threads);
+    for (int step = 0; step < in_.options.steps; ++step) run_step(step, issuer, result);
     prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });
   }
 
@@ -148,7 +149,7 @@ class GpuExecutor {
     wait_until_idle("loading the graphs");
   }
 
-  void run_step(int step, RunResult& result) {
+  void run_step(int step, Issuer& issuer, RunResult& result) {
     peers_.begin_step(step);
     const bool last = step + 1 == in_.options.steps;
     api_.marks.push("PP:prepare");
@@ -158,8 +159,7 @@ class GpuExecutor {
     const Nanoseconds end = deadline();
     api_.marks.push("PP:step");
     in_step_ = true;
-    for (RankRun& run : runs_) run.begin_step(last);
-    issue(end);
+    issuer.run_step(last, end);
     const bool complete = all_issued() && wait_quietly(end);
     api_.marks.pop();
     peers_.throw_if_stopped();
@@ -192,12 +192,6 @@ class GpuExecutor {
     const double wanted = in_.options.deadline_s == 0 ? kDefaultDeadline : in_.options.deadline_s;
     const double seconds = std::min(wanted, kLongestDeadline);
     return api_.clock.now() + static_cast<Nanoseconds>(seconds * kNanosecondsPerSecond);
-  }
-
-  /// Enqueues the step, with a host thread for each rank or with one for all.
-  void issue(Nanoseconds end) {
-    const IssueSetup setup{runs_, api_.clock, *channels_, peers_, end};
-    options_.host_threads ? issue_with_threads(setup) : issue_together(setup);
   }
 
   [[nodiscard]] bool all_issued() const {

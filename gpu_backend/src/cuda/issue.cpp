@@ -1,13 +1,10 @@
 #include "issue.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <exception>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <system_error>
+
+#include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {
 namespace {
@@ -18,73 +15,83 @@ using std::chrono::steady_clock;
 /// the driver does not return from one while the queue that it belongs to is full.
 constexpr std::chrono::seconds kLeaveTime(2);
 
-bool over(const IssueSetup& setup) { return setup.clock.now() >= setup.end || setup.peers.stopped(); }
-
-/// Threads of which some may have to be let go.
-class Leaving {
- public:
-  explicit Leaving(std::size_t inside) : inside_(inside) {}
-
-  void leave() {
-    const std::scoped_lock lock(mutex_);
-    --inside_;
-    left_.notify_one();
-  }
-  /// Waits until all have left. Those that are late after `should` says that they should are let go again and
-  /// again.
-  template <class Should>
-  void wait(GpuChannels& channels, const Should& should) {
-    constexpr std::chrono::milliseconds kLook(20);
-    std::unique_lock lock(mutex_);
-    steady_clock::time_point late = steady_clock::time_point::max();
-    while (!left_.wait_for(lock, kLook, [&] { return inside_ == 0; })) {
-      const auto now = steady_clock::now();
-      if (late == steady_clock::time_point::max() && should()) late = now + kLeaveTime;
-      if (now >= late) channels.release();
-    }
-  }
-
- private:
-  std::size_t inside_;
-  std::mutex mutex_;
-  std::condition_variable left_;
-};
-
 }  // namespace
 
-void issue_together(const IssueSetup& setup) {
-  const auto issued = [](const RankRun& run) { return run.issued(); };
-  while (!std::all_of(setup.runs.begin(), setup.runs.end(), issued) && !over(setup)) {
-    bool moved = false;
-    for (RankRun& run : setup.runs) moved = run.advance() || moved;
-    if (!moved) setup.clock.pause();
+Issuer::Issuer(const IssueSetup& setup, bool threads) : setup_(setup) {
+  if (!threads) return;
+  failures_.resize(setup_.runs.size());
+  try {
+    for (std::size_t r = 0; r < setup_.runs.size(); ++r) {
+      threads_.emplace_back([this, r](const std::stop_token& stop) { serve(r, stop); });
+    }
+  } catch (const std::system_error& error) {
+    throw BackendError(ErrorCode::io, std::string("a host thread for each rank: ") + error.what());
   }
 }
 
-void issue_with_threads(const IssueSetup& setup) {
-  std::vector<std::exception_ptr> failures(setup.runs.size());
-  std::atomic<bool> failed = false;
-  Leaving leaving(setup.runs.size());
+void Issuer::run_step(bool takes, Nanoseconds end) {
   {
-    std::vector<std::jthread> threads;
-    for (std::size_t r = 0; r < setup.runs.size(); ++r) {
-      threads.emplace_back([&, r] {
-        try {
-          RankRun& run = setup.runs[r];
-          while (!failed && !run.issued() && !over(setup)) {
-            if (!run.advance()) setup.clock.pause();
-          }
-        } catch (...) {
-          failures[r] = std::current_exception();
-          failed = true;  // the others would wait for it
-        }
-        leaving.leave();
-      });
-    }
-    leaving.wait(setup.channels, [&] { return failed || over(setup); });
+    const std::scoped_lock lock(mutex_);
+    step_ = {step_.number + 1, takes, end};
+    inside_ = threads_.size();
   }
-  for (const std::exception_ptr& failure : failures) {
+  threads_.empty() ? issue_together() : issue_with_threads();
+}
+
+bool Issuer::over() const { return setup_.clock.now() >= step_.end || setup_.peers.stopped(); }
+
+void Issuer::issue_together() {
+  for (RankRun& run : setup_.runs) run.begin_step(step_.takes);
+  const auto issued = [](const RankRun& run) { return run.issued(); };
+  while (!std::all_of(setup_.runs.begin(), setup_.runs.end(), issued) && !over()) {
+    bool moved = false;
+    for (RankRun& run : setup_.runs) moved = run.advance() || moved;
+    if (!moved) setup_.clock.pause();
+  }
+}
+
+void Issuer::issue_with_threads() {
+  begun_.notify_all();
+  wait_until_left();
+  for (const std::exception_ptr& failure : failures_) {
     if (failure) std::rethrow_exception(failure);
+  }
+}
+
+/// Waits until all threads have left the step. Those that are late once they should leave are let go again
+/// and again.
+void Issuer::wait_until_left() {
+  constexpr std::chrono::milliseconds kLook(20);
+  std::unique_lock lock(mutex_);
+  steady_clock::time_point late = steady_clock::time_point::max();
+  while (!left_.wait_for(lock, kLook, [&] { return inside_ == 0; })) {
+    const auto now = steady_clock::now();
+    if (late == steady_clock::time_point::max() && (failed_ || over())) late = now + kLeaveTime;
+    if (now >= late) setup_.channels.release();
+  }
+}
+
+void Issuer::serve(std::size_t rank, const std::stop_token& stop) {
+  for (std::uint64_t done = 0;; ++done) {
+    {
+      std::unique_lock lock(mutex_);
+      if (!begun_.wait(lock, stop, [&] { return step_.number > done; })) return;
+    }
+    try {
+      issue(setup_.runs[rank]);
+    } catch (...) {
+      failures_[rank] = std::current_exception();
+      failed_ = true;  // the others would wait for it
+    }
+    const std::scoped_lock lock(mutex_);
+    if (--inside_ == 0) left_.notify_one();
+  }
+}
+
+void Issuer::issue(RankRun& run) {
+  run.begin_step(step_.takes);
+  while (!failed_ && !run.issued() && !over()) {
+    if (!run.advance()) setup_.clock.pause();
   }
 }
 

@@ -72,6 +72,7 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
   for (const StreamStep& step : in_.plan.steps) {
     names_.push_back("PP:" + actions_text(in_.program, step.id));
     seen_[queue_number(step.queue)].instructions.push_back(step.id);
+    listed_ += actions_of(step);
   }
 }
 
@@ -210,15 +211,19 @@ void RankRun::drop_graphs() noexcept {
 }
 
 void RankRun::begin_step(bool takes) {
+  const Nanoseconds begin = in_.api.clock.now();
   in_.device.make_current();
   in_.device.record(started_.get(), compute_stream());
   origin_ = in_.api.clock.now();
   for (QueueProgress& queue : seen_) queue.complete = 0;
-  if (!captured()) return begin_pass(takes);
+  captured() ? begin_graph(takes) : begin_pass(takes);
+  host_.issue_ns += in_.api.clock.now() - begin;
+}
+
+void RankRun::begin_graph(bool takes) {
   std::fill(progress_.begin(), progress_.end(), 0);
   launch_graph(takes);
-  host_.issue_ns += in_.api.clock.now() - origin_;
-  for (const StreamStep& step : in_.plan.steps) count(step);
+  host_.actions += listed_;
   stage_ = Stage::issued;
 }
 
@@ -228,8 +233,8 @@ void RankRun::launch_graph(bool takes) {
   in_.device.record(ended_.get(), compute_stream());
 }
 
-void RankRun::count(const StreamStep& step) {
-  host_.actions += static_cast<std::int64_t>(in_.program.actions(step.id).size());
+std::int64_t RankRun::actions_of(const StreamStep& step) const {
+  return static_cast<std::int64_t>(in_.program.actions(step.id).size());
 }
 
 bool RankRun::advance() {
@@ -251,7 +256,7 @@ bool RankRun::enqueue_steps() {
     const StreamStep& step = in_.plan.steps[next_];
     if (!open_ && step.host_wait.valid() && complete(step.host_wait) != true) break;
     advance(step);
-    if (open_ && !capturing_) count(step);
+    if (open_ && !capturing_) host_.actions += actions_of(step);
     next_ += open_ ? 1 : 0;
     open_ = !open_;
     moved = true;

@@ -105,6 +105,7 @@ class RankRun {
   void fork();
   void join();
   void begin_pass(bool takes);
+  void begin_graph(bool takes);
   void advance(const StreamStep& step);
   void begin(const StreamStep& step);
   void finish(const StreamStep& step);
@@ -112,7 +113,7 @@ class RankRun {
   bool enqueue_steps();
   void launch_graph(bool takes);
   void work(const StreamStep& step);
-  void count(const StreamStep& step);
+  [[nodiscard]] std::int64_t actions_of(const StreamStep& step) const;
   void post_transfers(const StreamStep& step);
   void record_timed(CUevent_st* event, GpuStream stream) const;
   [[nodiscard]] std::size_t queue_number(int queue) const;
@@ -137,6 +138,7 @@ class RankRun {
   bool open_ = false;  ///< the work of the next step is enqueued, its events are not
   std::size_t next_ = 0;
   Nanoseconds origin_ = 0;
+  std::int64_t listed_ = 0;  ///< actions of the plan
   HostTime host_;
 };
 

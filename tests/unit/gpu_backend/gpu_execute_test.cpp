@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "cuda/gpu_admission.hpp"
 #include "cuda/gpu_execute.hpp"
@@ -146,6 +148,40 @@ TEST(GpuExecute, CountsWhatTheHostEnqueues) {
     EXPECT_EQ(host.actions, 3 * static_cast<std::int64_t>(program.all_actions().size()));
     EXPECT_GT(host.issue_ns, host.work_ns);
     EXPECT_EQ(host.work_ns > 0, !graphs);
+  }
+}
+
+/// How often the thread that calls it has done so.
+int calls_of_this_thread() {
+  thread_local int calls = 0;
+  return ++calls;
+}
+
+TEST(GpuExecute, EveryStepIsEnqueuedByTheThreadsOfTheFirst) {
+  const auto main = std::this_thread::get_id();
+  for (const bool graphs : {false, true}) {
+    std::atomic<int> most = 0;
+    const auto note = [&] {
+      if (std::this_thread::get_id() != main) most = std::max(most.load(), calls_of_this_thread());
+    };
+    FakeRunOptions options{.cuda = {.graphs = graphs, .host_threads = true}, .steps = 3};
+    options.tamper = [&](GpuApi& api) {
+      api.cuda.graph_launch = [=, launch = api.cuda.graph_launch](CUgraphExec_st* graph,
+                                                                  CUstream_st* stream) {
+        note();
+        return launch(graph, stream);
+      };
+      if (graphs) return;
+      api.marks.push = [=, push = api.marks.push](const char* name) {
+        if (std::string_view(name) == "PP:1F0") note();
+        push(name);
+      };
+    };
+    FakeGpu gpu({.devices = 2, .jumps = false});
+    const auto result = run_on_fake(gpu, schedule_program("1f1b"), NullModel(), options);
+    ASSERT_TRUE(result) << to_string(result.error());
+    EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
+    EXPECT_EQ(most, options.steps) << (graphs ? "graphs" : "streamed");
   }
 }
 
