@@ -95,6 +95,11 @@ class Session:
     def program(self, name):
         return f"{self.bin}/{name}"
 
+    def tests(self, name):
+        """Where an executable of tests is; none where it is not."""
+        places = [f"{self.bin}/{name}", f"{os.path.dirname(self.bin)}/tests/{name}"]
+        return next((place for place in places if os.path.exists(place)), None)
+
     def start(self, command, more_environment=None):
         # A program that is missing or does not fit the machine is a failure like others.
         return subprocess.Popen(["env", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,

@@ -15,11 +15,35 @@ script() {
 
 # Without a GPU: the same measurement, small, and nothing is left of it.
 mkdir none
-ln -s "$ppsim" none/ppsim
-if ! "$ppsim" doctor | grep -q "backend cuda: driver"; then
-  PPSIM_BIN=$PWD/none script 3 gpu_bench
-  expect_out "not measured: no GPU"
-fi
+cat >none/ppsim <<END
+#!/bin/sh
+case "\$1 \$2 \$3" in
+  "doctor --json ") echo '{"checks": [{"check": "backend cuda", "detail": "not here: a test"}]}' ;;
+  "list schedules --json") echo '{"schedules": [{"name": "1f1b"}, {"name": "pipedream"}, {"name": "vocab-1"}]}' ;;
+  *) exec "$ppsim" "\$@" ;;
+esac
+END
+chmod +x none/ppsim
+export PPSIM_BIN=$PWD/none
+script 3 gpu_bench
+expect_out "not measured: no GPU"
+
+# What is rehearsed is told, what is not too, and what fails in a rehearsal is a failure.
+script 3 gpu_check
+expect_out "not rehearsed: strict fake, unit: there is no ppsim_tests_unit beside the programs in $PWD/none"
+expect_out "not rehearsed: strict fake, cross: there is no ppsim_tests_cross beside the programs in $PWD/none"
+expect_out "rehearsed: gradients on the CPU: 3 equal, 3 refused, 0 wrong"
+expect_out "not measured: no GPU: not here: a test"
+mkdir tests
+printf '#!/bin/sh\ncase $1 in *StrictFake*) echo "[  PASSED  ] 7 tests." ;; esac\n' >tests/ppsim_tests_unit
+printf '#!/bin/sh\necho "[  PASSED  ] 0 tests."\necho "[  FAILED  ] 1 test."\nexit 1\n' >tests/ppsim_tests_cross
+chmod +x tests/*
+script 1 gpu_check --only kernels
+expect_out "rehearsed: strict fake, unit: [  PASSED  ] 7 tests."
+expect_out "rehearsed: strict fake, cross: FAILED"
+expect_err "[  FAILED  ] 1 test."
+unset PPSIM_BIN
+rm -r tests
 [ "$(ls "$scripts/../studies")" = "$before" ] || fail "something was written under studies"
 
 # A program that does not start is not a machine without a GPU.
