@@ -5,6 +5,7 @@
 
 #include "ppsim/core/inference.hpp"
 #include "ppsim/core/json.hpp"
+#include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/simulator/simulate.hpp"
@@ -60,6 +61,12 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
   return tl::unexpected(all.error());
 }
 
+/// Whether what computes there can run the pipeline: kernels do what a CPU may be unable to.
+Expected<void> check_on(const BackendOptions& backend, const StageModel& model, const Pipeline& pipeline) {
+  const bool kernels = std::holds_alternative<CudaOptions>(backend) && model.on_gpu() != nullptr;
+  return kernels ? model.on_gpu()->check(pipeline) : model.check(pipeline);
+}
+
 /// Whether gradients of the backend have the size of those of the reference on the CPU.
 bool comparable_gradients(const Pipeline& pipeline, const StageModel& model, const BackendOptions& backend) {
   const SizeTable on_backend = sizes_on(backend, model, pipeline);
@@ -69,6 +76,20 @@ bool comparable_gradients(const Pipeline& pipeline, const StageModel& model, con
     if (on_backend(gradients) != on_cpu(gradients)) return false;
   }
   return true;
+}
+
+/// Whether there can be a reference on the CPU, and gradients to compare with it.
+Expected<void> check_comparable(const Program& program, const StageModel& model,
+                                const BackendOptions& backend) {
+  if (std::holds_alternative<EmulatedOptions>(backend))
+    return make_error(ErrorCode::bad_argument, "an emulated run has no gradients to compare");
+  if (auto good = model.check(program.pipeline()); !good) return good;
+  if (!comparable_gradients(program.pipeline(), model, backend))
+    return make_error(ErrorCode::bad_argument,
+                      "the kernels lay out gradients otherwise than the CPU: compare in exact arithmetic");
+  if (!trains(program))
+    return make_error(ErrorCode::bad_argument, "no backward, and so no gradients to compare");
+  return {};
 }
 
 /// Index of the kept trace whose step took the median time.
@@ -121,15 +142,12 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
                                       const VerifiedRunOptions& options) {
   VerifiedRun result;
   RunOptions run = options.run;
-  if (options.compare && std::holds_alternative<EmulatedOptions>(options.run.backend))
-    return make_error(ErrorCode::bad_argument, "an emulated run has no gradients to compare");
-  if (options.compare && !comparable_gradients(program.pipeline(), model, options.run.backend))
-    return make_error(ErrorCode::bad_argument,
-                      "the kernels lay out gradients otherwise than the CPU: compare in exact arithmetic");
-  if (options.compare && !trains(program))
-    return make_error(ErrorCode::bad_argument, "no backward, and so no gradients to compare");
-  if (auto good = model.check(program.pipeline()); !good) return tl::unexpected(good.error());
-  if (auto same = agree(program, model.sizes(program.pipeline()), run); !same)
+  if (options.compare) {
+    if (auto good = check_comparable(program, model, run.backend); !good) return tl::unexpected(good.error());
+  }
+  if (auto good = check_on(run.backend, model, program.pipeline()); !good)
+    return tl::unexpected(good.error());
+  if (auto same = agree(program, sizes_on(run.backend, model, program.pipeline()), run); !same)
     return tl::unexpected(same.error());
   if (run.unverified) {
     const ExecutionGraph graph = build_execution_graph(program, run.capabilities);

@@ -91,4 +91,31 @@ class GpuStageModel {
                                                         const GpuPlace& place) const = 0;
 };
 
+/// A model that has kernels and nothing for a CPU. Errors: bad_argument from everything that would run it, or
+/// a reference of it, on a CPU.
+class GpuOnlyModel final : public StageModel {
+ public:
+  /// Requires: not null.
+  explicit GpuOnlyModel(std::unique_ptr<GpuStageModel> kernels);
+
+  [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override;
+  [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override;
+  [[nodiscard]] const GpuStageModel* on_gpu() const override { return kernels_.get(); }
+
+  // None of these is called where check() is asked first.
+  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> optimizer_state) const override;
+  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override;
+  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override;
+  void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
+              std::span<std::byte> optimizer_state, double gradient_scale) const override;
+  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override;
+  [[nodiscard]] double squared_norm(std::span<const std::byte> gradients) const override;
+  [[nodiscard]] double max_abs_difference(std::span<const std::byte> a,
+                                          std::span<const std::byte> b) const override;
+
+ private:
+  std::unique_ptr<GpuStageModel> kernels_;
+};
+
 }  // namespace ppsim
