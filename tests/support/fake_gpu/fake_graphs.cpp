@@ -108,10 +108,6 @@ void FakeGpu::fill_green(CudaTable& cuda) {
     green_[context] = false;
     return kCudaSuccess;
   };
-  cuda.green_context_current = [](CUctx_st** context, CUgreenCtx_st*) {
-    *context = reinterpret_cast<CUctx_st*>(std::uintptr_t{1});
-    return kCudaSuccess;
-  };
   cuda.green_context_stream = [this](CUstream_st** out, CUgreenCtx_st* context, unsigned int flags, int) {
     const Lock lock(mutex_);
     creating("a stream");
