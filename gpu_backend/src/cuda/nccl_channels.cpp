@@ -38,12 +38,21 @@ std::size_t element_bytes(ElementType type) {
 
 std::string rank_text(RankId rank) { return "rank " + std::to_string(rank.value()); }
 
+/// Errors: throws BackendError in `what()`; nothing is put into words for what goes well, as all of a step
+/// does.
+template <class What>
+void must_succeed(const NcclTable& nccl, int result, const What& what) {
+  if (result != kNcclSuccess && result != kNcclInProgress) check_nccl(nccl, result, what());
+}
+
 /// Calls of one thread that NCCL takes together. None stays open: whatever the thread asks for next, the end
 /// of a communicator too, would wait for the end of the group.
 class Group {
  public:
-  Group(const NcclTable& nccl, std::string what) : nccl_(nccl), what_(std::move(what)) {
-    check_nccl(nccl_, nccl_.group_start(), what_);
+  /// `rank`: whose calls they are, if of one.
+  Group(const NcclTable& nccl, const char* what, RankId rank = RankId())
+      : nccl_(nccl), what_(what), rank_(rank) {
+    must_succeed(nccl_, nccl_.group_start(), [this] { return text(); });
     open_ = true;
   }
   Group(const Group&) = delete;
@@ -53,12 +62,15 @@ class Group {
   }
   void end() {
     open_ = false;
-    check_nccl(nccl_, nccl_.group_end(), what_);
+    must_succeed(nccl_, nccl_.group_end(), [this] { return text(); });
   }
 
  private:
+  [[nodiscard]] std::string text() const { return (rank_.valid() ? rank_text(rank_) + ": " : "") + what_; }
+
   const NcclTable& nccl_;
-  std::string what_;
+  const char* what_;
+  RankId rank_;
   bool open_ = false;
 };
 
@@ -67,7 +79,8 @@ class Group {
 NcclChannels::NcclChannels(const NcclSetup& setup)
     : api_(setup.api), program_(setup.program), ranks_(setup.ranks), look_around_(setup.look_around) {
   constexpr double kNanosecondsPerSecond = 1e9;
-  give_up_ = api_.clock.now() + static_cast<Nanoseconds>(setup.patience_s * kNanosecondsPerSecond);
+  patience_ = static_cast<Nanoseconds>(setup.patience_s * kNanosecondsPerSecond);
+  count_anew();
   config_.blocking = 0;
   config_.max_ctas = setup.max_ctas;
   config_.split_share = 0;
@@ -197,7 +210,11 @@ void NcclChannels::finish(const std::string& what) {
       }
     }
   }
+  count_anew();
 }
+
+/// There are as many contacts as edges, one after another: each of them has the whole patience.
+void NcclChannels::count_anew() { give_up_ = api_.clock.now() + patience_; }
 
 /// A rank that never comes is an error, not a hang.
 void NcclChannels::wait(const std::string& what) const {
@@ -225,25 +242,27 @@ std::string NcclChannels::name(CommunicatorId id) const {
   return "communicator " + program_.communicator(id).name;
 }
 
-bool NcclChannels::in_progress(ncclComm* communicator, const std::string& what) const {
+template <class What>
+bool NcclChannels::in_progress(ncclComm* communicator, const What& what) const {
   int state = kNcclSuccess;
-  check_nccl(api_.nccl, api_.nccl.async_error(communicator, &state), what);
-  check_nccl(api_.nccl, state, what);
+  must_succeed(api_.nccl, api_.nccl.async_error(communicator, &state), what);
+  must_succeed(api_.nccl, state, what);
   return state == kNcclInProgress;
 }
 
-void NcclChannels::settle(ncclComm* communicator, const std::string& what) const {
-  while (in_progress(communicator, what)) wait(what);
+void NcclChannels::settle(ncclComm* communicator, const std::string& what) {
+  while (in_progress(communicator, [&] { return what; })) wait(what);
+  count_anew();
 }
-void NcclChannels::settle_roots(const std::string& what) const {
+void NcclChannels::settle_roots(const std::string& what) {
   for (std::size_t i = 0; i < roots_.size(); ++i)
     settle(roots_[i], rank_text(ranks_[i]->rank()) + ": " + what);
 }
 
 bool NcclChannels::busy(RankId rank) {
   auto& pending = pending_.at(rank);
-  std::erase_if(pending,
-                [&](ncclComm* one) { return !in_progress(one, rank_text(rank) + ": a communicator"); });
+  const auto what = [&] { return rank_text(rank) + ": a communicator"; };
+  std::erase_if(pending, [&](ncclComm* one) { return !in_progress(one, what); });
   return !pending.empty();
 }
 
@@ -256,12 +275,13 @@ void NcclChannels::transfer(const Transfer& transfer, std::span<std::byte> piece
   ncclComm* const one = communicator(communicator_id, own);
   const int result = sends ? api_.nccl.send(piece.data(), piece.size(), kNcclUint8, peer, one, stream)
                            : api_.nccl.receive(piece.data(), piece.size(), kNcclUint8, peer, one, stream);
-  check_nccl(api_.nccl, result, rank_text(own) + ": a transfer in " + name(communicator_id));
+  const CommunicatorId id = communicator_id;
+  must_succeed(api_.nccl, result, [&] { return rank_text(own) + ": a transfer in " + name(id); });
   pending_.at(own).push_back(one);
 }
 
 void NcclChannels::post(RankId rank, std::span<const StreamTransfer> ends) {
-  Group group(api_.nccl, rank_text(rank) + ": a group");
+  Group group(api_.nccl, "a group", rank);
   for (const StreamTransfer& end : ends) {
     for (const std::span<std::byte> piece : end.transfer.payload) transfer(end.transfer, piece, end.stream);
   }
@@ -271,17 +291,18 @@ void NcclChannels::post(RankId rank, std::span<const StreamTransfer> ends) {
 void NcclChannels::post(const StreamCollective& call) {
   if (program_.communicator(call.communicator).members.size() < 2) return;
   ncclComm* const one = communicator(call.communicator, call.rank);
-  check_nccl(api_.nccl,
-             api_.nccl.all_reduce(call.payload.data(), call.payload.data(),
-                                  call.payload.size() / element_bytes(call.type), nccl_type(call.type),
-                                  kNcclSum, one, call.stream),
-             rank_text(call.rank) + ": a collective in " + name(call.communicator));
+  const int result = api_.nccl.all_reduce(call.payload.data(), call.payload.data(),
+                                          call.payload.size() / element_bytes(call.type),
+                                          nccl_type(call.type), kNcclSum, one, call.stream);
+  must_succeed(api_.nccl, result,
+               [&] { return rank_text(call.rank) + ": a collective in " + name(call.communicator); });
   pending_.at(call.rank).push_back(one);
 }
 
 void NcclChannels::check() {
   for (const auto& [key, one] : communicators_) {
-    static_cast<void>(in_progress(one, rank_text(key.second) + ": " + name(key.first)));
+    const auto what = [&place = key, this] { return rank_text(place.second) + ": " + name(place.first); };
+    static_cast<void>(in_progress(one, what));
   }
 }
 

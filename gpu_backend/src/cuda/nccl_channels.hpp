@@ -21,7 +21,7 @@ struct NcclSetup {
   /// Called while it waits for the other ranks; throws when they will not come.
   std::function<void()> look_around = [] {};
   int max_ctas = 4;         ///< of a communicator: receives that are posted early stay resident
-  double patience_s = 120;  ///< how long to wait for the other ranks
+  double patience_s = 120;  ///< how long to wait for the other ranks to come to the next contact
 };
 
 /// One NCCL communicator for each communicator of the Program with several members, split in order from one
@@ -55,11 +55,13 @@ class NcclChannels final : public GpuChannels {
   [[nodiscard]] ncclComm* communicator(CommunicatorId id, RankId rank) const;
   [[nodiscard]] int peer_number(CommunicatorId id, RankId rank) const;
   void transfer(const Transfer& transfer, std::span<std::byte> piece, GpuStream stream);
-  void settle(ncclComm* communicator, const std::string& what) const;
-  void settle_roots(const std::string& what) const;
-  [[nodiscard]] bool in_progress(ncclComm* communicator, const std::string& what) const;
+  void settle(ncclComm* communicator, const std::string& what);
+  void settle_roots(const std::string& what);
+  template <class What>
+  [[nodiscard]] bool in_progress(ncclComm* communicator, const What& what) const;
   void finish(const std::string& what);
   void wait(const std::string& what) const;
+  void count_anew();
   [[nodiscard]] std::string name(CommunicatorId id) const;
 
   const GpuApi& api_;
@@ -67,7 +69,8 @@ class NcclChannels final : public GpuChannels {
   std::vector<RankDevice*> ranks_;
   std::function<void()> look_around_;
   NcclConfig config_;
-  Nanoseconds give_up_ = 0;       ///< when opening has taken too long
+  Nanoseconds patience_ = 0;
+  Nanoseconds give_up_ = 0;       ///< when the contact that is awaited has taken too long
   std::vector<ncclComm*> roots_;  ///< per rank of this process
   std::map<Key, ncclComm*> communicators_;
   std::map<RankId, std::vector<ncclComm*>> pending_;

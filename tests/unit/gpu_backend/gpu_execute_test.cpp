@@ -267,6 +267,29 @@ TEST(GpuExecute, APeerThatNeverConnectsIsNamed) {
             "connecting rank 0 to rank 1 in communicator 0>1: the other ranks do not come");
 }
 
+/// Opening six channels one after another takes ten minutes, and no contact alone takes two.
+TEST(GpuExecute, APeerThatConnectsSlowlyIsWaitedFor) {
+  FakeRunOptions options;
+  const auto late = std::make_shared<Nanoseconds>(0);
+  options.tamper = [late](GpuApi& api) {
+    api.clock.now = [late, now = api.clock.now] { return now() + *late; };
+    const auto stepping = std::make_shared<bool>(false);
+    api.marks.push = [stepping, push = api.marks.push](const char* name) {
+      *stepping = *stepping || std::string_view(name) == "PP:step";
+      push(name);
+    };
+    api.nccl.group_end = [late, stepping, end = api.nccl.group_end] {
+      constexpr Nanoseconds kContact = 50'000'000'000;
+      if (!*stepping) *late += kContact;
+      return end();
+    };
+  };
+  FakeGpu gpu({.devices = 4});
+  const auto result = run_on_fake(gpu, schedule_program("1f1b", 4), NullModel(), options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_GE(*late, 600'000'000'000);
+}
+
 TEST(GpuExecute, AnErrorOfTheDeviceNamesTheRank) {
   FakeRunOptions options;
   options.tamper = [](GpuApi& api) {
