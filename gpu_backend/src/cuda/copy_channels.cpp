@@ -24,6 +24,13 @@ std::vector<std::size_t> largest_groups(const Program& program) {
   return largest;
 }
 
+/// The first member of a group on the channel of another one.
+std::size_t first_of_channel(std::span<const StreamTransfer> group, std::size_t member) {
+  std::size_t first = 0;
+  while (group[first].transfer.channel != group[member].transfer.channel) ++first;
+  return first;
+}
+
 }  // namespace
 
 CopyChannels::CopyChannels(const Program& program, const std::vector<RankDevice*>& ranks,
@@ -86,20 +93,19 @@ void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
   // All receives are announced before anything waits: no member of a group stands behind another one.
   for (const StreamTransfer& end : group) announce(state, end);
   if (group.size() == 1) return complete(state, group[0].transfer, group[0].stream);
-  std::map<Channel, std::size_t> lane_of;
-  for (const StreamTransfer& end : group) {
-    const auto [at, added] = lane_of.try_emplace(end.transfer.channel, lane_of.size());
-    const Lane& lane = state.lanes[at->second];
-    if (added) {
-      state.device->record(state.fork.get(), end.stream);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const std::size_t first = first_of_channel(group, i);
+    const Lane& lane = state.lanes[first];
+    if (first == i) {
+      state.device->record(state.fork.get(), group[i].stream);
       state.device->wait(lane.stream.get(), state.fork.get());
     }
-    complete(state, end.transfer, lane.stream.get());
+    complete(state, group[i].transfer, lane.stream.get());
   }
-  for (const StreamTransfer& end : group) {
-    const Lane& lane = state.lanes[lane_of.at(end.transfer.channel)];
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const Lane& lane = state.lanes[first_of_channel(group, i)];
     state.device->record(lane.done.get(), lane.stream.get());
-    state.device->wait(end.stream, lane.done.get());
+    state.device->wait(group[i].stream, lane.done.get());
   }
 }
 

@@ -74,6 +74,8 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
     seen_[queue_number(step.queue)].instructions.push_back(step.id);
     listed_ += actions_of(step);
   }
+  transfers_.resize(in_.plan.steps.size());
+  find_transfers();
 }
 
 void RankRun::make_events() {
@@ -299,14 +301,32 @@ void RankRun::work(const StreamStep& step) {
   if (!capturing_) host_.work_ns += in_.api.clock.now() - begin;
 }
 
-void RankRun::post_transfers(const StreamStep& step) {
+/// Errors: throws BackendError for a tensor that the Program lacks.
+std::vector<StreamTransfer> RankRun::transfers(const StreamStep& step) const {
   std::vector<StreamTransfer> ends;
-  const std::vector<Transfer> transfers = in_.actions.transfers(step.id);
   const auto actions = in_.program.actions(step.id);
-  for (std::size_t i = 0; i < transfers.size(); ++i) {
-    const int queue = in_.program.queue_of(actions[i], transfers[i].channel.communicator);
-    ends.push_back({transfers[i], stream(queue)});
+  for (const Transfer& transfer : in_.actions.transfers(step.id)) {
+    const int queue = in_.program.queue_of(actions[ends.size()], transfer.channel.communicator);
+    ends.push_back({transfer, stream(queue)});
   }
+  return ends;
+}
+
+void RankRun::find_transfers() {
+  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
+    const StreamStep& step = in_.plan.steps[n];
+    if (!is_transfer(in_.program.actions(step.id).front().kind)) continue;
+    try {
+      transfers_[n] = transfers(step);
+    } catch (const BackendError&) {
+      // What the Program lacks is told by the step that comes to it, if one does.
+    }
+  }
+}
+
+void RankRun::post_transfers(const StreamStep& step) {
+  std::vector<StreamTransfer>& ends = transfers_[next_];
+  if (ends.empty()) ends = transfers(step);
   in_.channels.post(in_.device.rank(), ends);
 }
 

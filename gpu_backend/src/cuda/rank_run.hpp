@@ -114,6 +114,8 @@ class RankRun {
   void launch_graph(bool takes);
   void work(const StreamStep& step);
   [[nodiscard]] std::int64_t actions_of(const StreamStep& step) const;
+  [[nodiscard]] std::vector<StreamTransfer> transfers(const StreamStep& step) const;
+  void find_transfers();
   void post_transfers(const StreamStep& step);
   void record_timed(CUevent_st* event, GpuStream stream) const;
   [[nodiscard]] std::size_t queue_number(int queue) const;
@@ -125,6 +127,8 @@ class RankRun {
   std::vector<EventHandle> joins_;         ///< per queue of the plan
   std::vector<InstructionEvents> events_;  ///< per instruction of the rank
   std::vector<std::string> names_;         ///< per step of the plan
+  /// Per step of the plan: the messages of a transfer that has all that it needs.
+  std::vector<std::vector<StreamTransfer>> transfers_;
   EventHandle fork_;
   EventHandle started_;
   EventHandle ended_;
