@@ -5,10 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
-#include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/tampered.hpp"
 #include "support/small_transformer.hpp"
 
@@ -21,67 +19,6 @@ TEST(StrictFake, FindsNothingInTheExecutor) {
     ASSERT_TRUE(run.result) << text_of(run);
     EXPECT_EQ(run.result->outcome, RunOutcome::finished);
     EXPECT_TRUE(run.faults.empty()) << text_of(run);
-  }
-}
-
-/// Skips one wait of a stream for an event, counted over those of actions.
-Tampered skip_wait(int skipped, int& waits) {
-  return run_tampered([&](GpuApi& api) {
-    StepMark mark;
-    mark.watch(api);
-    api.cuda.stream_wait_event = [mark, skipped, &waits, wait = api.cuda.stream_wait_event](
-                                     CUstream_st* stream, CUevent_st* event, unsigned int flags) {
-      if (mark.in_action() && waits++ == skipped) return kCudaSuccess;
-      return wait(stream, event, flags);
-    };
-  });
-}
-
-TEST(StrictFake, NamesARaceForEveryWaitThatIsLeftOut) {
-  int waits = 0;
-  ASSERT_TRUE(skip_wait(-1, waits).faults.empty());
-  ASSERT_GT(waits, 10);
-  for (int skipped = 0; skipped < waits; ++skipped) {
-    int ignored = 0;
-    const Tampered run = skip_wait(skipped, ignored);
-    EXPECT_TRUE(run.found(FaultKind::race) || run.found(FaultKind::never_written))
-        << "wait " << skipped << '\n'
-        << text_of(run);
-  }
-}
-
-/// Sums gradients by copy engines, and skips one wait for a part or for the sum.
-Tampered skip_wait_of_sum(int skipped, int& waits) {
-  LoweringOptions lowering;
-  lowering.reduce_grad = lowering.optimizer = true;
-  const Program program =
-      lower(generate("chimera", {.ranks = 2, .microbatches = 2}).value(), lowering).value();
-  FakeGpu gpu(devices_for(program));
-  FakeRunOptions options;
-  options.cuda.transport = CudaTransport::copy;
-  options.tamper = [&](GpuApi& api) {
-    StepMark mark;
-    mark.watch(api);
-    api.cuda.stream_wait_value = [mark, skipped, &waits, wait = api.cuda.stream_wait_value](
-                                     CUstream_st* stream, CudaAddress address, CudaValue value,
-                                     unsigned int flags) {
-      const bool sums = mark.in_action() && mark.open->back().find("REDUCE_GRAD") != std::string::npos;
-      if (sums && value == 1 && waits++ == skipped) return kCudaSuccess;
-      return wait(stream, address, value, flags);
-    };
-  };
-  auto result = run_on_fake(gpu, program, NullModel(), options);
-  return {gpu.faults(), std::move(result)};
-}
-
-TEST(StrictFake, NamesARaceForEveryWaitThatASumLeavesOut) {
-  int waits = 0;
-  ASSERT_TRUE(skip_wait_of_sum(-1, waits).faults.empty());
-  ASSERT_EQ(waits, 4);  // of two blocks, each on two ranks
-  for (int skipped = 0; skipped < waits; ++skipped) {
-    int ignored = 0;
-    const Tampered run = skip_wait_of_sum(skipped, ignored);
-    EXPECT_TRUE(run.found(FaultKind::race, "REDUCE_GRAD")) << "wait " << skipped << '\n' << text_of(run);
   }
 }
 
