@@ -100,10 +100,10 @@ bool has_given_costs(const Options& options) {
   return options.device.backend == "emulated" || !options.costs.costs.empty();
 }
 
-/// An emulated run computes none, and of bf16 and fp8 the CPU has nothing to compare them with.
-bool has_gradients(const Options& options) {
+/// Of bf16 and fp8 the CPU has no gradients to compare with.
+bool has_reference(const Options& options) {
   const std::string& arithmetic = options.model.arithmetic;
-  return options.device.backend != "emulated" && arithmetic != "bf16" && arithmetic != "fp8";
+  return arithmetic != "bf16" && arithmetic != "fp8";
 }
 
 /// The Program of the input, with the actions of --with where it is a Schedule.
@@ -213,9 +213,9 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
     run->deadline_s = *deadline_s;
   }
 
-  const bool gradients = options.compare && has_gradients(options);
-  run->gradients = gradients;
-  const VerifiedRunOptions how{.run = *run, .compare = gradients, .costs = costs};
+  run->gradients = options.compare && options.device.backend != "emulated";
+  const VerifiedRunOptions how{
+      .run = *run, .compare = run->gradients && has_reference(options), .costs = costs};
   const auto result = verify_then_run(*program, **model, how);
   if (!result) return tl::unexpected(result.error());
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);

@@ -181,6 +181,7 @@ Json run_json(const RunReport& report) {
     object["gradients_equal"] = *result.max_abs_difference == 0;
     object["max_abs_difference"] = *result.max_abs_difference;
   }
+  if (!result.gradients_hash.empty()) object["gradients_hash"] = result.gradients_hash;
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
     Json rank = {{"high_water_bytes", result.run.high_water_bytes.items()[r]},
                  {"pool_bytes", result.run.pool_bytes.items()[r]}};

@@ -174,4 +174,8 @@ std::string capabilities_hash(const TransportCapabilities& capabilities) {
   return hasher.hex();
 }
 
+std::string bytes_hash(std::span<const std::byte> bytes) {
+  return Hasher("ppsim bytes 1").text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex();
+}
+
 }  // namespace ppsim

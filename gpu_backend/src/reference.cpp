@@ -1,11 +1,13 @@
 #include "ppsim/gpu_backend/reference.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "aligned_bytes.hpp"
 #include "gradient_norm.hpp"
 #include "ppsim/core/check.hpp"
+#include "ppsim/core/hash.hpp"
 #include "tensor_map.hpp"
 
 namespace ppsim {
@@ -204,6 +206,16 @@ class Reference {
   std::int64_t step_ = 0;
 };
 
+/// Appends every line of 64 bytes that is not all zero.
+void append_lines(std::vector<std::byte>& lines, std::span<const std::byte> values) {
+  while (!values.empty()) {
+    const auto line = values.first(std::min<std::size_t>(values.size(), 64));
+    if (std::any_of(line.begin(), line.end(), [](std::byte byte) { return byte != std::byte{0}; }))
+      lines.insert(lines.end(), line.begin(), line.end());
+    values = values.subspan(line.size());
+  }
+}
+
 }  // namespace
 
 ReferenceOptions reference_options(const Program& program, const RunOptions& options) {
@@ -249,6 +261,12 @@ double max_gradient_difference(const StageModel& model, const std::vector<BlockG
     for (const Buffer& values : shares) most = std::max(most, model.max_abs_difference(values, wanted));
   }
   return most;
+}
+
+std::string gradients_hash(const std::vector<BlockGradients>& run) {
+  std::vector<std::byte> lines;
+  for (const BlockGradients& own : run) append_lines(lines, own.values);
+  return bytes_hash(lines);
 }
 
 }  // namespace ppsim

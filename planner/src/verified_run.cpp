@@ -174,6 +174,7 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   if (follows || result.run.outcome == RunOutcome::deadlock) return result;
   if (auto predicted = predict(program, options, result); !predicted)
     return tl::unexpected(predicted.error());
+  if (!result.run.gradients.empty()) result.gradients_hash = gradients_hash(result.run.gradients);
   if (options.compare) {
     const auto reference = reference_gradients(program.pipeline(), model, reference_options(program, run));
     if (!reference) return tl::unexpected(reference.error());

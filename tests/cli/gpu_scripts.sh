@@ -30,9 +30,12 @@ expect_out "not measured: no GPU"
 
 # What is rehearsed is told, what is not too, and what fails in a rehearsal is a failure.
 script 3 gpu_check
-expect_out "not rehearsed: strict fake, unit: there is no ppsim_tests_unit beside the programs in $PWD/none"
-expect_out "not rehearsed: strict fake, cross: there is no ppsim_tests_cross beside the programs in $PWD/none"
+expect_out "not rehearsed: strict fake, unit: no ppsim_tests_unit is beside the programs in $PWD/none"
+expect_out "not rehearsed: strict fake, cross: no ppsim_tests_cross is beside the programs in $PWD/none"
 expect_out "rehearsed: gradients on the CPU: 3 equal, 3 refused, 0 wrong"
+for mode in streamed updates; do
+  expect_out "bits: float32, $mode: equal in 7 schedules"
+done
 expect_out "not measured: no GPU: not here: a test"
 mkdir tests
 printf '#!/bin/sh\ncase $1 in *StrictFake*) echo "[  PASSED  ] 7 tests." ;; esac\n' >tests/ppsim_tests_unit
@@ -73,6 +76,8 @@ if "--no-profile" in arguments:  # what the host's time is measured by
     sys.exit(0)
 if "cuda" in arguments and arguments[1] == os.environ.get("REFUSES"):
     sys.exit(2)  # as a device without an algorithm for a product does
+if "cuda" in arguments and arguments[1] == os.environ.get("DIFFERS"):
+    arguments[arguments.index("--steps") + 1] = "3"
 while arguments:
     argument = arguments.pop(0)
     if argument in ("--transport", "--ranks-per-device", "--deadline"):
@@ -161,6 +166,18 @@ assert all(row["gradients_equal"] for row in rows if row["exit"] == 0), rows
 END
 REFUSES=zb-v script 1 gpu_check --only gradients check
 expect_out "gradients: 11 equal, 7 refused as on the CPU, 3 wrong, 0 had no time left"
+
+# The same bits in schedules of four and of eight stages, or the one that has others is found.
+DIFFERS=zb-v script 1 gpu_check --only bits check
+expect_out "bits: float32, streamed: NOT EQUAL in 7 schedules"
+python3 - <<'END' || fail "not the one that differs"
+import json
+for row in json.load(open("check/bits.json"))["bits"]:
+    hashes = {}
+    for run in row["runs"]:
+        hashes.setdefault(run["gradients_hash"], []).append(run["schedule"])
+    assert ["zb-v"] in hashes.values() and len(hashes) == 2, row
+END
 
 # What hangs is ended with all that it started, and a share is no more than what is left.
 PYTHONDONTWRITEBYTECODE=1 python3 - "$scripts" <<'END' || fail "what hangs is not ended"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <span>
 
 #include "support/hand_program.hpp"
 
@@ -28,6 +29,7 @@ TEST(Hash, StaysTheSame) {
   sizes.set({TensorKind::saved_for_weight}, 7);
   EXPECT_EQ(sizes_hash(sizes), "e8882e72198189b0c82d8cce019df1b8");
   EXPECT_EQ(costs_hash(unit_cost_table({})), "6435a69b70fe2650e4ee8eeb32d551de");
+  EXPECT_EQ(bytes_hash(std::as_bytes(std::span("ppsim", 5))), "6b9ef7929f0a5a16150dab93c7344a8b");
   EXPECT_EQ(capabilities_hash(rendezvous()), "329e1f812df70bf2ffbf15b444c0aa1e");
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include "ppsim/core/capabilities.hpp"
@@ -13,5 +15,6 @@ namespace ppsim {
 [[nodiscard]] std::string sizes_hash(const SizeTable& sizes);
 [[nodiscard]] std::string costs_hash(const CostTable& costs);
 [[nodiscard]] std::string capabilities_hash(const TransportCapabilities& capabilities);
+[[nodiscard]] std::string bytes_hash(std::span<const std::byte> bytes);
 
 }  // namespace ppsim

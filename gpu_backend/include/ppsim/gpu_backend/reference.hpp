@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ppsim/gpu_backend/execute.hpp"
@@ -31,5 +32,10 @@ struct ReferenceOptions {
 /// the run has no gradients of counts as zero. Requires: both of one pipeline and model.
 [[nodiscard]] double max_gradient_difference(const StageModel& model, const std::vector<BlockGradients>& run,
                                              const std::vector<BlockGradients>& reference);
+
+/// Hash of the gradients of a run, in their order. Lines of 64 bytes that are all zero do not count, so that
+/// of a model that lays its tensors out in such lines it does not depend on how many stages the model is cut
+/// into, as long as each gradient is on one rank.
+[[nodiscard]] std::string gradients_hash(const std::vector<BlockGradients>& run);
 
 }  // namespace ppsim

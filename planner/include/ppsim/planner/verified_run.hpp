@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ppsim/core/certificate.hpp"
@@ -32,6 +33,7 @@ struct VerifiedRun {
   Nanoseconds simulated_step_ns = 0;
   std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
   std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
+  std::string gradients_hash;                ///< of the last step; empty where the run hands no gradients out
 
   /// Requires: a finished run.
   [[nodiscard]] const TimedTrace& compared_trace() const { return run.traces[compared]; }
