@@ -14,6 +14,7 @@
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"
+#include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
 
 namespace ppsim {
@@ -68,31 +69,25 @@ TEST_P(GpuTransformerOnFake, HasTheGradientsAndLossesOfTheCpuInExactIntegers) {
   const ScheduleParameters shapes[] = {{.ranks = 1, .microbatches = 2},
                                        {.ranks = 3, .microbatches = 4},
                                        {.ranks = 2, .microbatches = 4, .chunks = 2},
+                                       {.ranks = 2, .microbatches = 4, .chunks = 4},
                                        {.ranks = 4, .microbatches = 8, .chunks = 2}};
-  int programs = 0;
-  for (const ScheduleInfo& info : schedules()) {
-    for (const ScheduleParameters& shape : shapes) {
-      const auto schedule = generate(info.name, shape);
-      if (info.forward_only || !schedule) continue;
-      if (!model->check(schedule->pipeline())) continue;
-      const auto program = lower(*schedule, GetParam().lowering);
-      if (!program) continue;  // asynchronous schedules bring updates of their own
-      ++programs;
-      FakeGpu gpu(test::devices_for(*program));
-      const auto found = test::run_kernels_on_fake(gpu, *program, transformer_on(gpu, config),
-                                                   {.cuda = GetParam().options, .steps = 2});
-      EXPECT_TRUE(gpu.faults().empty()) << info.name << '\n' << faults_of(gpu);
-      ASSERT_TRUE(found) << info.name << ": " << to_string(found.error());
-      ASSERT_EQ(found->outcome, RunOutcome::finished) << info.name;
-      RunOptions on_cpu;
-      on_cpu.unverified = true;
-      on_cpu.steps = 2;
-      const RunResult expected = execute(*program, *model, on_cpu).value();
-      EXPECT_EQ(found->gradients, expected.gradients) << info.name;
-      EXPECT_EQ(found->losses, expected.losses) << info.name;
-    }
-  }
-  EXPECT_GE(programs, 70);
+  const auto check = [&](const std::string& name, const Program& program) {
+    FakeGpu gpu(test::devices_for(program));
+    const auto found = test::run_kernels_on_fake(gpu, program, transformer_on(gpu, config),
+                                                 {.cuda = GetParam().options, .steps = 2});
+    EXPECT_TRUE(gpu.faults().empty()) << name << '\n' << faults_of(gpu);
+    ASSERT_TRUE(found) << name << ": " << to_string(found.error());
+    ASSERT_EQ(found->outcome, RunOutcome::finished) << name;
+    RunOptions on_cpu;
+    on_cpu.unverified = true;
+    on_cpu.steps = 2;
+    const RunResult expected = execute(program, *model, on_cpu).value();
+    EXPECT_EQ(found->gradients, expected.gradients) << name;
+    EXPECT_EQ(found->losses, expected.losses) << name;
+  };
+  const LoweringOptions& lowering = GetParam().lowering;
+  const auto found = test::for_each_registered(*model, shapes, lowering, check);
+  EXPECT_EQ(test::surprises(found, lowering.optimizer ? test::not_updated() : test::not_computed()), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(

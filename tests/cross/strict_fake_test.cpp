@@ -20,6 +20,7 @@
 #include "ppsim/verifier/verify.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/random_case.hpp"
+#include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
 
 namespace ppsim {
@@ -32,33 +33,6 @@ std::string faults_of(const test::FakeGpu& gpu) {
   std::ostringstream text;
   for (const test::Fault& fault : gpu.faults()) text << fault << '\n';
   return text.str();
-}
-
-struct Shape {
-  int ranks;
-  int microbatches;
-  int chunks;
-};
-constexpr Shape kShapes[] = {{1, 2, 1}, {2, 5, 1}, {3, 6, 1}, {4, 8, 1}, {2, 4, 2},
-                             {3, 6, 3}, {4, 9, 2}, {4, 8, 2}, {2, 4, 4}};
-
-/// Every schedule of the registry that has the shape, with what the CPU can compute: chains, whole sequences.
-void for_each_program(const LoweringOptions& options,
-                      const std::function<void(const std::string&, const Program&)>& visit) {
-  for (const ScheduleInfo& info : schedules()) {
-    for (const Shape& shape : kShapes) {
-      const ScheduleParameters parameters{
-          .ranks = shape.ranks, .microbatches = shape.microbatches, .chunks = shape.chunks};
-      const auto schedule = generate(info.name, parameters);
-      if (info.forward_only || !schedule || !schedule->pipeline().is_chain()) continue;
-      if (schedule->pipeline().slices() != 1) continue;
-      const auto program = lower(*schedule, options);
-      if (!program) continue;  // asynchronous schedules bring updates of their own
-      std::ostringstream name;
-      name << info.name << " with " << parameters;
-      visit(name.str(), *program);
-    }
-  }
 }
 
 struct Mode {
@@ -78,9 +52,7 @@ class StrictFakeGradients : public testing::TestWithParam<Mode> {};
 TEST_P(StrictFakeGradients, AreThoseOfTheUnpipelinedModelInExactIntegers) {
   const auto model = test::exact_transformer(5);
   constexpr int kSteps = 2;
-  int programs = 0;
-  for_each_program(GetParam().lowering, [&](const std::string& name, const Program& program) {
-    ++programs;
+  const auto check = [&](const std::string& name, const Program& program) {
     test::FakeGpu gpu({.devices = program.pipeline().ranks(), .jumps = !GetParam().options.host_threads});
     const auto result =
         test::run_on_fake(gpu, program, *model, {.cuda = GetParam().options, .steps = kSteps});
@@ -92,8 +64,10 @@ TEST_P(StrictFakeGradients, AreThoseOfTheUnpipelinedModelInExactIntegers) {
     const auto reference =
         reference_gradients(program.pipeline(), *model, reference_options(program, options)).value();
     EXPECT_EQ(max_gradient_difference(*model, result->gradients, reference), 0.0) << name;
-  });
-  EXPECT_GE(programs, 60);
+  };
+  const LoweringOptions& lowering = GetParam().lowering;
+  const auto found = test::for_each_registered(*model, test::small_shapes(), lowering, check);
+  EXPECT_EQ(test::surprises(found, lowering.optimizer ? test::not_updated() : test::not_computed()), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -138,9 +112,8 @@ Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Pr
 TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
   const auto model = test::exact_transformer(5);
   int programs = 0;
-  for_each_program(everything(), [&](const std::string& name, const Program& program) {
+  const auto check = [&](const std::string& name, const Program& program) {
     const int ranks = program.pipeline().ranks();
-    if (ranks == 1) return;
     test::FakeGpu gpu({.devices = ranks, .jumps = false});
     const int processes = ++programs % 2 == 0 && ranks % 2 == 0 ? ranks / 2 : ranks;
     const auto result = run_on_processes(processes, gpu, program, *model);
@@ -151,16 +124,18 @@ TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
     const auto reference =
         reference_gradients(program.pipeline(), *model, reference_options(program, options)).value();
     EXPECT_EQ(max_gradient_difference(*model, result->gradients, reference), 0.0) << name;
-  });
-  EXPECT_GE(programs, 20);
+  };
+  const auto shapes = test::small_shapes().subspan(1);  // of several ranks
+  EXPECT_EQ(
+      test::surprises(test::for_each_registered(*model, shapes, everything(), check), test::not_updated()),
+      "");
 }
 
 /// The fake's kernels take what a cost table says, and its messages one time: what is measured is what is
 /// simulated.
 TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
   const NullModel model;
-  int compared = 0;
-  for_each_program({}, [&](const std::string& name, const Program& program) {
+  const auto check = [&](const std::string& name, const Program& program) {
     test::FakeGpu gpu(test::devices_for(program));
     const auto duration = [](const Action& a) { return Nanoseconds{1000} * (1 + static_cast<int>(a.kind)); };
     const RunResult run = test::run_on_fake(gpu, program, model, {.duration = duration}).value();
@@ -172,9 +147,10 @@ TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
     for (const Span& span : run.trace().spans) last = std::max(last, span.end.time);
     // An OPT may copy weights or not, in one class of costs; events are in milliseconds of 24 bits.
     EXPECT_NEAR(static_cast<double>(last), static_cast<double>(end), 150) << name;
-    ++compared;
-  });
-  EXPECT_GE(compared, 60);
+  };
+  const auto computable = test::exact_transformer(5);
+  const auto found = test::for_each_registered(*computable, test::small_shapes(), {}, check);
+  EXPECT_EQ(test::surprises(found, test::not_computed()), "");
 }
 
 enum class Outcome { finished, deadlock, mismatch };
