@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "scales.hpp"
 
 namespace {
 
@@ -36,6 +38,25 @@ bool simulated_time_is_right(const ppsim::Program& program) {
   return require(end == (4 + 2 - 1) * 3 * ppsim::kUnitTime, "makespan = (m + p - 1)(F + B)");
 }
 
+/// The user's own stages: gradients are those without a pipeline, in a schedule with B and in one with I and
+/// W, and that of the first weight is the product of the others times 1 + 2 + 3 + 4.
+bool own_stages_train(const char* schedule) {
+  ppsim::LoweringOptions lowering;
+  lowering.optimizer = true;
+  const auto program = value_or_exit(
+      ppsim::lower(value_or_exit(ppsim::generate(schedule, {.ranks = 3, .microbatches = 4})), lowering));
+  ppsim::VerifiedRunOptions options;
+  options.compare = true;
+  const auto once = value_or_exit(ppsim::verify_then_run(program, Scales(), options));
+  options.run.steps = 5;
+  const auto often = value_or_exit(ppsim::verify_then_run(program, Scales(), options));
+  const double expected = (1 + 1.0 / 3) * (1 + 1.0 / 4) * 10;
+  const double found = Scales::get(once.run.gradients.front().values);
+  return require(once.max_abs_difference == 0.0 && often.max_abs_difference == 0.0, "gradients are equal") &
+         require(std::abs(found - expected) < 1e-12, "the gradient of the first weight") &
+         require(once.gradients_hash != often.gradients_hash, "updates change the gradients");
+}
+
 }  // namespace
 
 int main() {
@@ -46,6 +67,7 @@ int main() {
 
   const bool good = require(report.proved(ppsim::Property::deadlock_free), "deadlock-free") &
                     simulated_time_is_right(program) &
-                    require(run.run.outcome == ppsim::RunOutcome::finished, "the run finishes");
+                    require(run.run.outcome == ppsim::RunOutcome::finished, "the run finishes") &
+                    own_stages_train("1f1b") & own_stages_train("zb-h1");
   return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
