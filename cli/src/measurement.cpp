@@ -5,6 +5,8 @@
 namespace ppsim::cli {
 namespace {
 
+const std::string kOfSeveral = "ppsim run --costs-out FILE, which measures several";
+
 Expected<void> check(const Measurement& measurement) {
   if (measurement.device.backend == "emulated") {
     return make_error(ErrorCode::bad_argument, "an emulated device takes what costs say: nothing is measured",
@@ -13,9 +15,10 @@ Expected<void> check(const Measurement& measurement) {
   if (measurement.device.transport == "mpi") {
     return make_error(
         ErrorCode::bad_argument, "this measures within one process",
-        {.found = "mpi", .expected = "--transport inproc, or nccl or copy with --backend cuda"});
+        {.found = "mpi",
+         .expected = "--transport inproc, or nccl or copy with --backend cuda; or " + kOfSeveral});
   }
-  return check_alone("a start without a launcher: this measures within one process");
+  return check_alone("a start without a launcher: this measures within one process; or " + kOfSeveral);
 }
 
 }  // namespace

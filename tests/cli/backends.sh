@@ -61,6 +61,7 @@ expect_error 2 "nothing is measured" emulated predict gpipe --ranks 2 --microbat
 expect_error 1 "cannot write the points" nowhere predict gpipe --ranks 2 --microbatches 4 --points nowhere/points
 for command in predict "profile -o costs.json"; do
   expect_error 2 "within one process" mpi $command gpipe --ranks 2 --microbatches 4 --transport mpi
+  expect_out "run --costs-out"  # which measures several
 done
 expect_error 2 "events per action are of CUDA" graphs run 1f1b --ranks 2 --microbatches 2 --graphs
 expect_error 2 "what computes attention is a choice on GPUs only (found --attention cudnn" attention \
