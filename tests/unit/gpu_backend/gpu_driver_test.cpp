@@ -29,7 +29,7 @@ TEST(GpuDriver, PartsAreOfWholeGroupsAndAsLargeAsFit) {
   EXPECT_EQ(multiprocessors_of_parts({}, 4), 32);
   EXPECT_EQ(multiprocessors_of_parts({}, 3), 40);
   EXPECT_EQ(multiprocessors_of_parts({}, 8), 16);
-  // As on devices whose 132 multiprocessors make 15 groups of eight.
+  // As where a driver makes 15 groups of eight of 132 multiprocessors, one less than division does.
   EXPECT_EQ(multiprocessors_of_parts({.groups = 15}, 4), 24);
   EXPECT_EQ(multiprocessors_of_parts({.groups = 15}, 15), 8);
 }
