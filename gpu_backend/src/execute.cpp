@@ -81,13 +81,15 @@ class Executor {
     transport_->begin_step();
     StepEnd end{};
     Error error;
+    bool started = true;
     {
       std::latch gate(1);
       std::vector<std::jthread> threads;
       const std::exception_ptr failure = start_threads(threads, gate);
+      started = failure == nullptr;
       monitor_.begin_step();
       team_.watch();
-      if (failure) monitor_.fail(failure);
+      if (!started) monitor_.fail(failure);
       gate.count_down();
       end = team_.wait_for_end(deadline());
       if (end == StepEnd::failed) error = team_.stop(failure_of_lane());
@@ -97,8 +99,9 @@ class Executor {
     }
     if (end == StepEnd::finished) return RunOutcome::finished;
     if (end == StepEnd::deadlock || error.code == ErrorCode::deadlock) return RunOutcome::deadlock;
-    report(std::move(error));
+    report(std::move(error), started);
   }
+
   /// Why a step of this process has failed.
   [[nodiscard]] Error failure_of_lane() const {
     try {
@@ -110,9 +113,10 @@ class Executor {
     }
   }
 
-  /// Adds what the processes wait for at the moment of a failure.
-  [[noreturn]] void report(Error error) {
+  /// Adds what the processes wait for at the moment of a failure; where nothing has `started`, nothing does.
+  [[noreturn]] void report(Error error, bool started) {
     const auto waits = team_.alone() ? hang_report(graph_, lanes_, monitor_.states()) : team_.report();
+    if (!started) throw BackendError(error.code, error.message);
     for (const HangWait& wait : waits) error.message += "\n" + hang_text(program_, wait);
     throw BackendError(error.code, error.message);
   }
@@ -138,7 +142,8 @@ class Executor {
       }
     } catch (const std::system_error&) {
       return std::make_exception_ptr(
-          BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) + " threads"));
+          BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) +
+                                          " threads, one for each queue of a rank: the system allows fewer"));
     }
     return nullptr;
   }
