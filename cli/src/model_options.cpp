@@ -12,6 +12,7 @@ namespace {
 Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
   TransformerConfig config;
   config.layers = std::max(4, stages);
+  if (options.arithmetic == "float64") config.arithmetic = Arithmetic::float64;
   if (options.arithmetic == "integer") config.arithmetic = Arithmetic::integer_exact;
   if (options.arithmetic == "bf16") config.arithmetic = Arithmetic::bf16;
   if (options.arithmetic == "fp8") config.arithmetic = Arithmetic::fp8;

@@ -18,6 +18,7 @@ struct RunReport {
   const RunComparison* comparison = nullptr;  ///< where it was asked for
   int replicas = 1;                           ///< that the ranks are of
   std::string kernels = {};                   ///< what computed that could be computed otherwise
+  bool exact = false;                         ///< in integers modulo 2^64, whose loss means nothing
 };
 
 [[nodiscard]] Json run_json(const RunReport& report);

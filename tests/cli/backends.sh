@@ -89,3 +89,22 @@ expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train
 expect_json "d['losses'] == $losses"
 expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train[@]}"
 expect_out "after 29 steps"
+
+# Bit by bit in integers. Floats add up in the order of the schedule, and the text says so; float64 is finer than float32.
+bidirectional=(run chimera --ranks 4 --microbatches 8 --steps 2 --compare --arithmetic)
+expect_exit 0 "${bidirectional[@]}" float32
+expect_out ": sums in another order are rounded otherwise, and --arithmetic integer, which rounds nothing, tells that from a mistake"
+expect_exit 0 "${bidirectional[@]}" float32 --json
+expect_json '1e-12 < d["max_abs_difference"] < 1e-5'
+expect_exit 0 "${bidirectional[@]}" float64 --json
+expect_json '0 < d["max_abs_difference"] < 1e-12'
+expect_exit 0 "${bidirectional[@]}" integer
+expect_out "gradients equal the unpipelined reference bit by bit"
+! grep -q "loss of" stdout || fail "integers modulo 2^64 have no loss to speak of"
+
+# More threads than there is room for: the cause alone. (A sanitizer takes more than this limit from the start.)
+if (ulimit -v 4000000 && "$ppsim" --version >/dev/null 2>&1); then
+  (ulimit -v 4000000 && expect_exit 1 run 1f1b --ranks 400 --microbatches 1 --steps 1 --unverified)
+  expect_err "threads, one for each queue of a rank: the system allows fewer"
+  [ "$(wc -l <stderr)" -eq 1 ] || fail "waits of what never ran"
+fi
