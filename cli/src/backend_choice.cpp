@@ -18,6 +18,11 @@ void set_cuda_environment() {
 Expected<void> check_transport(const BackendChoice& choice) {
   const std::string& transport = choice.transport;
   if (choice.backend == "cuda") {
+    if (transport == "nccl" && choice.ranks_per_device > 1) {
+      return make_error(ErrorCode::bad_argument, "NCCL has one rank on a device",
+                        {.found = "--ranks-per-device " + std::to_string(choice.ranks_per_device),
+                         .expected = "--transport copy"});
+    }
     if (transport == "nccl" || transport == "copy" || transport == "inproc") return {};
     return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or with copy engines",
                       {.found = transport, .expected = "--transport nccl or copy"});

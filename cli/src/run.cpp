@@ -26,7 +26,7 @@ struct Options {
   ModelOptions model;
   BackendChoice device;
   std::string certificate, trace, report, costs_out, extras;
-  bool unverified = false, compare = false, emit_sbatch = false;
+  bool unverified = false, compare = false, emit_sbatch = false, transport_given = false;
   int steps = 3;
   std::optional<int> ranks_per_node;
   std::optional<double> deadline_s;
@@ -150,6 +150,7 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
                     has_given_costs(options)};
   summary.replicas = ran.replicas;
   summary.kernels = ran.kernels;
+  summary.exact = options.model.arithmetic == "integer";
   std::optional<RunComparison> comparison;
   if (options.compare)
     summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
@@ -171,18 +172,68 @@ Expected<void> check_options(const Options& options) {
                     {.found = "--backend " + options.device.backend, .expected = "--backend emulated"});
 }
 
+/// All that a run needs but the processes and the devices.
+struct Prepared {
+  Subject subject;
+  Program program;
+  std::unique_ptr<StageModel> model;
+  std::optional<Certificate> certificate;
+  RunOptions run;
+};
+
+Expected<Prepared> prepare(const Options& options) {
+  auto subject = subject_of(options);
+  if (!subject) return tl::unexpected(subject.error());
+  auto program = program_of(options, *subject);
+  if (!program) return tl::unexpected(program.error());
+  auto model = model_of(options, *subject, program->pipeline());
+  if (!model) return tl::unexpected(model.error());
+  auto certificate = certificate_of(options);
+  if (!certificate) return tl::unexpected(certificate.error());
+  auto run = run_options(options, *subject);
+  if (!run) return tl::unexpected(run.error());
+  return Prepared{*std::move(subject), *std::move(program), *std::move(model), *std::move(certificate),
+                  *std::move(run)};
+}
+
+/// What a process of a job cannot have.
+Expected<void> check_batch(const Options& options) {
+  for (const auto& [name, file] :
+       {std::pair<const char*, const std::string&>("the input", options.input.input),
+        {"--costs", options.costs.costs},
+        {"--certificate", options.certificate}}) {
+    if (file != "-") continue;
+    return make_error(ErrorCode::bad_argument, "a batch job has no standard input",
+                      {.found = std::string(name) + " -", .expected = "a file"});
+  }
+  if (!options.transport_given || options.device.backend == "cuda" || options.device.transport == "mpi")
+    return {};
+  return make_error(ErrorCode::bad_argument, "the job has a process for each rank",
+                    {.found = "--transport " + options.device.transport, .expected = "--transport mpi"});
+}
+
+/// Whether the arithmetic is one of the backend, which need not be here.
+Expected<void> check_model(const BackendChoice& device, const StageModel& model, const Pipeline& pipeline) {
+  if (device.backend != "cuda") return model.check(pipeline);
+  if (model.on_gpu() != nullptr) return {};
+  return make_error(ErrorCode::bad_argument, "the model has no kernels for a GPU",
+                    {.found = "--backend cuda", .expected = "another --arithmetic"});
+}
+
 int print_sbatch(const Options& options, const Output& output) {
-  const auto subject = subject_of(options);
-  if (!subject) return report(subject.error(), output);
-  const auto program = program_of(options, *subject);
-  if (!program) return report(program.error(), output);
+  if (auto good = check_batch(options); !good) return report(good.error(), output);
+  const auto prepared = prepare(options);
+  if (!prepared) return report(prepared.error(), output);
+  if (auto good = check_model(options.device, *prepared->model, prepared->program.pipeline()); !good)
+    return report(good.error(), output);
   const auto script =
-      sbatch_script({.name = subject->name,
-                     .ranks = program->pipeline().ranks(),
+      sbatch_script({.name = prepared->subject.name,
+                     .ranks = prepared->program.pipeline().ranks(),
                      .ranks_per_node = options.ranks_per_node,
+                     .ranks_per_gpu = options.device.ranks_per_device,
                      .on_gpus = options.device.backend == "cuda",
                      .one_process = options.device.backend == "cuda" && !is_by_nccl(options.device),
-                     .transport_given = options.device.transport != "inproc"},
+                     .transport_given = options.transport_given},
                     output.arguments);
   if (!script) return report(script.error(), output);
   if (output.json) {
@@ -194,34 +245,29 @@ int print_sbatch(const Options& options, const Output& output) {
 }
 
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
-  const auto subject = subject_of(options);
-  if (!subject) return tl::unexpected(subject.error());
-  const auto program = program_of(options, *subject);
-  if (!program) return tl::unexpected(program.error());
-  const auto model = model_of(options, *subject, program->pipeline());
-  if (!model) return tl::unexpected(model.error());
-  const auto certificate = certificate_of(options);
-  if (!certificate) return tl::unexpected(certificate.error());
-  auto run = run_options(options, *subject);
-  if (!run) return tl::unexpected(run.error());
-  if (*certificate) run->certificate = &**certificate;
-  run->processes = processes;
-  const CostTable* costs = has_given_costs(options) ? subject->cost_table() : nullptr;
+  auto prepared = prepare(options);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const Program& program = prepared->program;
+  RunOptions& run = prepared->run;
+  if (prepared->certificate) run.certificate = &*prepared->certificate;
+  run.processes = processes;
+  const CostTable* costs = has_given_costs(options) ? prepared->subject.cost_table() : nullptr;
   if (costs != nullptr && !options.deadline_s) {
-    const auto deadline_s = default_deadline_s(*program, run->capabilities, *costs);
+    const auto deadline_s = default_deadline_s(program, run.capabilities, *costs);
     if (!deadline_s) return tl::unexpected(deadline_s.error());
-    run->deadline_s = *deadline_s;
+    run.deadline_s = *deadline_s;
   }
 
-  run->gradients = options.compare && options.device.backend != "emulated";
+  run.gradients = options.compare && options.device.backend != "emulated";
+  const StageModel& model = *prepared->model;
   const VerifiedRunOptions how{
-      .run = *run, .compare = run->gradients && has_reference(options), .costs = costs};
-  const auto result = verify_then_run(*program, **model, how);
+      .run = run, .compare = run.gradients && has_reference(options), .costs = costs};
+  const auto result = verify_then_run(program, model, how);
   if (!result) return tl::unexpected(result.error());
-  if (result->run.outcome == RunOutcome::deadlock) return print_hang(*program, *result, output);
+  if (result->run.outcome == RunOutcome::deadlock) return print_hang(program, *result, output);
   return report_run(options,
-                    {*program, run->capabilities, sizes_on(run->backend, **model, program->pipeline()),
-                     subject->replicas, kernels_text(options.device, **model)},
+                    {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()),
+                     prepared->subject.replicas, kernels_text(options.device, model)},
                     *result, output);
 }
 
@@ -322,8 +368,10 @@ void add_run(CLI::App& app, Selected& selected) {
   add_recompute_option(*command, options->costs);
   for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})
     command->get_option(timed)->excludes("--no-profile");
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  command->callback([&selected, options, command] {
+    options->transport_given = command->count("--transport") > 0;
+    selected = [options](const Output& output) { return run(*options, output); };
+  });
 }
 
 }  // namespace ppsim::cli

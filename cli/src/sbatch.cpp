@@ -4,18 +4,10 @@
 #include <cctype>
 #include <sstream>
 
+#include "shell_words.hpp"
+
 namespace ppsim::cli {
 namespace {
-
-/// A word of a shell command.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+.,:/@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
 
 /// A job name of plain characters.
 std::string plain_name(std::string name) {
@@ -25,10 +17,14 @@ std::string plain_name(std::string name) {
   return name;
 }
 
+/// The command line without the options that are of the script.
 std::string command_line(const SlurmJob& job, const std::vector<std::string>& arguments) {
+  constexpr std::string_view kSpread = "--ranks-per-node";
   std::string line = "ppsim";
-  for (const std::string& argument : arguments) {
-    if (argument != "--emit-sbatch") line += " " + quoted(argument);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view name = std::string_view(arguments[i]).substr(0, arguments[i].find('='));
+    if (arguments[i] == kSpread) ++i;  // its value is the next word
+    if (name != "--emit-sbatch" && name != kSpread) line += " " + shell_word(arguments[i]);
   }
   if (!job.on_gpus && !job.transport_given) line += " --transport mpi";
   return line;
@@ -63,7 +59,8 @@ Expected<std::string> request(const SlurmJob& job) {
   text << "#SBATCH --nodes=" << job.ranks / each << '\n'
        << "#SBATCH --ntasks=" << (job.one_process ? 1 : job.ranks) << '\n'
        << "#SBATCH --ntasks-per-node=" << (job.one_process ? 1 : each) << '\n';
-  if (job.on_gpus) text << "#SBATCH --gpus-per-node=" << each << '\n';
+  if (job.on_gpus)
+    text << "#SBATCH --gpus-per-node=" << (each + job.ranks_per_gpu - 1) / job.ranks_per_gpu << '\n';
   return text.str();
 }
 

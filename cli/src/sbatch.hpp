@@ -13,6 +13,7 @@ struct SlurmJob {
   std::string name;
   int ranks = 1;
   std::optional<int> ranks_per_node;  ///< none: 8, or all where there are fewer
+  int ranks_per_gpu = 1;
   bool on_gpus = false;
   bool one_process = false;      ///< with all GPUs
   bool transport_given = false;  ///< on the command line

@@ -62,3 +62,30 @@ diff expected words >&2 || fail "other words"
 expect_error 2 "spread evenly" "6 ranks, 4 on a node" run 1f1b --ranks 6 --microbatches 8 --ranks-per-node 4 --emit-sbatch
 expect_error 2 "one process on one node" "16 ranks, 8 on a node" \
   run 1f1b --ranks 16 --microbatches 16 --backend cuda --transport copy --emit-sbatch
+
+# Several ranks on a GPU need fewer of them.
+expect_exit 0 run 1f1b --ranks 4 --microbatches 8 --backend cuda --ranks-per-device 2 --emit-sbatch
+expect_out "#SBATCH --gpus-per-node=2"
+
+# What is of the script is not of the command in it, however it is written.
+for spread in "--ranks-per-node 2" "--ranks-per-node=2"; do
+  expect_exit 0 run 1f1b --ranks 4 --microbatches 8 $spread --steps 5 --emit-sbatch=true
+  expect_out "#SBATCH --nodes=2"
+  grep -qx "srun .* ppsim run 1f1b --ranks 4 --microbatches 8 --steps 5 --transport mpi" stdout || fail "another command"
+done
+expect_exit 0 run 1f1b --ranks 4 --microbatches 8 --transport=mpi --emit-sbatch
+grep -qx "srun .* ppsim run 1f1b --ranks 4 --microbatches 8 --transport=mpi" stdout || fail "another command"
+
+# A script that could not run is not written.
+expect_exit 0 lower 1f1b --ranks 4 --microbatches 8 -o program.json
+run=(run program.json --emit-sbatch)
+expect_error 2 "a process for each rank" "found --transport inproc" "${run[@]}" --transport inproc
+expect_error 2 "no standard input" "found the input -" run - --emit-sbatch <program.json
+expect_error 2 "no standard input" "found --costs -" "${run[@]}" --costs -
+expect_error 2 "no standard input" "found --certificate -" "${run[@]}" --certificate -
+expect_error 2 "no-proof.json" "No such file" "${run[@]}" --certificate no-proof.json
+expect_error 2 "--transformer cannot be read" "found depth=3" "${run[@]}" --transformer depth=3
+expect_error 2 "--buffers" "some" "${run[@]}" --buffers some
+expect_error 2 "on a GPU only" "found a CPU" "${run[@]}" --arithmetic bf16
+expect_error 2 "no kernels for a GPU" "another --arithmetic" "${run[@]}" --arithmetic float64 --backend cuda
+expect_error 2 "one rank on a device" "found --ranks-per-device 2" "${run[@]}" --backend cuda --transport nccl --ranks-per-device 2
