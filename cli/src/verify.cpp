@@ -265,7 +265,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   } else {
     print_report(*answer);
     if (remedy) print_remedy(*remedy);
-    std::cout << '\n' << verify_advice(*answer, remedy, options.certificate) << '\n';
+    std::cout << '\n' << verify_advice(options, *answer, remedy) << '\n';
   }
   return exit;
 }

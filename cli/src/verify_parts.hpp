@@ -140,9 +140,9 @@ struct Remedy {
 void print_remedy(const Remedy& remedy);
 /// Whether --repair FILE writes, or may find, a Program that does not hang.
 [[nodiscard]] bool may_be_repaired(const VerifyReport& report, const std::optional<Remedy>& remedy);
-/// One sentence that says what to do next.
-[[nodiscard]] std::string verify_advice(const VerifyAnswer& answer, const std::optional<Remedy>& remedy,
-                                        const std::string& certificate);
+/// One sentence that says what to do next, of the files that were written too.
+[[nodiscard]] std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answer,
+                                        const std::optional<Remedy>& remedy);
 /// Writes the repaired Program where there is one and a file is named. Returns: whether it did.
 Expected<bool> write_repaired(const std::string& file, const std::optional<Remedy>& remedy);
 

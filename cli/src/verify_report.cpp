@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "ppsim/core/hash.hpp"
+#include "shell_words.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -81,8 +82,22 @@ void print_report(const VerifyAnswer& answer) {
     std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
 }
 
-std::string verify_advice(const VerifyAnswer& answer, const std::optional<Remedy>& remedy,
-                          const std::string& certificate) {
+namespace {
+
+/// What --repair wrote, or could; empty: nothing.
+std::string repair_advice(const VerifyRequest& request, const VerifyReport& report,
+                          const std::optional<Remedy>& remedy) {
+  if (!may_be_repaired(report, remedy)) return "";
+  const bool written = remedy && std::holds_alternative<Repaired>(remedy->repair) && !request.repair.empty();
+  if (!written) return " --repair FILE writes what does not hang.";
+  const std::string transport = request.buffers == "rendezvous" ? "" : " --buffers " + request.buffers;
+  return " Wrote " + request.repair + "; next: ppsim verify " + shell_word(request.repair) + transport;
+}
+
+}  // namespace
+
+std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answer,
+                          const std::optional<Remedy>& remedy) {
   const VerifyReport& report = answer.report;
   const int exit = verdict_exit(report);
   const auto is_good = [](const PropertyResult& result) {
@@ -91,8 +106,8 @@ std::string verify_advice(const VerifyAnswer& answer, const std::optional<Remedy
   if (exit == kRefuted && std::ranges::all_of(report.results, is_good))
     return "It runs, but can take longer than the limit: the lines above are what takes the time.";
   if (exit == kRefuted)
-    return std::string("Do not run this: the lines above say what is wrong with it.") +
-           (may_be_repaired(report, remedy) ? " --repair FILE writes what does not hang." : "");
+    return "Do not run this: the lines above say what is wrong with it." +
+           repair_advice(request, report, remedy);
   if (exit == kDoesNotFit)
     return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
            "needs less.";
@@ -101,9 +116,10 @@ std::string verify_advice(const VerifyAnswer& answer, const std::optional<Remedy
     return raise.empty() ? "Not decided, and no limit changes that: the lines above say why."
                          : "Not decided: " + raise + ".";
   }
-  return certificate.empty() ? "Every property holds in every timing. Next: ppsim run, or --certificate FILE "
-                               "to keep the proof."
-                             : "Every property holds in every timing; the proof is in " + certificate + ".";
+  return request.certificate.empty()
+             ? "Every property holds in every timing. Next: ppsim run, or --certificate FILE "
+               "to keep the proof."
+             : "Every property holds in every timing; the proof is in " + request.certificate + ".";
 }
 
 }  // namespace ppsim::cli

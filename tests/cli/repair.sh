@@ -6,6 +6,8 @@ regressions=$data/regressions
 expect_exit 4 verify "$regressions/nccl-479-hangs.json" --repair repaired.json
 expect_out "The smallest change that removes the deadlock, verified again:"
 expect_out "Or a transport with --buffers 1, or one that does no more than"
+expect_out "Wrote repaired.json; next: ppsim verify repaired.json"
+! grep -q -- "--repair FILE" stdout || fail "the advice to write what was written"
 expect_exit 0 verify repaired.json
 expect_exit 0 run repaired.json --unverified --steps 1
 
