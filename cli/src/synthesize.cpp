@@ -7,6 +7,7 @@
 #include "ppsim/planner/synthesis.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 #include "query_folder.hpp"
+#include "shell_words.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {
@@ -138,9 +139,8 @@ void print_text(const Options& options, const SynthesisRequest& request, const S
               << found.bound_method << "); " << found.open << '\n';
   }
   if (options.output == "-") return;
-  std::cout << (found.optimal() ? "Next: ppsim simulate " + options.output
-                                : advice(found.open, options.output))
-            << '\n';
+  const std::string next = "Next: ppsim simulate " + shell_word(options.output) + cost_words(options.costs);
+  std::cout << (found.optimal() ? next : advice(found.open, options.output)) << '\n';
 }
 
 Expected<void> write(const Options& options, const Synthesized& found) {

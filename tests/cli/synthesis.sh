@@ -5,6 +5,18 @@ job=(--ranks 4 --microbatches 12)
 
 expect_exit 0 synthesize "${job[@]}" --activation-limit 3 --unit F=5,I=6,W=4 -o best.json --certificate proof.json
 expect_out "optimal: no schedule within the limit is shorter"
+
+# next_step: runs the command that the last output ends with.
+next_step() {
+  local next
+  next=$(sed -n 's/^Next: ppsim //p' stdout)
+  eval "expect_exit 0 $next"
+}
+next_step
+expect_out "synthesized: 4 ranks, 4 stages, 12 microbatches"
+expect_exit 0 synthesize --activation-limit 4 --model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 \
+  --global-batch-size 8 -o "my schedule.json"
+next_step
 expect_exit 0 simulate best.json --unit F=5,I=6,W=4,A=1 --json
 expect_json 'max(r["peak_live_activations"] for r in d["per_rank"]) == 3'
 makespan=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
