@@ -126,6 +126,14 @@ std::string work_text(const Work& work) {
   return text.str();
 }
 
+/// What a report says of the work; nothing where it is the same.
+std::vector<ReportWork> reported(const std::vector<Work>& works) {
+  std::vector<ReportWork> result;
+  if (all_same(works)) return result;
+  for (const Work& work : works) result.push_back({work_text(work), work.same});
+  return result;
+}
+
 /// The fastest that fits and does the work of the first one, or -1.
 int best_of(const std::vector<Evaluation>& steps, const std::vector<Work>& works) {
   int best = -1;
@@ -199,7 +207,7 @@ int run(const Options& options, const Output& output) {
   const std::vector<Work> works = works_of(steps);
   const int best = best_of(steps, works);
   if (!options.report.empty()) {
-    if (auto written = write_report_file(options.report, steps); !written)
+    if (auto written = write_report_file(options.report, steps, reported(works)); !written)
       return report(written.error(), output);
   }
   if (output.json) {

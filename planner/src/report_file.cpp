@@ -47,9 +47,14 @@ Expected<void> write_run_report(const std::string& path, const RunView& measured
   return write_text_file(path, page.view());
 }
 
-Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps) {
+Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps,
+                                 std::span<const ReportWork> works) {
   std::vector<ReportEntry> entries;
   for (const Evaluation& step : steps) entries.push_back(entry_of(step));
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    entries[i].work = works[i].text;
+    entries[i].same_work = works[i].same;
+  }
   std::ostringstream page;
   write_report(page, entries, {.title = steps.size() == 1 ? steps.front().name : "Schedules compared"});
   return write_text_file(path, page.view());

@@ -30,6 +30,8 @@ class EntryData {
               {"bubble", bubble_fraction(times)},
               {"bubbleSpan", bubble_fraction_span(times)},
               {"limit", entry_.memory_limit ? Json(*entry_.memory_limit) : Json()},
+              {"work", entry_.work},
+              {"sameWork", entry_.same_work},
               {"facts", facts()},
               {"ranks", Json::array()},
               {"transfers", transfers()},

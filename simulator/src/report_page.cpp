@@ -51,7 +51,8 @@ td.best { color: var(--good); font-weight: 600; }
 <main>
 <h1>{{title}}</h1>
 <div class="hint">{{hint}} Bubble: time in which the compute queue of a rank stands idle.</div>
-<section id="comparison" hidden><h2>Comparison</h2><div class="scroll"><table id="table"></table></div></section>
+<section id="comparison" hidden><h2>Comparison</h2><div class="scroll"><table id="table"></table></div>
+  <div class="hint" id="works" hidden>Not all do the same work, as the last column says of forwards, which these costs take to be equally long, and of backwards. The best figures are of those that do the work of the first.</div></section>
 <section>
   <div class="tools"><h2 id="name" style="margin:0"></h2><select id="run" aria-label="run" hidden></select></div>
   <div class="figures" id="figures"></div><div class="badges" id="facts"></div>
@@ -316,13 +317,17 @@ function fillComparison() {
     ["exposed communication", r => sum(r.ranks.map(k => k.bubble[3])) / r.ranks.length, timeText], ["peak memory", r => most(r.ranks.map(k => k.peak)), bytesText],
     ["live activations", r => most(r.ranks.map(k => k.live)), String], ["sent between ranks", r => sum(r.ranks.map(k => k.sent)), bytesText]];
   const head = element("tr"); head.append(element("th", "schedule"), element("th", "ranks"), ...columns.map(c => element("th", c[0])));
+  const works = data.runs.some(r => r.work), peers = data.runs.filter(r => r.sameWork);
+  if (works) head.append(element("th", "work"));
+  $("works").hidden = !works;
   const rows = data.runs.map((r, i) => {
     const row = element("tr"); row.append(element("td", r.name), element("td", r.ranks.length));
     for (const [label, value, text] of columns) {
-      const best = value(r) === Math.min(...data.runs.map(value));
+      const best = r.sameWork && value(r) === Math.min(...peers.map(value));
       const over = label === "peak memory" && r.limit && value(r) > r.limit;
       row.append(element("td", text(value(r)) + (over ? " (over the limit)" : ""), over ? "over" : best ? "best" : ""));
     }
+    if (works) row.append(element("td", r.work));
     row.style.cursor = "pointer"; row.onclick = () => choose(i); return row;
   });
   $("table").replaceChildren(head, ...rows);

@@ -80,6 +80,22 @@ TEST(Report, HoldsTheFiguresOfEveryRun) {
   EXPECT_EQ(run["facts"][0]["tone"], 1);
 }
 
+TEST(Report, SaysWhoseWorkIsAnother) {
+  const FinishedRun run = two_ranks();
+  const RunMetrics metrics = run.metrics();
+  std::vector<ReportEntry> entries(2, {"a", run.view(), metrics});
+  entries[0].work = "1.00x";
+  entries[1].work = "2.00x";
+  entries[1].same_work = false;
+  std::ostringstream out;
+  write_report(out, entries, {.title = "t"});
+  const nlohmann::json data = data_of(out.str());
+  EXPECT_EQ(data["runs"][0]["sameWork"], true);
+  EXPECT_EQ(data["runs"][1]["work"], "2.00x");
+  EXPECT_EQ(data["runs"][1]["sameWork"], false);
+  EXPECT_EQ(data_of(report("1f1b", "title"))["runs"][0]["work"], "");
+}
+
 TEST(Report, CellsSayWhatTheyWaitedFor) {
   const nlohmann::json data = data_of(report("1f1b", "title"));
   const auto forward_kind = static_cast<int>(OpKind::forward);

@@ -7,10 +7,18 @@
 
 namespace ppsim {
 
-/// A self-contained HTML page of one or several simulated steps with their assumptions and hashes.
-/// Requires: at least one.
+/// The work of a step beside that of the first one of its page.
+struct ReportWork {
+  std::string text;  ///< "2.00x"
+  bool same = true;
+};
+
+/// A self-contained HTML page of one or several simulated steps with their assumptions and hashes, and with
+/// the work of each where it is not the same.
+/// Requires: at least one; as many `works`, or none.
 /// Errors: io.
-[[nodiscard]] Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps);
+[[nodiscard]] Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps,
+                                               std::span<const ReportWork> works = {});
 
 /// The same for a measured run, whose timeline stands over the simulated one.
 /// Requires: a finished run of `program`.

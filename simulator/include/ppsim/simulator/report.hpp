@@ -27,6 +27,8 @@ struct ReportEntry {
   const RunMetrics& metrics;
   std::optional<Bytes> memory_limit = {};  ///< of one rank
   std::vector<ReportFact> facts = {};
+  std::string work = {};  ///< beside that of the first run; empty where all do the same
+  bool same_work = true;  ///< as the first run; if not, no figure of it is the best
 };
 
 struct ReportOptions {
