@@ -73,6 +73,12 @@ class Explanation {
     return text;
   }
 
+  static std::string types_text(const json& types) {
+    std::string text;
+    for (const json& type : types) text += (text.empty() ? "one of " : ", ") + type.get<std::string>();
+    return text;
+  }
+
   static std::string expected_text(const json& rule) {
     if (const auto constant = rule.find("const"); constant != rule.end()) return constant->dump();
     if (const auto choices = rule.find("enum"); choices != rule.end()) {
@@ -80,10 +86,13 @@ class Explanation {
       for (const json& choice : *choices) text += (text.empty() ? "one of " : ", ") + choice.dump();
       return text;
     }
+    if (rule.contains("type") && rule.at("type").is_array()) return types_text(rule.at("type"));
     const std::string type = rule.value("type", "value");
     if (type == "array" && rule.contains("minItems")) return "an array of " + rule.at("minItems").dump();
     if (type == "array") return "an array";
     if (type == "object") return "an object";
+    if (rule.contains("exclusiveMinimum"))
+      return "a " + type + " above " + rule.at("exclusiveMinimum").dump();
     if (type != "integer") return "a " + type;
     return "a whole number in [" + rule.at("minimum").dump() + ", " + rule.at("maximum").dump() + "]";
   }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "json_file.hpp"
 #include "ppsim/core/cluster.hpp"
 #include "ppsim/core/model.hpp"
 
@@ -29,18 +30,6 @@ class Reader {
   std::int64_t integer(std::initializer_list<const char*> keys) {
     const auto value = optional_integer(keys);
     if (!value) fail(*keys.begin(), "nothing", "a whole number");
-    return value.value_or(1);
-  }
-  std::optional<double> optional_number(const char* key) {
-    const auto found = object_.find(key);
-    if (found == object_.end() || found->is_null()) return std::nullopt;
-    if (found->is_number() && found->get<double>() > 0) return found->get<double>();
-    fail(key, found->dump(), "a positive number");
-    return std::nullopt;
-  }
-  double number(const char* key) {
-    const auto value = optional_number(key);
-    if (!value) fail(key, "nothing", "a positive number");
     return value.value_or(1);
   }
   std::string text(const char* key, const std::string& otherwise) {
@@ -82,21 +71,31 @@ Expected<json> parse_object(std::string_view text, const std::string& file) {
   return parsed;
 }
 
-GpuDescription read_gpu(const json& object, const std::string& file, std::optional<Error>& error) {
-  Reader reader(object, file);
+GpuDescription read_gpu(const json& object) {
   GpuDescription gpu;
-  gpu.name = reader.text("name", "custom");
-  gpu.bf16_tflops = reader.number("bf16_tflops");
-  gpu.bf16_achievable_tflops =
-      reader.optional_number("bf16_achievable_tflops").value_or(0.8 * gpu.bf16_tflops);
-  gpu.fp8_tflops = reader.optional_number("fp8_tflops").value_or(0);
-  gpu.fp8_achievable_tflops = reader.optional_number("fp8_achievable_tflops").value_or(0.7 * gpu.fp8_tflops);
-  gpu.memory_bytes = reader.integer({"memory_bytes"});
-  gpu.memory_tbps = reader.number("memory_tbps");
-  gpu.nvlink_gbytes = reader.number("nvlink_gbytes_per_s");
-  gpu.host_gbytes = reader.optional_number("host_gbytes_per_s").value_or(gpu.host_gbytes);
-  error = reader.error();
+  gpu.name = object.value("name", "custom");
+  gpu.bf16_tflops = object.at("bf16_tflops");
+  gpu.bf16_achievable_tflops = object.value("bf16_achievable_tflops", 0.8 * gpu.bf16_tflops);
+  gpu.fp8_tflops = object.value("fp8_tflops", 0.0);
+  gpu.fp8_achievable_tflops = object.value("fp8_achievable_tflops", 0.7 * gpu.fp8_tflops);
+  gpu.memory_bytes = object.at("memory_bytes");
+  gpu.memory_tbps = object.at("memory_tbps");
+  gpu.nvlink_gbytes = object.at("nvlink_gbytes_per_s");
+  gpu.host_gbytes = object.value("host_gbytes_per_s", gpu.host_gbytes);
   return gpu;
+}
+
+/// The GPU that "gpu" names or describes.
+Expected<GpuDescription> gpu_of(const JsonFile& file) {
+  const json& gpu = file.root().at("gpu");
+  if (gpu.is_object()) return read_gpu(gpu);
+  std::string known;
+  for (const GpuDescription& preset : gpu_presets()) {
+    if (preset.name == gpu) return preset;
+    known += (known.empty() ? "" : ", ") + preset.name;
+  }
+  return file.error_at({"gpu"}, "an unknown GPU", gpu.dump(-1, ' ', true, json::error_handler_t::replace),
+                       "an object, or one of " + known);
 }
 
 }  // namespace
@@ -138,40 +137,25 @@ Expected<ModelDescription> model_from_config_json(std::string_view text, const s
 }
 
 Expected<ClusterDescription> cluster_from_json(std::string_view text, const std::string& file, int nodes) {
-  const Expected<json> parsed = parse_object(text, file);
+  if (nodes < 1) {
+    return make_error(ErrorCode::bad_argument, "a cluster needs at least one node",
+                      {.found = std::to_string(nodes), .expected = "1 or more"});
+  }
+  const auto parsed = JsonFile::parse(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
-  Reader reader(*parsed, file);
+  if (auto valid = parsed->validate("cluster"); !valid) return tl::unexpected(valid.error());
+  auto gpu = gpu_of(*parsed);
+  if (!gpu) return tl::unexpected(gpu.error());
+  const json& root = parsed->root();
   ClusterDescription cluster;
   cluster.nodes = nodes;
-  cluster.node.name = reader.text("name", "custom");
-  cluster.node.gpus = static_cast<int>(reader.integer({"gpus_per_node"}));
-  cluster.node.nvlink_domain =
-      static_cast<int>(reader.optional_integer({"nvlink_domain"}).value_or(cluster.node.gpus));
-  cluster.node.node_gbytes = reader.number("node_gbytes_per_s");
-  cluster.node.latency_us = reader.optional_number("latency_us");
-  std::optional<Error> error = reader.error();
-  const auto gpu = parsed->find("gpu");
-  if (!error && gpu != parsed->end() && gpu->is_object()) {
-    cluster.gpu = read_gpu(*gpu, file, error);
-  } else if (!error) {
-    const std::string name = reader.text("gpu", "");
-    for (const GpuDescription& preset : gpu_presets()) {
-      if (preset.name == name) cluster.gpu = preset;
-    }
-    if (cluster.gpu.name.empty()) {
-      error = Error{ErrorCode::bad_file,
-                    "key \"gpu\" cannot be read",
-                    {.file = file,
-                     .found = name.empty() ? "nothing" : name,
-                     .expected = "an object or a preset's name"}};
-    }
-  }
-  if (error) return tl::unexpected(*error);
+  cluster.gpu = *std::move(gpu);
+  cluster.node.name = root.value("name", "custom");
   cluster.node.gpu = cluster.gpu.name;
-  if (nodes < 1 || cluster.node.gpus < 1 || cluster.node.gpus > 4096 || cluster.node.nvlink_domain < 1) {
-    return make_error(ErrorCode::bad_file, "a cluster needs at least one node of 1 to 4096 GPUs",
-                      {.file = file});
-  }
+  cluster.node.gpus = root.at("gpus_per_node");
+  cluster.node.nvlink_domain = root.value("nvlink_domain", cluster.node.gpus);
+  cluster.node.node_gbytes = root.at("node_gbytes_per_s").get<double>();
+  if (root.contains("latency_us")) cluster.node.latency_us = root.at("latency_us").get<double>();
   return cluster;
 }
 

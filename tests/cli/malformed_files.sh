@@ -100,3 +100,23 @@ expect_error 2 "folder" "Is a directory" simulate 1f1b --ranks 2 --microbatches 
 expect_error 2 "gone/c.json" "No such file" simulate 1f1b --model gone/c.json --cluster dgx-h100
 printf '{"hidden_size": "wide"}' >config.json
 expect_error 2 "config.json" "num_hidden_layers" simulate 1f1b --model ./config.json --cluster dgx-h100
+
+# A cluster of one's own: the file of docs/cli.md, one with a slip, and an entry of the list.
+sed -n '/^\$ cat cluster.json$/,/^}$/p' "$data/../../docs/cli.md" | sed 1d >cluster.json
+own=(simulate 1f1b --model llama3-8b --nodes 1 --tp 2 --pp 4 --global-batch-size 16 --cluster)
+expect_exit 0 "${own[@]}" cluster.json
+expect_out "4 ranks, 4 stages, 16 microbatches"
+sed 's/node_gbytes_per_s/node_gbytes/' cluster.json >slip.json
+expect_error 2 "slip.json:5:" "found node_gbytes, expected one of" "${own[@]}" slip.json
+sed 's/"memory_bytes": 80000000000/"memory_bytes": 80e9/' cluster.json >slip.json
+expect_error 2 "/gpu/memory_bytes" "expected a whole number" "${own[@]}" slip.json
+expect_exit 0 list clusters --json
+python3 -c 'import json; print(json.dumps(json.load(open("stdout"))["clusters"][1]))' >listed.json
+expect_exit 0 "${own[@]}" ./listed.json --json
+cp stdout listed.out
+expect_exit 0 "${own[@]}" dgx-h100 --json
+python3 - <<'END' || fail "another cluster than the listed one"
+import json
+a, b = json.load(open("listed.out")), json.load(open("stdout"))
+assert a["makespan_ns"] == b["makespan_ns"]
+END

@@ -198,7 +198,7 @@ TEST(Json, ReplacesNamesThatAreNoText) {
 }
 
 TEST(JsonSchema, IsWhatIsPublished) {
-  for (const char* name : {"schedule", "program", "tables", "certificate"}) {
+  for (const char* name : {"schedule", "program", "tables", "certificate", "cluster"}) {
     const std::string path = std::string(PPSIM_TESTS_DIR) + "/../core/schemas/" + name + ".schema.json";
     EXPECT_EQ(json_schema(name), file_text(path)) << path;
     EXPECT_NE(json_schema(name).find("http://json-schema.org/draft-07/schema#"), std::string_view::npos);

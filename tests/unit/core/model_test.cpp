@@ -78,6 +78,48 @@ TEST(Cluster, ReadsAFile) {
   EXPECT_FALSE(cluster_from_json(R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":"tpu"})", "c.json", 2)
                    .has_value());
   EXPECT_FALSE(cluster_from_json(R"({"gpus_per_node":4})", "c.json", 2).has_value());
+  EXPECT_FALSE(
+      cluster_from_json(R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":"h100-sxm-80gb"})", "c.json", 0)
+          .has_value());
+}
+
+TEST(Cluster, ReadsAGpuOfItsOwn) {
+  const auto read = cluster_from_json(
+      R"({"name":"lab","gpus_per_node":4,"nvlink_domain":2,"node_gbytes_per_s":50,"latency_us":5,
+          "gpu":{"name":"toy","bf16_tflops":100,"memory_bytes":32000000000,"memory_tbps":1.5,
+                 "nvlink_gbytes_per_s":150}})",
+      "c.json", 2);
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_EQ(
+      read->node,
+      (NodeDescription{
+          .name = "lab", .gpu = "toy", .gpus = 4, .nvlink_domain = 2, .node_gbytes = 50, .latency_us = 5}));
+  EXPECT_DOUBLE_EQ(read->gpu.bf16_achievable_tflops, 80);
+  EXPECT_EQ(read->gpu.fp8_tflops, 0);
+  EXPECT_EQ(read->gpu.memory_bytes, 32'000'000'000);
+  EXPECT_EQ(read->gpu.host_gbytes, 32);
+}
+
+/// What is wrong with a cluster file of this text.
+std::string cluster_error(const std::string& text) {
+  const auto read = cluster_from_json(text, "c.json", 1);
+  return read ? "nothing" : to_string(read.error());
+}
+
+TEST(Cluster, SaysWhereAFileIsWrong) {
+  EXPECT_EQ(cluster_error(R"({"gpus_per_node":4,"gpu":"h100-sxm-80gb"})"),
+            "c.json:1:1: : a missing key (expected \"node_gbytes_per_s\")");
+  EXPECT_NE(cluster_error("{\"gpus_per_node\":4,\n\"node_gbytes\":100}").find("c.json:2:"),
+            std::string::npos);
+  const std::string node = R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":)";
+  EXPECT_NE(cluster_error(node + R"("tpu"})").find("/gpu: an unknown GPU (found \"tpu\""), std::string::npos);
+  EXPECT_NE(cluster_error(node + "7}").find("expected one of string, object"), std::string::npos);
+  EXPECT_NE(
+      cluster_error(node + R"({"bf16_tflops":-1,"memory_bytes":1,"memory_tbps":1,)"
+                           R"("nvlink_gbytes_per_s":1}})")
+          .find("/gpu/bf16_tflops: a value that does not belong here (found -1, expected a number above 0"),
+      std::string::npos);
+  EXPECT_NE(cluster_error("[]").find("expected an object"), std::string::npos);
 }
 
 TEST(Parallelism, ChecksDivisibility) {

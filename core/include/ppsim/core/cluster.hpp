@@ -53,8 +53,8 @@ struct ClusterDescription {
 /// unknown.
 [[nodiscard]] Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes);
 
-/// {"name", "gpus_per_node", "nvlink_domain", "node_gbytes_per_s", "latency_us"?, "gpu": {...} or a preset's
-/// name}. Errors: bad_file naming the key.
+/// `nodes` servers as a file describes one: the schema "cluster" of json_schema().
+/// Errors: bad_file naming row, column and key; bad_argument for a node count below 1.
 [[nodiscard]] Expected<ClusterDescription> cluster_from_json(std::string_view text, const std::string& file,
                                                              int nodes);
 
