@@ -86,8 +86,21 @@ class SvgWriter {
     return left_ + (options_.width - left_ - right_) * static_cast<double>(time) / static_cast<double>(end_);
   }
 
+  /// A step between times whose texts do not run into each other.
+  [[nodiscard]] Nanoseconds grid_step() const {
+    constexpr double kGap = 10;
+    for (int most = 12; most > 1; --most) {
+      const Nanoseconds step = axis_step(end_, most);
+      std::size_t longest = 0;
+      for (Nanoseconds time = 0; time <= end_; time += step)
+        longest = std::max(longest, time_text(time).size());
+      if (x_of(step) - x_of(0) >= kDigitWidth * static_cast<double>(longest) + kGap) return step;
+    }
+    return axis_step(end_, 1);
+  }
+
   void write_grid(double bottom) {
-    const Nanoseconds step = axis_step(end_, 12);
+    const Nanoseconds step = grid_step();
     for (Nanoseconds time = 0; time <= end_; time += step) {
       out_ << "<line x1=\"" << x_of(time) << "\" y1=\"" << top_ << "\" x2=\"" << x_of(time) << "\" y2=\""
            << bottom + 4 << "\" stroke=\"#d8d8d8\"/>\n<text x=\"" << x_of(time) << "\" y=\"" << bottom + 17

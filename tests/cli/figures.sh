@@ -72,3 +72,14 @@ python3 -c 'import json; print(json.load(open("stdout"))["jitter"])' >first
 expect_exit 0 "${jitter[@]}" --seed 7
 python3 -c 'import json; print(json.load(open("stdout"))["jitter"])' >second
 cmp first second || fail "the same seed gave other figures"
+
+# A picture of any width has times at its axis that do not run into each other.
+for width in 300 400 800 1200; do
+  expect_exit 0 show 1f1b --ranks 16 --microbatches 64 --format svg --width $width -o narrow.svg
+  python3 - narrow.svg <<'END' || fail "times on top of each other at $width pixels"
+import re, sys
+labels = re.findall(r'<text x="([0-9.]+)" y="[0-9.]+" text-anchor="middle" fill="#444444">([^<]*)<', open(sys.argv[1]).read())
+spans = [(float(x) - 3 * len(text), float(x) + 3 * len(text)) for x, text in labels]
+assert len(spans) >= 3 and all(a[1] + 5 < b[0] for a, b in zip(spans, spans[1:])), labels
+END
+done
