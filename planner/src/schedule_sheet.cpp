@@ -52,7 +52,7 @@ double most_activations(const Evaluation& step) {
 
 std::string picture_of(const Evaluation& step) {
   std::ostringstream out;
-  write_svg(out, step.program, step.trace, {.width = 640, .row_height = 20, .rows_only = true});
+  write_svg(out, step.program, step.trace, {.width = 640, .row_height = 24, .rows_only = true});
   return out.str();
 }
 
@@ -149,7 +149,13 @@ std::string schedule_page(const std::vector<ScheduleSheet>& sheets) {
          "where the paper says otherwise, stands in the schedule's source and tests.\n\n"
          "Examples: 4 ranks and 8 microbatches where the schedule allows it, F=I=W=1, B=2, FB=3, c=0. "
          "Activations: 1 is all that one microbatch leaves on a rank between its forward and backward. "
-         "Parameters: 1 is a p-th of the model, on the rank that holds most.\n\n";
+         "Parameters: 1 is a p-th of the model, on the rank that holds most.\n\n"
+         "Pictures: a row is a rank, from rank 0 on top, and time goes to the right; blue is F, orange B, "
+         "red "
+         "I, green W, grey the others, white idle; the number is the microbatch, behind a dot the slice; a "
+         "lighter shade is a later chunk of the rank; a black border is a later route, where there are "
+         "several "
+         "(the other direction of Chimera); two actions above each other are an overlapped pair.\n\n";
   write_table(out, sheets);
   for (const ScheduleSheet& sheet : sheets) write_section(out, sheet);
   return out.str();
