@@ -39,11 +39,27 @@ Listing schedule_listing() {
   return listing;
 }
 
+/// What --model can tell of an architecture.
+std::string_view costs_of(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::decoder:
+    case Architecture::moe:
+    case Architecture::moe_mla:
+      return "analytic";
+    case Architecture::encoder_decoder:
+    case Architecture::vit:
+      return "only --costs";
+  }
+  return "";
+}
+
 Listing model_listing() {
-  Listing listing{{"name", "architecture", "layers", "hidden", "heads", "sequence", "parameters"}, {}};
+  Listing listing{
+      {"name", "architecture", "layers", "hidden", "heads", "sequence", "parameters", "costs"}, {}, 8};
   for (const ModelDescription& model : model_presets()) {
     listing.rows.push_back({model.name, std::string(architecture_name(model.architecture)), model.layers,
-                            model.hidden, model.heads, model.sequence, parameter_count(model)});
+                            model.hidden, model.heads, model.sequence, parameter_count(model),
+                            costs_of(model.architecture)});
   }
   return listing;
 }

@@ -161,8 +161,8 @@ Json summary_json(const Outcome& outcome, double (Prediction::*error)() const) {
 }
 
 void print_text(const Outcome& outcome) {
-  std::vector<std::vector<std::string>> rows = {
-      {"schedule", "ranks", "m", "measured", "simulated", "error", "bubble", "simulated"}};
+  std::vector<std::vector<std::string>> rows = {{"schedule", "ranks", "m", "measured step", "simulated step",
+                                                 "error", "measured bubble", "simulated bubble"}};
   for (const Point& point : outcome.points) {
     std::vector<std::string> row = {point.name, std::to_string(point.ranks),
                                     std::to_string(point.microbatches)};
