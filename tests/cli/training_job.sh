@@ -24,8 +24,9 @@ expect_json 'not d["fits"] and d["makespan_ns"] > 0'
 expect_exit 0 compare gpipe 1f1b interleaved-1f1b:chunks=2 zb-h1 zb-v v-half v-min chimera dualpipe dualpipe-v "${job[@]}"
 python3 - "$data/../../README.md" <<'END' || fail "README shows other figures"
 import sys
-table = [line.rstrip() for line in open("stdout") if line.rstrip().endswith(("fits", "fit", "80.00 GB"))]
-assert len(table) == 11 and set(table) <= set(open(sys.argv[1]).read().splitlines()), "\n".join(table)
+ends = ("fits", "fit", "80.00 GB", "of it")
+table = [line.rstrip() for line in open("stdout") if line.rstrip().endswith(ends)]
+assert len(table) == 12 and set(table) <= set(open(sys.argv[1]).read().splitlines()), "\n".join(table)
 END
 
 expect_exit 0 lower "$best" "${job[@]}" -o program.json --json
@@ -65,3 +66,13 @@ done
 expect_exit 0 compare 1f1b pipedream pipedream-2bw --model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 \
   --global-batch-size 64 --json
 expect_json '[round(s["parameter_bytes"] / d["schedules"][0]["parameter_bytes"], 2) for s in d["schedules"]] == [1, 4, 2]'
+
+# The list says of which models --model knows the costs.
+expect_exit 0 list models --json
+python3 -c 'import json; [print(m["name"], m["costs"]) for m in json.load(open("stdout"))["models"]]' >models
+while read -r name costs; do
+  code=2
+  [ "$costs" != analytic ] || code=0
+  expect_exit $code show 1f1b --model "$name" --cluster dgx-h100 --nodes 1 --tp 1 --pp 8 --global-batch-size 8
+done <models
+grep -q "^vit-b only --costs" models || fail "a vision transformer has no analytic costs"
