@@ -108,7 +108,7 @@ std::string cluster_error(const std::string& text) {
 
 TEST(Cluster, SaysWhereAFileIsWrong) {
   EXPECT_EQ(cluster_error(R"({"gpus_per_node":4,"gpu":"h100-sxm-80gb"})"),
-            "c.json:1:1: : a missing key (expected \"node_gbytes_per_s\")");
+            "c.json:1:1: the whole file: a missing key (found nothing, expected \"node_gbytes_per_s\")");
   EXPECT_NE(cluster_error("{\"gpus_per_node\":4,\n\"node_gbytes\":100}").find("c.json:2:"),
             std::string::npos);
   const std::string node = R"({"gpus_per_node":4,"node_gbytes_per_s":100,"gpu":)";
