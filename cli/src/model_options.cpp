@@ -58,9 +58,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 }
 
 Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, const BackendChoice& device,
-                                                     int stages) {
+                                                     int stages, std::vector<int> slice_lengths) {
   auto config = config_of(options, stages);
   if (!config) return tl::unexpected(config.error());
+  config->slice_lengths = std::move(slice_lengths);
   if (device.attention == "cudnn") config->attention = AttentionKernels::cudnn;
   if (device.attention == "gemm") config->attention = AttentionKernels::gemm;
   return make_transformer(*config);

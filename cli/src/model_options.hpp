@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend_choice.hpp"
 #include "command.hpp"
@@ -17,10 +18,12 @@ struct ModelOptions {
 };
 void add_model_options(CLI::App& app, ModelOptions& options);
 
-/// A transformer with a layer for every stage at least, its attention as the device's options say.
+/// A transformer with a layer for every stage at least, its attention as the device's options say. Where it
+/// runs in slices, these have the lengths given, or are as equal as can be.
 /// Errors: bad_argument naming the item of --transformer; those of make_transformer.
 [[nodiscard]] Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options,
-                                                                   const BackendChoice& device, int stages);
+                                                                   const BackendChoice& device, int stages,
+                                                                   std::vector<int> slice_lengths = {});
 /// "attention by cuDNN 9.19.0": what computes what could be computed otherwise; "" but on GPUs.
 [[nodiscard]] std::string kernels_text(const BackendChoice& device, const StageModel& model);
 

@@ -41,7 +41,8 @@ bool is_by_nccl(const BackendChoice& device) {
 Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
                                                const Pipeline& pipeline) {
   if (options.device.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
-  return transformer_of(options.model, options.device, pipeline.stages() / subject.replicas);
+  return transformer_of(options.model, options.device, pipeline.stages() / subject.replicas,
+                        subject.costs ? subject.costs->slice_lengths : std::vector<int>());
 }
 
 Expected<Subject> subject_of(const Options& options) {

@@ -109,7 +109,8 @@ void ActionRunner::begin_step(int step) {
     if (!here(tensor.rank) || !tensor.from_start || tensor.size_class.kind != TensorKind::boundary_input)
       continue;
     device(tensor.rank).run(Program::kCopyQueue, [&] {
-      model_.load(pipeline_, MicrobatchId(tensor.microbatch), batch_buffers(tensors_.memory(t), &step_));
+      model_.load(pipeline_, MicrobatchId(tensor.microbatch),
+                  batch_buffers(tensors_.memory(t), tensor.size_class.slice, &step_));
     });
   }
 }
@@ -144,7 +145,8 @@ void ActionRunner::run_action(ActionPlace place, const Action& action) {
       return move(place.rank, tensors_.saved(place, action), host_copies_.at(cell(action)));
     case LocalWork::load:
       return device(place.rank).run(Program::kCopyQueue, [&] {
-        model_.load(pipeline_, action.mb(), batch_buffers(tensors_.batch(place, action), &step_));
+        model_.load(pipeline_, action.mb(),
+                    batch_buffers(tensors_.batch(place, action), action.slice, &step_));
       });
     case LocalWork::none:
       return;

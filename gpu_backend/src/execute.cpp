@@ -218,6 +218,7 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
   if (auto ok = backend->check(options.capabilities); !ok) return tl::unexpected(ok.error());
   if (auto ok = model.check(program.pipeline()); !ok) return tl::unexpected(ok.error());
+  if (auto ok = model.check_actions(program); !ok) return tl::unexpected(ok.error());
   const SizeTable sizes = model.sizes(program.pipeline());
   if (auto ok = agree(program, sizes, options); !ok) return tl::unexpected(ok.error());
   const auto here = ranks_here(program, options);

@@ -44,13 +44,21 @@ Expected<void> check(const Pipeline& pipeline, const StageModel& model, const Re
   };
   if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a reference has at least 1 step");
   if (!pipeline.is_chain()) return refuse("a stage with several producers or consumers");
-  if (pipeline.slices() > 1) return refuse("sequence slices");
   if (!runs_in_turn(pipeline)) return refuse("updates that do not come one after another");
   for (int s = 0; s < pipeline.stages(); ++s) {
     if (pipeline.blocks_of(StageId(s)).size() != 1)
       return refuse("a stage with no or several parameter blocks");
   }
   return model.check(pipeline);
+}
+
+/// The same with whole sequences.
+Pipeline uncut(const Pipeline& pipeline) {
+  PipelineSpec spec = pipeline.spec();
+  spec.slices = 1;
+  auto whole = Pipeline::make(std::move(spec));
+  PPSIM_CHECK(whole, "a pipeline without its slices is one");
+  return *std::move(whole);
 }
 
 /// Runs steps on one thread.
@@ -140,7 +148,7 @@ class Reference {
 
   void run(MicrobatchId mb) {
     const std::vector<StageId> route = stages_in_order(mb);
-    model_.load(pipeline_, mb, batch_buffers(stages_[route.front()].x, &step_));
+    model_.load(pipeline_, mb, batch_buffers(stages_[route.front()].x, 0, &step_));
     for (auto stage = route.begin(); stage != route.end(); ++stage) compute(OpKind::forward, *stage, mb);
     for (auto stage = route.rbegin(); stage != route.rend(); ++stage) compute(OpKind::backward, *stage, mb);
   }
@@ -175,7 +183,10 @@ class Reference {
         .dx = {},
         .inner_gradients = {},
         .workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace,
-        .step = &step_};
+        .step = &step_,
+        .slice = 0,
+        .earlier = {},
+        .kv_gradient = {}};
     if (pipeline_.consumers(stage, mb).empty()) buffers.y = buffers.dy = {};
     if (const auto producers = pipeline_.producers(stage, mb); !producers.empty()) {
       buffers.x = stages_[producers.front()].y;
@@ -232,8 +243,9 @@ ReferenceOptions reference_options(const Program& program, const RunOptions& opt
 
 Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline, const StageModel& model,
                                                           const ReferenceOptions& options) {
-  if (auto ok = check(pipeline, model, options); !ok) return tl::unexpected(ok.error());
-  Reference reference(pipeline, model);
+  const Pipeline whole = uncut(pipeline);
+  if (auto ok = check(whole, model, options); !ok) return tl::unexpected(ok.error());
+  Reference reference(whole, model);
   for (int step = 0; step < options.steps; ++step) {
     // What the last update of a run makes nobody reads; within an asynchronous step somebody does.
     const bool updates = pipeline.asynchronous() || (options.update && step + 1 < options.steps);

@@ -75,9 +75,10 @@ std::span<std::byte> TensorMap::need(ActionPlace place, const Action& action, co
   throw BackendError(ErrorCode::ill_formed, text.str());
 }
 
-ActionBuffers batch_buffers(std::span<std::byte> x, const std::int64_t* step) {
+ActionBuffers batch_buffers(std::span<std::byte> x, std::int32_t slice, const std::int64_t* step) {
   ActionBuffers buffers;
   buffers.x = x;
+  buffers.slice = std::max(slice, 0);
   buffers.step = step;
   return buffers;
 }
@@ -86,6 +87,7 @@ ActionBuffers TensorMap::buffers(ActionPlace place, const Action& action) const 
   ActionBuffers out;
   block_buffers(place, action, out);
   activation_buffers(place, action, out);
+  if (pipeline_.slices() > 1) slice_buffers(place, action, out);
   if (gives_input_gradient(action.kind) || gives_weight_gradient(action.kind)) {
     gradient_buffers(place, action, out);
   }
@@ -129,6 +131,17 @@ bool TensorMap::made_again(ActionPlace place, const Action& action) const {
   return place.instruction < writer && std::any_of(made_by.begin(), made_by.end(), [](const Action& a) {
            return a.kind == OpKind::recompute;
          });
+}
+
+/// That of the slices before is still there: their B or I come after those of this one.
+void TensorMap::slice_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
+  out.slice = action.slice;
+  const bool backward = gives_input_gradient(action.kind);
+  if (backward)
+    out.kv_gradient = need(place, action, {.kind = TensorKind::kv_gradient, .subject = action.subject});
+  if (action.kind != OpKind::forward && !backward) return;
+  for (int k = 0; k < action.slice; ++k)
+    out.earlier.push_back(need(place, action, of_stage(TensorKind::saved_for_input, at_slice(action, k))));
 }
 
 void TensorMap::gradient_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {

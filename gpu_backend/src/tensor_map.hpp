@@ -12,8 +12,9 @@
 
 namespace ppsim {
 
-/// What LOAD gets.
-[[nodiscard]] ActionBuffers batch_buffers(std::span<std::byte> x, const std::int64_t* step);
+/// What LOAD gets, of a slice or, where it is negative, of a whole microbatch.
+[[nodiscard]] ActionBuffers batch_buffers(std::span<std::byte> x, std::int32_t slice,
+                                          const std::int64_t* step);
 
 /// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
 /// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in
@@ -71,6 +72,7 @@ class TensorMap {
 
   void block_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
   void activation_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  void slice_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
   void gradient_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
   [[nodiscard]] std::span<std::byte> input(ActionPlace place, const Action& action) const;
   [[nodiscard]] std::span<std::byte> received_part(ActionPlace place, const Action& receive) const;

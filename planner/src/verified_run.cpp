@@ -147,6 +147,7 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   }
   if (auto good = check_on(run.backend, model, program.pipeline()); !good)
     return tl::unexpected(good.error());
+  if (auto good = model.check_actions(program); !good) return tl::unexpected(good.error());
   if (auto same = agree(program, sizes_on(run.backend, model, program.pipeline()), run); !same)
     return tl::unexpected(same.error());
   if (run.unverified) {

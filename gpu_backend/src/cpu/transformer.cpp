@@ -1,5 +1,6 @@
 #include "ppsim/gpu_backend/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <string>
@@ -56,6 +57,9 @@ Expected<void> check_config(const TransformerConfig& config) {
   complaints.rule(config.heads < 1 || config.hidden % config.heads == 0,
                   "heads must divide hidden, found " + std::to_string(config.heads) + " heads and hidden " +
                       std::to_string(config.hidden));
+  complaints.rule(std::all_of(config.slice_lengths.begin(), config.slice_lengths.end(),
+                              [](int length) { return length > 0; }),
+                  "slice_lengths must be positive");
   complaints.rule(elements(config) <= kMaxElements,
                   "parameters and activations of a microbatch must be at most 10^12 numbers");
   complaints.rule(std::isfinite(config.learning_rate) && config.learning_rate >= 0,

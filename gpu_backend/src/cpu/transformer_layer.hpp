@@ -1,6 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "transformer_tensors.hpp"
 
@@ -40,6 +44,37 @@ struct Norm {
   }
 };
 
+/// Keys and values of one slice, or their gradients, as columns of a matrix.
+template <class T>
+struct KeysValues {
+  View<T> matrix;
+  Slice slice;
+  Index stride, first;  ///< rows of a sequence, and which of them is the slice's first
+  Index column;         ///< where the keys of all heads begin; the values stand behind them
+
+  [[nodiscard]] auto keys(const Dimensions& d, Index s, Index h) {
+    return matrix.block(s * stride + first, column + h * d.head_size, slice.length, d.head_size);
+  }
+  [[nodiscard]] auto values(const Dimensions& d, Index s, Index h) { return keys(d, s, d.heads + h); }
+  [[nodiscard]] auto both(const Dimensions& d, Index s) {
+    return matrix.block(s * stride + first, column, slice.length, 2 * d.hidden);
+  }
+};
+
+/// Those in the joint projection of queries, keys and values of a slice.
+template <class T>
+[[nodiscard]] KeysValues<T> keys_values_in(const View<T>& qkv, const Dimensions& d) {
+  return {qkv, {d.before, d.length}, d.length, 0, d.hidden};
+}
+
+/// What a layer shares with other slices of its microbatch; nothing where there is one slice.
+template <class T>
+struct SharedBySlices {
+  std::vector<KeysValues<T>> earlier;       ///< of the slices in front of this one
+  std::vector<KeysValues<T>> d_earlier;     ///< their gradients, which are added to
+  std::optional<KeysValues<T>> from_later;  ///< gradient that the slices behind this one have given
+};
+
 /// Causal multi-head attention between the joint projection of queries, keys and values and the output
 /// projection.
 template <class Policy>
@@ -47,40 +82,70 @@ struct Attention {
   using T = typename Policy::Scalar;
   const Dimensions& d;
   View<T> qkv, scores;
+  const SharedBySlices<T>& shared;
 
   void forward(View<T>& attended) {
+    std::vector<KeysValues<T>> slices = with(shared.earlier, qkv);
+    attended.setZero();
     for (Index s = 0; s < d.sequences; ++s) {
       for (Index h = 0; h < d.heads; ++h) {
         auto score = scores_of(s, h);
-        score.noalias() = part(qkv, s, h) * part(qkv, s, d.heads + h).transpose();
-        for (Index r = 0; r < d.sequence; ++r) attend_back(score.row(r), r);
-        part(attended, s, h).noalias() = score * part(qkv, s, 2 * d.heads + h);
+        for (KeysValues<T>& slice : slices)
+          columns(score, slice).noalias() = part(qkv, s, h) * slice.keys(d, s, h).transpose();
+        for (Index r = 0; r < d.length; ++r) attend_back(score.row(r), d.before + r);
+        for (KeysValues<T>& slice : slices)
+          part(attended, s, h).noalias() += columns(score, slice) * slice.values(d, s, h);
       }
     }
   }
 
   /// Writes the gradient of qkv.
   void backward(View<T>& d_attended, View<T>& d_score, View<T>& d_qkv) {
+    std::vector<KeysValues<T>> slices = with(shared.earlier, qkv);
+    std::vector<KeysValues<T>> gradients = with(shared.d_earlier, d_qkv);
+    begin_gradients(d_qkv);
     for (Index s = 0; s < d.sequences; ++s) {
       for (Index h = 0; h < d.heads; ++h) {
-        const auto score = scores_of(s, h);
+        auto score = scores_of(s, h);
         const auto d_out = part(d_attended, s, h);
-        part(d_qkv, s, 2 * d.heads + h).noalias() = score.transpose() * d_out;
-        d_score.noalias() = d_out * part(qkv, s, 2 * d.heads + h).transpose();
-        for (Index r = 0; r < d.sequence; ++r) attend_back_gradient(score.row(r), r, d_score);
-        part(d_qkv, s, h).noalias() = d_score * part(qkv, s, d.heads + h);
-        part(d_qkv, s, d.heads + h).noalias() = d_score.transpose() * part(qkv, s, h);
+        for (KeysValues<T>& slice : slices)
+          columns(d_score, slice).noalias() = d_out * slice.values(d, s, h).transpose();
+        for (Index r = 0; r < d.length; ++r)
+          attend_back_gradient(score.row(r), d.before + r, row(d_score, r));
+        for (std::size_t k = 0; k < slices.size(); ++k) {
+          const auto d_part = columns(d_score, slices[k]);
+          part(d_qkv, s, h).noalias() += d_part * slices[k].keys(d, s, h);
+          gradients[k].keys(d, s, h).noalias() += d_part.transpose() * part(qkv, s, h);
+          gradients[k].values(d, s, h).noalias() += columns(score, slices[k]).transpose() * d_out;
+        }
       }
     }
   }
 
  private:
+  std::vector<KeysValues<T>> with(std::vector<KeysValues<T>> slices, const View<T>& own) const {
+    slices.push_back(keys_values_in(own, d));
+    return slices;
+  }
+  void begin_gradients(View<T>& d_qkv) const {
+    d_qkv.setZero();
+    if (!shared.from_later) return;
+    KeysValues<T> own = keys_values_in(d_qkv, d);
+    KeysValues<T> later = *shared.from_later;
+    for (Index s = 0; s < d.sequences; ++s) own.both(d, s) = later.both(d, s);
+  }
+
   /// The columns of one head; queries come first, then keys and values.
   auto part(View<T>& matrix, Index sequence, Index head) const {
-    return matrix.block(sequence * d.sequence, head * d.head_size, d.sequence, d.head_size);
+    return matrix.block(sequence * d.length, head * d.head_size, d.length, d.head_size);
   }
   auto scores_of(Index sequence, Index head) {
-    return scores.middleRows((sequence * d.heads + head) * d.sequence, d.sequence);
+    return scores.middleRows((sequence * d.heads + head) * d.length, d.length);
+  }
+  /// Of scores, those against the keys of one slice.
+  template <class Scores>
+  static auto columns(Scores& score, const KeysValues<T>& of) {
+    return score.middleCols(of.slice.before, of.slice.length);
   }
   T scale() const { return Policy::score_scale(static_cast<std::size_t>(d.head_size)); }
 
@@ -89,15 +154,24 @@ struct Attention {
   void attend_back(Row score, Index last) {
     score.head(last + 1) *= scale();
     Policy::softmax({score.data(), static_cast<std::size_t>(last + 1)});
-    score.tail(d.sequence - last - 1).setZero();
+    score.tail(d.keys() - last - 1).setZero();
   }
   template <class Row>
-  void attend_back_gradient(const Row& score, Index last, View<T>& d_score) const {
+  void attend_back_gradient(const Row& score, Index last, std::span<T> d_score) const {
     const auto length = static_cast<std::size_t>(last + 1);
-    Policy::softmax_backward({score.data(), length}, row(d_score, last).first(length));
-    d_score.row(last).head(last + 1) *= scale();
-    d_score.row(last).tail(d.sequence - last - 1).setZero();
+    Policy::softmax_backward({score.data(), length}, d_score.first(length));
+    for (T& value : d_score.first(length)) value *= scale();
+    std::fill(d_score.begin() + last + 1, d_score.end(), T(0));
   }
+};
+
+/// The tensors of one layer.
+template <class T>
+struct LayerTensors {
+  LayerWeights<T> weights;
+  LayerForInput<T> for_input;
+  LayerForWeight<T> for_weight;
+  SharedBySlices<T> shared;
 };
 
 /// One layer of a stage with everything that it reads and writes.
@@ -106,9 +180,12 @@ class Layer {
  public:
   using T = typename Policy::Scalar;
 
-  Layer(const Dimensions& d, const LayerWeights<T>& weights, const LayerForInput<T>& for_input,
-        const LayerForWeight<T>& for_weight)
-      : d_(d), weights_(weights), for_input_(for_input), for_weight_(for_weight) {}
+  Layer(const Dimensions& d, LayerTensors<T> tensors)
+      : d_(d),
+        weights_(tensors.weights),
+        for_input_(tensors.for_input),
+        for_weight_(tensors.for_weight),
+        shared_(std::move(tensors.shared)) {}
 
   /// Replaces the residual stream by the output of the layer and fills the saved activations.
   void forward(View<T>& stream, View<T>& normed) {
@@ -142,7 +219,7 @@ class Layer {
     return {weights_.attention_gain, for_weight_.attention_unit, for_input_.attention_scale};
   }
   Norm<Policy> mlp_norm() const { return {weights_.mlp_gain, for_weight_.mlp_unit, for_input_.mlp_scale}; }
-  Attention<Policy> attention() const { return {d_, for_input_.qkv, for_input_.scores}; }
+  Attention<Policy> attention() const { return {d_, for_input_.qkv, for_input_.scores, shared_}; }
 
   void activate() {
     for (Index r = 0; r < d_.rows; ++r) {
@@ -167,6 +244,7 @@ class Layer {
   LayerWeights<T> weights_;
   LayerForInput<T> for_input_;
   LayerForWeight<T> for_weight_;
+  SharedBySlices<T> shared_;
 };
 
 /// What the W of one layer reads.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "transformer_slices.hpp"
 #include "transformer_stage.hpp"
 
 namespace ppsim::transformer {
@@ -26,8 +27,10 @@ class TransformerModel : public StageModel {
       : config_(config), d_(config), on_gpu_(std::move(on_gpu)) {}
 
   Expected<void> check(const Pipeline& pipeline) const override {
+    if (auto good = check_slices(config_, pipeline.slices()); !good) return good;
     return check_roles(pipeline, config_.layers);
   }
+  Expected<void> check_actions(const Program& program) const override { return check_kept_slices(program); }
 
   SizeTable sizes(const Pipeline& pipeline) const override {
     SizeTable table;
@@ -38,7 +41,10 @@ class TransformerModel : public StageModel {
           config_.optimizer == Optimizer::adamw ? 2 * bytes + kCountBytes : bytes);
       set(table, {TensorKind::gradients, b}, bytes + kLossBytes);
     }
-    for (int s = 0; s < pipeline.stages(); ++s) set_stage_sizes(table, s, role(pipeline, StageId(s)));
+    const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
+    for (int s = 0; s < pipeline.stages(); ++s)
+      set_stage_sizes(table, slices, {role(pipeline, StageId(s)), s});
+    if (slices.size() > 1) set_edge_sizes(table, slices, pipeline);
     return table;
   }
 
@@ -55,17 +61,20 @@ class TransformerModel : public StageModel {
 
   void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override {
     Arena arena(buffers.x);
-    auto* token = arena.take<std::int32_t>(d_.rows);
+    const Dimensions d = slices_of(config_, pipeline.slices())[static_cast<std::size_t>(buffers.slice)];
+    auto* token = arena.take<std::int32_t>(d.rows);
     const std::int64_t first = first_sequence_of(pipeline, mb, buffers);
-    for (Index s = 0; s < d_.sequences; ++s) {
+    for (Index s = 0; s < d.sequences; ++s) {
       TokenSource source(config_.seed, static_cast<std::uint64_t>(first + s), config_.vocab);
-      for (Index i = 0; i < d_.sequence; ++i) *token++ = source.next();
+      for (Index i = 0; i < d.before; ++i) static_cast<void>(source.next());
+      for (Index i = 0; i < d.length; ++i) *token++ = source.next();
     }
   }
 
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
+    const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
     const typename StagePass<Policy>::Place place{config_, role_of(pipeline, config_.layers, action),
-                                                  first_sequence_of(pipeline, action.mb(), buffers)};
+                                                  first_sequence_of(pipeline, action.mb(), buffers), slices};
     StagePass<Policy> pass(place, buffers);
     if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
       pass.forward();
@@ -182,34 +191,76 @@ class TransformerModel : public StageModel {
     return role(pipeline, pipeline.spec().blocks[block].stages.front());
   }
 
-  void set_stage_sizes(SizeTable& table, int stage, const StageRole& own) const {
-    const auto boundary = static_cast<std::size_t>(d_.rows * d_.hidden) * sizeof(T);
-    const std::size_t tokens = static_cast<std::size_t>(d_.rows) * sizeof(std::int32_t);
-    const std::size_t for_input = bytes_of<StageForInput<T>>(d_, own);
-    const std::size_t for_weight = bytes_of<StageForWeight<T, Loss>>(d_, own);
-    set(table, {TensorKind::boundary_input, stage}, own.embedding ? tokens : boundary);
-    set(table, {TensorKind::boundary_output, stage}, own.head ? 0 : boundary);
-    set(table, {TensorKind::incoming_gradient, stage}, own.head ? 0 : boundary);
-    set(table, {TensorKind::outgoing_gradient, stage}, own.embedding ? 0 : boundary);
-    set(table, {TensorKind::saved_for_input, stage}, for_input);
-    set(table, {TensorKind::saved_for_weight, stage}, for_weight);
-    set(table, {TensorKind::lent_activations, stage}, for_input + for_weight);
-    set(table, {TensorKind::inner_gradients, stage}, bytes_of<StageInner<T>>(d_, own));
-    set_workspace_sizes(table, stage, own);
+  struct SizedStage {
+    StageRole role;
+    std::int32_t stage;
+  };
+  /// A slice on a stage, whose sizes go to a table; slice -1: the whole microbatch.
+  struct SizedSlice {
+    SizeTable& table;
+    const Dimensions& d;
+    StageRole role;
+    std::int32_t stage, slice;
+
+    void set(TensorKind kind, std::size_t bytes) const {
+      TransformerModel::set(table, {kind, stage, -1, slice}, bytes);
+    }
+    void set_workspace(OpKind op, std::size_t bytes) const {
+      TransformerModel::set(table, {TensorKind::workspace, stage, -1, slice, op}, bytes);
+    }
+  };
+  static std::size_t boundary_bytes(const Dimensions& d) {
+    return static_cast<std::size_t>(d.rows * d.hidden) * sizeof(T);
   }
 
-  void set_workspace_sizes(SizeTable& table, int stage, const StageRole& own) const {
+  static void set_stage_sizes(SizeTable& table, const std::vector<Dimensions>& slices,
+                              const SizedStage& own) {
+    if (slices.size() == 1) return set_slice_sizes({table, slices.front(), own.role, own.stage, -1});
+    for (std::size_t k = 0; k < slices.size(); ++k)
+      set_slice_sizes({table, slices[k], own.role, own.stage, static_cast<std::int32_t>(k)});
+    set(table, {TensorKind::kv_gradient, own.stage},
+        bytes_of<PerLayer<LayerKvGradient<T>>>(slices.back(), own.role.layers));
+  }
+
+  static void set_slice_sizes(const SizedSlice& own) {
+    const std::size_t tokens = static_cast<std::size_t>(own.d.rows) * sizeof(std::int32_t);
+    const std::size_t boundary = boundary_bytes(own.d);
+    const std::size_t for_input = bytes_of<StageForInput<T>>(own.d, own.role);
+    const std::size_t for_weight = bytes_of<StageForWeight<T, Loss>>(own.d, own.role);
+    own.set(TensorKind::boundary_input, own.role.embedding ? tokens : boundary);
+    own.set(TensorKind::boundary_output, own.role.head ? 0 : boundary);
+    own.set(TensorKind::incoming_gradient, own.role.head ? 0 : boundary);
+    own.set(TensorKind::outgoing_gradient, own.role.embedding ? 0 : boundary);
+    own.set(TensorKind::saved_for_input, for_input);
+    own.set(TensorKind::saved_for_weight, for_weight);
+    own.set(TensorKind::lent_activations, for_input + for_weight);
+    own.set(TensorKind::inner_gradients, bytes_of<StageInner<T>>(own.d, own.role));
+    set_workspace_sizes(own);
+  }
+
+  static void set_workspace_sizes(const SizedSlice& own) {
     using Forward = ForwardTensors<T, Loss>;
-    const std::size_t input = bytes_of<InputTensors<T>>(d_, own);
-    const std::size_t weight = bytes_of<WeightTensors<T>>(d_, own);
-    const auto set_workspace = [&](OpKind kind, std::size_t bytes) {
-      set(table, {TensorKind::workspace, stage, -1, -1, kind}, bytes);
-    };
-    set_workspace(OpKind::forward, bytes_of<Forward>(d_, own, typename Forward::Own{own.head, true}));
-    set_workspace(OpKind::recompute, bytes_of<Forward>(d_, own, typename Forward::Own{true, false}));
-    set_workspace(OpKind::backward_input, input);
-    set_workspace(OpKind::backward_weight, weight);
-    set_workspace(OpKind::backward, bytes_of<StageInner<T>>(d_, own) + std::max(input, weight));
+    const std::size_t input = bytes_of<InputTensors<T>>(own.d, own.role);
+    const std::size_t weight = bytes_of<WeightTensors<T>>(own.d, own.role);
+    own.set_workspace(OpKind::forward,
+                      bytes_of<Forward>(own.d, own.role, typename Forward::Own{own.role.head, true}));
+    own.set_workspace(OpKind::recompute,
+                      bytes_of<Forward>(own.d, own.role, typename Forward::Own{true, false}));
+    own.set_workspace(OpKind::backward_input, input);
+    own.set_workspace(OpKind::backward_weight, weight);
+    own.set_workspace(OpKind::backward, bytes_of<StageInner<T>>(own.d, own.role) + std::max(input, weight));
+  }
+
+  /// Sizes of what lies on an edge are looked up by both of its ends where they depend on the slice.
+  static void set_edge_sizes(SizeTable& table, const std::vector<Dimensions>& slices,
+                             const Pipeline& pipeline) {
+    for (const StageEdge& edge : pipeline.spec().edges) {
+      for (std::int32_t k = 0; k < pipeline.slices(); ++k) {
+        const std::size_t bytes = boundary_bytes(slices[static_cast<std::size_t>(k)]);
+        set(table, {TensorKind::incoming_gradient, edge.from.value(), edge.to.value(), k}, bytes);
+        set(table, {TensorKind::outgoing_gradient, edge.to.value(), edge.from.value(), k}, bytes);
+      }
+    }
   }
 
   /// Pieces draw from streams of their own, so that a layer's parameters do not depend on the stage that

@@ -114,9 +114,6 @@ std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId s
 }
 
 Expected<void> check_roles(const Pipeline& pipeline, int layers) {
-  if (pipeline.slices() != 1) {
-    return unsupported("its microbatches are cut into ", pipeline.slices(), " slices, expected 1");
-  }
   const std::vector<MicrobatchId> representatives = visitors(pipeline);
   for (const MicrobatchId mb : representatives) {
     if (Expected<void> chain = check_chain(pipeline, mb); !chain) return chain;

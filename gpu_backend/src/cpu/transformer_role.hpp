@@ -26,7 +26,7 @@ struct StageRole {
 /// The role of a stage on the first route that holds it; empty when no microbatch visits the stage.
 [[nodiscard]] std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId stage);
 
-/// Whether every route is one chain over unsliced microbatches, and every stage one block of one role.
+/// Whether every route is one chain and every stage one block of one role.
 /// Errors: bad_argument naming the first obstacle.
 [[nodiscard]] Expected<void> check_roles(const Pipeline& pipeline, int layers);
 

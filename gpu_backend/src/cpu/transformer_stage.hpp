@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "ppsim/gpu_backend/stage_model.hpp"
 #include "transformer_arithmetic.hpp"
 #include "transformer_layer.hpp"
@@ -17,11 +20,12 @@ class StagePass {
   struct Place {
     const TransformerConfig& config;
     StageRole role;
-    std::int64_t first_sequence;  ///< of the microbatch in this step
+    std::int64_t first_sequence;         ///< of the microbatch in this step
+    std::span<const Dimensions> slices;  ///< of the microbatch
   };
 
   StagePass(const Place& place, const ActionBuffers& buffers)
-      : place_(place), role_(place.role), d_(place.config), buffers_(buffers) {}
+      : place_(place), role_(place.role), d_(place.slices[index(buffers.slice)]), buffers_(buffers) {}
 
   /// F, and R, which has no y.
   void forward() {
@@ -41,7 +45,7 @@ class StagePass {
       stream = boundary(buffers_.x);
     }
     for (int i = 0; i < role_.layers; ++i) {
-      Layer<Policy>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
+      Layer<Policy>(d_, {weights.layers[i], for_input.layers[i], for_weight.layers[i], {earlier(i), {}, {}}})
           .forward(stream, own.normed);
     }
     if (role_.head) take_loss(weights, for_input, for_weight, {stream, own.normed});
@@ -67,6 +71,34 @@ class StagePass {
   View<T> boundary(std::span<std::byte> buffer) const {
     return Arena(buffer).template take_matrix<T>(d_.rows, d_.hidden);
   }
+  static std::size_t index(std::int32_t slice) { return static_cast<std::size_t>(slice); }
+  bool is_last_slice() const { return index(buffers_.slice) + 1 == place_.slices.size(); }
+
+  /// Keys and values of the slices before, which lie in what these have saved.
+  std::vector<KeysValues<T>> earlier(int layer) const {
+    std::vector<KeysValues<T>> slices;
+    for (std::size_t k = 0; k < index(buffers_.slice); ++k) {
+      Arena arena(buffers_.earlier[k]);
+      const StageForInput<T> saved(arena, place_.slices[k], role_);
+      slices.push_back(keys_values_in(saved.layers[layer].qkv, place_.slices[k]));
+    }
+    return slices;
+  }
+  /// The gradient of the keys and values of a slice that is not the last, as later ones give it.
+  KeysValues<T> kv_gradient(int layer, std::size_t slice) const {
+    Arena arena(buffers_.kv_gradient);
+    const Dimensions& last = place_.slices.back();
+    const Dimensions& own = place_.slices[slice];
+    const PerLayer<LayerKvGradient<T>> layers(arena, last, role_.layers);
+    return {layers[layer].keys_and_values, {own.before, own.length}, last.before, own.before, 0};
+  }
+  SharedBySlices<T> shared(int layer) const {
+    SharedBySlices<T> shared{earlier(layer), {}, {}};
+    for (std::size_t k = 0; k < index(buffers_.slice); ++k) shared.d_earlier.push_back(kv_gradient(layer, k));
+    if (!is_last_slice()) shared.from_later.emplace(kv_gradient(layer, index(buffers_.slice)));
+    return shared;
+  }
+
   StageWeights<T> weights_in(std::span<std::byte> buffer) const {
     Arena arena(buffer);
     return StageWeights<T>(arena, d_, role_);
@@ -79,11 +111,14 @@ class StagePass {
                        place_.config.vocab);
   }
 
+  /// Place of a row's token in its sequence.
+  Index position(Index r) const { return d_.before + r % d_.length; }
+
   void embed(const StageWeights<T>& weights, View<T>& stream) const {
     const std::span<const std::int32_t> ids = tokens();
     for (Index r = 0; r < d_.rows; ++r) {
       stream.row(r) =
-          weights.tokens.row(ids[static_cast<std::size_t>(r)]) + weights.positions.row(r % d_.sequence);
+          weights.tokens.row(ids[static_cast<std::size_t>(r)]) + weights.positions.row(position(r));
     }
   }
 
@@ -99,9 +134,10 @@ class StagePass {
     *for_weight.loss = 0;
     for (Index s = 0; s < d_.sequences; ++s) {
       TokenSource source = tokens_of(s);
-      static_cast<void>(source.next());
-      for (Index r = s * d_.sequence; r < (s + 1) * d_.sequence; ++r) {
-        const LossPlace at{place_.config.seed, source.next(), static_cast<std::size_t>(d_.rows)};
+      for (Index i = 0; i <= d_.before; ++i) static_cast<void>(source.next());
+      for (Index r = s * d_.length; r < (s + 1) * d_.length; ++r) {
+        const LossPlace at{place_.config.seed, source.next(),
+                           static_cast<std::size_t>(d_.sequences * d_.sequence)};
         *for_weight.loss += Policy::loss(at, row(for_weight.d_logits, r));
       }
     }
@@ -126,6 +162,7 @@ class StagePass {
     const StageForWeight<T, Loss> for_weight(weight_arena, d_, role_);
     const StageWeights<T> weights = weights_in(buffers_.parameters);
 
+    if (is_last_slice()) std::fill(buffers_.kv_gradient.begin(), buffers_.kv_gradient.end(), std::byte{0});
     if (role_.head) {
       View<T> d_output = gradient_at(role_.layers, inner);
       d_output.setZero();
@@ -137,7 +174,7 @@ class StagePass {
     for (int i = role_.layers - 1; i >= 0; --i) {
       LayerInner<T> layer_inner = inner.layers[i];
       View<T> d_input = gradient_at(i, inner);
-      Layer<Policy>(d_, weights.layers[i], for_input.layers[i], for_weight.layers[i])
+      Layer<Policy>(d_, {weights.layers[i], for_input.layers[i], for_weight.layers[i], shared(i)})
           .backward_input(gradient_at(i + 1, inner), layer_inner, scratch, d_input);
     }
   }
@@ -174,13 +211,13 @@ class StagePass {
     const std::span<const std::int32_t> ids = tokens();
     for (Index r = 0; r < d_.rows; ++r) {
       gradients.tokens.row(ids[static_cast<std::size_t>(r)]) += d_stream.row(r);
-      gradients.positions.row(r % d_.sequence) += d_stream.row(r);
+      gradients.positions.row(position(r)) += d_stream.row(r);
     }
   }
 
   const Place& place_;
   const StageRole& role_;
-  Dimensions d_;
+  const Dimensions& d_;
   const ActionBuffers& buffers_;
 };
 

@@ -19,24 +19,35 @@ using Eigen::Index;
 template <class T>
 using View = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 
-/// Sizes that every stage of a model shares; a row is one token of a microbatch.
+/// Tokens of a sequence that are computed together.
+struct Slice {
+  Index before;  ///< tokens of the sequence in front of it
+  Index length;
+};
+
+/// Sizes that every stage of a model shares; a row is one token of a slice of a microbatch.
 struct Dimensions {
-  explicit Dimensions(const TransformerConfig& config)
+  explicit Dimensions(const TransformerConfig& config) : Dimensions(config, {0, config.sequence}) {}
+  Dimensions(const TransformerConfig& config, const Slice& slice)
       : sequences(config.microbatch_size),
         sequence(config.sequence),
-        rows(sequences * sequence),
+        before(slice.before),
+        length(slice.length),
+        rows(sequences * length),
         hidden(config.hidden),
         heads(config.heads),
         head_size(hidden / heads),
         ffn(config.ffn),
         vocab(config.vocab) {}
 
-  Index sequences, sequence, rows, hidden, heads, head_size, ffn, vocab;
+  Index sequences, sequence, before, length, rows, hidden, heads, head_size, ffn, vocab;
   /// Attention saves the logarithms of the sums of its softmax, and not what the softmax gave.
   bool saves_statistics = false;
 
   /// Numbers that lie in the rows of the probabilities of all heads.
-  [[nodiscard]] Index saved_scores() const { return saves_statistics ? 0 : sequence; }
+  [[nodiscard]] Index saved_scores() const { return saves_statistics ? 0 : keys(); }
+  /// Tokens whose keys and values a slice reads: its own and those in front of it.
+  [[nodiscard]] Index keys() const { return before + length; }
 };
 
 /// Number of the first sequence of a microbatch in a step: no two microbatches of a training have one in
@@ -241,6 +252,16 @@ struct StageInner {
   View<T> boundaries;
 };
 
+/// Gradient of the keys and values of one layer for all tokens in front of the last slice: what the slices
+/// behind each have given so far. Made from the sizes of the last slice.
+template <class T>
+struct LayerKvGradient {
+  LayerKvGradient(Arena& arena, const Dimensions& last)
+      : keys_and_values(arena.take_matrix<T>(last.sequences * last.before, 2 * last.hidden)) {}
+
+  View<T> keys_and_values;
+};
+
 /// Temporary tensors of F and R.
 template <class T, class Loss, class Sum = T>
 struct ForwardTensors {
@@ -270,7 +291,7 @@ struct InputTensors {
   InputTensors(Arena& workspace, const Dimensions& d, const StageRole& role)
       : d_activated(workspace.take_matrix<T>(role.layers > 0 ? d.rows : 0, d.ffn)),
         d_hidden(workspace.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)),
-        d_scores(workspace.take_matrix<T>(role.layers > 0 ? d.sequence : 0, d.sequence)) {}
+        d_scores(workspace.take_matrix<T>(role.layers > 0 ? d.length : 0, d.keys())) {}
 
   View<T> d_activated, d_hidden, d_scores;
 };

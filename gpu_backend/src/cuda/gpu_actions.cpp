@@ -116,7 +116,8 @@ void GpuActions::begin_step(int step, GpuStream stream, const TensorTable& table
     const Tensor& tensor = table.tensors[t];
     if (tensor.rank != device_.rank() || !tensor.from_start) continue;
     if (tensor.size_class.kind != TensorKind::boundary_input) continue;
-    stages_->load(stream, MicrobatchId(tensor.microbatch), batch_buffers(tensors_.memory(t), this->step()));
+    stages_->load(stream, MicrobatchId(tensor.microbatch),
+                  batch_buffers(tensors_.memory(t), tensor.size_class.slice, this->step()));
   }
 }
 
@@ -153,7 +154,8 @@ void GpuActions::run(InstructionId id, const Action& action, GpuStream stream) {
     case LocalWork::reload:
       return move(tensors_.saved(place(id), action), host_copies_.at(cell(action)), stream);
     case LocalWork::load:
-      return stages_->load(stream, action.mb(), batch_buffers(tensors_.batch(place(id), action), step()));
+      return stages_->load(stream, action.mb(),
+                           batch_buffers(tensors_.batch(place(id), action), action.slice, step()));
     case LocalWork::none:
       return;
   }

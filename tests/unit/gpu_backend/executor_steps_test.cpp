@@ -113,8 +113,6 @@ TEST(ExecutorSteps, TheReferenceUpdatesBetweenItsSteps) {
 }
 
 TEST(ExecutorSteps, ThereIsNoReferenceOfWhatItCannotRun) {
-  PipelineSpec sliced = chain_spec(1, 1, 1);
-  sliced.slices = 2;
   PipelineSpec skipping = chain_spec(1, 3, 1);
   skipping.edges = {{StageId(0), StageId(1)}, {StageId(1), StageId(2)}, {StageId(0), StageId(2)}};
   PipelineSpec disordered = chain_spec(1, 1, 2);
@@ -124,7 +122,7 @@ TEST(ExecutorSteps, ThereIsNoReferenceOfWhatItCannotRun) {
   ahead.version = {0, 2};
   PipelineSpec shared = chain_spec(1, 2, 1);
   shared.blocks = {{{StageId(0), StageId(1)}}, {{StageId(1)}}};
-  for (const PipelineSpec& spec : {sliced, skipping, disordered, ahead, shared}) {
+  for (const PipelineSpec& spec : {skipping, disordered, ahead, shared}) {
     const auto reference = reference_gradients(Pipeline::make(spec).value(), NullModel());
     ASSERT_FALSE(reference);
     EXPECT_EQ(reference.error().code, ErrorCode::bad_argument);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "ppsim/core/check.hpp"
 #include "support/transformer_run.hpp"
@@ -37,6 +38,10 @@ TEST(Transformer, NamesEveryFieldOutOfItsDomain) {
             "transformer: heads must divide hidden, found 3 heads and hidden 8");
   EXPECT_EQ(config_error([](auto& c) { c.vocab = 1, c.ffn = -2; }),
             "transformer: ffn must be in [1, 1048576], found -2; vocab must be in [2, 1048576], found 1");
+  EXPECT_EQ(config_error([](auto& c) {
+              c.slice_lengths = {5, 0};
+            }),
+            "transformer: slice_lengths must be positive");
   EXPECT_EQ(config_error([](auto& c) { c.momentum = 1; }), "transformer: momentum must be in [0, 1)");
   EXPECT_EQ(config_error([](auto& c) { c.learning_rate = std::nan(""); }),
             "transformer: learning_rate must be finite and not negative");
@@ -88,9 +93,6 @@ PipelineSpec spec_of(int stages) {
 
 TEST(Transformer, RunsChainsOnly) {
   EXPECT_EQ(check_error(spec_of(4)), "");
-  PipelineSpec sliced = spec_of(2);
-  sliced.slices = 2;
-  EXPECT_EQ(check_error(sliced), "its microbatches are cut into 2 slices, expected 1");
   PipelineSpec sharded = spec_of(2);
   sharded.collectives = IdVector<CollectiveId, Collective>(1, Collective{.name = "logits"});
   sharded.collectives[CollectiveId(0)].members = {RankId(0), RankId(1)};
@@ -105,6 +107,29 @@ TEST(Transformer, RunsChainsOnly) {
   PipelineSpec idle = spec_of(3);
   idle.routes = {{StageId(0), StageId(1)}};
   EXPECT_EQ(check_error(idle), "stage 2 is visited by no microbatch");
+}
+
+TEST(Transformer, SizesOfSlicesFollowFromTheirLengths) {
+  TransformerConfig config = tiny_transformer(Arithmetic::float32);
+  config.hidden = 64, config.heads = 4, config.ffn = 96, config.sequence = 16, config.microbatch_size = 2;
+  config.slice_lengths = {4, 12};
+  PipelineSpec spec;
+  spec.ranks = spec.stages = 3;
+  spec.slices = 2;
+  const auto pipeline = Pipeline::make(spec).value();
+  const SizeTable sizes = make_transformer(config).value()->sizes(pipeline);
+  constexpr Bytes kHidden = 64;
+  constexpr Bytes kFfn = 96;
+  for (const auto& [slice, tokens, keys] : {std::tuple{0, 4, 4}, {1, 12, 16}}) {
+    const Bytes rows = 2 * tokens;
+    EXPECT_EQ(sizes({TensorKind::boundary_input, 1, -1, slice}), 4 * rows * kHidden);
+    EXPECT_EQ(sizes({TensorKind::incoming_gradient, 0, 1, slice}), 4 * rows * kHidden);
+    EXPECT_EQ(sizes({TensorKind::outgoing_gradient, 1, 0, slice}), 4 * rows * kHidden);
+    const Bytes saved = 4 * (rows * (3 * kHidden + 4 * keys + 2 * kFfn) + 2 * ((rows + 15) / 16 * 16));
+    EXPECT_EQ(sizes({TensorKind::saved_for_input, 1, -1, slice}), saved);
+  }
+  EXPECT_EQ(sizes({TensorKind::kv_gradient, 1}), 4 * 2 * 4 * 2 * kHidden);
+  for (const auto& [key, size] : sizes.entries()) EXPECT_EQ(size % 64, 0) << key;
 }
 
 TEST(Transformer, NeedsOneBlockPerStageAndOneRolePerBlock) {

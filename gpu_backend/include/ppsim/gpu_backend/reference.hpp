@@ -20,9 +20,9 @@ struct ReferenceOptions {
 
 /// Gradients of the last step without any pipelining: on one thread, every microbatch in ascending order runs
 /// F through all stages of its route, then B, each stage on the version of its weights that the pipeline
-/// says. Order: one entry per block and update, ascending; `rank` is the lowest that owns the block. Errors:
-/// bad_argument when the model refuses the pipeline, a stage has several producers, consumers or blocks, or
-/// updates do not come one after another.
+/// says, on whole sequences where the pipeline has slices. Order: one entry per block and update, ascending;
+/// `rank` is the lowest that owns the block. Errors: bad_argument when the model refuses the pipeline, a
+/// stage has several producers, consumers or blocks, or updates do not come one after another.
 [[nodiscard]] Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline,
                                                                         const StageModel& model,
                                                                         const ReferenceOptions& options = {});

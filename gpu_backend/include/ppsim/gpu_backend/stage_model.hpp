@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
 
 namespace ppsim {
@@ -28,6 +30,12 @@ struct ActionBuffers {
   std::span<std::byte> workspace;
   /// Number of the step, from 0, in memory of the same device: a graph is made once for all steps. Null: 0.
   const std::int64_t* step = nullptr;
+  std::int32_t slice = 0;  ///< of the microbatch
+  /// What F, B and I read of the slices before: their saved activations for I, in the order of the sequence.
+  std::vector<std::span<std::byte>> earlier;
+  /// Gradient of the keys and values of a microbatch on a stage, from B or I of its last slice to that of its
+  /// first.
+  std::span<std::byte> kv_gradient;
 };
 
 /// The arithmetic of a model cut into stages; the executor owns all memory and decides when what runs.
@@ -40,14 +48,17 @@ class StageModel {
   /// Whether this model can run the stages, routes, slices and weight groups of a pipeline.
   /// Errors: bad_argument naming what it cannot do.
   [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
+  /// Whether this model can run the actions of a Program whose pipeline it can run.
+  /// Errors: bad_argument naming the first that it cannot.
+  [[nodiscard]] virtual Expected<void> check_actions(const Program& /*program*/) const { return {}; }
   /// Bytes of every tensor class, each a multiple of 64.
   [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
 
   /// Writes the parameters of a block as they are before the first step, and clears its optimizer state.
   virtual void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                           std::span<std::byte> optimizer_state) const = 0;
-  /// Writes the input batch that a microbatch has in this step, the x of a first stage. Every action on the
-  /// microbatch in the step belongs to the same batch.
+  /// Writes the input batch that a microbatch has in this step, the x of a first stage: of one slice its
+  /// piece. Every action on the microbatch in the step belongs to the same batch.
   virtual void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const = 0;
 
   /// Runs F, B, I, W or R. B is I followed by W on the same bits. Gradients are accumulated: the executor

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "ppsim/core/error.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
@@ -49,6 +50,7 @@ struct TransformerConfig {
   double second_beta = 0.95;    ///< of AdamW
   double weight_decay = 0.01;   ///< of AdamW
   AttentionKernels attention = AttentionKernels::automatic;
+  std::vector<int> slice_lengths;  ///< tokens of each slice of a sequence that is cut; empty: cut evenly
 };
 
 /// The transformer, cut into as many stages as the route of a microbatch has: token and position embedding on
@@ -62,7 +64,9 @@ struct TransformerConfig {
 /// inner product with fixed numbers: every gradient is that of the function computed, without rounding.
 ///
 /// The model runs chains of stages, one route or several, with one parameter block per stage. Stages may
-/// share a block where they are the same piece of the model. Buffers start on 64-byte boundaries and are at
+/// share a block where they are the same piece of the model. On a CPU a sequence may be cut into slices; a
+/// slice reads the keys and values of those before it from their saved activations, so that no R, OFFLOAD or
+/// SEND_A may take these away. Buffers start on 64-byte boundaries and are at
 /// least as large as sizes() says. F may have no saved activations where R follows. B needs no inner
 /// gradients. An OVERLAP_F_B is computed as its F and its B.
 /// Errors: bad_argument naming every field out of its domain.

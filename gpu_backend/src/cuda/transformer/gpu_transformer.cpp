@@ -248,6 +248,10 @@ class GpuTransformer final : public GpuStageModel {
       return make_error(ErrorCode::bad_argument, "attention by cuDNN was asked for and cannot be had",
                         {.found = attention().text, .expected = "cuDNN, or attention by GEMMs"});
     }
+    if (pipeline.slices() != 1) {
+      return make_error(ErrorCode::bad_argument, "the transformer runs slices of a sequence on a CPU only",
+                        {.found = std::to_string(pipeline.slices()) + " slices on a GPU", .expected = "1"});
+    }
     return transformer::check_roles(pipeline, config_.layers);
   }
   SizeTable sizes(const Pipeline& pipeline) const override {

@@ -1,0 +1,189 @@
+// A sequence cut into slices is the sequence: the same gradients, in whatever pieces and whatever order.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <sstream>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/planner/verified_run.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/small_transformer.hpp"
+
+namespace ppsim {
+namespace {
+
+using Lengths = std::vector<int>;
+
+/// Several sequences in a microbatch, and several layers on a stage.
+std::unique_ptr<StageModel> sliced_transformer(Arithmetic arithmetic, const Lengths& lengths) {
+  TransformerConfig config = test::small_transformer(3, arithmetic);
+  config.sequence = std::accumulate(lengths.begin(), lengths.end(), 0);
+  config.microbatch_size = 2;
+  config.slice_lengths = lengths;
+  return make_transformer(config).value();
+}
+
+Expected<VerifiedRun> try_run(const Program& program, const StageModel& model, int steps = 1) {
+  VerifiedRunOptions options;
+  options.run.poison = true;
+  options.run.steps = steps;
+  options.compare = true;
+  return verify_then_run(program, model, options);
+}
+
+VerifiedRun run(const Program& program, const StageModel& model, int steps = 1) {
+  auto result = try_run(program, model, steps);
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  return *std::move(result);
+}
+
+struct Case {
+  int ranks;
+  int microbatches;
+  Lengths lengths;
+};
+const std::vector<Case> kCases = {{1, 1, {1, 1}},    {1, 3, {2, 5}},       {2, 1, {3, 1, 1}}, {2, 4, {4, 4}},
+                                  {3, 5, {1, 4, 2}}, {4, 3, {1, 1, 1, 1}}, {4, 6, {5, 1, 3}}, {2, 3, {6}}};
+
+/// Every schedule that cuts sequences, in every case.
+template <class Visit>
+void for_each_sliced(const LoweringOptions& lowering, const Visit& visit) {
+  for (const ScheduleInfo& info : schedules()) {
+    if (!info.has_slices) continue;
+    for (const Case& one : kCases) {
+      const ScheduleParameters parameters{.ranks = one.ranks,
+                                          .microbatches = one.microbatches,
+                                          .slices = static_cast<int>(one.lengths.size())};
+      std::ostringstream name;
+      name << info.name << " with " << parameters;
+      visit(name.str(), lower(generate(info.name, parameters).value(), lowering).value(), one);
+    }
+  }
+}
+
+TEST(Slices, GiveTheGradientsOfWholeSequencesInExactIntegers) {
+  int programs = 0;
+  for_each_sliced({}, [&](const std::string& name, const Program& program, const Case& one) {
+    ++programs;
+    const auto model = sliced_transformer(Arithmetic::integer_exact, one.lengths);
+    const VerifiedRun result = run(program, *model);
+    EXPECT_EQ(result.max_abs_difference, 0.0) << name;
+    for (std::size_t r = 0; r < result.proved_bytes.size(); ++r) {
+      const RankId rank(static_cast<std::int32_t>(r));
+      EXPECT_LE(result.run.high_water_bytes[rank], result.proved_bytes[r]) << name;
+      EXPECT_LE(result.proved_bytes[r], result.run.pool_bytes[rank]) << name;
+    }
+  });
+  EXPECT_GE(programs, 16);
+}
+
+TEST(Slices, LoadReduceClipAndUpdateAsWholeSequences) {
+  LoweringOptions lowering;
+  lowering.load = lowering.unshard = lowering.reduce_grad = lowering.optimizer = lowering.clip = true;
+  for_each_sliced(lowering, [&](const std::string& name, const Program& program, const Case& one) {
+    const auto model = sliced_transformer(Arithmetic::integer_exact, one.lengths);
+    EXPECT_EQ(run(program, *model, 3).max_abs_difference, 0.0) << name;
+  });
+}
+
+TEST(Slices, AreAsEqualAsCanBeWithoutLengths) {
+  TransformerConfig config = test::small_transformer(2, Arithmetic::integer_exact);
+  config.sequence = 7;
+  const auto model = make_transformer(config).value();
+  const auto schedule = generate("terapipe", {.ranks = 2, .microbatches = 2, .slices = 3}).value();
+  EXPECT_EQ(run(lower(schedule, {}).value(), *model).max_abs_difference, 0.0);
+  const SizeTable sizes = model->sizes(schedule.pipeline());
+  const auto tokens = [&](int slice) {
+    return sizes({TensorKind::boundary_input, 1, -1, slice}) / static_cast<Bytes>(sizeof(std::uint64_t)) / 8;
+  };
+  EXPECT_EQ((std::vector<Bytes>{tokens(0), tokens(1), tokens(2)}), (std::vector<Bytes>{2, 2, 3}));
+}
+
+/// A float32 sum over tokens goes slice by slice, so it is rounded otherwise than over a whole sequence; but
+/// it does not depend on the schedule.
+TEST(Slices, DependInFloat32OnTheLengthsAndNotOnTheSchedule) {
+  for (const Case& one : kCases) {
+    const auto model = sliced_transformer(Arithmetic::float32, one.lengths);
+    const ScheduleParameters parameters{
+        .ranks = one.ranks, .microbatches = one.microbatches, .slices = static_cast<int>(one.lengths.size())};
+    const auto result_of = [&](const char* name) {
+      return run(lower(generate(name, parameters).value(), {}).value(), *model);
+    };
+    const VerifiedRun first = result_of("terapipe");
+    const VerifiedRun second = result_of("seq-1f1b");
+    EXPECT_LT(*first.max_abs_difference, 1e-5) << parameters;
+    EXPECT_EQ(max_gradient_difference(*model, first.run.gradients, second.run.gradients), 0.0) << parameters;
+    if (one.lengths.size() == 1) EXPECT_EQ(first.max_abs_difference, 0.0);
+  }
+}
+
+/// Two ranks with I and W apart; the W of all slices of a microbatch follow in ascending order.
+Schedule split_backward(int microbatches, int slices) {
+  PipelineSpec spec;
+  spec.ranks = spec.stages = 2;
+  spec.microbatches = microbatches;
+  spec.slices = slices;
+  ScheduleBuilder builder("split", Pipeline::make(spec).value());
+  for (int s = 0; s < 2; ++s) {
+    for (int m = 0; m < microbatches; ++m) {
+      const auto add = [&](OpKind kind, int slice) {
+        builder.add(kind, StageId(s), MicrobatchId(m), SliceId(slice));
+      };
+      for (int k = 0; k < slices; ++k) add(OpKind::forward, k);
+      for (int k = slices - 1; k >= 0; --k) add(OpKind::backward_input, k);
+      for (int k = 0; k < slices; ++k) add(OpKind::backward_weight, k);
+    }
+  }
+  return builder.build().value();
+}
+
+TEST(Slices, GiveThemWithTheBackwardInTwoParts) {
+  const Program program = lower(split_backward(3, 3), {}).value();
+  for (const Lengths& lengths : {Lengths{1, 2, 3}, Lengths{4, 1, 1}}) {
+    const auto model = sliced_transformer(Arithmetic::integer_exact, lengths);
+    EXPECT_EQ(run(program, *model).max_abs_difference, 0.0);
+  }
+}
+
+std::string refusal(const Program& program, const Lengths& lengths) {
+  const auto result = try_run(program, *sliced_transformer(Arithmetic::integer_exact, lengths));
+  if (result) return "";
+  EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
+  return to_string(result.error());
+}
+
+TEST(Slices, AreRefusedWhereTheirSavedActivationsDoNotStay) {
+  const auto schedule = generate("terapipe", {.ranks = 2, .microbatches = 2, .slices = 2}).value();
+  const std::string keys =
+      "the transformer reads the keys and values of earlier slices where their F has saved them";
+  LoweringOptions recomputed;
+  recomputed.recompute = Recompute::full;
+  EXPECT_EQ(refusal(lower(schedule, recomputed).value(), {1, 2}),
+            keys + " (found 0R0.1, expected neither R nor OFFLOAD nor SEND_A)");
+  const LoweringOptions offloaded{.offload = {.percent = 100, .stages = {}}};
+  EXPECT_EQ(refusal(lower(schedule, offloaded).value(), {1, 2}),
+            keys + " (found 0OFFLOAD0.0, expected neither R nor OFFLOAD nor SEND_A)");
+}
+
+TEST(Slices, HaveTheLengthsOfTheModel) {
+  const Program program =
+      lower(generate("terapipe", {.ranks = 2, .microbatches = 2, .slices = 2}).value(), {}).value();
+  EXPECT_EQ(refusal(program, {1, 2}), "");
+  EXPECT_EQ(refusal(program, {1, 1, 1}),
+            "the lengths of the slices are not those of the transformer's sequences (found 3 slices with 3 "
+            "tokens, expected 2 slices with 3 tokens)");
+  TransformerConfig config = test::small_transformer(2, Arithmetic::integer_exact);
+  config.sequence = 1;
+  const auto result = try_run(program, *make_transformer(config).value());
+  ASSERT_FALSE(result);
+  EXPECT_EQ(
+      to_string(result.error()),
+      "the transformer's sequences are too short for their slices (found 1 tokens in 2 slices, expected a "
+      "token in each)");
+}
+
+}  // namespace
+}  // namespace ppsim
