@@ -32,6 +32,16 @@ expect_error 2 "every slice needs its length" "" \
   simulate terapipe:slices=3 --ranks 2 --microbatches 2 --unit F=1 --token-costs linear=1,lengths=3+4
 expect_error 2 "found 0" "" simulate terapipe --slices 0 --ranks 2 --microbatches 2 --unit F=1
 
+# A run computes in slices what it computes without, and has the lengths that are told.
+exact=(--ranks 2 --microbatches 3 --steps 1 --transformer sequence=8 --arithmetic integer --compare)
+expect_exit 0 run seq-1f1b --slices 3 "${exact[@]}" --json
+expect_json 'd["gradients_equal"] and d["verified"]'
+expect_exit 0 run terapipe --unit F=1 --token-costs linear=1,lengths=1+5+2 "${exact[@]}" --json
+expect_json 'd["gradients_equal"] and d["verified"]'
+expect_error 2 "found 2 slices with 7 tokens, expected 2 slices with 8 tokens" "" \
+  run terapipe --unit F=1 --token-costs linear=1,lengths=3+4 "${exact[@]}"
+expect_error 2 "keys and values of earlier slices" "" run terapipe --slices 2 --recompute full "${exact[@]}"
+
 # Inference: no backward, nothing kept, no gradients to compare.
 for name in forward-only forward-only:chunks=2,order=depth-first; do
   expect_exit 0 verify $name --ranks 4 --microbatches 8 --unit F=1,A=1000 --json
