@@ -33,6 +33,7 @@ std::vector<ScheduleParameters> shapes_of(std::initializer_list<int> ranks_of_a_
     const int ranks = each * world->size();
     for (const int chunks : {1, 2, 4})
       shapes.push_back({.ranks = ranks, .microbatches = 2 * ranks, .chunks = chunks});
+    shapes.push_back({.ranks = ranks, .microbatches = ranks, .slices = 3});
   }
   return shapes;
 }
