@@ -35,7 +35,7 @@ Json idle_json(const IdleSplit& split) {
 
 void add_comparison(Json& object, const RunComparison& comparison) {
   object["kinds"] = Json::array();
-  for (const KindTimes& kind : comparison.kinds) {
+  for (const KindComparison& kind : comparison.kinds) {
     object["kinds"].push_back({{"kind", info(kind.kind).text},
                                {"count", kind.count},
                                {"measured_ns", kind.measured},
@@ -81,7 +81,7 @@ std::vector<std::string> comparison_row(const std::string& name, Nanoseconds mea
 void print_comparison(const RunReport& report) {
   std::vector<std::vector<std::string>> rows = {
       {"all ranks together", "measured", "simulated", "difference"}};
-  for (const KindTimes& kind : report.comparison->kinds) {
+  for (const KindComparison& kind : report.comparison->kinds) {
     const std::string name = std::to_string(kind.count) + " x " + std::string(info(kind.kind).text);
     rows.push_back(comparison_row(name, kind.measured, kind.simulated));
   }

@@ -121,9 +121,9 @@ IdleSplit idle_split(const RunView& run) { return GapWalk(run).walk(); }
 RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
                           const VerifiedRun& run) {
   const TimedTrace& measured = run.compared_trace();
-  std::map<OpKind, KindTimes> kinds;
+  std::map<OpKind, KindComparison> kinds;
   for (const auto& [key, values] : measured_durations(program, capabilities, {&measured, 1})) {
-    KindTimes& kind = kinds[key.kind];
+    KindComparison& kind = kinds[key.kind];
     kind.kind = key.kind;
     kind.count += static_cast<std::int64_t>(values.size());
     for (const Nanoseconds value : values) kind.measured += value;

@@ -66,7 +66,7 @@ TEST(RunComparison, CountsEveryKindAndTransfersByTheirSend) {
   options.run.steps = 3;
   const RunComparison comparison = compare_run(program, rendezvous(), run_null(program, options));
   std::vector<OpKind> kinds;
-  for (const KindTimes& kind : comparison.kinds) kinds.push_back(kind.kind);
+  for (const KindComparison& kind : comparison.kinds) kinds.push_back(kind.kind);
   EXPECT_EQ(kinds, (std::vector<OpKind>{forward, backward, send_forward, send_backward}));
   EXPECT_EQ(comparison.kinds[0].count, 2);
   EXPECT_EQ(comparison.kinds[2].count, 1);

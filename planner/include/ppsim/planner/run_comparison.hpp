@@ -12,13 +12,13 @@ namespace ppsim {
 
 /// What all actions of a kind take in one step together. Of a transfer and a collective only the time counts
 /// in which it is under way; a transfer stands under its SEND.
-struct KindTimes {
+struct KindComparison {
   OpKind kind = OpKind::forward;
   std::int64_t count = 0;
   Nanoseconds measured = 0;
   Nanoseconds simulated = 0;
 
-  friend bool operator==(const KindTimes&, const KindTimes&) = default;
+  friend bool operator==(const KindComparison&, const KindComparison&) = default;
 };
 
 /// Where the compute queues of all ranks stand idle between the first start of a step and its last end. The
@@ -44,7 +44,7 @@ struct IdleSplit {
 
 /// A measured step beside the simulated one.
 struct RunComparison {
-  std::vector<KindTimes> kinds;  ///< those that occur, in the order of OpKind
+  std::vector<KindComparison> kinds;  ///< those that occur, in the order of OpKind
   IdleSplit measured;
   IdleSplit simulated;
   friend bool operator==(const RunComparison&, const RunComparison&) = default;
