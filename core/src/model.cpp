@@ -116,10 +116,12 @@ Expected<void> check_model(const ModelDescription& model) {
     const std::int64_t value = model.*field;
     const bool may_be_zero = name == "vocab" || name.find("expert") != std::string_view::npos ||
                              name == "top_k" || name == "moe_ffn" || name == "first_dense_layers";
-    if (value < (may_be_zero ? 0 : 1) || value > kLargest) {
+    const int least = may_be_zero ? 0 : 1;
+    if (value < least || value > kLargest) {
       return make_error(ErrorCode::bad_argument,
                         "model " + model.name + ": " + std::string(name) + " is out of range",
-                        {.found = std::to_string(value), .expected = "at most " + std::to_string(kLargest)});
+                        {.found = std::to_string(value),
+                         .expected = std::to_string(least) + " to " + std::to_string(kLargest)});
     }
   }
   if (model.top_k > model.experts || (model.experts > 0 && (model.top_k < 1 || model.moe_ffn < 1))) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "csv_cells.hpp"
+#include "torch_alphabet.hpp"
 
 namespace ppsim {
 namespace {
@@ -16,9 +17,18 @@ tl::unexpected<Error> at(const TorchCell& cell, Error error) {
   return tl::unexpected(std::move(error));
 }
 
+/// Where another alphabet has the action, names it.
+Error with_dialect(Error error, std::string_view text) {
+  if (scan_action(text, compute_alphabet(CsvDialect::legacy))) {
+    error.message += " of this dialect";
+    error.place.expected += ", or --dialect legacy";
+  }
+  return error;
+}
+
 Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet& alphabet) {
   const Expected<ScannedAction> scanned = scan_action(text, alphabet);
-  if (!scanned) return at(cell, scanned.error());
+  if (!scanned) return at(cell, with_dialect(scanned.error(), text));
   if (scanned->slice || scanned->peer) {
     return at(cell,
               text_error("an action with more than PyTorch's files hold", text, alphabet.expected).value());

@@ -81,8 +81,13 @@ Expected<UnitSource> parse_unit_costs(std::string_view text) {
                         {.found = std::string(item), .expected = "each key once"});
     }
     *field = parse_decimal(std::string(item.substr(equals + 1)));
-    const double largest = item.front() == 'A' ? 1e15 : kLargestUnit;
-    if (!*field || **field < 0 || **field > largest) {
+    const bool bytes = item.front() == 'A';
+    if (!*field) {
+      return make_error(ErrorCode::bad_argument, "a unit cost is not a number",
+                        {.found = std::string(item),
+                         .expected = bytes ? "A=1e9, in bytes" : "F=1 or F=0.25, in milliseconds"});
+    }
+    if (**field < 0 || **field > (bytes ? 1e15 : kLargestUnit)) {
       return make_error(ErrorCode::bad_argument, "a unit cost is out of range",
                         {.found = std::string(item), .expected = "a number from 0 to 1e9 (A: 1e15)"});
     }

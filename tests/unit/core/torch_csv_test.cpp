@@ -102,9 +102,10 @@ TEST(ScheduleFromCsv, DialectsNameBackwardsDifferently) {
   EXPECT_EQ(
       refusal(schedule("0F0,0I0,0W0\n", CsvDialect::zero_bubble)),
       "a/f.csv:1:2: not an action (found 0I0, expected F, B or W of a stage and a microbatch, such as 2F0)");
+  // What another alphabet has is named.
   EXPECT_EQ(refusal(schedule("0F0,0BW0\n")),
-            "a/f.csv:1:2: not an action (found 0BW0, expected F, I, W or B of a stage and a microbatch, such "
-            "as 2F0)");
+            "a/f.csv:1:2: not an action of this dialect (found 0BW0, expected F, I, W or B of a stage and a "
+            "microbatch, such as 2F0, or --dialect legacy)");
 }
 
 TEST(ToCsv, WritesEachDialect) {
