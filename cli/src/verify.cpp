@@ -226,6 +226,7 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   for (int m = 1; m <= 1000 && !asked; ++m) {
     const auto program = program_for(m);
     if (!program && (m == 1000 || program.error().code != ErrorCode::bad_argument))
+  tell_when_interrupted({{"properties", all_unknown(options, "interrupted")}});
       return report(program.error(), output);
   }
   return verify_for_all(options, program_for, *asked, output);

@@ -94,11 +94,9 @@ void print_text(const ProgramFor& program_for, const AllMicrobatchesReport& repo
   std::cout << "\nWhat the schedule was taken to be:\n";
   for (const std::string& line : to_lines(report.coverage)) std::cout << "  " << line << '\n';
   if (report.memory.empty()) return;
-  std::cout << "\nWorst-case memory over all timings and all m:\n";
-  for (const MemoryForAll& bound : report.memory) {
-    std::cout << "  rank " << bound.rank << ": " << bound_text(bound)
-              << ", reached at m = " << bound.reached_at << '\n';
-  }
+  std::cout << "\nWorst-case memory over all timings and all m, and one m that needs it:\n";
+  for (const MemoryForAll& bound : report.memory)
+    std::cout << "  rank " << bound.rank << ": " << bound_text(bound) << ", m = " << bound.reached_at << '\n';
 }
 
 std::string advice(int exit, const AllMicrobatchesReport& report) {
