@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "communicators.hpp"
 #include "metrics_json.hpp"
 #include "ppsim/core/hash.hpp"
 #include "ppsim/planner/evaluate.hpp"
@@ -21,7 +22,7 @@ struct Options {
   std::string report;
 };
 
-Expected<Evaluation> evaluated(const Options& options, const std::string& input) {
+Expected<Evaluation> evaluated(const Options& options, const std::string& input, const Output& output) {
   InputOptions one = options.input;
   one.input = input;
   // The parameters are for the names among the inputs.
@@ -31,13 +32,14 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input)
   if (!subject) return tl::unexpected(subject.error());
   auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
+  note_assumed_communicators(*subject, output);
   // As it was asked for: two variants of one schedule need two names.
   return evaluate(input, *std::move(program), *std::move(subject->costs));
 }
 
 /// The same with the input's name in what went wrong.
-Expected<Evaluation> named(const Options& options, const std::string& input) {
-  return evaluated(options, input).map_error([&](Error error) {
+Expected<Evaluation> named(const Options& options, const std::string& input, const Output& output) {
+  return evaluated(options, input, output).map_error([&](Error error) {
     const bool says_which = error.message.find(input) != std::string::npos || !error.place.file.empty();
     if (!says_which) error.message = input + ": " + error.message;
     return error;
@@ -199,7 +201,7 @@ int run(const Options& options, const Output& output) {
     return report({ErrorCode::bad_argument, "compare needs costs: --unit, --costs or --model"}, output);
   std::vector<Evaluation> steps;
   for (const std::string& input : options.inputs) {
-    auto step = named(options, input);
+    auto step = named(options, input, output);
     if (!step) return report(step.error(), output);
     steps.push_back(*std::move(step));
   }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backend_choice.hpp"
+#include "communicators.hpp"
 #include "model_options.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
@@ -248,6 +249,7 @@ int print_sbatch(const Options& options, const Output& output) {
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
   auto prepared = prepare(options);
   if (!prepared) return tl::unexpected(prepared.error());
+  note_assumed_communicators(prepared->subject, output);
   const Program& program = prepared->program;
   RunOptions& run = prepared->run;
   if (prepared->certificate) run.certificate = &*prepared->certificate;

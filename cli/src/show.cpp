@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "communicators.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
@@ -42,7 +43,7 @@ Error of_other_costs(const Options& options, const Subject& subject, Error error
   return error;
 }
 
-Expected<Drawing> drawing_of(const Options& options) {
+Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   CostOptions costs = options.costs;
   if (!costs.given()) costs.unit = "F=1,B=2";
   auto subject = read_subject(options.input, costs);
@@ -50,6 +51,7 @@ Expected<Drawing> drawing_of(const Options& options) {
   auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
   if (!options.trace.empty()) {
+  note_assumed_communicators(*subject, output);
     auto trace = read_trace_file(options.trace, *program);
     if (!trace) return tl::unexpected(of_other_costs(options, *subject, trace.error()));
     return Drawing{subject->name, *std::move(program), *std::move(trace)};
@@ -97,7 +99,7 @@ int run(const Options& options, const Output& output) {
                                 std::string(palette_name(Palette::pytorch))}},
                   output);
   }
-  const auto step = drawing_of(options);
+  const auto step = drawing_of(options, output);
   if (!step) return report(step.error(), output);
   if (output.json) {
     output.print(rows_json(step->program));

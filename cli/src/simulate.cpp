@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "metrics_json.hpp"
+#include "communicators.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
@@ -14,21 +15,35 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string trace, report, compared, buffers = "rendezvous";
+  std::string trace, report, compared, policy, buffers = "rendezvous";
   std::optional<int> runs;
   JitterOptions jitter;
 };
 
-Expected<Evaluation> evaluated(const Options& options) {
-  auto subject = read_subject(options.input, options.costs);
+/// What was simulated, and the communicators that it was given; none: those of a native Program.
+struct Simulated {
+  Evaluation step;
+  std::optional<CommunicatorPolicy> communicators;
+};
+
+Expected<Simulated> simulated(const Options& options, const Output& output) {
+  const auto policy = policy_of(options.policy);
+  if (!policy) return tl::unexpected(policy.error());
+  const CommunicatorPolicy communicators = policy->value_or(CommunicatorPolicy::per_edge);
+  auto subject = read_subject(options.input, options.costs, communicators);
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs)
     return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
-  auto program = default_program(*subject);
+  auto program = program_of(*subject, *policy);
   if (!program) return tl::unexpected(program.error());
   const auto capabilities = buffers_from_text(options.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
-  return evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
+  if (!*policy) note_assumed_communicators(*subject, output);
+  auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
+  if (!step) return tl::unexpected(step.error());
+  Simulated result{*std::move(step), std::nullopt};
+  if (!subject->native_program) result.communicators = communicators;
+  return result;
 }
 
 std::string advice(const Evaluation& step) {
@@ -118,13 +133,15 @@ std::string measured_text(const Measured& measured, Nanoseconds simulated_step) 
 }
 
 int run(const Options& options, const Output& output) {
-  const auto step = evaluated(options);
-  if (!step) return report(step.error(), output);
+  const auto outcome = simulated(options, output);
+  if (!outcome) return report(outcome.error(), output);
+  const Evaluation* step = &outcome->step;
   const auto measured = measured_of(options, *step);
   if (!measured) return report(measured.error(), output);
   const Nanoseconds makespan = step->metrics.times.makespan;
   Json object = evaluation_json(*step);
   if (*measured) object["compared"] = measured_json(**measured, makespan);
+  if (outcome->communicators) object["communicators"] = policy_name(*outcome->communicators);
   if (options.runs) {
     JitterOptions jitter = options.jitter;
     jitter.runs = *options.runs;
@@ -174,6 +191,8 @@ void add_simulate(CLI::App& app, Selected& selected) {
   add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+  command->add_option("--communicators", options->policy,
+                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
       ->capture_default_str();
   command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       ->check(trace_path());

@@ -97,24 +97,6 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   return result;
 }
 
-}  // namespace
-
-Expected<Program> program_of(const Subject& subject, const std::optional<CommunicatorPolicy>& policy) {
-  if (const auto* program = std::get_if<Program>(&subject.ir)) {
-    if (policy && subject.native_program) {
-      return make_error(
-          ErrorCode::bad_argument,
-          "a Program has its communicators: --communicators applies to schedules and CSV files");
-    }
-    return *program;
-  }
-  LoweringOptions lowering = default_lowering(subject);
-  lowering.communicators = policy.value_or(lowering.communicators);
-  return to_program(subject.ir, lowering, subject.cost_table());
-}
-
-namespace {
-
 /// Keeps what an interrupt tells up to date.
 PropertySink told_when_interrupted(const VerifyRequest& request, const Program& program) {
   auto properties = std::make_shared<Json>(all_unknown(request, "interrupted"));

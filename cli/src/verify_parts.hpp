@@ -7,6 +7,7 @@
 
 #include "call_limits.hpp"
 #include "command.hpp"
+#include "communicators.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"
 #include "ppsim/verifier/all_ranks.hpp"
 #include "ppsim/verifier/repair.hpp"
@@ -72,9 +73,6 @@ struct VerifyAnswer {
 
 /// The assumptions of --buffers and --resident.
 [[nodiscard]] Expected<TransportCapabilities> capabilities_of(const VerifyRequest& request);
-/// The Program of the subject; --communicators re-lowers what is no native Program.
-[[nodiscard]] Expected<Program> program_of(const Subject& subject,
-                                           const std::optional<CommunicatorPolicy>& policy);
 
 /// With --for-all and without COSTS the middle of the intervals stands for them.
 [[nodiscard]] Expected<void> add_usual_costs(VerifyRequest& request);

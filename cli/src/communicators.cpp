@@ -1,0 +1,34 @@
+#include "communicators.hpp"
+
+namespace ppsim::cli {
+
+Expected<std::optional<CommunicatorPolicy>> policy_of(const std::string& name) {
+  if (name.empty()) return std::optional<CommunicatorPolicy>();
+  const auto policy = policy_from_name(name);
+  if (policy) return policy;
+  return make_error(ErrorCode::bad_argument, "unknown --communicators",
+                    {.found = name, .expected = "per-rank, per-pair, per-edge or per-stage-edge"});
+}
+
+Expected<Program> program_of(const Subject& subject, const std::optional<CommunicatorPolicy>& policy) {
+  if (const auto* program = std::get_if<Program>(&subject.ir)) {
+    if (policy && subject.native_program) {
+      return make_error(
+          ErrorCode::bad_argument,
+          "a Program has its communicators: --communicators applies to schedules and CSV files");
+    }
+    return *program;
+  }
+  LoweringOptions lowering = default_lowering(subject);
+  lowering.communicators = policy.value_or(lowering.communicators);
+  return to_program(subject.ir, lowering, subject.cost_table());
+}
+
+void note_assumed_communicators(const Subject& subject, const Output& output) {
+  if (subject.native_program || !std::holds_alternative<Program>(subject.ir)) return;
+  output.note("ppsim: " + subject.name +
+              ": a CSV has no communicators: with communicators per-edge, the default (verify and simulate "
+              "have --communicators)");
+}
+
+}  // namespace ppsim::cli
