@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "measurement.hpp"
+#include "named_input.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/prediction.hpp"
 #include "ppsim/planner/profile.hpp"
@@ -39,8 +40,10 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+/// The options are for the names that do not say it themselves: those that are calibrated with may.
 Expected<Subject> subject_of(InputOptions one, const std::string& name) {
   one.input = name;
+  one = without_what_name_says(std::move(one));
   if (names_file(name)) one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
   const CostOptions no_costs;
   return read_subject(one, no_costs);

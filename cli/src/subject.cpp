@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "named_input.hpp"
 #include "ppsim/core/replicas.hpp"
 #include "ppsim/planner/adaptive_recompute.hpp"
 #include "ppsim/planner/files.hpp"
@@ -33,8 +34,10 @@ Expected<ScheduleParameters> parameters_of(const InputOptions& input,
   return parameters;
 }
 
+/// The options of a NAME are for one, and say what it does.
 Expected<void> check_is_name(const InputOptions& input) {
-  if (!names_file(input.input) || !input.has_parameters()) return {};
+  if (!names_file(input.input)) return check_agrees(input);
+  if (!input.has_parameters()) return {};
   return make_error(ErrorCode::bad_argument,
                     "--ranks, --microbatches, --chunks, --slices and --set are for a NAME, this is a file",
                     {.found = input.input, .expected = "the name of a schedule"});

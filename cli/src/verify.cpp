@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "interruption.hpp"
+#include "named_input.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/nearest.hpp"
 #include "ppsim/planner/files.hpp"
@@ -163,7 +164,8 @@ Expected<Subject> subject_for(const VerifyRequest& options, int microbatches) {
 
 /// What stands in the way of --all-microbatches; empty: nothing.
 std::string not_for_all(const VerifyRequest& options) {
-  if (names_file(options.input.input)) return options.input.input;
+  if (names_file(options.input.input) || said_by_name(options.input.input).microbatches != 0)
+    return options.input.input;
   if (options.input.microbatches) return "--microbatches";
   if (!options.certificate.empty()) return "--certificate";
   return options.repair.empty() ? "" : "--repair";
@@ -184,7 +186,8 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
                    {.found = not_for_all(options), .expected = "a NAME alone"}},
                   output);
   }
-  if (!options.input.ranks && options.costs.model.empty()) return run_all_ranks(options, policy, output);
+  const bool has_ranks = options.input.ranks || said_by_name(options.input.input).ranks != 0;
+  if (!has_ranks && options.costs.model.empty()) return run_all_ranks(options, policy, output);
   if (options.costs.recompute == "adaptive") {
     return report({ErrorCode::bad_argument,
                    "--recompute adaptive chooses for one number of microbatches",

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "ppsim/core/json.hpp"
+#include "ppsim/core/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim {
@@ -22,6 +23,19 @@ Expected<int> usual_slices(const ScheduleInfo& info, const ScheduleParameters& a
   if (!info.has_slices || units == nullptr || !units->tokens) return 1;
   return slice_lengths(*units->tokens, {asked.ranks, asked.microbatches, {}})
       .map([](const std::vector<int>& lengths) { return static_cast<int>(lengths.size()); });
+}
+
+/// A parameter that no schedule has, or not this one.
+Expected<void> check_known(const ScheduleInfo& info, const ScheduleParameters& asked) {
+  std::vector<std::string_view> known = {"ranks", "microbatches", "chunks", "slices"};
+  for (const SettingInfo& setting : info.settings) known.push_back(setting.name);
+  for (const auto& [name, value] : asked.settings) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return make_error(ErrorCode::bad_argument,
+                      std::string(info.name) + ": no parameter \"" + name + "\"" + suggestion(name, known),
+                      {.found = name + "=" + value, .expected = joined(known)});
+  }
+  return {};
 }
 
 }  // namespace
@@ -54,6 +68,10 @@ Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& par
   const bool complete = asked.ranks != 0 && asked.microbatches != 0;
   const auto info = find_schedule(named->name);
   if (info && !complete) {
+  // What is misspelt is not what is missing.
+  if (info) {
+    if (auto good = check_known(**info, asked); !good) return tl::unexpected(good.error());
+  }
     return make_error(ErrorCode::bad_argument, named->name + " needs ranks and microbatches of 1 or more",
                       {.found = std::to_string(asked.ranks) + " ranks, " +
                                 std::to_string(asked.microbatches) + " microbatches",
