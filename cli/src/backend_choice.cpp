@@ -55,7 +55,7 @@ void add_gpu_options(CLI::App& command, BackendChoice& choice) {
   command
       .add_option("--ranks-per-device", choice.ranks_per_device,
                   "cuda: so many ranks share a device, each with its part of the multiprocessors")
-      ->check(positive());
+      ->check(count());
   command.add_flag("--graphs", choice.graphs, "cuda: a step is one CUDA graph per rank");
   command
       .add_option("--attention", choice.attention,

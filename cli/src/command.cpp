@@ -62,10 +62,11 @@ Json error_json(const Error& error) {
 }
 
 void add_parameter_options(CLI::App& app, InputOptions& options) {
-  app.add_option("--ranks", options.ranks, "pipeline ranks of NAME");
-  app.add_option("--microbatches", options.microbatches, "microbatches of NAME");
-  app.add_option("--chunks", options.chunks, "stages per rank of NAME");
-  app.add_option("--slices", options.slices, "pieces of a microbatch along the sequence of NAME");
+  app.add_option("--ranks", options.ranks, "pipeline ranks of NAME")->check(count());
+  app.add_option("--microbatches", options.microbatches, "microbatches of NAME")->check(count());
+  app.add_option("--chunks", options.chunks, "stages per rank of NAME")->check(count());
+  app.add_option("--slices", options.slices, "pieces of a microbatch along the sequence of NAME")
+      ->check(count());
   app.add_option("--set", options.settings, "settings of NAME, key=value")->allow_extra_args(false);
 }
 
@@ -75,7 +76,7 @@ void add_replicas_option(CLI::App& app, InputOptions& options) {
          "data-parallel copies of a schedule, each on ranks and microbatches of its own, that sum their "
          "gradients: N times the ranks")
       ->capture_default_str()
-      ->check(positive());
+      ->check(count());
 }
 
 void add_offload_option(CLI::App& app, InputOptions& options) {

@@ -241,7 +241,8 @@ void add_compare(CLI::App& app, Selected& selected) {
   add_parameter_options(*command, options->input);
   add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--report", options->report, "self-contained HTML page")->check(not_stdout());
+  command->add_option("--report", options->report, "self-contained HTML page")
+      ->check(side_file({".html", ".htm"}));
   add_cost_options(*command, options->costs);
   add_recompute_option(*command, options->costs);
   command->callback(

@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "ppsim/planner/files.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -57,7 +58,9 @@ void add_convert(CLI::App& app, Selected& selected) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("convert", "translate between native JSON and PyTorch CSV");
   command->add_option("IN", options->input.input, "FILE.json, FILE.csv or -")->required();
-  command->add_option("OUT", options->output, "FILE.json, FILE.csv or - (JSON)")->required();
+  command->add_option("OUT", options->output, "FILE.json, FILE.csv or - (JSON)")
+      ->required()
+      ->check(output_file({".json", ".csv"}));
   command->add_option("--flavor", options->flavor, "compute_only or compute_comms; default: the input's");
   add_dialect_option(*command, options->input.dialect);
   command->callback(

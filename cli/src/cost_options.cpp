@@ -1,5 +1,8 @@
+#include <limits>
+
 #include "command.hpp"
 #include "ppsim/planner/files.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -26,7 +29,7 @@ Expected<std::variant<LayoutRule, PipelineLayout>> layout_from_text(const std::s
 }
 
 bool is_file_name(const std::string& text) {
-  return text.ends_with(".json") || text.find('/') != std::string::npos;
+  return suffix_of(text) == ".json" || text.find('/') != std::string::npos;
 }
 
 Expected<ModelDescription> read_model(const std::string& argument) {
@@ -85,18 +88,19 @@ void add_cost_options(CLI::App& app, CostOptions& options) {
   auto* model = app.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
                     ->group(kGroup);
   const auto of_model = [&](const char* name, auto& value, const char* summary) {
-    app.add_option(name, value, summary)->group(kGroup)->needs(model);
+    return app.add_option(name, value, summary)->group(kGroup)->needs(model);
   };
   of_model("--cluster", options.cluster, "NAME or a JSON description");
-  of_model("--nodes", options.nodes, "nodes of the cluster (1)");
-  of_model("--tp", options.spread.tensor, "tensor parallelism (1)");
-  of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)");
-  of_model("--dp", options.spread.data, "data parallelism (1)");
-  of_model("--cp", options.spread.context, "context parallelism (1)");
-  of_model("--ep", options.spread.expert, "expert parallelism, within dp (1)");
-  of_model("--microbatch-size", options.spread.microbatch_size, "sequences (1)");
-  of_model("--global-batch-size", options.spread.global_batch_size, "sequences (1)");
-  of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)");
+  of_model("--nodes", options.nodes, "nodes of the cluster (1)")->check(count());
+  of_model("--tp", options.spread.tensor, "tensor parallelism (1)")->check(count());
+  of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)")->check(count());
+  of_model("--dp", options.spread.data, "data parallelism (1)")->check(count());
+  of_model("--cp", options.spread.context, "context parallelism (1)")->check(count());
+  of_model("--ep", options.spread.expert, "expert parallelism, within dp (1)")->check(count());
+  of_model("--microbatch-size", options.spread.microbatch_size, "sequences (1)")->check(count());
+  of_model("--global-batch-size", options.spread.global_batch_size, "sequences (1)")->check(count());
+  of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)")
+      ->check(whole(0, std::numeric_limits<std::int64_t>::max()));
   of_model("--dtype", options.dtype, "bf16 or fp8 (bf16)");
   of_model("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first (tp-cp-dp-pp)");
   of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");

@@ -74,9 +74,10 @@ void add_generate(CLI::App& app, Selected& selected) {
   add_cost_options(*command, options->costs);
   add_recompute_option(*command, options->costs);
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
-      ->required();
+      ->required()
+      ->check(output_file({".json", ".csv"}));
   command->add_option("--costs-out", options->costs_out, "the costs as a table that --costs reads")
-      ->check(not_stdout());
+      ->check(side_file({".json"}));
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

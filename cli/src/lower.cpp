@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "ppsim/core/hash.hpp"
 #include "ppsim/planner/files.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -82,11 +83,13 @@ void add_lower(CLI::App& app, Selected& selected) {
   add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
-      ->required();
+      ->required()
+      ->check(output_file({".json", ".csv"}));
   command->add_option("--order", options->order,
                       "timed (default with costs), global (default without), just-in-time, early:N, "
                       "issue-ordered or as-written");
-  command->add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel");
+  command->add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel")
+      ->check(count());
   command->add_option("--communicators", options->policy, "per-rank, per-pair, per-edge or per-stage-edge")
       ->capture_default_str();
   command->add_option("--grouping", options->grouping, "none, paired or as-written")

@@ -1,12 +1,10 @@
-#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <iostream>
-#include <span>
 
 #include "command.hpp"
+#include "command_line.hpp"
 #include "interruption.hpp"
-#include "ppsim/core/nearest.hpp"
 
 namespace {
 
@@ -17,35 +15,9 @@ bool asks_for_json(int argc, char** argv) {
   return false;
 }
 
-/// A word where a subcommand belongs, such as `simulat`.
-ppsim::Error no_subcommand(const CLI::App& app, const char* word) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  if (word == nullptr) {
-    return {ppsim::ErrorCode::bad_argument,
-            "no subcommand; see --help",
-            {.found = "", .expected = "one of " + ppsim::joined(known)}};
-  }
-  return {ppsim::ErrorCode::bad_argument,
-          "unknown subcommand" + ppsim::suggestion(word, known),
-          {.found = word, .expected = "one of " + ppsim::joined(known)}};
-}
-
-int parse_error(const CLI::ParseError& error, const CLI::App& app, std::span<char*> arguments,
-                const ppsim::cli::Output& output) {
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-  if (app.get_subcommands().empty()) {
-    const auto word = std::ranges::find_if(arguments, [](const char* text) { return text[0] != '-'; });
-    return ppsim::cli::report(no_subcommand(app, word == arguments.end() ? nullptr : *word), output);
-  }
-  return ppsim::cli::report({ppsim::ErrorCode::bad_argument, std::string(error.what()) + "; see --help"},
-                            output);
-}
-
-/// Data that did not reach its reader is an error like any other.
+/// Data that did not reach its reader is an error like any other, unless that was said already.
 int flushed(int exit, const ppsim::cli::Output& output) {
+  if (exit == ppsim::cli::kFailed && !std::cout) return exit;
   if (std::cout << std::flush) return exit;
   const ppsim::Error error{ppsim::ErrorCode::io, "cannot write all of the result", {.file = "-"}};
   return ppsim::cli::report(error, {.json = false, .no_color = output.no_color});
@@ -72,12 +44,9 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done; 1 run-time failure; 2 bad command line or file; 3 does not fit; 4 refuted; 5 "
       "unknown; 130 interrupted.");
   output.json = asks_for_json(argc, argv);  // so that a bad command line is reported as asked
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return parse_error(error, app, {argv + 1, argv + argc}, output);
-  }
-  return flushed(selected(output), output);
+  const auto parsed = parse_command_line(app, argc, argv);
+  if (!parsed) return report(parsed.error(), output);
+  return flushed(*parsed ? selected(output) : kDone, output);
 }
 
 }  // namespace

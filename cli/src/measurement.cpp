@@ -1,6 +1,7 @@
 #include "measurement.hpp"
 
 #include "several_processes.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -32,9 +33,7 @@ void add_measurement_options(CLI::App& command, Measurement& measurement, const 
   add_gpu_options(command, measurement.device);
   add_buffer_option(command, measurement.device);
   add_model_options(command, measurement.model);
-  command.add_option("--steps", measurement.steps, steps)
-      ->capture_default_str()
-      ->check(CLI::Range(2, 100000));
+  command.add_option("--steps", measurement.steps, steps)->capture_default_str()->check(whole(2, 100000));
 }
 
 Expected<RunOptions> open_measurement(const Measurement& measurement) {

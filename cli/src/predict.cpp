@@ -273,9 +273,9 @@ void add_options(CLI::App& command, Options& options) {
       ->check(positive());
   command
       .add_option("--points", options.points, "FILE that gets a line of JSON for each run when it is over")
-      ->check(not_stdout());
+      ->check(side_file({".jsonl", ".json"}));
   command.add_option("--costs-out", options.costs_out, "measured costs and sizes, as --costs reads them")
-      ->check(not_stdout());
+      ->check(side_file({".json"}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "measurement.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -109,7 +110,9 @@ void add_profile(CLI::App& app, Selected& selected) {
   command->add_option("INPUT", options->measurement.input.input,
                       "FILE or NAME to run; none: 1f1b and zb-h1, one stage on each rank");
   add_measurement_options(*command, options->measurement, "training steps; the first one does not count");
-  command->add_option("-o,--output", options->output, "FILE.json or -")->required();
+  command->add_option("-o,--output", options->output, "FILE.json or -")
+      ->required()
+      ->check(output_file({".json"}));
   command->callback(
       [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
 }

@@ -311,7 +311,7 @@ void add_backend_options(CLI::App& command, Options& options) {
                                   "print a Slurm script that runs this, with a process for each rank");
   command.add_option("--ranks-per-node", options.ranks_per_node, "of that script; default: 8, or all")
       ->needs(script)
-      ->check(positive());
+      ->check(count());
   add_gpu_options(command, options.device);
   command.add_flag("--no-profile", options.device.no_profile,
                    "cuda: no events per action, and so no trace and no measured costs");
@@ -343,7 +343,7 @@ void add_run(CLI::App& app, Selected& selected) {
       ->add_option("--steps", options->steps,
                    "training steps; without given costs those of all but the last predict the last")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
+      ->check(whole(1, 1000000));
   command
       ->add_option(
           "--deadline", options->deadline_s,
@@ -358,15 +358,15 @@ void add_run(CLI::App& app, Selected& selected) {
           "--trace", options->trace,
           "trace of one step, measured and simulated: .json (Perfetto, Chrome), .pftrace; .csv has the "
           "measured one")
-      ->check(trace_path());
+      ->check(trace_file());
   command
       ->add_option("--report", options->report,
                    "self-contained HTML page, the measured step over the simulated")
-      ->check(not_stdout());
+      ->check(side_file({".html", ".htm"}));
   command
       ->add_option("--costs-out", options->costs_out,
                    "measured costs with their quartiles, and sizes, as --costs reads them")
-      ->check(not_stdout());
+      ->check(side_file({".json"}));
   add_cost_options(*command, options->costs);
   add_recompute_option(*command, options->costs);
   for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})

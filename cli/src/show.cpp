@@ -11,6 +11,7 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/timeline.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string format = "text", output = "-", palette = "colour-blind", trace;
+  std::string format, output = "-", palette = "colour-blind", trace;
   int width = 0;
 };
 
@@ -50,8 +51,8 @@ Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   if (!subject) return tl::unexpected(subject.error());
   auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
-  if (!options.trace.empty()) {
   note_assumed_communicators(*subject, output);
+  if (!options.trace.empty()) {
     auto trace = read_trace_file(options.trace, *program);
     if (!trace) return tl::unexpected(of_other_costs(options, *subject, trace.error()));
     return Drawing{subject->name, *std::move(program), *std::move(trace)};
@@ -74,6 +75,18 @@ Json rows_json(const Program& program) {
   return {{"rows", rows}};
 }
 
+/// --format, or what the suffix of the file says.
+Expected<std::string> format_of(const Options& options) {
+  const std::string suffix = suffix_of(options.output);
+  const std::string meant = suffix == ".svg" ? "svg" : "text";
+  if (options.format.empty() || options.format == meant) return meant;
+  if (suffix.empty()) return options.format;
+  return make_error(
+      ErrorCode::bad_argument, "--format is another one than that of the file",
+      {.found = "--format " + options.format + " -o " + options.output,
+       .expected = "a file that ends in ." + std::string(options.format == "svg" ? "svg" : "txt")});
+}
+
 std::string picture(const Drawing& step, const Options& options, const Output& output, Palette palette) {
   std::ostringstream text;
   if (options.format == "svg") {
@@ -89,7 +102,10 @@ std::string picture(const Drawing& step, const Options& options, const Output& o
   return text.str();
 }
 
-int run(const Options& options, const Output& output) {
+int run(Options options, const Output& output) {
+  const auto format = format_of(options);
+  if (!format) return report(format.error(), output);
+  options.format = *format;
   const auto palette = palette_from_name(options.palette);
   if (!palette) {
     return report({ErrorCode::bad_argument,
@@ -118,12 +134,14 @@ void add_show(CLI::App& app, Selected& selected) {
   add_parameter_options(*command, options->input);
   add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--format", options->format, "text or svg")
-      ->capture_default_str()
+  command
+      ->add_option("--format", options->format, "text or svg; default: what the suffix of -o says, or text")
       ->check(CLI::IsMember({"text", "svg"}));
-  command->add_option("-o,--output", options->output, "FILE or -")->capture_default_str();
+  command->add_option("-o,--output", options->output, "FILE.txt, FILE.svg or -")
+      ->capture_default_str()
+      ->check(output_file({".txt", ".svg"}));
   command->add_option("--trace", options->trace, "draw this run of the program: what --trace X.csv wrote");
-  command->add_option("--width", options->width, "characters or pixels")->check(CLI::Range(20, 20000));
+  command->add_option("--width", options->width, "characters or pixels")->check(whole(20, 20000));
   command->add_option("--palette", options->palette, "colour-blind or pytorch")->capture_default_str();
   add_cost_options(*command, options->costs);
   add_recompute_option(*command, options->costs);

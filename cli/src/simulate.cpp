@@ -1,8 +1,9 @@
 #include <iostream>
+#include <limits>
 
 #include "command.hpp"
-#include "metrics_json.hpp"
 #include "communicators.hpp"
+#include "metrics_json.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
@@ -140,8 +141,8 @@ int run(const Options& options, const Output& output) {
   if (!measured) return report(measured.error(), output);
   const Nanoseconds makespan = step->metrics.times.makespan;
   Json object = evaluation_json(*step);
-  if (*measured) object["compared"] = measured_json(**measured, makespan);
   if (outcome->communicators) object["communicators"] = policy_name(*outcome->communicators);
+  if (*measured) object["compared"] = measured_json(**measured, makespan);
   if (options.runs) {
     JitterOptions jitter = options.jitter;
     jitter.runs = *options.runs;
@@ -190,23 +191,27 @@ void add_simulate(CLI::App& app, Selected& selected) {
   add_parameter_options(*command, options->input);
   add_offload_option(*command, options->input);
   add_dialect_option(*command, options->input.dialect);
-  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
   command->add_option("--communicators", options->policy,
                       "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
+  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
   command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
-      ->check(trace_path());
+      ->check(trace_file());
   command->add_option("--compare-trace", options->compared,
                       "a run of this program, what --trace X.csv wrote: a table by kind of action");
-  command->add_option("--report", options->report, "self-contained HTML page")->check(not_stdout());
-  auto* runs = command->add_option("--runs", options->runs, "repeat with random costs")
-                   ->check(CLI::Range(1, 10000000));
+  command->add_option("--report", options->report, "self-contained HTML page")
+      ->check(side_file({".html", ".htm"}));
+  auto* runs =
+      command->add_option("--runs", options->runs, "repeat with random costs")->check(whole(1, 10000000));
   command
       ->add_option("--jitter", options->jitter.deviation, "relative deviation of every cost class in --runs")
       ->capture_default_str()
       ->check(between(0, 10))
       ->needs(runs);
-  command->add_option("--seed", options->jitter.seed, "of --runs")->capture_default_str()->needs(runs);
+  command->add_option("--seed", options->jitter.seed, "of --runs")
+      ->capture_default_str()
+      ->check(whole(0, std::numeric_limits<std::int64_t>::max()))
+      ->needs(runs);
   add_cost_options(*command, options->costs);
   add_recompute_option(*command, options->costs);
   command->callback(

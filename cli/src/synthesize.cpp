@@ -192,8 +192,8 @@ void add_synthesize(CLI::App& app, Selected& selected) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("synthesize", "the shortest schedule within a limit of live activations");
-  command->add_option("--ranks", options->ranks, "pipeline ranks, one stage each");
-  command->add_option("--microbatches", options->microbatches, "microbatches of a step");
+  command->add_option("--ranks", options->ranks, "pipeline ranks, one stage each")->check(count());
+  command->add_option("--microbatches", options->microbatches, "microbatches of a step")->check(count());
   command
       ->add_option("--activation-limit", options->limit,
                    "microbatches that a rank may hold between their F and their W or B")
@@ -207,9 +207,10 @@ void add_synthesize(CLI::App& app, Selected& selected) {
   command
       ->add_option("--certificate", options->certificate,
                    "write the proof to FILE that it runs within the limit, in every timing")
-      ->check(not_stdout());
+      ->check(side_file({".json", ".cert"}));
   command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
-      ->required();
+      ->required()
+      ->check(output_file({".json", ".csv"}));
   command->add_option("--memory-budget", options->memory_budget,
                       "of the search, e.g. 4GB; without enough the best so far is taken");
   add_query_option(*command, options->smt2);

@@ -1,10 +1,14 @@
 #include "validators.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <iomanip>
+#include <limits>
 #include <sstream>
-#include <string>
+
+#include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -18,6 +22,25 @@ CLI::Validator number(const std::string& name, const std::string& expected,
             return good ? std::string() : "found " + text + ", expected " + expected;
           },
           name};
+}
+
+constexpr const char* kOutputFile = "FILE";  // as --help has it
+constexpr const char* kNoFile = "found -, expected a file: stdout has the result";
+
+std::string wrong_suffix(const std::string& path, const std::vector<std::string>& suffixes) {
+  std::string text = "found " + path + ", expected a file that ends in ";
+  for (std::size_t i = 0; i < suffixes.size(); ++i) {
+    if (i > 0) text += i + 1 == suffixes.size() ? " or " : ", ";
+    text += suffixes[i];
+  }
+  return text;
+}
+
+/// Why a file is none that a suffix says; empty: nothing.
+std::string refused_suffix(const std::string& path, const std::vector<std::string>& suffixes) {
+  const std::string suffix = suffix_of(path);
+  const bool good = suffix.empty() || std::ranges::find(suffixes, suffix) != suffixes.end();
+  return good ? std::string() : wrong_suffix(path, suffixes);
 }
 
 }  // namespace
@@ -38,21 +61,44 @@ CLI::Validator between(double least, double most) {
 
 CLI::Validator seconds() { return between(0.001, 1e6).description("SECONDS"); }
 
-CLI::Validator not_stdout() {
-  return {[](const std::string& path) {
-            return path == "-" ? std::string("stdout has the result; name a file") : std::string();
+CLI::Validator whole(std::int64_t least, std::int64_t most) {
+  const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+  return {[=](const std::string& text) {
+            std::int64_t value = 0;
+            const char* end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, value);
+            const bool is_number = error == std::errc() && rest == end && std::to_string(value) == text;
+            const bool good = is_number && value >= least && value <= most;
+            return good ? std::string() : "found " + text + ", expected " + expected;
           },
-          "FILE"};
+          ""};
 }
 
-CLI::Validator trace_path() {
-  return {[](const std::string& path) {
-            for (const char* suffix : {".csv", ".json", ".pftrace"}) {
-              if (path.ends_with(suffix)) return std::string();
-            }
-            return "found " + path + ", expected a file that ends in .csv, .json or .pftrace";
+CLI::Validator count() { return whole(1, std::numeric_limits<int>::max()); }
+
+CLI::Validator output_file(std::vector<std::string> suffixes) {
+  return {
+      [suffixes = std::move(suffixes)](const std::string& path) { return refused_suffix(path, suffixes); },
+      kOutputFile};
+}
+
+CLI::Validator side_file(std::vector<std::string> suffixes) {
+  return {[suffixes = std::move(suffixes)](const std::string& path) {
+            return path == "-" ? std::string(kNoFile) : refused_suffix(path, suffixes);
           },
-          "FILE"};
+          kOutputFile};
+}
+
+CLI::Validator trace_file() {
+  return {[](const std::string& path) {
+            const std::vector<std::string> suffixes = {".csv", ".json", ".pftrace"};
+            return suffix_of(path).empty() ? wrong_suffix(path, suffixes) : refused_suffix(path, suffixes);
+          },
+          kOutputFile};
+}
+
+bool is_output_file(const CLI::Option& option) {
+  return option.get_type_name().ends_with(std::string(":") + kOutputFile);
 }
 
 }  // namespace ppsim::cli

@@ -211,7 +211,6 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   for (int m = 1; m <= 1000 && !asked; ++m) {
     const auto program = program_for(m);
     if (!program && (m == 1000 || program.error().code != ErrorCode::bad_argument))
-  tell_when_interrupted({{"properties", all_unknown(options, "interrupted")}});
       return report(program.error(), output);
   }
   return verify_for_all(options, program_for, *asked, output);
@@ -227,6 +226,7 @@ std::string why_not_asked(const VerifyReport& report) {
 
 int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
+  tell_when_interrupted({{"properties", all_unknown(options, "interrupted")}});
   const auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
   if (!answered) return kUnknown;
   const auto& answer = *answered;
@@ -298,13 +298,13 @@ void add_limits(CLI::App& app, VerifyRequest& request) {
                  "states that a search under --resident may visit; more is unknown")
       ->capture_default_str()
       ->needs(app.get_option("--resident"))
-      ->check(positive());
+      ->check(whole(1, std::numeric_limits<std::int64_t>::max()));
   app.add_option("--sample-limit", request.sample_limit,
                  "with --all-microbatches: instructions of all Programs that may be generated to recognise "
                  "the schedule; what needs more is unknown")
       ->capture_default_str()
       ->needs(app.get_option("--all-microbatches"))
-      ->check(positive());
+      ->check(whole(1, std::numeric_limits<std::int64_t>::max()));
 }
 
 }  // namespace
@@ -329,8 +329,10 @@ void add_verify(CLI::App& app, Selected& selected) {
       "all give one table");
   command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
       ->capture_default_str();
-  command->add_option("--resident", options->resident,
-                      "communication operations of a rank that may be in flight at once");
+  command
+      ->add_option("--resident", options->resident,
+                   "communication operations of a rank that may be in flight at once")
+      ->check(count());
   command->add_option("--makespan-limit", options->makespan_limit,
                       "the step takes at most this, e.g. 12ms, for all costs of --spread or --for-all");
   command->add_option("--spread", options->spread, "every one of COSTS may be off by this, e.g. 10%");
@@ -350,12 +352,12 @@ void add_verify(CLI::App& app, Selected& selected) {
                     "decide deadlock by Z3 too, where the program is small enough");
   command
       ->add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
-      ->check(not_stdout());
+      ->check(side_file({".json", ".cert"}));
   add_query_option(*command, options->smt2);
   command
       ->add_option("--repair", options->repair,
                    "write to FILE the Program after the smallest change that removes its deadlock")
-      ->check(not_stdout());
+      ->check(side_file({".json"}));
   add_cost_options(*command, options->costs);
   add_recompute_option(*command, options->costs);
   command->callback(

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <map>
 
+#include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -27,7 +28,7 @@ bool has_several_policies(const VerifyRequest& request) {
 }
 
 bool is_schedule_file(const std::filesystem::directory_entry& entry) {
-  const std::string suffix = entry.path().extension().string();
+  const std::string suffix = suffix_of(entry.path().string());
   return entry.is_regular_file() && (suffix == ".csv" || suffix == ".json");
 }
 

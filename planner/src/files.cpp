@@ -82,4 +82,12 @@ Expected<void> write_text_file(const std::string& path, std::string_view text) {
   return {};
 }
 
+std::string suffix_of(const std::string& path) {
+  std::string suffix = std::filesystem::path(path).extension().string();
+  for (char& letter : suffix) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return suffix;
+}
+
 }  // namespace ppsim

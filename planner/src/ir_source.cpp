@@ -43,13 +43,14 @@ Expected<void> check_known(const ScheduleInfo& info, const ScheduleParameters& a
 bool is_native_json(std::string_view text, const std::string& file) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool bracket = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
-  return bracket || file.ends_with(".json");
+  return bracket || suffix_of(file) == ".json";
 }
 
 bool names_file(const std::string& argument) {
   std::error_code ignored;
-  return argument == "-" || argument.find('/') != std::string::npos || argument.ends_with(".json") ||
-         argument.ends_with(".csv") ||
+  const std::string suffix = suffix_of(argument);
+  return argument == "-" || argument.find('/') != std::string::npos || suffix == ".json" ||
+         suffix == ".csv" ||
          (std::filesystem::exists(argument, ignored) && !std::filesystem::is_directory(argument, ignored));
 }
 
@@ -67,11 +68,11 @@ Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& par
   ScheduleParameters asked = named->parameters;
   const bool complete = asked.ranks != 0 && asked.microbatches != 0;
   const auto info = find_schedule(named->name);
-  if (info && !complete) {
   // What is misspelt is not what is missing.
   if (info) {
     if (auto good = check_known(**info, asked); !good) return tl::unexpected(good.error());
   }
+  if (info && !complete) {
     return make_error(ErrorCode::bad_argument, named->name + " needs ranks and microbatches of 1 or more",
                       {.found = std::to_string(asked.ranks) + " ranks, " +
                                 std::to_string(asked.microbatches) + " microbatches",
@@ -92,7 +93,7 @@ Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& par
 }
 
 Expected<std::string> ir_text(const Ir& ir, const std::string& path, CsvDialect dialect) {
-  if (path.ends_with(".csv"))
+  if (suffix_of(path) == ".csv")
     return std::visit([&](const auto& value) { return to_csv(value, dialect); }, ir);
   return std::visit([](const auto& value) { return to_json(value); }, ir);
 }

@@ -13,12 +13,13 @@ Expected<void> write_trace_file(const std::string& path, const RunView& run) {
 }
 
 Expected<void> write_trace_file(const std::string& path, std::span<const TracedRun> runs) {
+  const std::string suffix = suffix_of(path);
   std::ostringstream text;
-  if (path.ends_with(".csv")) {
+  if (suffix == ".csv") {
     write_trace_csv(text, runs[0].run.program, runs[0].run.trace);
-  } else if (path.ends_with(".json")) {
+  } else if (suffix == ".json") {
     write_chrome_trace(text, runs);
-  } else if (path.ends_with(".pftrace")) {
+  } else if (suffix == ".pftrace") {
     write_perfetto_trace(text, runs);
   } else {
     return make_error(ErrorCode::bad_argument, "a trace is .csv, .json or .pftrace",

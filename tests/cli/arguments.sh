@@ -23,7 +23,7 @@ for count in 0 -1 1000000000; do bad "microbatches" "$count" generate 1f1b --ran
 bad "must be at most" "" generate 1f1b --ranks 65536 --microbatches 16777216 -o x.json
 bad "must be at most" "" generate 1f1b --ranks 32 --microbatches 16777216 -o x.json
 bad "stages must be" "" generate interleaved-1f1b --ranks 4096 --microbatches 4096 --chunks 1024 -o x.json
-bad "chunks must be" "found 0" generate interleaved-1f1b "${sched[@]}" --chunks 0 -o x.json
+bad "--chunks" "found 0" generate interleaved-1f1b "${sched[@]}" --chunks 0 -o x.json
 bad "chunks must be 1" "found 2" generate 1f1b "${sched[@]}" --chunks 2 -o x.json
 bad "slices must be 1" "found 2" generate 1f1b "${sched[@]}" --slices 2 -o x.json
 for group in 3 9 0 -1 x ''; do

@@ -5,7 +5,7 @@ small=(1f1b --ranks 2 --microbatches 3)
 
 expect_exit 0 generate "${small[@]}" -o s.json
 expect_exit 0 lower "${small[@]}" -o p.json
-for target in gone/file.json .; do
+for target in gone/file .; do
   expect_error 1 "$target" "cannot write" generate "${small[@]}" -o $target
   expect_error 1 "$target" "cannot write" convert s.json $target
   expect_error 1 "$target" "cannot write" lower "${small[@]}" -o $target

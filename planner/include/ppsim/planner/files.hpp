@@ -16,4 +16,7 @@ namespace ppsim {
 /// Errors: io naming the path and the reason.
 [[nodiscard]] Expected<void> write_text_file(const std::string& path, std::string_view text);
 
+/// What the name of a file ends in, in small letters, such as `.csv`; empty: nothing.
+[[nodiscard]] std::string suffix_of(const std::string& path);
+
 }  // namespace ppsim

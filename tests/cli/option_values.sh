@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# What every option of every subcommand has in common: a value, a name that is known, no harm to what is read.
+source "$(dirname "$0")/support/lib.sh"
+small=(1f1b --ranks 2 --microbatches 3)
+bad() { expect_error 2 "$@"; }
+
+# An unset variable is not an option that was not given. All options of all subcommands, as --help lists them.
+empty_values() {
+  local command=$1
+  shift
+  expect_exit 0 "$command" --help
+  grep -oE '^ +(-[a-z],)?--[a-z0-9-]+ [A-Z]+' stdout | grep -oE -- '--[a-z0-9-]+' >options
+  [ "$(wc -l <options)" -ge 1 ] || fail "$command has no options"
+  while read -r option; do
+    expect_exit 2 "$command" "$@" "$option" ""
+    expect_err "$option"
+    expect_exit 2 "$command" "$@" "$option="
+    expect_err "$option"
+  done <options
+}
+expect_exit 0 lower "${small[@]}" -o p.json
+expect_exit 0 verify p.json --certificate p.cert
+empty_values list schedules
+empty_values generate 1f1b
+empty_values convert p.json new.csv
+empty_values lower 1f1b
+for command in show simulate compare verify run predict; do empty_values $command p.json; done
+empty_values check-certificate p.json p.cert
+empty_values synthesize
+empty_values profile
+bad "--memory-limit has no value" 'found ""' verify "${small[@]}" --unit F=1,A=1 --memory-limit ""
+bad "INPUT has no value" 'found ""' verify ""
+bad "INPUTS has no value" 'found ""' compare gpipe "" --unit F=1
+# Nor is the next option a value.
+bad "--certificate has no value" "found --unit" verify p.json --certificate --unit F=1
+bad "--certificate has no value" "found --json" verify p.json --certificate --json
+
+# A name that is not known.
+bad "unknown option --rank " 'did you mean "--ranks"' simulate 1f1b --rank 4
+expect_json 'd["error"]["found"] == "--rank"'
+bad "unknown option --rank " 'did you mean "--ranks"' verify --rank=4 1f1b
+bad "unknown option --outptu " 'did you mean "--output"' generate "${small[@]}" --outptu x.json
+bad "one argument too many" "found gpipe" show 1f1b gpipe
+bad "no parameter \"rank\" (did you mean \"ranks\"?)" "found rank=4" simulate 1f1b:rank=4 --unit F=1
+bad "no parameter \"chunk\" (did you mean \"chunks\"?)" "found chunk=2" generate interleaved-1f1b --set chunk=2 -o x.json
+
+# A NAME and an option that say something else.
+bad "ranks is given twice" "found 4 in the name, --ranks 8" simulate 1f1b:ranks=4,microbatches=8 --ranks 8 --unit F=1
+bad "microbatches is given twice" "found 8 in" verify 1f1b:ranks=4,microbatches=8 --microbatches 4
+bad "chunks is given twice" "--chunks 3" show interleaved-1f1b:chunks=2 --ranks 2 --microbatches 4 --chunks 3
+bad "group is given twice" "--set group=4" show interleaved-1f1b:group=2 --ranks 2 --microbatches 4 --set group=4
+expect_exit 0 show 1f1b:ranks=2 --ranks 2 --microbatches 3
+bad "for a NAME" "found 1f1b:microbatches=4" verify 1f1b:microbatches=4 --ranks 2 --all-microbatches
+expect_exit 0 verify 1f1b:ranks=2 --all-microbatches --json
+expect_json '"all_microbatches" in d'
+
+# Numbers say what they are and their range.
+bad "--ranks" "a whole number from 1 to 2147483647" generate 1f1b --ranks 1e3 --microbatches 4 -o x.json
+expect_json 'd["error"]["found"] == "1e3" and d["error"]["expected"].startswith("a whole number")'
+for number in 2147483648 0x10 010 +4 4.0 ""; do
+  bad "--microbatches" "" generate 1f1b --ranks 4 --microbatches "$number" -o x.json
+done
+bad "--nodes" "found x, expected a whole number" simulate 1f1b --unit F=1 --nodes x
+bad "a unit cost is not a number" "in milliseconds" simulate "${small[@]}" --unit F=1ms
+bad "a unit cost is not a number" "in bytes" simulate "${small[@]}" --unit F=1,A=80GB
+bad "layers is out of range" "expected 1 to 16777216" simulate 1f1b --model llama3-70b:layers=0 --cluster dgx-h100
+printf '0F0,0F1,0BW0,0BW1\n' >legacy.csv
+bad "legacy.csv:1:3" "--dialect legacy" verify legacy.csv
+expect_exit 0 verify legacy.csv --dialect legacy
+printf '0F0,0X0\n' >none.csv
+expect_exit 2 verify none.csv
+! grep -q "legacy" stderr || fail "no alphabet has 0X0"
+
+# No output takes the place of what is read.
+expect_exit 0 generate "${small[@]}" -o s.json
+printf '{"entries":[]}' >c.json
+ln -s p.json link.json
+cp p.json kept.json
+cp s.json kept-s.json
+bad "--certificate would overwrite" "p.json" verify p.json --certificate p.json
+bad "--repair would overwrite" "link.json" verify p.json --repair link.json
+bad "--trace would overwrite" "./s.json" simulate s.json --unit F=1 --trace ./s.json
+bad "OUT would overwrite what IN names" "s.json" convert s.json s.json
+bad "--output would overwrite" "p.json" lower p.json -o p.json
+bad "--costs-out would overwrite what --costs names" "c.json" run p.json --costs c.json --costs-out c.json
+cmp p.json kept.json || fail "an input was overwritten"
+cmp s.json kept-s.json || fail "an input was overwritten"
+[ ! -e x.json ] && [ ! -e new.csv ] || fail "a bad command line wrote a file"
+
+# Help is a result, too; what cannot be written is said once.
+for words in --help "show --help" --version; do
+  found=0
+  timeout $limit_s "$ppsim" $words >/dev/full 2>stderr || found=$?
+  [ $found -eq 1 ] || fail "a full stdout: exit $found of $words"
+done
+for words in "generate ${small[*]} -o -" "show ${small[*]}"; do
+  found=0
+  timeout $limit_s "$ppsim" $words >&- 2>stderr || found=$?
+  [ $found -eq 1 ] && [ "$(wc -l <stderr)" -eq 1 ] || fail "no stdout: exit $found of $words"
+done
