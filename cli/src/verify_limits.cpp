@@ -21,6 +21,7 @@ bool is_asked(const VerifyRequest& request, const PropertyInfo& info) {
   }
   if (request.all_microbatches && !has_all_microbatches_method(info.property)) return false;
   if (info.property == Property::memory) return request.costs.given();
+  if (info.property == Property::makespan) return false;
   return info.by_default;
 }
 
