@@ -68,6 +68,6 @@ expect_error 2 "--per-stage" "" verify 1f1b "${job[@]}" --for-all F=1..2 --makes
 expect_error 2 "--all-microbatches" "" verify 1f1b --ranks 4 --all-microbatches --unit F=1 --makespan-limit 1ms
 expect_error 2 "question of its own" "" verify 1f1b --never-slower-than gpipe "${job[@]}" "${wide[@]}" --makespan-limit 1ms
 expect_error 2 "needs the same" "" verify 1f1b --never-slower-than interleaved-1f1b "${job[@]}" "${wide[@]}"
-expect_error 2 "needs the same" "" verify 1f1b --never-slower-than gpipe:microbatches=4 "${job[@]}" "${wide[@]}"
+expect_error 2 "needs the same" "" verify 1f1b:ranks=4,microbatches=8 --never-slower-than gpipe:ranks=4,microbatches=4 "${wide[@]}"
 expect_error 2 "needs costs" "" verify 1f1b --never-slower-than gpipe "${job[@]}"
 expect_error 2 "no schedule" "nothing" verify 1f1b --never-slower-than nothing "${job[@]}" "${wide[@]}"
