@@ -34,6 +34,6 @@ expect_error 2 "replicas out of range" "2000000000" run 1f1b --ranks 2 --microba
 expect_error 2 "lower its schedule with --replicas" "a Program" run replicas.json --replicas 2
 expect_error 2 "know replicas by --dp" "--replicas with --model" \
   lower 1f1b --replicas 2 --model gpt3-175b --cluster dgx-h100 --tp 4 --pp 2 --global-batch-size 4 -o -
-expect_error 2 "--replicas: found 0, expected a number above 0" "" run 1f1b --ranks 2 --microbatches 4 --replicas 0
+expect_error 2 "--replicas" "found 0, expected a whole number from 1" run 1f1b --ranks 2 --microbatches 4 --replicas 0
 expect_error 2 "stages of one replica" "stages" \
   lower 1f1b --ranks 2 --microbatches 4 --replicas 2 --offload stages=0 -o -
