@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "command_line.hpp"
 #include "interruption.hpp"
+#include "ppsim/core/overflow.hpp"
 
 namespace {
 
@@ -58,6 +59,12 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
     return ppsim::cli::report({ppsim::ErrorCode::io, "out of memory"}, output);
+  } catch (const ppsim::Overflow& sum) {
+    return ppsim::cli::report(
+        {ppsim::ErrorCode::bad_argument,
+         "the costs or sizes add up to more than fits in 64 bits",
+         {.found = sum.what(), .expected = "at most 9223372036854775807 ns (292 years) or bytes in all"}},
+        output);
   } catch (const std::exception& bug) {
     return ppsim::cli::report(
         {ppsim::ErrorCode::io, std::string("internal error, please report: ") + bug.what()}, output);

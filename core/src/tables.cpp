@@ -1,17 +1,16 @@
 #include "ppsim/core/tables.hpp"
 
 #include <array>
-#include <cmath>
 
 #include "ppsim/core/check.hpp"
+#include "ppsim/core/overflow.hpp"
 
 namespace ppsim {
 namespace {
 
 Nanoseconds to_nanoseconds(double units) {
-  const double ns = std::round(units * static_cast<double>(kUnitTime));
-  PPSIM_CHECK(ns >= 0 && ns < 9.2e18, "a unit cost is negative or does not fit in 64 bits");
-  return static_cast<Nanoseconds>(ns);
+  PPSIM_CHECK(units >= 0, "a unit cost is negative");
+  return checked_round(units * static_cast<double>(kUnitTime));
 }
 
 /// Keys from the most to the least specific.

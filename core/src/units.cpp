@@ -1,19 +1,31 @@
 #include "ppsim/core/units.hpp"
 
-#include "ppsim/core/check.hpp"
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "ppsim/core/overflow.hpp"
 
 namespace ppsim {
 
 std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
-  PPSIM_CHECK(!__builtin_add_overflow(a, b, &sum), "64-bit overflow of a time or size");
+  if (__builtin_add_overflow(a, b, &sum)) throw Overflow(std::to_string(a) + " + " + std::to_string(b));
   return sum;
 }
 
 std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  PPSIM_CHECK(!__builtin_mul_overflow(a, b, &product), "64-bit overflow of a time or size");
+  if (__builtin_mul_overflow(a, b, &product)) throw Overflow(std::to_string(a) + " * " + std::to_string(b));
   return product;
+}
+
+std::int64_t checked_round(double value) {
+  constexpr double kLimit = 0x1p63;
+  if (value > -kLimit && value < kLimit) return std::llround(value);
+  std::ostringstream text;
+  text << value;
+  throw Overflow(text.str());
 }
 
 }  // namespace ppsim

@@ -8,6 +8,7 @@
 
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/inference.hpp"
+#include "ppsim/core/overflow.hpp"
 #include "ppsim/simulator/stuck.hpp"
 #include "require_well_formed.hpp"
 
@@ -28,6 +29,17 @@ double uniform(std::mt19937_64& engine) { return (static_cast<double>(engine() >
 double normal(std::mt19937_64& engine) {
   const double radius = std::sqrt(-2 * std::log(uniform(engine)));
   return radius * std::cos(2 * std::numbers::pi * uniform(engine));
+}
+
+/// The costs of a Program with random errors.
+CostTable jittered(const CompiledProgram& program, const CostTable& costs, double deviation,
+                   std::mt19937_64& engine) {
+  CostTable result;
+  for (const CostClass& key : program.cost_classes) {
+    const double scale = std::max(0.0, 1 + deviation * normal(engine));
+    result.set(key, checked_round(static_cast<double>(costs(key)) * scale));
+  }
+  return result;
 }
 
 }  // namespace
@@ -83,12 +95,9 @@ Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const 
   std::vector<Nanoseconds> makespans;
   double sum = 0;
   for (int run = 0; run < options.runs; ++run) {
-    auto bound = bind_costs(*compiled, evaluation.costs.tables.costs);
+    const CostTable costs = jittered(*compiled, evaluation.costs.tables.costs, options.deviation, engine);
+    const auto bound = bind_costs(*compiled, costs);
     if (!bound) return tl::unexpected(bound.error());
-    for (Nanoseconds& duration : bound->durations) {
-      const double scale = std::max(0.0, 1 + options.deviation * normal(engine));
-      duration = static_cast<Nanoseconds>(std::llround(static_cast<double>(duration) * scale));
-    }
     makespans.push_back(simulate(*compiled, *bound, scratch).makespan);
     sum += static_cast<double>(makespans.back());
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "decimal.hpp"
+#include "ppsim/core/overflow.hpp"
 #include "ppsim/schedules/slice_lengths.hpp"
 
 namespace ppsim {
@@ -85,9 +86,10 @@ Expected<TokenCosts> completed(TokenCosts costs, bool has_granularity) {
 Nanoseconds slice_time(const TokenCosts& costs, Nanoseconds unit, int length, int prefix) {
   const auto until = [&](double tokens) {
     const double units = costs.linear * tokens + costs.quadratic * tokens * (tokens + 1) / 2;
-    return std::llround(static_cast<double>(unit) * units);
+    return checked_round(static_cast<double>(unit) * units);
   };
-  return std::llround(static_cast<double>(unit) * costs.fixed) + until(prefix + length) - until(prefix);
+  const Nanoseconds fixed = checked_round(static_cast<double>(unit) * costs.fixed);
+  return checked_add(fixed, until(prefix + length) - until(prefix));
 }
 
 /// Calls visit(slice, length, prefix) for the slices in their order.

@@ -69,7 +69,7 @@ void add_slice(const SliceTimes& times, Nanoseconds bound, const Layer& before, 
       const Partial& until = before[static_cast<std::size_t>(begin)];
       const Nanoseconds slice = times(begin, end);
       if (until.sum == kNever || slice >= bound) continue;
-      const Partial found{until.sum + slice, std::max(until.longest, slice), begin};
+      const Partial found{checked_add(until.sum, slice), std::max(until.longest, slice), begin};
       if (std::tie(found.sum, found.longest) < std::tie(best.sum, best.longest)) best = found;
     }
   }
@@ -152,8 +152,8 @@ Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const Sli
   SliceLengths best{{}, kNever};
   Nanoseconds bound = kNever;
   while (const std::optional<Cut> cut = least_sum(times, problem.slices, bound)) {
-    const Nanoseconds sum = problem.microbatches * cut->sum;
-    const Nanoseconds time = sum + (problem.ranks - 1) * cut->longest;
+    const Nanoseconds sum = checked_multiply(problem.microbatches, cut->sum);
+    const Nanoseconds time = checked_add(sum, checked_multiply(problem.ranks - 1, cut->longest));
     if (time < best.time) best = {lengths_of(*cut), time};
     // Shorter slices have no lesser sum: they are better only by a longest slice that makes up for it.
     const Nanoseconds left = best.time - sum;

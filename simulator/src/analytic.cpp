@@ -1,12 +1,12 @@
 #include "ppsim/simulator/analytic.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "analytic_check.hpp"
 #include "analytic_links.hpp"
 #include "analytic_work.hpp"
+#include "ppsim/core/overflow.hpp"
 #include "route_parts.hpp"
 
 namespace ppsim {
@@ -273,10 +273,8 @@ class Estimator {
     tables.costs.set({OpKind::send_activation, s}, nanoseconds(links_.time_between(own, mirrored, saved)));
   }
 
-  static Nanoseconds nanoseconds(double seconds) {
-    return static_cast<Nanoseconds>(std::llround(seconds * 1e9));
-  }
-  static Bytes bytes(double count) { return static_cast<Bytes>(std::llround(count)); }
+  static Nanoseconds nanoseconds(double seconds) { return checked_round(seconds * 1e9); }
+  static Bytes bytes(double count) { return checked_round(count); }
 
   void set_costs(CostTable& costs, StageId stage, const StageTimes& times) const {
     const std::int32_t s = stage.value();
@@ -286,9 +284,10 @@ class Estimator {
     costs.set({OpKind::forward, s}, forward);
     costs.set({OpKind::backward_input, s}, input);
     costs.set({OpKind::backward_weight, s}, weight);
-    costs.set({OpKind::backward, s}, input + weight);
+    const Nanoseconds backward = checked_add(input, weight);
+    costs.set({OpKind::backward, s}, backward);
     costs.set({OpKind::recompute, s}, forward);
-    costs.set({OpKind::overlap, s}, forward + input + weight);
+    costs.set({OpKind::overlap, s}, checked_add(forward, backward));
   }
 
   /// What a stage computes from: token ids where no edge leads to it, else this many hidden states from each
@@ -300,7 +299,7 @@ class Estimator {
     const auto received = std::count_if(edges.begin(), edges.end(), [&](const StageEdge& edge) {
       return leads_here(edge) && pipeline_.rank_of(edge.from) != pipeline_.rank_of(stage);
     });
-    return states * bytes(boundary()) * std::max<Bytes>(1, received);
+    return checked_multiply(states * std::max<Bytes>(1, received), bytes(boundary()));
   }
 
   /// One hidden state of a microbatch.
@@ -314,16 +313,17 @@ class Estimator {
     const std::int64_t in = 1 + share.mtp_before;
     const std::int64_t out = in + share.contents.mtp;
     sizes.set({TensorKind::boundary_input, s}, input_size(stage, in));
-    sizes.set({TensorKind::outgoing_gradient, s}, in * bytes(boundary()));
-    sizes.set({TensorKind::boundary_output, s}, out * bytes(boundary()));
-    sizes.set({TensorKind::incoming_gradient, s}, out * bytes(boundary()));
+    sizes.set({TensorKind::outgoing_gradient, s}, checked_multiply(in, bytes(boundary())));
+    sizes.set({TensorKind::boundary_output, s}, checked_multiply(out, bytes(boundary())));
+    sizes.set({TensorKind::incoming_gradient, s}, checked_multiply(out, bytes(boundary())));
   }
 
   void set_sizes(SizeTable& sizes, StageId stage, const LayerWork& sum) const {
     const std::int32_t s = stage.value();
     sizes.set({TensorKind::saved_for_input, s}, bytes(sum.saved_for_input));
     sizes.set({TensorKind::saved_for_weight, s}, bytes(sum.saved_for_weight));
-    sizes.set({TensorKind::lent_activations, s}, bytes(sum.saved_for_input) + bytes(sum.saved_for_weight));
+    sizes.set({TensorKind::lent_activations, s},
+              checked_add(bytes(sum.saved_for_input), bytes(sum.saved_for_weight)));
     sizes.set({TensorKind::inner_gradients, s}, bytes(sum.inner_gradients));
     for (const BlockId block : pipeline_.blocks_of(stage)) {
       sizes.set({TensorKind::parameters, block.value()}, bytes(kBf16 * sum.parameters));

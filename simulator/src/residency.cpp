@@ -222,8 +222,7 @@ bool durations_fit(const Program& program, const CostTable& costs) {
 Expected<SimulatedRun> simulate_with_residency(const Program& program, const ExecutionGraph& graph,
                                                const CostTable& costs) {
   if (!durations_fit(program, costs)) {
-    return make_error(ErrorCode::bad_argument,
-                      "the durations of the Program's actions do not fit in 64 bits of nanoseconds");
+    return tl::unexpected(durations_do_not_fit());
   }
   if (std::optional<Stuck> mismatched = find_mismatches(program, graph)) {
     return SimulatedRun(tl::unexpect, *std::move(mismatched));

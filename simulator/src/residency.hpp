@@ -12,4 +12,7 @@ namespace ppsim {
                                                              const ExecutionGraph& graph,
                                                              const CostTable& costs);
 
+/// The error of durations that do not fit in 64 bits together.
+[[nodiscard]] Error durations_do_not_fit();
+
 }  // namespace ppsim

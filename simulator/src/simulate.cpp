@@ -54,6 +54,12 @@ RankTimes rank_times(const CompiledProgram& program, const BoundCosts& costs, co
 
 }  // namespace
 
+Error durations_do_not_fit() {
+  return {ErrorCode::bad_argument,
+          "the durations of the Program's actions do not fit in 64 bits of nanoseconds",
+          {.found = "a larger sum", .expected = "at most 9223372036854775807 ns (292 years) in all"}};
+}
+
 Expected<BoundCosts> bind_costs(const CompiledProgram& program, const CostTable& costs) {
   BoundCosts bound{std::vector<Nanoseconds>(CompiledProgram::kFirstBound, 0)};
   Nanoseconds all = 0;
@@ -62,8 +68,7 @@ Expected<BoundCosts> bind_costs(const CompiledProgram& program, const CostTable&
     Nanoseconds together = 0;
     const std::uint64_t count = program.item_counts[bound.durations.size()];
     if (__builtin_mul_overflow(duration, count, &together) || __builtin_add_overflow(all, together, &all)) {
-      return make_error(ErrorCode::bad_argument,
-                        "the durations of the Program's actions do not fit in 64 bits of nanoseconds");
+      return tl::unexpected(durations_do_not_fit());
     }
     bound.durations.push_back(duration);
   }

@@ -11,11 +11,11 @@ using Bytes = std::int64_t;        ///< a size
 inline constexpr Nanoseconds kUnitTime = 1'000'000;
 
 /// Sum of two times or sizes.
-/// Errors: throws CheckFailure when the result does not fit in 64 bits.
+/// Errors: throws Overflow when the result does not fit in 64 bits.
 [[nodiscard]] std::int64_t checked_add(std::int64_t a, std::int64_t b);
 
 /// Product of two times, sizes or counts.
-/// Errors: throws CheckFailure when the result does not fit in 64 bits.
+/// Errors: throws Overflow when the result does not fit in 64 bits.
 [[nodiscard]] std::int64_t checked_multiply(std::int64_t a, std::int64_t b);
 
 }  // namespace ppsim

@@ -54,7 +54,7 @@ struct JitterResult {
   Nanoseconds median_ns = 0;
   Nanoseconds p95_ns = 0;
 };
-/// Requires: runs >= 1, deviation >= 0, no residency limit.
+/// Requires: runs >= 1, deviation >= 0, no residency limit. Errors: those of bind_costs.
 [[nodiscard]] Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation,
                                                           const JitterOptions& options);
 

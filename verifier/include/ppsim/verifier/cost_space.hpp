@@ -41,7 +41,7 @@ class CostSpace {
   [[nodiscard]] const LinearCost& operator()(const CostClass& key) const;
 
   [[nodiscard]] const std::vector<CostVariable>& variables() const { return variables_; }
-  /// The table for a value of each variable. Errors: throws CheckFailure when a cost is beyond 64 bits.
+  /// The table for a value of each variable. Errors: throws Overflow when a cost is beyond 64 bits.
   [[nodiscard]] CostTable at(const std::vector<Nanoseconds>& values) const;
   /// The tables of all least and of all largest values.
   [[nodiscard]] CostBounds bounds() const;
