@@ -103,6 +103,9 @@ struct Subject {
 /// The Program of a subject under the default options: `timed` with costs, `global` without.
 [[nodiscard]] Expected<Program> default_program(const Subject& subject);
 [[nodiscard]] LoweringOptions default_lowering(const Subject& subject);
+/// COSTS decide the order of a schedule's instructions: a trace that is not this Program's may be a run of the
+/// schedule with others.
+[[nodiscard]] Error of_other_costs(Error error, bool is_schedule);
 /// What --with asks for: load, unshard, reduce-grad, opt, clip.
 /// Errors: bad_argument for anything else.
 [[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras);

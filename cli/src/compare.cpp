@@ -190,7 +190,9 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
   if (best < 0) {
     std::cout << "None fits: try --recompute adaptive, more ranks, or a smaller microbatch.\n";
   } else {
-    std::cout << (comparable ? "Fastest that fits: " : "Fastest that fits and does the work of the first: ")
+    const char* fitting = limited ? " that fits" : "";
+    const char* working = limited ? " and does the work of the first" : " that does the work of the first";
+    std::cout << "Fastest" << fitting << (comparable ? "" : working) << ": "
               << steps[static_cast<std::size_t>(best)].name
               << ". Next: ppsim verify it with the same costs.\n";
   }

@@ -37,13 +37,6 @@ struct Drawing {
   TimedTrace trace;
 };
 
-/// COSTS decide the order of the instructions that a schedule is lowered to.
-Error of_other_costs(const Options& options, const Subject& subject, Error error) {
-  if (error.place.row > 0 && !options.costs.given() && std::holds_alternative<Schedule>(subject.ir))
-    error.message += "; was the run one with COSTS? Then give the same --unit, --costs or --model";
-  return error;
-}
-
 Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   CostOptions costs = options.costs;
   if (!costs.given()) costs.unit = "F=1,B=2";
@@ -54,7 +47,8 @@ Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   note_assumed_communicators(*subject, output);
   if (!options.trace.empty()) {
     auto trace = read_trace_file(options.trace, *program);
-    if (!trace) return tl::unexpected(of_other_costs(options, *subject, trace.error()));
+    const bool is_schedule = std::holds_alternative<Schedule>(subject->ir);
+    if (!trace) return tl::unexpected(of_other_costs(trace.error(), is_schedule));
     return Drawing{subject->name, *std::move(program), *std::move(trace)};
   }
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));

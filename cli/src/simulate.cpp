@@ -25,6 +25,7 @@ struct Options {
 struct Simulated {
   Evaluation step;
   std::optional<CommunicatorPolicy> communicators;
+  bool is_schedule = false;  ///< that was lowered
 };
 
 Expected<Simulated> simulated(const Options& options, const Output& output) {
@@ -42,7 +43,7 @@ Expected<Simulated> simulated(const Options& options, const Output& output) {
   if (!*policy) note_assumed_communicators(*subject, output);
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
   if (!step) return tl::unexpected(step.error());
-  Simulated result{*std::move(step), std::nullopt};
+  Simulated result{*std::move(step), std::nullopt, std::holds_alternative<Schedule>(subject->ir)};
   if (!subject->native_program) result.communicators = communicators;
   return result;
 }
@@ -99,10 +100,11 @@ struct Measured {
   std::vector<KindTimes> kinds;
 };
 
-Expected<std::optional<Measured>> measured_of(const Options& options, const Evaluation& step) {
+Expected<std::optional<Measured>> measured_of(const Options& options, const Simulated& outcome) {
+  const Evaluation& step = outcome.step;
   if (options.compared.empty()) return std::optional<Measured>();
   const auto trace = read_trace_file(options.compared, step.program);
-  if (!trace) return tl::unexpected(trace.error());
+  if (!trace) return tl::unexpected(of_other_costs(trace.error(), outcome.is_schedule));
   return Measured{trace_span(*trace), compare_kinds(step.program, *trace, step.trace)};
 }
 
@@ -137,7 +139,7 @@ int run(const Options& options, const Output& output) {
   const auto outcome = simulated(options, output);
   if (!outcome) return report(outcome.error(), output);
   const Evaluation* step = &outcome->step;
-  const auto measured = measured_of(options, *step);
+  const auto measured = measured_of(options, *outcome);
   if (!measured) return report(measured.error(), output);
   const Nanoseconds makespan = step->metrics.times.makespan;
   Json object = evaluation_json(*step);

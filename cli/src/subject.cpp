@@ -172,6 +172,12 @@ LoweringOptions default_lowering(const Subject& subject) {
   return options;
 }
 
+Error of_other_costs(Error error, bool is_schedule) {
+  if (is_schedule && error.message.starts_with("not this program's trace"))
+    error.message += "; was the run one with other COSTS? Then give the same --unit, --costs or --model";
+  return error;
+}
+
 Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
   std::istringstream items(extras);
   for (std::string item; std::getline(items, item, ',');) {

@@ -161,9 +161,11 @@ expect_exit 0 compare 1f1b zb-h1 "${sched[@]}" --unit F=1,B=2 --report works.htm
 expect_json '[s["has_backward"] for s in d["schedules"]] == [True, True, False, True]'
 expect_exit 0 compare 1f1b forward-only "${sched[@]}" --unit F=1,B=2
 expect_out "1.00x, no backward"
-expect_out "Fastest that fits and does the work of the first: 1f1b."
+expect_out "Fastest that does the work of the first: 1f1b."
 expect_exit 0 compare 1f1b gpipe zb-h1 "${sched[@]}" --unit F=1,B=2
-expect_out "Fastest that fits: "
+expect_out "Fastest: zb-h1."
+expect_exit 0 compare 1f1b zb-h1 "${llama[@]}"
+expect_out "Fastest that fits: zb-h1."
 expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 "${llama[@]}" --json
 expect_json 'd["best"] == "interleaved-1f1b:chunks=2" and all(s["relative_work"] == 1 for s in d["schedules"])'
 # Slices that are priced by their tokens.

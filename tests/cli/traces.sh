@@ -34,8 +34,10 @@ expect_exit 0 show p.json --trace run.csv
 expect_exit 0 simulate 1f1b --ranks 2 --microbatches 3 --unit F=1,B=2,c=0.5 --trace named.csv
 expect_exit 0 show 1f1b --ranks 2 --microbatches 3 --unit F=1,B=2,c=0.5 --trace named.csv
 expect_exit 0 simulate 1f1b --ranks 2 --microbatches 3 --unit F=5,B=1,c=3 --trace other.csv
-expect_error 2 "not this program's trace" "give the same --unit, --costs or --model" show 1f1b --ranks 2 \
-  --microbatches 3 --trace other.csv
+for command in "show --trace" "simulate --unit F=1,B=2 --compare-trace"; do
+  expect_error 2 "not this program's trace" "give the same --unit, --costs or --model" $command other.csv 1f1b --ranks 2 \
+    --microbatches 3
+done
 
 # Of another program, cut short, no trace at all, impossible.
 expect_exit 0 lower gpipe --ranks 2 --microbatches 3 "${costs[@]}" -o other.json
