@@ -89,6 +89,7 @@ struct Subject {
   std::string name;
   Ir ir;
   std::optional<CostBinding> costs;
+  std::string table_file;       ///< of --costs, which must have all that is to run
   StageRecompute recompute;     ///< that was asked for, or chosen
   Offload offload;              ///< that was asked for
   int replicas = 1;             ///< of the schedule that are in `ir`
@@ -98,13 +99,17 @@ struct Subject {
 };
 /// Reads FILE or generates NAME; with a model the ranks and microbatches follow from its parallelism. Several
 /// replicas become one schedule, with costs for all of it.
+/// Errors: bad_file where the table of --costs lacks something of it, too.
 [[nodiscard]] Expected<Subject> read_subject(const InputOptions& input, const CostOptions& costs,
                                              CommunicatorPolicy policy = CommunicatorPolicy::per_edge);
+/// A Schedule lowered, a Program as it is.
+/// Errors: those of to_program; bad_file where the table of --costs lacks something of it.
+[[nodiscard]] Expected<Program> lowered_program(const Subject& subject, const LoweringOptions& lowering);
 /// The Program of a subject under the default options: `timed` with costs, `global` without.
 [[nodiscard]] Expected<Program> default_program(const Subject& subject);
 [[nodiscard]] LoweringOptions default_lowering(const Subject& subject);
-/// COSTS decide the order of a schedule's instructions: a trace that is not this Program's may be a run of the
-/// schedule with others.
+/// COSTS decide the order of a schedule's instructions: a trace that is not this Program's may be a run of
+/// the schedule with others.
 [[nodiscard]] Error of_other_costs(Error error, bool is_schedule);
 /// What --with asks for: load, unshard, reduce-grad, opt, clip.
 /// Errors: bad_argument for anything else.

@@ -21,7 +21,7 @@ Expected<Program> program_of(const Subject& subject, const std::optional<Communi
   }
   LoweringOptions lowering = default_lowering(subject);
   lowering.communicators = policy.value_or(lowering.communicators);
-  return to_program(subject.ir, lowering, subject.cost_table());
+  return lowered_program(subject, lowering);
 }
 
 void note_assumed_communicators(const Subject& subject, const Output& output) {

@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/table_coverage.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {
@@ -16,7 +17,7 @@ struct Options {
 Expected<void> write_costs(const Options& options, const Subject& subject) {
   if (options.costs_out.empty()) return {};
   if (!subject.costs) return make_error(ErrorCode::bad_argument, "--costs-out needs costs to write");
-  return write_text_file(options.costs_out, to_json(subject.costs->tables));
+  return write_text_file(options.costs_out, to_json(with_zeros(subject.costs->tables)));
 }
 
 Json summary_json(const Options& options, const Subject& subject) {

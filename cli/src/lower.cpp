@@ -37,7 +37,7 @@ Expected<Program> lowered(const Options& options, const Subject& subject) {
   const auto lowering = lowering_of(options, subject);
   if (!lowering) return tl::unexpected(lowering.error());
   const auto* program = std::get_if<Program>(&subject.ir);
-  if (program == nullptr) return lower(std::get<Schedule>(subject.ir), *lowering, subject.cost_table());
+  if (program == nullptr) return lowered_program(subject, *lowering);
   LoweringOptions only_communicators = default_lowering(subject);
   only_communicators.recompute = Recompute::none;
   only_communicators.communicators = lowering->communicators;

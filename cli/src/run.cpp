@@ -114,7 +114,7 @@ Expected<Program> program_of(const Options& options, const Subject& subject) {
   if (auto good = check_is_schedule(subject.ir, "--with"); !good) return tl::unexpected(good.error());
   LoweringOptions lowering = default_lowering(subject);
   if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
-  return to_program(subject.ir, lowering, subject.cost_table());
+  return lowered_program(subject, lowering);
 }
 
 int print_hang(const Program& program, const VerifiedRun& result, const Output& output) {

@@ -6,6 +6,7 @@
 #include "ppsim/core/replicas.hpp"
 #include "ppsim/planner/adaptive_recompute.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/table_coverage.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -127,6 +128,19 @@ Expected<void> replicate(Subject& subject, const CostOptions& options, int count
   return {};
 }
 
+/// Of a Schedule the costs of its own steps: what lowering adds is looked at in the Program.
+Expected<void> check_table(const Subject& subject, const Schedule& schedule) {
+  if (subject.table_file.empty()) return {};
+  return check_costs(subject.costs->tables.costs, schedule, subject.table_file);
+}
+
+Expected<void> check_table(const Subject& subject, const Program& program) {
+  if (subject.table_file.empty()) return {};
+  const Tables& tables = subject.costs->tables;
+  if (auto good = check_costs(tables.costs, program, subject.table_file); !good) return good;
+  return check_sizes(tables.sizes, program, subject.table_file);
+}
+
 }  // namespace
 
 Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
@@ -156,11 +170,21 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   Subject subject{.name = std::move(name),
                   .ir = *std::move(ir),
                   .costs = std::move(costs),
+                  .table_file = options.costs,
                   .recompute = *std::move(recompute),
                   .offload = *std::move(offload),
                   .native_program = native_program};
+  const auto checked = std::visit([&](const auto& read) { return check_table(subject, read); }, subject.ir);
+  if (!checked) return tl::unexpected(checked.error());
   if (auto good = replicate(subject, options, input.replicas); !good) return tl::unexpected(good.error());
   return subject;
+}
+
+Expected<Program> lowered_program(const Subject& subject, const LoweringOptions& lowering) {
+  auto program = to_program(subject.ir, lowering, subject.cost_table());
+  if (!program || std::holds_alternative<Program>(subject.ir)) return program;
+  if (auto good = check_table(subject, *program); !good) return tl::unexpected(good.error());
+  return program;
 }
 
 LoweringOptions default_lowering(const Subject& subject) {
@@ -207,7 +231,7 @@ Expected<void> check_is_schedule(const Ir& ir, const std::string& option) {
 }
 
 Expected<Program> default_program(const Subject& subject) {
-  return to_program(subject.ir, default_lowering(subject), subject.cost_table());
+  return lowered_program(subject, default_lowering(subject));
 }
 
 }  // namespace ppsim::cli

@@ -5,6 +5,7 @@
 #include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"
+#include "ppsim/planner/table_coverage.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 #include "query_folder.hpp"
 #include "shell_words.hpp"
@@ -62,6 +63,17 @@ Expected<Schedule> read_order(const Options& options, const SynthesisRequest& re
   return std::get<Schedule>(std::move(subject->ir));
 }
 
+/// A table of a file needs the costs of what any schedule of the request runs: this one has it all.
+Expected<void> check_table(const Options& options, const SynthesisRequest& request) {
+  if (options.costs.costs.empty()) return {};
+  const char* name = request.backward == BackwardForm::split ? "zb-h1" : "1f1b";
+  const auto schedule = generate(name, {.ranks = request.ranks, .microbatches = 1});
+  if (!schedule) return tl::unexpected(schedule.error());
+  const auto program = lower(*schedule, {});
+  if (!program) return tl::unexpected(program.error());
+  return check_costs(request.costs, *program, options.costs.costs);
+}
+
 Expected<SynthesisRequest> request_of(const Options& options) {
   SynthesisRequest request;
   const auto objective = objective_from_name(options.objective);
@@ -80,6 +92,7 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   request.backward = *backward;
   request.objective = *objective;
   request.costs = bound->tables.costs;
+  if (auto good = check_table(options, request); !good) return tl::unexpected(good.error());
   request.timeout_s = options.timeout_s;
   request.queries = sink_of(options.queries);
   if (!options.memory_budget.empty()) {

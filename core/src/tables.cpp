@@ -4,6 +4,7 @@
 
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/overflow.hpp"
+#include "table_lookup.hpp"
 
 namespace ppsim {
 namespace {
@@ -11,24 +12,6 @@ namespace {
 Nanoseconds to_nanoseconds(double units) {
   PPSIM_CHECK(units >= 0, "a unit cost is negative");
   return checked_round(units * static_cast<double>(kUnitTime));
-}
-
-/// Keys from the most to the least specific.
-template <class Key>
-std::array<Key, 4> generalisations(const Key& key) {
-  std::array<Key, 4> keys = {key, key, key, key};
-  for (std::size_t i = 1; i < keys.size(); ++i) keys[i].slice = -1;
-  for (std::size_t i = 2; i < keys.size(); ++i) keys[i].peer = -1;
-  keys[3].subject = -1;
-  return keys;
-}
-
-template <class Key>
-std::int64_t look_up(const std::map<Key, std::int64_t>& entries, const Key& key) {
-  for (const Key& candidate : generalisations(key)) {
-    if (const auto found = entries.find(candidate); found != entries.end()) return found->second;
-  }
-  return 0;
 }
 
 void print_field(std::ostream& out, const char* name, std::int32_t value) {
@@ -56,7 +39,7 @@ void CostTable::set(CostClass key, Nanoseconds duration) {
   entries_[key] = duration;
 }
 
-Nanoseconds CostTable::operator()(const CostClass& key) const { return look_up(entries_, key); }
+Nanoseconds CostTable::operator()(const CostClass& key) const { return look_up(entries_, key).value_or(0); }
 
 CostTable unit_cost_table(const UnitCosts& costs) {
   CostTable table;
@@ -128,7 +111,7 @@ void SizeTable::set(SizeClass key, Bytes size) {
   entries_[key] = size;
 }
 
-Bytes SizeTable::operator()(const SizeClass& key) const { return look_up(entries_, key); }
+Bytes SizeTable::operator()(const SizeClass& key) const { return look_up(entries_, key).value_or(0); }
 
 SizeTable activation_size_table(Bytes activation) {
   SizeTable table;

@@ -53,7 +53,7 @@ assert points == json.load(open("stdout"))["points"]
 ' || fail "other points in the file"
 expect_exit 0 simulate gpipe --ranks 2 --microbatches 2 --costs predicted.json
 expect_exit 2 predict gpipe zb-h1 --calibrate gpipe --ranks 2 --microbatches 4 --transformer $model
-expect_out "the costs of an action were not measured (found I subject 0"
+expect_out "the table lacks the costs of actions (found no cost of I of stage 0"
 expect_out "error of the step: median"
 expect_exit 5 predict gpipe 1f1b --ranks 2 --microbatches 4 --transformer $model --time-limit 1e-9
 expect_out "2 schedules were left out"

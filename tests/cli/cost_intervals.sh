@@ -29,7 +29,7 @@ expect_exit 0 simulate 1f1b "${job[@]}" --unit F=1.1,B=2.2 --json
 expect_json 'd["makespan_ns"] == 36300000'
 
 # Tables: each entry for itself.
-echo '{"format":"ppsim-tables","version":1,"costs":[{"kind":"F","ns":1000000},{"kind":"B","ns":2000000}],"sizes":[]}' >costs.json
+echo '{"format":"ppsim-tables","version":1,"costs":[{"kind":"F","ns":1000000},{"kind":"B","ns":2000000},{"kind":"SEND_F","ns":0},{"kind":"SEND_B","ns":0}],"sizes":[]}' >costs.json
 expect_exit 0 verify 1f1b "${job[@]}" --costs costs.json --makespan-limit 36.3ms --spread 10%
 
 wide=(--for-all F=0.5..2,I=0.5..2,W=0.5..2,c=0..0.1)

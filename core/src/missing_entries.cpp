@@ -1,0 +1,77 @@
+#include "ppsim/core/missing_entries.hpp"
+
+#include <set>
+
+#include "ppsim/core/tensors.hpp"
+#include "table_lookup.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The values of a map, by key.
+template <class Kind, class Key>
+std::vector<Key> values(const std::map<Kind, Key>& first) {
+  std::vector<Key> keys;
+  for (const auto& [kind, key] : first) keys.push_back(key);
+  return keys;
+}
+
+/// The first class of each kind without an entry.
+class CostsWithout {
+ public:
+  explicit CostsWithout(const CostTable& costs) : entries_(costs.entries()) {}
+
+  /// What a step or an instruction looks up, a transfer by its SEND.
+  void add(std::span<const Action> actions, InstructionForm form) {
+    if (form == InstructionForm::overlap) return add(cost_class_of(actions, form));
+    for (const Action& action : actions) {
+      if (!is_receive(action.kind)) add(cost_class_of(action));
+    }
+  }
+
+  [[nodiscard]] std::vector<CostClass> first() const { return values(first_); }
+
+ private:
+  void add(const CostClass& key) {
+    if (!look_up(entries_, key)) first_.emplace(key.kind, key);
+  }
+
+  const std::map<CostClass, Nanoseconds>& entries_;
+  std::map<OpKind, CostClass> first_;
+};
+
+using SizeKind = std::pair<TensorKind, OpKind>;
+
+SizeKind kind_of(const SizeClass& key) { return {key.kind, key.op}; }
+
+}  // namespace
+
+std::vector<CostClass> missing_costs(const CostTable& costs, const Program& program) {
+  CostsWithout missing(costs);
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.size()); ++i)
+    missing.add(program.actions(InstructionId(i)), program.instruction(InstructionId(i)).form);
+  return missing.first();
+}
+
+std::vector<CostClass> missing_costs(const CostTable& costs, const Schedule& schedule) {
+  CostsWithout missing(costs);
+  for (std::int32_t r = 0; r < schedule.pipeline().ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r)))
+      missing.add(step.actions(), step.overlapped() ? InstructionForm::overlap : InstructionForm::single);
+  }
+  return missing.first();
+}
+
+std::vector<SizeClass> missing_sizes(const SizeTable& sizes, const Program& program) {
+  std::set<SizeKind> listed;
+  for (const auto& [key, size] : sizes.entries()) listed.insert(kind_of(key));
+  if (listed.empty()) return {};
+  std::map<SizeKind, SizeClass> first;
+  for (const Tensor& tensor : tensor_table(program).tensors) {
+    const SizeClass& key = tensor.size_class;
+    if (listed.contains(kind_of(key)) && !look_up(sizes.entries(), key)) first.emplace(kind_of(key), key);
+  }
+  return values(first);
+}
+
+}  // namespace ppsim

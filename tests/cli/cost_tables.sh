@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# A table of --costs says what everything costs, and how large it is: what it lacks is an error and not free.
+source "$(dirname "$0")/support/lib.sh"
+
+model=layers=4,hidden=16,heads=2,ffn=16,vocab=16,sequence=8
+sched=(--ranks 2 --microbatches 4)
+expect_exit 0 profile 1f1b "${sched[@]}" --transformer $model --steps 3 -o table.json
+lacks() { expect_error 2 "table.json: the table lacks" "$@" --costs table.json; }
+
+# Kinds: a table of 1F1B has neither I nor W, R nor OPT, whatever asks.
+halves="no cost of I of stage 0, W of stage 0, expected an entry such as {\"kind\":\"I\",\"ns\":...} and {\"kind\":\"W\",\"ns\":...}, 0 where it is free"
+expect_exit 0 generate zb-h1 "${sched[@]}" -o zb.json
+expect_exit 0 lower zb.json -o zb-program.json
+for input in zb.json zb-program.json "zb-h1 ${sched[*]}"; do
+  for command in simulate show verify compare run "run --backend emulated" "lower -o out.json"; do
+    lacks "$halves" $command $input
+  done
+done
+lacks "$halves" compare 1f1b zb-h1 gpipe "${sched[@]}"
+lacks "$halves" verify 1f1b --never-slower-than zb-h1 "${sched[@]}" --spread 10%
+lacks "$halves" verify zb-h1 --ranks 2 --all-microbatches
+lacks "$halves" verify zb-h1 "${sched[@]}" --smt2 queries
+lacks "no cost of I of stage 0" generate zb-greedy "${sched[@]}" -o out.json
+lacks "no cost of I of stage 0" synthesize "${sched[@]}" --activation-limit 2 -o out.json
+lacks "no cost of R of stage 0" simulate 1f1b "${sched[@]}" --recompute full
+lacks "no cost of OPT of block 0" lower 1f1b "${sched[@]}" --with opt -o out.json
+lacks "no cost of REDUCE_GRAD of block 0" lower 1f1b "${sched[@]}" --replicas 2 -o out.json
+lacks "no cost of OFFLOAD of stage 0, RELOAD of stage 0" verify 1f1b "${sched[@]}" --offload all
+[ ! -e out.json ] || fail "written in spite of it"
+expect_exit 2 verify 1f1b zb-h1 "${sched[@]}" --costs table.json
+grep -q "zb-h1 .*lacks the costs" stdout || fail "one row of two"
+grep -q "1f1b .*proved" stdout || fail "the other row"
+expect_exit 0 verify 1f1b --ranks 2 --microbatches 8 --costs table.json --certificate proof.json
+lacks "no cost of I of stage 0" check-certificate zb-program.json proof.json
+
+# Stages, slices and pairs of stages.
+for command in simulate show verify "verify --memory-limit 36MB" compare; do
+  lacks "no cost of F of stage 2, B of stage 2" $command 1f1b --ranks 8 --microbatches 8
+done
+lacks "no cost of F of stage 0, slice 1" simulate seq-1f1b --slices 2 "${sched[@]}"
+table() { printf '{"format":"ppsim-tables","version":1,"costs":[%s],"sizes":[%s]}' "$1" "${2-}" >table.json; }
+table '{"kind":"F","ns":1000000},{"kind":"B","ns":2000000}'
+lacks "no cost of SEND_F of stage 0 with peer 1, SEND_B of stage 1 with peer 0" simulate 1f1b "${sched[@]}"
+costs='{"kind":"F","ns":1000000},{"kind":"B","ns":2000000},{"kind":"SEND_F","ns":0},{"kind":"SEND_B","ns":0}'
+table "$costs"
+expect_exit 0 simulate 1f1b "${sched[@]}" --costs table.json --json
+expect_json 'd["makespan_ns"] == 15000000'
+lacks "no cost of COLL of collective 0" simulate vocab-1 "${sched[@]}"
+
+# Sizes: none is unknown, one of a stage asks for those of the others.
+expect_error 2 "memory needs sizes" "" verify 1f1b "${sched[@]}" --costs table.json --memory-limit 1GB
+saved='{"tensor":"saved_for_weight","stage":0,"bytes":1000}'
+table "$costs" "$saved"
+lacks 'no size of saved_for_weight of stage 1, expected an entry such as {"tensor":"saved_for_weight","bytes":...}' \
+  verify 1f1b "${sched[@]}" --memory-limit 1GB
+table "$costs" "$saved,{\"tensor\":\"saved_for_weight\",\"stage\":1,\"bytes\":0},{\"tensor\":\"workspace\",\"op\":\"B\",\"bytes\":7}"
+expect_exit 0 simulate 1f1b "${sched[@]}" --costs table.json --json
+expect_json '[r["peak_bytes"] for r in d["per_rank"]] == [2007, 7]'
+
+# What this program writes has everything.
+for saving in "--recompute full" "--offload half"; do
+  expect_exit 0 run 1f1b "${sched[@]}" --transformer $model $saving --with opt --steps 2 --costs-out table.json
+  expect_exit 0 run 1f1b "${sched[@]}" --backend emulated $saving --with opt --costs table.json
+done
+for name in zb-v dualpipe-v bpipe pipedream-2bw; do
+  expect_exit 0 profile $name --ranks 4 --microbatches 8 --transformer layers=8,heads=2,hidden=16,ffn=16,vocab=16,sequence=8 \
+    --steps 2 -o table.json
+  expect_exit 0 verify $name --ranks 4 --microbatches 8 --costs table.json
+done
+expect_exit 0 generate vocab-1 "${sched[@]}" --unit F=1,B=2,c=0.1,A=1e6 -o v.json --costs-out table.json
+expect_exit 0 simulate v.json --costs table.json --offload all
