@@ -13,6 +13,7 @@
 #include "backend.hpp"
 #include "cuda/gpu_execute.hpp"
 #include "hang_report.hpp"
+#include "kept_traces.hpp"
 #include "monitor.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "processes/agreement.hpp"
@@ -45,10 +46,11 @@ class Executor {
     for (int step = 0; step < options_.steps && result.outcome == RunOutcome::finished; ++step) {
       worker_->begin_step(step);
       result.outcome = run_step(step);
-      keep_trace(result.traces);
-      origins_ns_.push_back(since_epoch(monitor_.origin()));
+      keep_trace(result.traces, options_.kept_traces, monitor_.trace());
       if (result.outcome != RunOutcome::finished) break;
-      result.step_ns.push_back(duration(result.trace()));
+      const Extent extent = extent_of(result.trace());
+      begins_.push_back({since_epoch(monitor_.origin()), extent.first});
+      result.step_ns.push_back(extent.last - extent.first);
       result.losses.push_back(worker_->end_step());
     }
     if (result.outcome == RunOutcome::finished) {
@@ -58,24 +60,11 @@ class Executor {
     }
     result.pool_bytes = memory_.slots.pool_bytes;
     result.high_water_bytes = meter_.high_water();
-    if (result.outcome == RunOutcome::finished) gather(result);
+    if (result.outcome == RunOutcome::finished) team_.collect(result, begins_);
     return result;
   }
 
  private:
-  void gather(RunResult& result) {
-    team_.collect(result, origins_ns_);
-    if (team_.alone() || !team_.leads()) return;
-    std::transform(result.traces.begin(), result.traces.end(), result.step_ns.begin(), duration);
-  }
-
-  /// Several processes put all traces together at the end.
-  void keep_trace(std::vector<TimedTrace>& traces) const {
-    const auto most = static_cast<std::size_t>(options_.kept_traces);
-    if (most > 0 && traces.size() == most && team_.alone()) traces.erase(traces.begin());
-    traces.push_back(monitor_.trace());
-  }
-
   RunOutcome run_step(int step) {
     team_.begin_step(step);
     transport_->begin_step();
@@ -184,15 +173,19 @@ class Executor {
         std::chrono::duration<double>(options_.deadline_s));
   }
 
-  static Nanoseconds duration(const TimedTrace& trace) {
-    if (trace.spans.empty()) return 0;
-    Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+  /// First start and last end of the instructions here; of none, 0.
+  struct Extent {
+    Nanoseconds first = 0;
     Nanoseconds last = 0;
+  };
+  static Extent extent_of(const TimedTrace& trace) {
+    Extent extent{std::numeric_limits<Nanoseconds>::max(), 0};
     for (const Span& span : trace.spans) {
-      first = std::min(first, span.start.time);
-      last = std::max(last, span.end.time);
+      if (span.start.time < 0) continue;  // on another process
+      extent.first = std::min(extent.first, span.start.time);
+      extent.last = std::max(extent.last, span.end.time);
     }
-    return last - first;
+    return extent.first > extent.last ? Extent{} : extent;
   }
 
   const Program& program_;
@@ -205,7 +198,7 @@ class Executor {
   Monitor monitor_;
   Team team_;
   std::unique_ptr<Transport> transport_;
-  std::vector<Nanoseconds> origins_ns_;  ///< per step
+  std::vector<StepBegin> begins_;  ///< per finished step
 };
 
 Expected<RunResult> execute_here(const Program& program, const StageModel& model, const RunOptions& options) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <sstream>
 
@@ -17,6 +18,7 @@
 #include "support/linear_model.hpp"
 #include "support/registered_programs.hpp"
 #include "support/small_transformer.hpp"
+#include "support/watching_model.hpp"
 
 namespace ppsim {
 namespace {
@@ -128,6 +130,46 @@ TEST(SeveralProcesses, TracesAreMergedOnOneClock) {
   ASSERT_EQ(result.run.processes.size(), static_cast<std::size_t>(world->size()));
   for (const ProcessFigures& process : result.run.processes)
     EXPECT_LE(std::abs(process.clock.offset_ns), process.clock.uncertainty_ns);  // one machine, one clock
+}
+
+TEST(SeveralProcesses, AllKeepTheTracesOfTheSameNewestSteps) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  const Program program = lower(schedule, {}).value();
+  RunOptions options = test::unverified();
+  options.processes = world;
+  options.steps = 7;
+  options.kept_traces = 3;
+  const auto result = execute(program, test::LinearModel(), options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_EQ(result->step_ns.size(), 7U);
+  ASSERT_EQ(result->traces.size(), 3U);
+  if (!leads()) return;
+  for (std::size_t kept = 0; kept < 3; ++kept) {
+    Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+    Nanoseconds last = 0;
+    for (const Span& span : result->traces[kept].spans) {
+      EXPECT_GE(span.start.time, 0);
+      first = std::min(first, span.start.time);
+      last = std::max(last, span.end.time);
+    }
+    EXPECT_EQ(result->step_ns[4 + kept], last - first);
+  }
+}
+
+TEST(SeveralProcesses, ResidentMemoryStaysAsItIs) {
+  constexpr int kSteps = 200;
+  const ScheduleParameters parameters{.ranks = world->size(), .microbatches = 32};
+  LoweringOptions lowering;
+  lowering.load = true;
+  const Program program = lower(generate("zb-v", parameters).value(), lowering).value();
+  const test::WatchingModel model(test::exact_transformer(3), 20, kSteps);
+  RunOptions options = test::unverified();
+  options.processes = world;
+  options.steps = kSteps;
+  options.kept_traces = 1;
+  const auto result = execute(program, model, options);
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_LT(model.growth(), 1 << 20);  // the traces of all steps are several times as much
 }
 
 TEST(SeveralProcesses, WhoIsAboutToRunSomethingElseIsNamed) {

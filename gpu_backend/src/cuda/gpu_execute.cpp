@@ -17,6 +17,7 @@
 #include "cuda/rank_run.hpp"
 #include "cuda/shared_memory.hpp"
 #include "hang_report.hpp"
+#include "kept_traces.hpp"
 #include "memory_plan.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
@@ -82,7 +83,7 @@ class GpuExecutor {
     }
     collect_gradients(result);
     for (const RankRun& run : runs_) result.host += run.host_time();
-    peers_.collect(result, origins_ns_);
+    peers_.collect(result, begins_);
     return result;
   }
 
@@ -243,7 +244,7 @@ class GpuExecutor {
     }
     result.outcome = RunOutcome::deadlock;
     result.hang = peers_.alone() ? hang_report(graph_, make_lanes(program_), states) : peers_.report();
-    result.traces.push_back(TimedTrace{.spans = no_spans()});
+    keep_trace(result.traces, in_.options.kept_traces, {.spans = no_spans()});
   }
 
   /// What the events tell; nothing outside of a step, or where a device does not even tell that.
@@ -297,7 +298,7 @@ class GpuExecutor {
       if (options_.profile) run.read_times(trace, run.origin() - first);
     }
     result.step_ns.push_back(longest);
-    origins_ns_.push_back(first);
+    begins_.push_back({first, 0});
     if (options_.profile) {
       const auto profiles = replay_memory(program_, trace, memory_.table, memory_.sizes);
       for (const RankDevice* const device : ranks_.all()) {
@@ -305,7 +306,7 @@ class GpuExecutor {
         most = std::max(most, profiles[device->rank()].peak_bytes);
       }
     }
-    result.traces.push_back(std::move(trace));
+    keep_trace(result.traces, in_.options.kept_traces, std::move(trace));
   }
 
   void collect_gradients(RunResult& result) const {
@@ -334,8 +335,8 @@ class GpuExecutor {
   SharedMemory shared_;
   std::unique_ptr<GpuChannels> channels_;
   std::deque<RankRun> runs_;
-  std::vector<Nanoseconds> origins_ns_;  ///< per step
-  bool in_step_ = false;                 ///< instructions of a step have events
+  std::vector<StepBegin> begins_;  ///< per step
+  bool in_step_ = false;           ///< instructions of a step have events
   bool stopped_ = true;
 };
 

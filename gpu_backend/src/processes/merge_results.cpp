@@ -1,6 +1,7 @@
 #include "merge_results.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "bytes.hpp"
@@ -9,8 +10,8 @@ namespace ppsim {
 namespace {
 
 struct Part {
-  std::vector<Nanoseconds> origins;
-  std::vector<std::vector<Span>> steps;  ///< spans of its own instructions
+  std::vector<StepBegin> begins;
+  std::vector<std::vector<Span>> kept;  ///< of the newest steps, spans of its own instructions
   std::vector<Bytes> high_water;
   std::vector<Nanoseconds> durations;  ///< of the steps
   std::vector<double> losses;
@@ -20,8 +21,9 @@ struct Part {
 Part read(const std::string& bytes) {
   ByteReader reader(bytes);
   Part part;
-  part.origins = reader.get_all<Nanoseconds>();
-  for (std::size_t step = 0; step < part.origins.size(); ++step) part.steps.push_back(reader.get_all<Span>());
+  part.begins = reader.get_all<StepBegin>();
+  part.kept.resize(reader.get<std::size_t>());
+  for (std::vector<Span>& spans : part.kept) spans = reader.get_all<Span>();
   part.high_water = reader.get_all<Bytes>();
   part.durations = reader.get_all<Nanoseconds>();
   part.losses = reader.get_all<double>();
@@ -46,13 +48,38 @@ void place(const std::vector<Span>& from, Nanoseconds shift, InstructionId first
   }
 }
 
+/// What a step took, from the first start to the last end of all.
+Nanoseconds duration(const std::vector<Part>& parts, std::size_t step) {
+  Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds last = std::numeric_limits<Nanoseconds>::min();
+  for (const Part& part : parts) {
+    const Nanoseconds start = part.begins[step].zero_ns + part.begins[step].first_start_ns;
+    first = std::min(first, start);
+    last = std::max(last, start + part.durations[step]);
+  }
+  return last - first;
+}
+
+/// The trace of a step, its zero where the first process has it.
+void merge_trace(const std::vector<Part>& parts, std::size_t kept, const std::vector<InstructionId>& firsts,
+                 TimedTrace& trace) {
+  const auto zero = [kept](const Part& part) {
+    return part.begins[part.begins.size() - part.kept.size() + kept].zero_ns;
+  };
+  const auto earliest = std::min_element(parts.begin(), parts.end(),
+                                         [&](const Part& a, const Part& b) { return zero(a) < zero(b); });
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    place(parts[p].kept[kept], zero(parts[p]) - zero(*earliest), firsts[p], trace);
+}
+
 }  // namespace
 
 std::string result_bytes(const RunResult& result, const PartOfRun& part) {
   const auto first = part.program.first(RankId(part.here.begin)).index();
   const auto end = part.program.last(RankId(part.here.end - 1)).index();
   ByteWriter writer;
-  writer.put_all(std::span(part.origins_ns));
+  writer.put_all(std::span(part.begins));
+  writer.put(result.traces.size());
   for (const TimedTrace& trace : result.traces)
     writer.put_all(std::span(trace.spans.items()).subspan(first, end - first));
   writer.put_all(std::span(result.high_water_bytes.items())
@@ -70,6 +97,7 @@ std::string result_bytes(const RunResult& result, const PartOfRun& part) {
 
 void merge_results(RunResult& result, const Program& program, const std::vector<std::string>& texts) {
   std::vector<Part> parts;
+  std::vector<InstructionId> firsts;
   for (const std::string& text : texts) parts.push_back(read(text));
   result.gradients.clear();
   std::fill(result.losses.begin(), result.losses.end(), 0.0);
@@ -82,19 +110,13 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
     for (std::size_t step = 0; step < result.losses.size(); ++step)
       result.losses[step] += parts[p].losses[step];
     for (BlockGradients& gradients : parts[p].gradients) result.gradients.push_back(std::move(gradients));
-    for (Nanoseconds& origin : parts[p].origins) origin -= figures.clock.offset_ns;
+    for (StepBegin& begin : parts[p].begins) begin.zero_ns -= figures.clock.offset_ns;
+    firsts.push_back(program.first(figures.first_rank));
   }
-  for (std::size_t step = 0; step < result.traces.size(); ++step) {
-    const auto earliest = std::min_element(parts.begin(), parts.end(), [&](const Part& a, const Part& b) {
-      return a.origins[step] < b.origins[step];
-    });
-    result.step_ns[step] = 0;
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      const Nanoseconds later = parts[p].origins[step] - earliest->origins[step];
-      result.step_ns[step] = std::max(result.step_ns[step], later + parts[p].durations[step]);
-      place(parts[p].steps[step], later, program.first(result.processes[p].first_rank), result.traces[step]);
-    }
-  }
+  for (std::size_t step = 0; step < result.step_ns.size(); ++step)
+    result.step_ns[step] = duration(parts, step);
+  for (std::size_t kept = 0; kept < result.traces.size(); ++kept)
+    merge_trace(parts, kept, firsts, result.traces[kept]);
   std::sort(result.gradients.begin(), result.gradients.end(),
             [](const BlockGradients& a, const BlockGradients& b) {
               return std::tie(a.block, a.update, a.rank) < std::tie(b.block, b.update, b.rank);

@@ -4,7 +4,6 @@
 
 #include "agreement.hpp"
 #include "bytes.hpp"
-#include "merge_results.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {
@@ -139,9 +138,9 @@ std::vector<HangWait> Peers::report() {
   return hang_report(in_.graph, lanes, states_);
 }
 
-void Peers::collect(RunResult& result, const std::vector<Nanoseconds>& origins_ns) {
+void Peers::collect(RunResult& result, const std::vector<StepBegin>& begins) {
   if (alone()) return;
-  const auto parts = in_.processes->gather(result_bytes(result, {in_.program, in_.here, origins_ns}));
+  const auto parts = in_.processes->gather(result_bytes(result, {in_.program, in_.here, begins}));
   if (!parts) fail(parts.error());
   if (!leads()) return;
   const auto clocks = in_.processes->clock_offsets();

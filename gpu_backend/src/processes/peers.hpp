@@ -11,6 +11,7 @@
 
 #include "hang_report.hpp"
 #include "monitor.hpp"
+#include "processes/merge_results.hpp"
 #include "worker.hpp"
 
 namespace ppsim {
@@ -60,8 +61,9 @@ class Peers final : public BootstrapListener {
   /// What all processes wait for, at process 0 after a stop; elsewhere empty.
   [[nodiscard]] std::vector<HangWait> report();
   /// At process 0, completes the result by those of the others; these hand theirs in. The traces begin with
-  /// the first process, on the clock of process 0. Errors: as assemble().
-  void collect(RunResult& result, const std::vector<Nanoseconds>& origins_ns);
+  /// the first process, on the clock of process 0; all have kept those of the same steps. Errors: as
+  /// assemble().
+  void collect(RunResult& result, const std::vector<StepBegin>& begins);
 
   std::optional<Error> on_note(int process, std::string_view note) override;
   void on_stop(const Error& error) override;

@@ -35,9 +35,7 @@ class Team {
   /// As process 0, what all processes wait for, after a stop; empty elsewhere.
   [[nodiscard]] std::vector<HangWait> report() { return peers_.report(); }
   /// As Peers::collect().
-  void collect(RunResult& result, const std::vector<Nanoseconds>& origins_ns) {
-    peers_.collect(result, origins_ns);
-  }
+  void collect(RunResult& result, const std::vector<StepBegin>& begins) { peers_.collect(result, begins); }
 
  private:
   [[nodiscard]] StepEnd wait_together(std::optional<std::chrono::nanoseconds> deadline);

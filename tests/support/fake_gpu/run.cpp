@@ -14,6 +14,7 @@ Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, co
   run.backend = options.cuda;
   run.unverified = true;
   run.steps = options.steps;
+  run.kept_traces = options.kept_traces;
   run.processes = options.processes;
   run.deadline_s = options.deadline_s;
   run.gradients = options.gradients;

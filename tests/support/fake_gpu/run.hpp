@@ -13,6 +13,7 @@ namespace ppsim::test {
 struct FakeRunOptions {
   CudaOptions cuda = {.host_threads = false};
   int steps = 1;
+  int kept_traces = 0;
   Bootstrap* processes = nullptr;  ///< of which each calls run_on_fake() on a thread of its own
   double deadline_s = 0;
   bool gradients = true;

@@ -94,6 +94,27 @@ TEST(GpuProcesses, Process0GetsTheResultOfAll) {
   EXPECT_EQ(all.processes[1].first_rank, RankId(2));
 }
 
+TEST(GpuProcesses, AllKeepTheTracesOfTheSameNewestSteps) {
+  for (const bool profile : {true, false}) {
+    const Ends ends = in_process_bootstraps(2).value();
+    FakeGpu gpu(host_with(2));
+    const Results results =
+        run_on_each(gpu, schedule_program("1f1b", 2, 4), ends, [profile](int, FakeRunOptions& options) {
+          options.steps = 7;
+          options.kept_traces = 3;
+          options.cuda.profile = profile;
+        });
+    for (const auto& result : results) {
+      ASSERT_TRUE(result) << to_string(result.error());
+      EXPECT_EQ(result->traces.size(), 3U);
+      EXPECT_EQ(result->step_ns.size(), 7U);
+    }
+    for (const TimedTrace& trace : results[0]->traces) {
+      for (const Span& span : trace.spans) EXPECT_EQ(span.start.time >= 0, profile);
+    }
+  }
+}
+
 TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {
   const Program program = schedule_program("1f1b", 4, 4);
   const Ends ends = in_process_bootstraps(2).value();

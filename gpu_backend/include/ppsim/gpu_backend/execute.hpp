@@ -67,7 +67,7 @@ struct RunOptions {
   const Certificate* certificate = nullptr;
   bool unverified = false;  ///< run without a certificate
   int steps = 1;
-  int kept_traces = 0;  ///< of the newest steps; 0, and on several processes: of all
+  int kept_traces = 0;  ///< of the newest steps; 0: of all
   double deadline_s =
       0;  ///< longest time of one step, a safety net beside the exact detection of hangs; 0: none
   double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
