@@ -216,7 +216,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   const Stopwatch watch;
   auto run = open_measurement(options.measurement);
   if (!run) return tl::unexpected(run.error());
-  run->deadline_s = options.deadline_s.value_or(0);
+  run->deadline_s = options.deadline_s;
   if (auto good = check_points_file(options.points); !good) return tl::unexpected(good.error());
   const auto programs = calibration_programs(options);
   if (!programs) return tl::unexpected(programs.error());

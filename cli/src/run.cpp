@@ -66,7 +66,7 @@ Expected<RunOptions> run_options(const Options& options, const Subject& subject)
   run.unverified = options.unverified;
   run.steps = options.steps;
   run.kept_traces = kKeptTraces;
-  run.deadline_s = options.deadline_s.value_or(0);
+  run.deadline_s = options.deadline_s;
   const auto capabilities = buffers_from_text(options.device.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
   run.capabilities = *capabilities;
@@ -347,7 +347,8 @@ void add_run(CLI::App& app, Selected& selected) {
   command
       ->add_option(
           "--deadline", options->deadline_s,
-          "seconds that a step may take, 0 for any; default: 10 x what COSTS say and 30 s, any without")
+          "seconds that a step may take, 0 for any; default: 10 x what COSTS say of this device and 30 s; "
+          "without them 600 s for the first step, then 10 x what that one took and 30 s")
       ->check(not_negative());
   command->add_flag(
       "--compare", options->compare,

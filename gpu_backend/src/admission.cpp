@@ -13,7 +13,8 @@ Expected<void> check_options(const RunOptions& options) {
   if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a run has at least 1 step");
   if (options.kept_traces < 0)
     return make_error(ErrorCode::bad_argument, "a run keeps 0 traces (all) or more");
-  if (!(options.deadline_s >= 0)) return make_error(ErrorCode::bad_argument, "a deadline is not negative");
+  if (options.deadline_s && !(*options.deadline_s >= 0))
+    return make_error(ErrorCode::bad_argument, "a deadline is not negative");
   if (!(options.clip_norm > 0))
     return make_error(ErrorCode::bad_argument, "gradients are clipped to a norm above 0");
   return {};

@@ -5,7 +5,6 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -35,7 +34,8 @@ class Executor {
         worker_(backend.make_worker(input, memory_)),
         meter_(program_, memory_, [this](std::uint32_t tensor) { worker_->freed(tensor); }),
         monitor_({program_, graph_, lanes_, options_.processes == nullptr}, meter_),
-        team_(input, graph_, monitor_) {
+        team_(input, graph_, monitor_),
+        deadline_(options_) {
     team_.assemble();  // all have got what they need
     transport_ =
         team_.alone() ? backend.make_transport(input, monitor_) : make_process_transport(input, monitor_);
@@ -51,6 +51,7 @@ class Executor {
       const Extent extent = extent_of(result.trace());
       begins_.push_back({since_epoch(monitor_.origin()), extent.first});
       result.step_ns.push_back(extent.last - extent.first);
+      deadline_.took(result.step_ns.back());
       result.losses.push_back(worker_->end_step());
     }
     if (result.outcome == RunOutcome::finished) {
@@ -66,7 +67,7 @@ class Executor {
 
  private:
   RunOutcome run_step(int step) {
-    team_.begin_step(step);
+    team_.begin_step(step, deadline_);
     transport_->begin_step();
     StepEnd end{};
     Error error;
@@ -80,9 +81,9 @@ class Executor {
       team_.watch();
       if (!started) monitor_.fail(failure);
       gate.count_down();
-      end = team_.wait_for_end(deadline());
+      end = team_.wait_for_end(deadline_);
       if (end == StepEnd::failed) error = team_.stop(failure_of_lane());
-      if (end == StepEnd::late) error = team_.stop(too_late());
+      if (end == StepEnd::late) error = team_.stop(deadline_.late());
       if (end == StepEnd::stopped) error = team_.stop_reason();
       if (end != StepEnd::finished) worker_->interrupt();
     }
@@ -108,12 +109,6 @@ class Executor {
     if (!started) throw BackendError(error.code, error.message);
     for (const HangWait& wait : waits) error.message += "\n" + hang_text(program_, wait);
     throw BackendError(error.code, error.message);
-  }
-
-  [[nodiscard]] Error too_late() const {
-    std::ostringstream text;
-    text << "a step did not finish within its deadline of " << options_.deadline_s << " s";
-    return {ErrorCode::io, text.str()};
   }
 
   static Nanoseconds since_epoch(std::chrono::steady_clock::time_point time) {
@@ -166,13 +161,6 @@ class Executor {
     return monitor_.await(lane, id);
   }
 
-  [[nodiscard]] std::optional<std::chrono::nanoseconds> deadline() const {
-    constexpr double kLongest = 1e9;  // seconds; what is longer does not fit and never passes
-    if (options_.deadline_s == 0 || options_.deadline_s > kLongest) return std::nullopt;
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::duration<double>(options_.deadline_s));
-  }
-
   /// First start and last end of the instructions here; of none, 0.
   struct Extent {
     Nanoseconds first = 0;
@@ -197,6 +185,7 @@ class Executor {
   MemoryMeter meter_;
   Monitor monitor_;
   Team team_;
+  StepDeadline deadline_;
   std::unique_ptr<Transport> transport_;
   std::vector<StepBegin> begins_;  ///< per finished step
 };

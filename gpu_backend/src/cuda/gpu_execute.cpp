@@ -27,11 +27,7 @@
 namespace ppsim {
 namespace {
 
-constexpr double kNanosecondsPerSecond = 1e9;
-/// A device cannot tell waiting from hanging, so that every step has a deadline.
-constexpr double kDefaultDeadline = 600;
-constexpr double kLongestDeadline = 1e9;
-constexpr double kAbortTime = 10;
+constexpr Nanoseconds kAbortTime = 10'000'000'000;
 /// The order that every NCCL keeps: a SEND may be over before its RECV has started, so nothing about the
 /// receiver follows from it.
 TransportCapabilities unbounded_buffers(const TransportCapabilities& capabilities) {
@@ -53,6 +49,7 @@ class GpuExecutor {
         memory_(plan_memory(program_,
                             build_execution_graph(program_, unbounded_buffers(input.options.capabilities)),
                             sizes_)),
+        deadline_(input.options),
         peers_({program_, graph_, here, input.options.processes}),
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
@@ -151,7 +148,7 @@ class GpuExecutor {
   }
 
   void run_step(int step, Issuer& issuer, RunResult& result) {
-    peers_.begin_step(step);
+    peers_.begin_step(step, deadline_);
     const bool last = step + 1 == in_.options.steps;
     api_.marks.push("PP:prepare");
     prepare([&](std::size_t r, GpuStream stream) { actions_[r].begin_step(step, stream, memory_.table); });
@@ -169,7 +166,7 @@ class GpuExecutor {
     channels_->check();
     read_times(result);
     result.losses.push_back(take_loss());
-    peers_.assemble();  // nobody goes on as long as another one may fail
+    peers_.assemble(&deadline_);  // nobody goes on as long as another one may fail
     in_step_ = false;
   }
 
@@ -189,10 +186,10 @@ class GpuExecutor {
                            [](double sum, const BlockLoss& one) { return sum + one.loss; });
   }
 
+  /// When the step that begins now is late.
   [[nodiscard]] Nanoseconds deadline() const {
-    const double wanted = in_.options.deadline_s == 0 ? kDefaultDeadline : in_.options.deadline_s;
-    const double seconds = std::min(wanted, kLongestDeadline);
-    return api_.clock.now() + static_cast<Nanoseconds>(seconds * kNanosecondsPerSecond);
+    const auto limit = deadline_.limit();
+    return limit ? api_.clock.now() + limit->count() : std::numeric_limits<Nanoseconds>::max();
   }
 
   [[nodiscard]] bool all_issued() const {
@@ -274,7 +271,7 @@ class GpuExecutor {
       run.drop_graphs();
     }
     channels_->abort();
-    const Nanoseconds end = api_.clock.now() + static_cast<Nanoseconds>(kAbortTime * kNanosecondsPerSecond);
+    const Nanoseconds end = api_.clock.now() + kAbortTime;
     for (const RankRun& run : runs_) {
       while (!run.stopped() && api_.clock.now() < end) {
         channels_->release();
@@ -298,6 +295,7 @@ class GpuExecutor {
       if (options_.profile) run.read_times(trace, run.origin() - first);
     }
     result.step_ns.push_back(longest);
+    deadline_.took(longest);
     begins_.push_back({first, 0});
     if (options_.profile) {
       const auto profiles = replay_memory(program_, trace, memory_.table, memory_.sizes);
@@ -326,6 +324,7 @@ class GpuExecutor {
   SizeTable sizes_;
   ExecutionGraph graph_;
   MemoryPlan memory_;
+  StepDeadline deadline_;
   Peers peers_;
   // What follows holds what stands above it, and goes in the opposite order.
   GpuRanks ranks_;

@@ -16,6 +16,24 @@ constexpr auto kLastWordsGone = 500ms;  // where one is not: the launcher is abo
 
 [[noreturn]] void fail(const Error& error) { throw BackendError(error.code, error.message); }
 
+/// Does something unless it ends in time.
+class Patience {
+ public:
+  Patience(std::optional<std::chrono::nanoseconds> time, std::function<void()> over) {
+    if (!time) return;
+    thread_ = std::jthread([time = *time, over = std::move(over)](const std::stop_token& ended) {
+      std::mutex mutex;
+      std::condition_variable_any wake;
+      std::unique_lock lock(mutex);
+      wake.wait_for(lock, ended, time, [] { return false; });
+      if (!ended.stop_requested()) over();
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
 }  // namespace
 
 Peers::Peers(PeersSetup setup) : in_(std::move(setup)) {
@@ -26,8 +44,10 @@ Peers::~Peers() {
   if (!alone()) in_.processes->listen(nullptr);
 }
 
-void Peers::assemble() {
+void Peers::assemble(const StepDeadline* deadline) {
   if (alone()) return;
+  const Patience patience(deadline == nullptr ? std::nullopt : deadline->limit(),
+                          [this, deadline] { static_cast<void>(stop(deadline->late())); });
   if (const auto here = in_.processes->barrier(); !here) fail(here.error());
 }
 
@@ -38,9 +58,9 @@ std::string Peers::from_leader(const std::string& bytes) {
   return all->front();
 }
 
-void Peers::begin_step(int step) {
+void Peers::begin_step(int step, const StepDeadline& deadline) {
   step_ = step;
-  assemble();
+  assemble(&deadline);
 }
 
 Error Peers::stop(const Error& error) {

@@ -12,6 +12,7 @@
 #include "hang_report.hpp"
 #include "monitor.hpp"
 #include "processes/merge_results.hpp"
+#include "step_deadline.hpp"
 #include "worker.hpp"
 
 namespace ppsim {
@@ -38,12 +39,13 @@ class Peers final : public BootstrapListener {
   [[nodiscard]] bool alone() const { return in_.processes == nullptr; }
   [[nodiscard]] bool leads() const { return alone() || in_.processes->process() == 0; }
 
-  /// Waits until all processes are here. Errors: throws what one of them has stopped with.
-  void assemble();
+  /// Waits until all processes are here, not longer than a step may take. Errors: throws what one of them has
+  /// stopped with.
+  void assemble(const StepDeadline* deadline = nullptr);
   /// What process 0 has given. Errors: as assemble().
   [[nodiscard]] std::string from_leader(const std::string& bytes);
   /// Begins a step with all others. Errors: as assemble().
-  void begin_step(int step);
+  void begin_step(int step, const StepDeadline& deadline);
 
   /// Stops all for a failure of this process. Returns: what all have stopped with, which may have come first.
   Error stop(const Error& error);

@@ -19,23 +19,23 @@ Team::Team(const RunInput& input, const ExecutionGraph& graph, Monitor& monitor)
                                    monitor.stop(StepEnd::stopped);
                                  }}) {}
 
-void Team::begin_step(int step) {
+void Team::begin_step(int step, const StepDeadline& deadline) {
   sent_changes_ = std::numeric_limits<std::uint64_t>::max();
-  peers_.begin_step(step);
+  peers_.begin_step(step, deadline);
 }
 
 void Team::watch() {
   if (peers_.stopped()) monitor_.stop(StepEnd::stopped);
 }
 
-StepEnd Team::wait_for_end(std::optional<std::chrono::nanoseconds> deadline) {
-  if (alone()) return monitor_.wait_for_end(deadline);
-  const StepEnd end = wait_together(deadline);
+StepEnd Team::wait_for_end(const StepDeadline& deadline) {
+  if (alone()) return monitor_.wait_for_end(deadline.limit());
+  const StepEnd end = wait_together(deadline.limit());
   if (end != StepEnd::finished && end != StepEnd::stopped) return end;
   send_states(monitor_.snapshot(), true);
   if (end == StepEnd::stopped) return end;
   try {
-    peers_.assemble();
+    peers_.assemble(&deadline);
     return end;
   } catch (const BackendError& stopped) {
     peers_.on_stop(stopped.error());

@@ -22,11 +22,11 @@ class Team {
   /// Waits until all processes are here. Errors: throws what one of them has stopped with.
   void assemble() { peers_.assemble(); }
   /// Begins a step with all others. Errors: throws what one of them has stopped with.
-  void begin_step(int step);
+  void begin_step(int step, const StepDeadline& deadline);
   /// From here on a stop ends the monitor's step; one that came before does at once.
   void watch();
   /// Waits until the step is over on all processes.
-  [[nodiscard]] StepEnd wait_for_end(std::optional<std::chrono::nanoseconds> deadline);
+  [[nodiscard]] StepEnd wait_for_end(const StepDeadline& deadline);
   /// Stops all for a failure of this process. Returns: what all have stopped with, which may have come first.
   Error stop(const Error& error);
 

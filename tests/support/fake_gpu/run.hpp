@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
@@ -15,7 +16,7 @@ struct FakeRunOptions {
   int steps = 1;
   int kept_traces = 0;
   Bootstrap* processes = nullptr;  ///< of which each calls run_on_fake() on a thread of its own
-  double deadline_s = 0;
+  std::optional<double> deadline_s = std::nullopt;
   bool gradients = true;
   bool exact = true;                                        ///< gradients are integers modulo 2^64
   std::function<void(GpuApi&)> tamper = {};                 ///< changes the tables, to inject a fault

@@ -38,8 +38,7 @@ enum class CudaTransport : std::uint8_t {
 
 /// Ranks that compute on GPUs. Several processes need NCCL between them; those of a host take its devices in
 /// the order of their local numbers, unless each sees no more than it needs. The model needs on_gpu(). A
-/// deadline of 0 stands for ten minutes, because a device does not say whether it waits or hangs; a step that
-/// hangs is aborted then and reported.
+/// device does not say whether it waits or hangs: a step that hangs is aborted at its deadline and reported.
 struct CudaOptions {
   CudaTransport transport = CudaTransport::nccl;
   int ranks_per_device = 1;  ///< above 1 each rank has as many multiprocessors of the device (green contexts)
@@ -57,6 +56,15 @@ using BackendOptions = std::variant<CpuOptions, EmulatedOptions, CudaOptions>;
 /// "cpu", "emulated", "cuda".
 [[nodiscard]] std::string_view backend_name(const BackendOptions& backend);
 
+/// How long a step may take where nobody says so: the first one `first_s`, every other one `times` as long as
+/// the first one took, and `more_s` more.
+struct DeadlineRule {
+  double first_s = 600;
+  double times = 10;
+  double more_s = 30;
+  friend bool operator==(const DeadlineRule&, const DeadlineRule&) = default;
+};
+
 /// How a Program is run.
 struct RunOptions {
   BackendOptions backend = CpuOptions{};
@@ -68,8 +76,10 @@ struct RunOptions {
   bool unverified = false;  ///< run without a certificate
   int steps = 1;
   int kept_traces = 0;  ///< of the newest steps; 0: of all
-  double deadline_s =
-      0;  ///< longest time of one step, a safety net beside the exact detection of hangs; 0: none
+  /// Longest time of one step, with what processes do together before and after it: a safety net beside the
+  /// exact detection of hangs. 0: none; empty: by the rule.
+  std::optional<double> deadline_s = std::nullopt;
+  DeadlineRule deadline_rule = {};
   double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
   /// The processes that share the ranks, as many to each and in their order, with the transport between them;
   /// null: this one alone. All of them execute the same.

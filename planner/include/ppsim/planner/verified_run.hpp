@@ -39,8 +39,9 @@ struct VerifiedRun {
   [[nodiscard]] const TimedTrace& compared_trace() const { return run.traces[compared]; }
 };
 
-/// A deadline for a step whose costs are known: ten times what the simulator says, and half a minute. 0,
-/// none, for a Program that cannot finish. Units: seconds. Errors: those of simulate_program.
+/// A deadline for a step whose costs are known: ten times what the simulator says, and half a minute, as
+/// DeadlineRule has it for what was measured. 0, none, for a Program that cannot finish. Units: seconds.
+/// Errors: those of simulate_program.
 [[nodiscard]] Expected<double> default_deadline_s(const Program& program,
                                                   const TransportCapabilities& capabilities,
                                                   const CostTable& costs);
