@@ -52,8 +52,13 @@ int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {
   const Expected<int> code = run(own, &all);
   if (code) return *code;
   all.stop({code.error().code, "process " + std::to_string(all.process()) + ": " + to_string(code.error())});
-  if (own.silent && !all.all_here()) std::cerr << "ppsim: " << code.error() << '\n';
-  return report(code.error(), own);
+  // Where process 0 is missing, the next one speaks for all, and each says what it waits for itself.
+  const bool orphan = own.silent && !all.all_here();
+  if (orphan && all.process() > 1) std::cerr << "ppsim: " << code.error() << '\n';
+  own.silent = own.silent && !(orphan && all.process() == 1);
+  const int exit = report(code.error(), own);
+  std::cout << std::flush;  // before a launcher ends this process
+  return exit;
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ class Executor {
     }
     if (end == StepEnd::finished) return RunOutcome::finished;
     if (end == StepEnd::deadlock || error.code == ErrorCode::deadlock) return RunOutcome::deadlock;
-    report(std::move(error), started);
+    report(error, started);
   }
 
   /// Why a step of this process has failed.
@@ -104,11 +104,14 @@ class Executor {
   }
 
   /// Adds what the processes wait for at the moment of a failure; where nothing has `started`, nothing does.
-  [[noreturn]] void report(Error error, bool started) {
-    const auto waits = team_.alone() ? hang_report(graph_, lanes_, monitor_.states()) : team_.report();
+  [[noreturn]] void report(const Error& error, bool started) {
+    Error full = team_.alone() ? error : team_.explained(error);
     if (!started) throw BackendError(error.code, error.message);
-    for (const HangWait& wait : waits) error.message += "\n" + hang_text(program_, wait);
-    throw BackendError(error.code, error.message);
+    if (team_.alone()) {
+      for (const HangWait& wait : hang_report(graph_, lanes_, monitor_.states()))
+        full.message += "\n" + hang_text(program_, wait);
+    }
+    throw BackendError(full.code, full.message);
   }
 
   static Nanoseconds since_epoch(std::chrono::steady_clock::time_point time) {

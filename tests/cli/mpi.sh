@@ -105,28 +105,54 @@ timeout 60 mpirun --oversubscribe -np 1 "$ppsim" "${big[@]}" : \
 expect_err "process 1"
 expect_nothing_left
 
-# kill -9 of one process in the middle of a run: all end within seconds, and it is named.
+# start_job ARGUMENTS...: runs job-killed.json on 3 processes in the background, for a while.
+start_job() {
+  timeout 60 mpirun --oversubscribe -np 3 "$ppsim" run job-killed.json --backend emulated --unit F=200,B=400 --steps 1000 \
+    --transport mpi "$@" >stdout 2>stderr &
+  job=$!
+  local waited=0
+  until [ "$(pgrep -cf "^$ppsim run job-killed.json")" -eq 3 ]; do
+    sleep 0.1
+    waited=$((waited + 1))
+    [ $waited -lt 300 ] || fail "the processes did not start"
+  done
+  sleep 1.5
+}
+# signal_process SIGNAL NUMBER: to the process of that number.
+signal_process() {
+  for pid in $(pgrep -f "^$ppsim run job-killed.json"); do
+    if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then kill "-$1" "$pid"; fi
+  done
+}
+# expect_end SECONDS: the job fails within them.
+expect_end() {
+  local begin=$SECONDS found=0
+  wait $job || found=$?
+  [ "$found" -ne 0 ] || fail "nobody noticed"
+  [ $((SECONDS - begin)) -le "$1" ] || fail "it took $((SECONDS - begin)) s"
+}
 expect_exit 0 lower 1f1b --ranks 3 --microbatches 6 -o job-killed.json
-timeout 60 mpirun --oversubscribe -np 3 "$ppsim" run job-killed.json --backend emulated --unit F=200,B=400 --steps 1000 \
-  --transport mpi >stdout 2>stderr &
-job=$!
-waited=0
-until [ "$(pgrep -cf "^$ppsim run job-killed.json")" -eq 3 ]; do
-  sleep 0.1
-  waited=$((waited + 1))
-  [ $waited -lt 300 ] || fail "the processes did not start"
-done
-sleep 1.5
-victim=
-for pid in $(pgrep -f "^$ppsim run job-killed.json"); do
-  if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx OMPI_COMM_WORLD_RANK=1; then victim=$pid; fi
-done
-kill -9 "$victim"
-begin=$SECONDS
-found=0
-wait $job || found=$?
-[ "$found" -ne 0 ] || fail "nobody noticed the death"
-[ $((SECONDS - begin)) -le 15 ] || fail "it took $((SECONDS - begin)) s"
+
+# kill -9 of one process in the middle of a run: all end within seconds, and it is named.
+start_job
+signal_process KILL 1
+expect_end 15
 expect_err "process 1 is gone"
+expect_err "waits for rank 1"
+expect_nothing_left
+
+# Of the one that speaks for all: the others say what they wait for.
+start_job --json
+signal_process KILL 0
+expect_end 15
+expect_json '"process 0 is gone" in d["error"]["message"] and "rank 1: " in d["error"]["message"]'
+expect_err "rank 2: "
+expect_nothing_left
+
+# One that is stopped is there and does not answer: it is named after the deadline.
+start_job --deadline 8
+signal_process STOP 1
+expect_end 20
+expect_err "process 1 (rank 1) did not answer"
 expect_err "waits for rank 1"
 expect_nothing_left

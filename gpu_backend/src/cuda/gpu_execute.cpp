@@ -234,9 +234,10 @@ class GpuExecutor {
     peers_.send_states(states, true);
     if (!peers_.alone() && peers_.leads()) states = peers_.last_states();
     stop_devices();
+    if (!peers_.all_here()) reason.code = ErrorCode::io;
     if (reason.code == ErrorCode::deadlock) reason = why_not_deadlock(states).value_or(reason);
     if (reason.code != ErrorCode::deadlock) {
-      for (const HangWait& wait : peers_.report()) reason.message += "\n" + hang_text(program_, wait);
+      reason = peers_.explained(std::move(reason));
       throw BackendError(reason.code, reason.message);
     }
     result.outcome = RunOutcome::deadlock;

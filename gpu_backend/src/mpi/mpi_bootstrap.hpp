@@ -31,6 +31,7 @@ class MpiBootstrap final : public Bootstrap, public TransportMaker {
   void stop(const Error& error) override { connections_->stop(error); }
   [[nodiscard]] Expected<void> resume() override { return connections_->resume(); }
   void listen(BootstrapListener* listener) override { connections_->listen(listener); }
+  void give_up(int process) override { connections_->give_up(process); }
   [[nodiscard]] std::vector<int> gone() const override { return connections_->gone(); }
   [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets() override {
     return connections_->clock_offsets();

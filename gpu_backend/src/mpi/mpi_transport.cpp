@@ -13,7 +13,10 @@
 namespace ppsim {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(10);  // for processes that are known to be on their way
+// For processes that are known to be on their way, and at the end of a run, which may have failed: a second
+// longer each than process 0 waits for what they have to say.
+constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kFarewell = std::chrono::seconds(5);
 
 std::string end_text(const Program& program, InstructionId id) {
   return "rank " + std::to_string(program.rank_of(id).value()) + ": " + actions_text(program, id);
@@ -35,7 +38,7 @@ MpiTransport::MpiTransport(MpiWorld& world, const Bootstrap& bootstrap, const Ru
 MpiTransport::~MpiTransport() {
   stop_progress();
   try {
-    if (step_ < 0 || (bootstrap_.all_here() && clear_away())) return;
+    if (step_ < 0 || (bootstrap_.all_here() && clear_away(kFarewell))) return;
   } catch (const BackendError&) {
     // MPI itself has failed; what matters now is not to call it again.
   }
@@ -79,7 +82,7 @@ int MpiTransport::process_of(RankId rank) const {
 
 void MpiTransport::begin_step() {
   stop_progress();
-  if (step_ >= 0 && !clear_away())
+  if (step_ >= 0 && !clear_away(kPatience))
     throw BackendError(ErrorCode::io, "the other processes did not finish the step before");
   ++step_;
   posted_.clear();
@@ -129,8 +132,8 @@ void MpiTransport::open_channels() {
 /// Receives and drops what is under way until no process has anything under way. A send is complete when it
 /// was received, so a process that waits in the barrier has none, and all are in it when it ends (Hoefler,
 /// Siebert and Lumsdaine, "Scalable Communication Protocols for Dynamic Sparse Data Exchange", PPoPP 2010).
-bool MpiTransport::clear_away() {
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
+bool MpiTransport::clear_away(std::chrono::seconds patience) {
+  const auto limit = std::chrono::steady_clock::now() + patience;
   MPI_Request barrier = MPI_REQUEST_NULL;
   bool waiting = false;
   Backoff backoff;

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -63,7 +64,7 @@ class MpiTransport final : public Transport {
   [[nodiscard]] bool here(RankId rank) const { return input_.here.has(rank); }
   void open_channels();
   /// Returns: false when the others did not come along.
-  bool clear_away();
+  bool clear_away(std::chrono::seconds patience);
   void stop_progress();
 
   void progress();

@@ -1,6 +1,9 @@
 #include "peers.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "agreement.hpp"
 #include "bytes.hpp"
@@ -11,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLastWords = 5s;         // for processes that are known to be there
+constexpr auto kLastWords = 4s;         // for processes that are known to be there, or held in a driver
 constexpr auto kLastWordsGone = 500ms;  // where one is not: the launcher is about to end all
 
 [[noreturn]] void fail(const Error& error) { throw BackendError(error.code, error.message); }
@@ -91,6 +94,7 @@ void Peers::send_states(std::span<const InstructionState> states, bool last) {
   const auto first = in_.program.first(RankId(in_.here.begin)).index();
   const auto end = in_.program.last(RankId(in_.here.end - 1)).index();
   const auto own = states.empty() ? states : states.subspan(first, end - first);
+  if (last) own_.assign(states.begin(), states.end());
   in_.processes->note(ByteWriter().put(step_).put(last).put_all(own).take());
 }
 
@@ -135,6 +139,11 @@ void Peers::wait_for_last_words(std::unique_lock<std::mutex>& lock) {
   const std::vector<int> gone = in_.processes->gone();
   changed_.wait_for(lock, gone.empty() ? kLastWords : kLastWordsGone,
                     [&] { return last_words_.size() + gone.size() >= size; });
+  for (int process = 1; process < in_.processes->size(); ++process) {
+    if (last_words_.contains(process) || std::binary_search(gone.begin(), gone.end(), process)) continue;
+    silent_.insert(process);
+    in_.processes->give_up(process);  // nothing else waits for it
+  }
 }
 
 std::vector<InstructionState> Peers::last_states() {
@@ -145,7 +154,11 @@ std::vector<InstructionState> Peers::last_states() {
 }
 
 std::vector<HangWait> Peers::report() {
-  if (alone() || !leads()) return {};
+  if (alone()) return {};
+  if (!leads()) {
+    if (all_here() || own_.empty()) return {};
+    return hang_report(in_.graph, make_lanes(in_.program, in_.here.begin, in_.here.end), own_);
+  }
   std::unique_lock lock(mutex_);
   wait_for_last_words(lock);
   if (hung_) return hang_report(in_.graph, make_lanes(in_.program), states_);
@@ -156,6 +169,14 @@ std::vector<HangWait> Peers::report() {
     for (Lane& lane : make_lanes(in_.program, ranks.begin, ranks.end)) lanes.push_back(std::move(lane));
   }
   return hang_report(in_.graph, lanes, states_);
+}
+
+Error Peers::explained(Error error) {
+  const std::vector<HangWait> waits = report();
+  for (const int process : silent_)
+    error.message += "\n" + process_text(process, ranks_of(process)) + " did not answer";
+  for (const HangWait& wait : waits) error.message += "\n" + hang_text(in_.program, wait);
+  return error;
 }
 
 void Peers::collect(RunResult& result, const std::vector<StepBegin>& begins) {

@@ -60,8 +60,13 @@ class Peers final : public BootstrapListener {
   void send_states(std::span<const InstructionState> states, bool last);
   /// After a stop, of all processes at process 0, which waits for them; elsewhere empty.
   [[nodiscard]] std::vector<InstructionState> last_states();
-  /// What all processes wait for, at process 0 after a stop; elsewhere empty.
+  /// After a stop what all processes wait for, at process 0; elsewhere empty, unless process 0 is missing:
+  /// then what this one waits for.
   [[nodiscard]] std::vector<HangWait> report();
+  /// A failure with who did not answer and that report.
+  [[nodiscard]] Error explained(Error error);
+  /// Whether no process is gone or was given up.
+  [[nodiscard]] bool all_here() const { return alone() || in_.processes->all_here(); }
   /// At process 0, completes the result by those of the others; these hand theirs in. The traces begin with
   /// the first process, on the clock of process 0; all have kept those of the same steps. Errors: as
   /// assemble().
@@ -85,6 +90,8 @@ class Peers final : public BootstrapListener {
   std::vector<InstructionState> states_;  ///< of all processes, as they sent them in this step
   bool hung_ = false;                     ///< nothing can move any more in `states_`
   std::set<int> last_words_;              ///< who has sent its states after a stop
+  std::set<int> silent_;                  ///< who is there and has not
+  std::vector<InstructionState> own_;     ///< of all instructions as this process knows them, after a stop
 };
 
 /// Ends a run with the others: a process that has failed stops them, and the next run starts afresh.

@@ -11,6 +11,8 @@
 namespace ppsim {
 namespace {
 
+constexpr std::chrono::seconds kAnswer(4);  // time that process 0 has to stop all
+
 Nanoseconds now_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
@@ -106,12 +108,24 @@ void Star::end_of(int process, Peer& peer) {
   {
     const std::lock_guard lock(mutex_);
     if (peer.left) return;
-    peer.left = true;
-    gone_.insert(std::lower_bound(gone_.begin(), gone_.end(), process), process);
+    lose(process, peer);
   }
   stop_all({ErrorCode::io,
             "process " + std::to_string(process) + " is gone: it was killed, or cannot be reached any more"},
            std::nullopt);
+}
+
+/// Requires: the lock.
+void Star::lose(int process, Peer& peer) {
+  peer.left = true;
+  gone_.insert(std::lower_bound(gone_.begin(), gone_.end(), process), process);
+}
+
+void Star::give_up(int process) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_.at(process);
+  if (!peer.left) lose(process, peer);
+  changed_.notify_all();
 }
 
 Error Star::absent(int process) const {
@@ -145,8 +159,14 @@ void Star::stop(const Error& error) {
   if (process_ == 0) return stop_all(error, epoch);
   send(peers_.at(0), FrameKind::abort, epoch, error_bytes(error));
   lock.lock();
-  changed_.wait(lock, [&] { return stopped_.has_value() || peers_.at(0).left; });
-  if (!stopped_) stopped_ = error;  // there is nobody left to tell
+  const bool answered =
+      changed_.wait_for(lock, kAnswer, [&] { return stopped_.has_value() || peers_.at(0).left; });
+  if (stopped_) return;
+  lock.unlock();
+  if (!answered) give_up(0);
+  Error alone = error;  // there is nobody left to tell
+  if (!answered) alone.message += "\nprocess 0 did not answer";
+  static_cast<void>(set_stop(alone, std::nullopt));
 }
 
 /// As process 0, tells everybody; as another one that has lost process 0, only itself.

@@ -40,6 +40,7 @@ class Star final : public Bootstrap {
   void stop(const Error& error) override;
   [[nodiscard]] Expected<void> resume() override;
   void listen(BootstrapListener* listener) override;
+  void give_up(int process) override;
   [[nodiscard]] std::vector<int> gone() const override;
   [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets() override;
 
@@ -56,6 +57,7 @@ class Star final : public Bootstrap {
   void serve(int process, Peer& peer);
   void receive(int process, Peer& peer, Frame frame);
   void end_of(int process, Peer& peer);
+  void lose(int process, Peer& peer);
   /// Returns: false when this is not the epoch that the stop is for.
   [[nodiscard]] bool set_stop(const Error& error, std::optional<std::uint32_t> epoch);
   void stop_all(const Error& error, std::optional<std::uint32_t> epoch);

@@ -32,8 +32,9 @@ class Team {
 
   /// Why the others have stopped this process.
   [[nodiscard]] Error stop_reason() { return peers_.stop_reason(); }
-  /// As process 0, what all processes wait for, after a stop; empty elsewhere.
+  /// As Peers::report() and explained().
   [[nodiscard]] std::vector<HangWait> report() { return peers_.report(); }
+  [[nodiscard]] Error explained(Error error) { return peers_.explained(std::move(error)); }
   /// As Peers::collect().
   void collect(RunResult& result, const std::vector<StepBegin>& begins) { peers_.collect(result, begins); }
 

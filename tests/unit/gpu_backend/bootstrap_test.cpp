@@ -1,11 +1,15 @@
 #include "ppsim/gpu_backend/bootstrap.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <thread>
+
+#include "processes/star.hpp"
 
 namespace ppsim {
 namespace {
@@ -42,6 +46,21 @@ TEST(Bootstrap, GatherGivesProcess0WhatAllGave) {
       EXPECT_EQ((*all)[2], std::string(3'000'000, 'c'));
     }
   });
+}
+
+TEST(Bootstrap, AStopDoesNotWaitForAProcess0ThatDoesNotAnswer) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const Socket silent(pair[0]);  // as a process that is stopped: its connection is there
+  std::map<int, Socket> sockets;
+  sockets.emplace(0, Socket(pair[1]));
+  Star end({.process = 1, .size = 2, .local_process = 1}, std::move(sockets));
+  end.stop({ErrorCode::io, "a reason"});
+  EXPECT_EQ(end.gone(), std::vector<int>{0});
+  const auto barrier = end.barrier();
+  ASSERT_FALSE(barrier);
+  EXPECT_EQ(barrier.error().message, "a reason\nprocess 0 did not answer");
+  EXPECT_FALSE(end.resume());
 }
 
 TEST(Bootstrap, OneProcessIsEnough) {

@@ -320,8 +320,40 @@ TEST(GpuProcesses, ADeathInAStepEndsAll) {
 }
 
 TEST(GpuProcesses, ADeathOfProcess0EndsAll) {
-  EXPECT_EQ(death_of(0, at_action("PP:0F2")).message,
-            "process 0 is gone: it was killed, or cannot be reached any more");
+  const std::string message = death_of(0, at_action("PP:0F2")).message;
+  EXPECT_EQ(message.rfind("process 0 is gone: it was killed, or cannot be reached any more\nrank 1: ", 0), 0U)
+      << message;
+}
+
+TEST(GpuProcesses, OneThatDoesNotAnswerIsNamed) {
+  const Ends ends = in_process_bootstraps(2).value();
+  FakeGpu gpu(host_with(2));
+  std::atomic<bool> over = false;
+  Expected<RunResult> first;
+  {
+    std::jthread answering([&] {
+      first = run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+                          {.processes = ends[0].get(), .deadline_s = 0.3, .tamper = in_real_time});
+      over = true;
+    });
+    std::jthread stuck([&] {
+      const auto tamper = [&](GpuApi& api) {
+        in_real_time(api);
+        at_action("PP:1F2")(api, [&] {
+          while (!over) std::this_thread::yield();
+        });
+      };
+      static_cast<void>(run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+                                    {.processes = ends[1].get(), .tamper = tamper}));
+    });
+  }
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code, ErrorCode::io);
+  EXPECT_EQ(first.error().message.rfind("process 0 (rank 0): a step did not finish within its deadline\n"
+                                        "process 1 (rank 1) did not answer\nrank 0: ",
+                                        0),
+            0U)
+      << first.error().message;
 }
 
 TEST(GpuProcesses, ADeathWhileCommunicatorsOpenEndsAll) {

@@ -62,6 +62,8 @@ class Bootstrap {
   /// Null: nobody listens. Requires: a listener that lives until it is replaced.
   virtual void listen(BootstrapListener* listener) = 0;
 
+  /// Counts a process that does not answer as gone; the others are stopped. As process 0 any, else process 0.
+  virtual void give_up(int process) = 0;
   /// Processes that are gone for good, ascending. Others than process 0 miss only process 0.
   [[nodiscard]] virtual std::vector<int> gone() const = 0;
   [[nodiscard]] bool all_here() const { return gone().empty(); }

@@ -170,8 +170,9 @@ struct RunResult {
 /// are streams of GPUs, and a hang is what is not done when the deadline has passed.
 ///
 /// With several processes each runs its ranks, and process 0 gets the result of all, times on its clock; the
-/// others get their own. If one fails, is late or dies, all stop: process 0 with what all waited for at that
-/// moment, the others with the reason.
+/// others get their own. If one fails, is late, dies or does not answer, all stop: process 0 with what all
+/// waited for at that moment and who did not say it, the others with the reason, and where process 0 is
+/// missing with what they wait for themselves.
 ///
 /// A compute action gets the first block of its stage, the first producer's x and the first consumer's dy; a
 /// model that needs more refuses the pipeline in check().
