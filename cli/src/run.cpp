@@ -142,9 +142,14 @@ struct Ran {
   std::string kernels = {};
 };
 
+int code_of(const VerifiedRun& result) {
+  return result.gradients == GradientVerdict::wrong ? kRefuted : kDone;
+}
+
 Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedRun& result,
                          const Output& output) {
-  if (output.silent) return kDone;
+  const int code = code_of(result);
+  if (output.silent) return code;
   const ExecutionGraph graph = build_execution_graph(ran.program, ran.capabilities);
   const RunView view{ran.program, graph, result.compared_trace(), result.costs, ran.sizes, true};
   if (auto written = write_outputs(options, view, result); !written) return tl::unexpected(written.error());

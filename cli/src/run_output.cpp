@@ -138,18 +138,44 @@ void print_steps(const RunReport& report) {
   }
 }
 
+std::string_view verdict_name(GradientVerdict verdict) {
+  switch (verdict) {
+    case GradientVerdict::equal:
+      return "equal";
+    case GradientVerdict::rounded:
+      return "rounded";
+    case GradientVerdict::unjudged:
+      return "unjudged";
+    case GradientVerdict::wrong:
+      return "wrong";
+  }
+  return "";
+}
+
+std::string_view verdict_text(GradientVerdict verdict) {
+  switch (verdict) {
+    case GradientVerdict::equal:
+      return "equal";
+    case GradientVerdict::rounded:
+      return "sums in another order are rounded otherwise, and --arithmetic integer, which "
+             "rounds nothing, tells that from a mistake";
+    case GradientVerdict::unjudged:
+      return "rounding has grown with the updates, and is not judged";
+    case GradientVerdict::wrong:
+      return "rounding does not explain it; please report this";
+  }
+  return "";
+}
+
 void print_gradients(const RunReport& report) {
-  const std::optional<double>& difference = report.run.max_abs_difference;
-  if (!difference) return;
-  if (*difference == 0) {
+  const VerifiedRun& result = report.run;
+  if (!result.max_abs_difference) return;
+  if (*result.max_abs_difference == 0) {
     std::cout << "gradients equal the unpipelined reference bit by bit\n";
     return;
   }
-  std::cout << "gradients differ from the unpipelined reference by up to " << *difference
-            << (report.exact
-                    ? "\n"
-                    : ": sums in another order are rounded otherwise, and --arithmetic integer, which "
-                      "rounds nothing, tells that from a mistake\n");
+  std::cout << "gradients differ from the unpipelined reference by up to " << *result.max_abs_difference
+            << " of " << *result.largest_gradient << ": " << verdict_text(*result.gradients) << '\n';
 }
 
 }  // namespace
@@ -184,6 +210,8 @@ Json run_json(const RunReport& report) {
   if (result.max_abs_difference) {
     object["gradients_equal"] = *result.max_abs_difference == 0;
     object["max_abs_difference"] = *result.max_abs_difference;
+    object["largest_gradient"] = *result.largest_gradient;
+    object["gradients"] = verdict_name(*result.gradients);
   }
   if (!result.gradients_hash.empty()) object["gradients_hash"] = result.gradients_hash;
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {

@@ -198,14 +198,14 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
     if (model.on_gpu() == nullptr) {
       return make_error(ErrorCode::bad_argument, "this model has no kernels for a GPU");
     }
-    return execute_on_gpu({program, *model.on_gpu(), options});
+    return execute_on_gpu({program, *model.on_gpu(), options, model.identity()});
   }
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
   if (auto ok = backend->check(options.capabilities); !ok) return tl::unexpected(ok.error());
   if (auto ok = model.check(program.pipeline()); !ok) return tl::unexpected(ok.error());
   if (auto ok = model.check_actions(program); !ok) return tl::unexpected(ok.error());
   const SizeTable sizes = model.sizes(program.pipeline());
-  if (auto ok = agree(program, sizes, options); !ok) return tl::unexpected(ok.error());
+  if (auto ok = agree(program, {sizes, model.identity()}, options); !ok) return tl::unexpected(ok.error());
   const auto here = ranks_here(program, options);
   if (!here) return tl::unexpected(here.error());
   if (auto ok = admit(program, sizes, options); !ok) return tl::unexpected(ok.error());

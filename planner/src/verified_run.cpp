@@ -1,6 +1,7 @@
 #include "ppsim/planner/verified_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "ppsim/core/inference.hpp"
@@ -124,6 +125,27 @@ Expected<void> predict(const Program& program, const VerifiedRunOptions& options
   return {};
 }
 
+struct ComparedRun {
+  const RunOptions& options;
+  VerifiedRun& result;
+};
+
+Expected<void> compare_gradients(const Program& program, const StageModel& model, const ComparedRun& run) {
+  const Pipeline& pipeline = program.pipeline();
+  const ReferenceOptions how = reference_options(program, run.options);
+  const auto reference = reference_gradients(pipeline, model, how);
+  if (!reference) return tl::unexpected(reference.error());
+  VerifiedRun& result = run.result;
+  result.max_abs_difference = max_gradient_difference(model, result.run.gradients, *reference);
+  result.largest_gradient = max_gradient_difference(model, {}, *reference);
+  result.gradients =
+      judge_gradients(*result.max_abs_difference, *result.largest_gradient, model.unit_roundoff());
+  const bool updated = pipeline.asynchronous() || (how.update && how.steps > 1);
+  if (*result.gradients == GradientVerdict::wrong && updated && model.unit_roundoff() > 0)
+    result.gradients = GradientVerdict::unjudged;
+  return {};
+}
+
 }  // namespace
 
 Expected<double> default_deadline_s(const Program& program, const TransportCapabilities& capabilities,
@@ -138,6 +160,14 @@ Expected<double> default_deadline_s(const Program& program, const TransportCapab
   return kLeast + kSlower * static_cast<double>(makespan) / 1e9;
 }
 
+GradientVerdict judge_gradients(double difference, double largest, double unit_roundoff) {
+  constexpr double kTerms = 1 << 14;  // of a sum: microbatches, tokens, width
+  if (difference == 0) return GradientVerdict::equal;
+  return std::isfinite(difference) && difference <= kTerms * unit_roundoff * largest
+             ? GradientVerdict::rounded
+             : GradientVerdict::wrong;
+}
+
 Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
                                       const VerifiedRunOptions& options) {
   VerifiedRun result;
@@ -148,8 +178,8 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   if (auto good = check_on(run.backend, model, program.pipeline()); !good)
     return tl::unexpected(good.error());
   if (auto good = model.check_actions(program); !good) return tl::unexpected(good.error());
-  if (auto same = agree(program, sizes_on(run.backend, model, program.pipeline()), run); !same)
-    return tl::unexpected(same.error());
+  const SizeTable sizes = sizes_on(run.backend, model, program.pipeline());
+  if (auto same = agree(program, {sizes, model.identity()}, run); !same) return tl::unexpected(same.error());
   if (run.unverified) {
     const ExecutionGraph graph = build_execution_graph(program, run.capabilities);
     if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
@@ -177,9 +207,8 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
     return tl::unexpected(predicted.error());
   if (!result.run.gradients.empty()) result.gradients_hash = gradients_hash(result.run.gradients);
   if (options.compare) {
-    const auto reference = reference_gradients(program.pipeline(), model, reference_options(program, run));
-    if (!reference) return tl::unexpected(reference.error());
-    result.max_abs_difference = max_gradient_difference(model, result.run.gradients, *reference);
+    if (auto compared = compare_gradients(program, model, {run, result}); !compared)
+      return tl::unexpected(compared.error());
   }
   return result;
 }

@@ -90,6 +90,12 @@ timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatch
 [ "$found" -eq 4 ] || fail "exit $found of processes that differ"
 expect_err "process 1 is about to run with another program than process 0"
 found=0
+same=(run 1f1b --ranks 2 --microbatches 4 --transport mpi --with opt)
+timeout 60 mpirun --oversubscribe -np 1 "$ppsim" "${same[@]}" --learning-rate 0.1 : \
+  -np 1 "$ppsim" "${same[@]}" --learning-rate 0.9 >stdout 2>stderr || found=$?
+[ "$found" -eq 4 ] || fail "exit $found of processes with other models"
+expect_err "process 1 is about to run with another model than process 0"
+found=0
 timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 4 --transport mpi : \
   -np 1 "$ppsim" run nosuch.json --transport mpi >stdout 2>stderr || found=$?
 [ "$found" -ne 0 ] || fail "a process without a file"

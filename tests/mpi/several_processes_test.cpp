@@ -184,6 +184,43 @@ TEST(SeveralProcesses, WhoIsAboutToRunSomethingElseIsNamed) {
   EXPECT_NE(result.error().message.find("process 1 is about to run with other options"), std::string::npos);
 }
 
+TEST(SeveralProcesses, WhoIsAboutToComputeAnotherModelIsNamed) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  const Program program = lower(schedule, {}).value();
+  const std::function<void(TransformerConfig&)> changes[] = {
+      [](TransformerConfig& config) { config.seed = 2; },
+      [](TransformerConfig& config) { config.learning_rate = 0.9; },
+      [](TransformerConfig& config) { config.optimizer = Optimizer::adamw; },
+      [](TransformerConfig& config) { config.attention = AttentionKernels::gemm; }};
+  RunOptions options = test::unverified();
+  options.processes = world;
+  for (const auto& change : changes) {
+    TransformerConfig config{.layers = world->size(), .hidden = 8, .heads = 2, .ffn = 8, .vocab = 11};
+    config.sequence = 4;
+    if (world->process() == 1) change(config);
+    const auto result = execute(program, *make_transformer(config).value(), options);
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::refused);
+    EXPECT_NE(result.error().message.find("process 1 is about to run with another model than process 0: "),
+              std::string::npos)
+        << result.error().message;
+  }
+}
+
+TEST(SeveralProcesses, WhoHandsOutOtherResultsIsNamed) {
+  const auto schedule = generate("1f1b", {.ranks = world->size(), .microbatches = 4}).value();
+  const std::function<void(RunOptions&)> changes[] = {[](RunOptions& options) { options.gradients = false; },
+                                                      [](RunOptions& options) { options.kept_traces = 2; }};
+  for (const auto& change : changes) {
+    RunOptions options = test::unverified();
+    options.processes = world;
+    if (world->process() == 1) change(options);
+    const auto result = execute(lower(schedule, {}).value(), test::LinearModel(), options);
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::refused);
+  }
+}
+
 /// Throws in the middle of a run, on one rank.
 class Failing final : public StageModel {
  public:

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -134,6 +136,12 @@ class TransformerModel : public StageModel {
     for (std::size_t i = 0; i < lhs.size(); ++i)
       largest = std::max(largest, Policy::distance(lhs[i], rhs[i]));
     return largest;
+  }
+
+  std::string identity() const override { return identity_of(config_); }
+  double unit_roundoff() const override {
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::epsilon() / 2;
+    return 0;
   }
 
   const GpuStageModel* on_gpu() const override { return on_gpu_.get(); }

@@ -1,5 +1,6 @@
 #include "transformer_role.hpp"
 
+#include <limits>
 #include <sstream>
 #include <vector>
 
@@ -121,6 +122,19 @@ Expected<void> check_roles(const Pipeline& pipeline, int layers) {
   if (Expected<void> roles = check_one_role(pipeline, layers, representatives); !roles) return roles;
   if (Expected<void> whole = check_collectives(pipeline); !whole) return whole;
   return check_blocks(pipeline, layers);
+}
+
+std::string identity_of(const TransformerConfig& config) {
+  std::ostringstream text;
+  text.precision(std::numeric_limits<double>::max_digits10);
+  text << "transformer of " << config.layers << " layers, hidden " << config.hidden << ", " << config.heads
+       << " heads, ffn " << config.ffn << ", vocabulary " << config.vocab << ", " << config.microbatch_size
+       << " x " << config.sequence << " tokens, arithmetic " << static_cast<int>(config.arithmetic)
+       << ", attention " << static_cast<int>(config.attention) << ", seed " << config.seed << ", optimizer "
+       << static_cast<int>(config.optimizer) << ", learning rate " << config.learning_rate << ", momentum "
+       << config.momentum << ", second beta " << config.second_beta << ", weight decay "
+       << config.weight_decay;
+  return text.str();
 }
 
 }  // namespace ppsim::transformer

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/pipeline.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
 
 namespace ppsim::transformer {
 
@@ -29,5 +31,8 @@ struct StageRole {
 /// Whether every route is one chain and every stage one block of one role.
 /// Errors: bad_argument naming the first obstacle.
 [[nodiscard]] Expected<void> check_roles(const Pipeline& pipeline, int layers);
+
+/// All of a configuration, for a comparison.
+[[nodiscard]] std::string identity_of(const TransformerConfig& config);
 
 }  // namespace ppsim::transformer

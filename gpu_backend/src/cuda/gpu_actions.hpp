@@ -18,6 +18,7 @@ struct GpuRunInput {
   const Program& program;
   const GpuStageModel& model;
   const RunOptions& options;
+  std::string identity = {};  ///< of the model that the kernels are of
 };
 
 /// The loss of one step that the gradients of a block carry.

@@ -48,7 +48,7 @@ Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
   if (auto good = check_gpu_options(input.program, input.options); !good) return refused(good);
   if (auto good = input.model.check(input.program.pipeline()); !good) return refused(good);
   const SizeTable sizes = input.model.sizes(input.program.pipeline());
-  if (auto good = agree(input.program, sizes, input.options); !good) return refused(good);
+  if (auto good = agree(input.program, {sizes, input.identity}, input.options); !good) return refused(good);
   if (auto good = admit(input.program, sizes, input.options); !good) return refused(good);
   return ranks_here(input.program, input.options);
 }

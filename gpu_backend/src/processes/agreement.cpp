@@ -16,15 +16,18 @@ std::string options_text(const RunOptions& options) {
   if (const auto* emulated = std::get_if<EmulatedOptions>(&options.backend))
     text << " in the time of " << costs_hash(emulated->costs);
   if (const auto* cuda = std::get_if<CudaOptions>(&options.backend))
-    text << (cuda->graphs ? " by graphs" : " streamed");
-  text << ", " << options.capabilities << ", " << options.steps << " steps, clipped to " << options.clip_norm
+    text << (cuda->graphs ? " by graphs" : " streamed")
+         << (cuda->transport == CudaTransport::nccl ? " over NCCL" : " by copies") << " of " << cuda->max_ctas
+         << " blocks" << (cuda->profile ? ", profiled" : "");
+  text << ", " << options.capabilities << ", " << options.steps << " steps, traces of " << options.kept_traces
+       << ", clipped to " << options.clip_norm << (options.gradients ? ", with gradients" : "")
        << (options.unverified ? ", unverified" : "")
        << (options.certificate != nullptr ? ", with a certificate" : "")
        << (options.poison ? ", poisoned" : "");
   return text.str();
 }
 
-constexpr std::array kNames = {"another program", "other tensor sizes", "other options"};
+constexpr std::array kNames = {"another program", "another model", "other tensor sizes", "other options"};
 using Fingerprint = std::array<std::string, kNames.size()>;
 
 Fingerprint read(const std::string& bytes) {
@@ -50,11 +53,11 @@ Expected<void> compare(const std::vector<std::string>& all) {
 
 }  // namespace
 
-Expected<void> agree(const Program& program, const SizeTable& sizes, const RunOptions& options) {
+Expected<void> agree(const Program& program, const ModelIdentity& model, const RunOptions& options) {
   if (options.processes == nullptr) return {};
   ByteWriter writer;
-  for (const std::string& text : Fingerprint{program_hash(program), sizes_hash(sizes), options_text(options)})
-    writer.put_text(text);
+  const Fingerprint own{program_hash(program), model.text, sizes_hash(model.sizes), options_text(options)};
+  for (const std::string& text : own) writer.put_text(text);
   const auto all = options.processes->allgather(writer.take());
   if (!all) return tl::unexpected(all.error());
   return compare(*all);

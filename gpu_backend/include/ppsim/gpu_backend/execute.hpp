@@ -156,10 +156,16 @@ struct RunResult {
   [[nodiscard]] const TimedTrace& trace() const { return traces.back(); }
 };
 
+/// What the processes of a run compare of their models.
+struct ModelIdentity {
+  SizeTable sizes;
+  std::string text = {};  ///< StageModel::identity()
+};
 /// Whether all processes of `options` are about to run the same; alone, they are. execute() asks before
 /// anything else.
 /// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone.
-[[nodiscard]] Expected<void> agree(const Program& program, const SizeTable& sizes, const RunOptions& options);
+[[nodiscard]] Expected<void> agree(const Program& program, const ModelIdentity& model,
+                                   const RunOptions& options);
 /// Bytes of every tensor class of a model on what it runs on: kernels may lay them out otherwise.
 [[nodiscard]] SizeTable sizes_on(const BackendOptions& backend, const StageModel& model,
                                  const Pipeline& pipeline);

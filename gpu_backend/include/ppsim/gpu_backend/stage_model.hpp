@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ppsim/core/error.hpp"
@@ -78,6 +79,12 @@ class StageModel {
   /// Largest absolute difference of two gradient buffers; 0 only if they are equal bit by bit.
   [[nodiscard]] virtual double max_abs_difference(std::span<const std::byte> a,
                                                   std::span<const std::byte> b) const = 0;
+
+  /// What decides the numbers of this model beside the sizes of its tensors, such as seed, arithmetic and
+  /// optimizer: models of equal text compute the same. The processes of a run compare it.
+  [[nodiscard]] virtual std::string identity() const { return {}; }
+  /// Largest relative error of one operation on numbers of its gradients; 0: they are exact.
+  [[nodiscard]] virtual double unit_roundoff() const { return 0; }
 
   /// The same model as kernels; null where it runs on a CPU only.
   [[nodiscard]] virtual const GpuStageModel* on_gpu() const { return nullptr; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,19 @@ struct VerifiedRunOptions {
   const CostTable* costs = nullptr;
 };
 
+/// What the gradients of a run are beside those of the unpipelined reference.
+enum class GradientVerdict : std::uint8_t {
+  equal,     ///< bit by bit
+  rounded,   ///< as far apart as sums of floating-point numbers in another order can be
+  unjudged,  ///< apart after an update of the parameters, which lets rounding grow without a bound
+  wrong,     ///< farther apart than rounding explains
+};
+
+/// Judges the largest absolute difference of gradients, the largest of which is `largest`: sums of up to 2^14
+/// numbers in another order are at most 2^14 unit roundoffs apart (Higham, "Accuracy and Stability of
+/// Numerical Algorithms", 2002, section 4.2), relative to the largest where little cancels.
+[[nodiscard]] GradientVerdict judge_gradients(double difference, double largest, double unit_roundoff);
+
 /// A run, and how it compares with what was predicted and proved about it.
 struct VerifiedRun {
   RunResult run;
@@ -34,6 +48,8 @@ struct VerifiedRun {
   std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
   std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
   std::string gradients_hash;                ///< of the last step; empty where the run hands no gradients out
+  std::optional<double> largest_gradient;    ///< of the reference, by its absolute value
+  std::optional<GradientVerdict> gradients;  ///< where they were compared
 
   /// Requires: a finished run.
   [[nodiscard]] const TimedTrace& compared_trace() const { return run.traces[compared]; }
