@@ -152,7 +152,6 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
   if (output.silent) return code;
   const ExecutionGraph graph = build_execution_graph(ran.program, ran.capabilities);
   const RunView view{ran.program, graph, result.compared_trace(), result.costs, ran.sizes, true};
-  if (auto written = write_outputs(options, view, result); !written) return tl::unexpected(written.error());
   RunReport summary{options.device.backend, options.device.transport, ran.program, result,
                     has_given_costs(options)};
   summary.replicas = ran.replicas;
@@ -161,8 +160,17 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
   std::optional<RunComparison> comparison;
   if (options.compare)
     summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
-  output.json ? output.print(run_json(summary)) : print_run(summary);
-  return kDone;
+  if (!output.json) print_run(summary);
+  std::cout << std::flush;
+  const auto written = write_outputs(options, view, result);
+  if (!written && !output.json) return tl::unexpected(written.error());
+  if (!written) std::cerr << "ppsim: " << written.error() << '\n';
+  if (output.json) {
+    Json object = run_json(summary);
+    if (!written) object["error"] = error_json(written.error());
+    output.print(object);
+  }
+  return written ? code : exit_code(written.error().code);
 }
 
 /// Options that are of another backend than the one that was asked for.
@@ -227,6 +235,15 @@ Expected<void> check_model(const BackendChoice& device, const StageModel& model,
                     {.found = "--backend cuda", .expected = "another --arithmetic"});
 }
 
+/// Before a long run rather than after it.
+Expected<void> check_outputs(const Options& options) {
+  for (const std::string& path : {options.trace, options.report, options.costs_out}) {
+    if (path.empty()) continue;
+    if (auto good = check_writable(path); !good) return good;
+  }
+  return {};
+}
+
 int print_sbatch(const Options& options, const Output& output) {
   if (auto good = check_batch(options); !good) return report(good.error(), output);
   const auto prepared = prepare(options);
@@ -252,6 +269,9 @@ int print_sbatch(const Options& options, const Output& output) {
 }
 
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
+  if (!output.silent) {
+    if (auto good = check_outputs(options); !good) return tl::unexpected(good.error());
+  }
   auto prepared = prepare(options);
   if (!prepared) return tl::unexpected(prepared.error());
   note_assumed_communicators(prepared->subject, output);

@@ -41,6 +41,17 @@ Expected<void> write_stream(const std::string& path, std::string_view text, cons
   return cannot("write", path, errno != 0 ? errno : EIO);
 }
 
+/// A file that is to be replaced, or made.
+Expected<void> check_replaceable(const std::string& path) {
+  // A rename would replace a file that may not be written.
+  if (::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0)
+    return cannot("write", path, errno);
+  return {};
+}
+
+/// Where a file is written before it replaces the old one.
+std::string temporary_of(const std::string& path) { return path + ".tmp" + std::to_string(::getpid()); }
+
 }  // namespace
 
 Expected<std::string> read_text_file(const std::string& path) {
@@ -59,6 +70,17 @@ Expected<std::string> read_text_file(const std::string& path) {
   return text.str();
 }
 
+Expected<void> check_writable(const std::string& path) {
+  if (path == "-") return {};
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return cannot("write", path, EISDIR);
+  if (auto good = check_replaceable(path); !good || writes_in_place(path)) return good;
+  const std::string temporary = temporary_of(path);
+  auto written = write_stream(path, "", temporary);
+  std::remove(temporary.c_str());
+  return written;
+}
+
 Expected<void> write_text_file(const std::string& path, std::string_view text) {
   if (path == "-") return write_stdout(text);
   if (writes_in_place(path)) {
@@ -66,10 +88,8 @@ Expected<void> write_text_file(const std::string& path, std::string_view text) {
     if (std::filesystem::is_directory(path, ignored)) return cannot("write", path, EISDIR);
     return write_stream(path, text, path);
   }
-  // A rename would replace a file that may not be written.
-  if (::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0)
-    return cannot("write", path, errno);
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  if (auto good = check_replaceable(path); !good) return good;
+  const std::string temporary = temporary_of(path);
   if (auto written = write_stream(path, text, temporary); !written) {
     std::remove(temporary.c_str());
     return written;
