@@ -278,6 +278,7 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   const Program& program = prepared->program;
   RunOptions& run = prepared->run;
   if (prepared->certificate) run.certificate = &*prepared->certificate;
+  run.certificate_file = options.certificate;
   run.processes = processes;
   const CostTable* costs = has_given_costs(options) ? prepared->subject.cost_table() : nullptr;
   if (costs != nullptr && !options.deadline_s) {

@@ -48,8 +48,11 @@ constexpr auto kRelied =
 Expected<void> check_proof(const Program& program, const SizeTable& sizes, const RunOptions& options) {
   if (options.certificate == nullptr) return refuse("the program has no certificate");
   const Certificate& certificate = *options.certificate;
-  if (certificate.program_hash != program_hash(program))
-    return refuse("the certificate is of another program");
+  if (const std::string hash = program_hash(program); certificate.program_hash != hash) {
+    return make_error(
+        ErrorCode::refused, "the certificate is of another program; verify this one, or run it unverified",
+        {.file = options.certificate_file, .found = certificate.program_hash, .expected = hash});
+  }
   if (!certificate.memory.empty() && certificate.sizes_hash != sizes_hash(sizes)) {
     return refuse("the certificate bounds the memory of other tensor sizes");
   }

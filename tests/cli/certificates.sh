@@ -79,7 +79,8 @@ expect_error 2 "tampered.cert:" "not JSON" check-certificate program.json tamper
 # A run asks for the certificate of its own Program; without one it verifies.
 expect_exit 0 run program.json --certificate plain.cert --steps 1 --json
 expect_json 'd["verified"]'
-expect_error 4 "certificate" "" run other.json --certificate plain.cert --steps 1
+hash_of() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["program_hash"])' "$1"; }
+expect_error 4 "plain.cert: the certificate is of another program" "(found $(hash_of plain.cert), expected " run other.json --certificate plain.cert --steps 1
 expect_exit 2 run program.json --certificate plain.cert --unverified
 expect_exit 0 run program.json --unverified --steps 1 --json
 expect_json 'not d["verified"] and d["proved_bytes"] is None'

@@ -60,6 +60,14 @@ TEST(ExecutorAdmission, ACertificateOfAnotherProgramIsRefused) {
   const Certificate certificate = certify(deferred_receives(true), rendezvous());
   EXPECT_EQ(attempt(two_rank_step(), &certificate).rfind("refused: the certificate is of another program", 0),
             0U);
+  RunOptions options;
+  options.certificate = &certificate;
+  options.certificate_file = "c.json";
+  const auto result = execute(two_rank_step(), LinearModel(), options);
+  ASSERT_FALSE(result);
+  const ErrorPlace expected{
+      .file = "c.json", .found = certificate.program_hash, .expected = program_hash(two_rank_step())};
+  EXPECT_EQ(result.error().place, expected);
 }
 
 TEST(ExecutorAdmission, SafetyUnderRendezvousCoversCreditsAndNotTheOtherWayRound) {

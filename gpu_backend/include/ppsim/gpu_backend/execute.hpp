@@ -73,7 +73,8 @@ struct RunOptions {
   /// and captures no graphs.
   TransportCapabilities capabilities = rendezvous();
   const Certificate* certificate = nullptr;
-  bool unverified = false;  ///< run without a certificate
+  std::string certificate_file = {};  ///< where it is from, for errors
+  bool unverified = false;            ///< run without a certificate
   int steps = 1;
   int kept_traces = 0;  ///< of the newest steps; 0: of all
   /// Longest time of one step, with what processes do together before and after it: a safety net beside the
