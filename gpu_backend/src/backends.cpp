@@ -12,7 +12,7 @@ namespace ppsim {
 std::vector<BackendStatus> backend_statuses() {
   const std::string cores = std::to_string(std::thread::hardware_concurrency());
   return {{"cpu", true, "threads of one process on " + cores + " cores"},
-          {"emulated", true, "the times of a cost table, in one process"},
+          {"emulated", true, "the times of a cost table, in one process or by MPI in several"},
           cuda_status()};
 }
 
