@@ -152,13 +152,13 @@ bad "hidden is out of range" "7177777777777779280" simulate 1f1b --model wide.js
 # What does not do the same work is not called faster: stages that cost the same whatever is in them, no backward.
 expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 forward-only gpipe "${sched[@]}" --unit F=1,B=2 --json
 expect_json '[s["relative_work"] for s in d["schedules"]] == [1, 2, 1, 1] and d["best"] == "1f1b"'
+expect_json '[s["has_backward"] for s in d["schedules"]] == [True, True, False, True]'
 # So does the page, on which only what does the work of the first can be the best.
 expect_exit 0 compare 1f1b zb-v "${sched[@]}" --unit F=1,B=2 --report works.html
 grep -o '"work":"[^"]*","sameWork":[a-z]*' works.html >works
 printf '"work":"%s\n' '1.00x","sameWork":true' '2.00x","sameWork":false' | diff - works >&2 || fail "the works of the page"
 expect_exit 0 compare 1f1b zb-h1 "${sched[@]}" --unit F=1,B=2 --report works.html
 [ "$(grep -o '"work":"","sameWork":true' works.html | wc -l)" -eq 2 ] || fail "the same work, and more said of it"
-expect_json '[s["has_backward"] for s in d["schedules"]] == [True, True, False, True]'
 expect_exit 0 compare 1f1b forward-only "${sched[@]}" --unit F=1,B=2
 expect_out "1.00x, no backward"
 expect_out "Fastest that does the work of the first: 1f1b."

@@ -16,10 +16,10 @@ expect_error 1 "gone/t.json" "cannot write" simulate "${small[@]}" --unit F=1 --
 expect_error 1 "gone/t.csv" "cannot write" run p.json --steps 1 --trace gone/t.csv
 expect_error 1 "gone/c.json" "cannot write" run p.json --steps 1 --costs-out gone/c.json
 # Before a run of hours, not after it; what fails later does not take the result along.
-for option in --report --costs-out; do
-  expect_error 1 "gone/r.html" "cannot write" run p.json --steps 1000000 $option gone/r.html
+expect_error 1 "gone/r.html" "cannot write" run p.json --steps 1000000 --report gone/r.html
+for option in --trace --costs-out; do
+  expect_error 1 "gone/t.json" "cannot write" run p.json --steps 1000000 $option gone/t.json
 done
-expect_error 1 "gone/t.json" "cannot write" run p.json --steps 1000000 --trace gone/t.json
 expect_exit 2 run p.json --steps 1 --report new.html --certificate p.json
 [ ! -e new.html ] || fail "asking has made a file"
 ln -s /dev/full full.csv
