@@ -72,4 +72,12 @@ std::string kernels_text(const BackendChoice& device, const StageModel& model) {
   return model.on_gpu()->kernels_text();
 }
 
+Expected<void> check_backend_of(const BackendChoice& device, const StageModel& model,
+                                const Pipeline& pipeline) {
+  if (device.backend != "cuda") return model.check(pipeline);
+  if (model.on_gpu() != nullptr) return {};
+  return make_error(ErrorCode::bad_argument, "the model has no kernels for a GPU",
+                    {.found = "--backend cuda", .expected = "another --arithmetic"});
+}
+
 }  // namespace ppsim::cli

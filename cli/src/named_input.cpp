@@ -18,7 +18,7 @@ Expected<void> check_count(const char* key, std::optional<int> in_name, std::opt
 }  // namespace
 
 ScheduleParameters said_by_name(const std::string& input) {
-  const ScheduleParameters nothing{.ranks = 0, .microbatches = 0, .slices = 0};
+  ScheduleParameters nothing{.ranks = 0, .microbatches = 0, .slices = 0};
   if (names_file(input)) return nothing;
   const auto named = parse_named_schedule(input, nothing);
   return named ? named->parameters : nothing;

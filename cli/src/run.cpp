@@ -227,14 +227,6 @@ Expected<void> check_batch(const Options& options) {
                     {.found = "--transport " + options.device.transport, .expected = "--transport mpi"});
 }
 
-/// Whether the arithmetic is one of the backend, which need not be here.
-Expected<void> check_model(const BackendChoice& device, const StageModel& model, const Pipeline& pipeline) {
-  if (device.backend != "cuda") return model.check(pipeline);
-  if (model.on_gpu() != nullptr) return {};
-  return make_error(ErrorCode::bad_argument, "the model has no kernels for a GPU",
-                    {.found = "--backend cuda", .expected = "another --arithmetic"});
-}
-
 /// Before a long run rather than after it.
 Expected<void> check_outputs(const Options& options) {
   for (const std::string& path : {options.trace, options.report, options.costs_out}) {
@@ -248,7 +240,7 @@ int print_sbatch(const Options& options, const Output& output) {
   if (auto good = check_batch(options); !good) return report(good.error(), output);
   const auto prepared = prepare(options);
   if (!prepared) return report(prepared.error(), output);
-  if (auto good = check_model(options.device, *prepared->model, prepared->program.pipeline()); !good)
+  if (auto good = check_backend_of(options.device, *prepared->model, prepared->program.pipeline()); !good)
     return report(good.error(), output);
   const auto script =
       sbatch_script({.name = prepared->subject.name,

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
-#include <tuple>
 #include <utility>
 
+#include "launched.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
@@ -29,28 +28,6 @@ bool launches_kernels(OpKind kind) {
   if (kind == OpKind::load || is_collective(kind)) return true;
   return info(kind).resource == Resource::compute && kind != OpKind::reshard;
 }
-
-/// The kinds and stages of which something was launched. OPT is told apart by its update, too: one that no
-/// microbatch feeds launches nothing.
-class Launched {
- public:
-  /// Whether the like of each action has been added.
-  [[nodiscard]] bool knows(std::span<const Action> actions) const {
-    return std::all_of(actions.begin(), actions.end(),
-                       [&](const Action& action) { return known_.count(key_of(action)) != 0; });
-  }
-  void add(std::span<const Action> actions) {
-    for (const Action& action : actions) known_.insert(key_of(action));
-  }
-
- private:
-  using Key = std::tuple<OpKind, std::int32_t, int>;
-  static Key key_of(const Action& action) {
-    return {action.kind, action.subject, action.kind == OpKind::optimizer ? action.update() : 0};
-  }
-
-  std::set<Key> known_;
-};
 
 }  // namespace
 

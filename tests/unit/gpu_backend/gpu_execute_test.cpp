@@ -9,7 +9,6 @@
 #include <sstream>
 #include <thread>
 
-#include "cuda/gpu_admission.hpp"
 #include "cuda/gpu_execute.hpp"
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
@@ -375,19 +374,6 @@ TEST(GpuExecute, AnErrorOfAnActionNamesIt) {
   EXPECT_EQ(message.rfind("rank 1: 1B0: filling memory: ", 0), 0U) << message;
 }
 
-TEST(GpuExecute, WhatTheBackendCannotBeIsRefused) {
-  const Program program = schedule_program("1f1b");
-  const auto refusal = [&](const RunOptions& run) { return check_gpu_options(program, run).error().message; };
-  RunOptions options;
-  options.backend = CudaOptions{};
-  EXPECT_TRUE(check_gpu_options(program, options));
-  options.capabilities.credits = 2;
-  EXPECT_EQ(refusal(options), "a GPU transport promises no buffers: a program needs rendezvous");
-  options.capabilities = rendezvous();
-  options.poison = true;
-  EXPECT_EQ(refusal(options), "the CUDA backend does not overwrite freed tensors");
-}
-
 TEST(GpuExecute, AProgramThatBlocksItsHostIsNoGraph) {
   ProgramDraft draft = to_draft(schedule_program("1f1b"));
   draft.rows[RankId(0)][0].blocking = true;
@@ -399,33 +385,6 @@ TEST(GpuExecute, AProgramThatBlocksItsHostIsNoGraph) {
   options.cuda.graphs = true;
   EXPECT_EQ(failure(program, devices_for(program), options),
             "a program with blocking instructions cannot run as a graph");
-}
-
-TEST(GpuExecute, WithoutADriverTheMessageSaysWhichLibrary) {
-  class KernelModel final : public GpuStageModel {
-   public:
-    Expected<void> check(const Pipeline&) const override { return {}; }
-    SizeTable sizes(const Pipeline& pipeline) const override { return NullModel().sizes(pipeline); }
-    ElementType gradient_type() const override { return ElementType::float32; }
-    std::unique_ptr<GpuStages> open(const Pipeline&, const GpuPlace&) const override { return nullptr; }
-  };
-  RunOptions options;
-  options.unverified = true;
-  options.backend = CudaOptions{.cuda_library = "/nowhere/libcuda.so"};
-  const Program program = schedule_program("1f1b");
-  const KernelModel model;
-  const auto result = execute_on_gpu({program, model, options});
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().message.rfind("the CUDA backend needs /nowhere/libcuda.so: ", 0), 0U)
-      << result.error().message;
-  EXPECT_NE(result.error().message.find("PPSIM_CUDA_LIBRARY"), std::string::npos);
-}
-
-TEST(GpuExecute, AModelWithoutKernelsIsRefused) {
-  RunOptions options;
-  options.backend = CudaOptions{};
-  EXPECT_EQ(execute(schedule_program("1f1b"), NullModel(), options).error().message,
-            "this model has no kernels for a GPU");
 }
 
 }  // namespace

@@ -1,0 +1,57 @@
+// What the CUDA backend refuses before there is a device.
+
+#include <gtest/gtest.h>
+
+#include "cuda/gpu_admission.hpp"
+#include "cuda/gpu_execute.hpp"
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/schedules/registry.hpp"
+
+namespace ppsim::test {
+namespace {
+
+Program two_ranks() { return lower(generate("1f1b", {.ranks = 2, .microbatches = 4}).value(), {}).value(); }
+
+TEST(GpuRefusal, WhatTheBackendCannotBeIsRefused) {
+  const Program program = two_ranks();
+  const auto refusal = [&](const RunOptions& run) { return check_gpu_options(program, run).error().message; };
+  RunOptions options;
+  options.backend = CudaOptions{};
+  EXPECT_TRUE(check_gpu_options(program, options));
+  options.capabilities.credits = 2;
+  EXPECT_EQ(refusal(options), "a GPU transport promises no buffers: a program needs rendezvous");
+  options.capabilities = rendezvous();
+  options.poison = true;
+  EXPECT_EQ(refusal(options), "the CUDA backend does not overwrite freed tensors");
+}
+
+TEST(GpuRefusal, WithoutADriverTheMessageSaysWhichLibrary) {
+  class KernelModel final : public GpuStageModel {
+   public:
+    Expected<void> check(const Pipeline&) const override { return {}; }
+    SizeTable sizes(const Pipeline& pipeline) const override { return NullModel().sizes(pipeline); }
+    ElementType gradient_type() const override { return ElementType::float32; }
+    std::unique_ptr<GpuStages> open(const Pipeline&, const GpuPlace&) const override { return nullptr; }
+  };
+  RunOptions options;
+  options.unverified = true;
+  options.backend = CudaOptions{.cuda_library = "/nowhere/libcuda.so"};
+  const Program program = two_ranks();
+  const KernelModel model;
+  const auto result = execute_on_gpu({program, model, options});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message.rfind("the CUDA backend needs /nowhere/libcuda.so: ", 0), 0U)
+      << result.error().message;
+  EXPECT_NE(result.error().message.find("PPSIM_CUDA_LIBRARY"), std::string::npos);
+}
+
+TEST(GpuRefusal, AModelWithoutKernelsIsRefused) {
+  RunOptions options;
+  options.backend = CudaOptions{};
+  EXPECT_EQ(execute(two_ranks(), NullModel(), options).error().message,
+            "this model has no kernels for a GPU");
+}
+
+}  // namespace
+}  // namespace ppsim::test
