@@ -99,6 +99,7 @@ struct Notes final : BootstrapListener {
   void on_stop(const Error& error) override {
     EXPECT_EQ(error.message, "as asked");
     ++stops;
+    stops.notify_all();
   }
   std::map<int, std::string> heard;
   std::atomic<int> stops = 0;
@@ -112,6 +113,7 @@ TEST(Bootstrap, Process0HearsNotesAndMayStopAll) {
   ends[1]->note("stop");
   for (const auto& end : ends) EXPECT_FALSE(end->barrier().has_value());
   EXPECT_EQ(notes[0].heard, (std::map<int, std::string>{{1, "astop"}}));
+  for (const Notes& heard : notes) heard.stops.wait(0);  // told by another thread than the one that waited
   for (const auto& end : ends) end->listen(nullptr);
   for (const Notes& heard : notes) EXPECT_EQ(heard.stops, 1);
 }
