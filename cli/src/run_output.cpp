@@ -110,15 +110,15 @@ void print_memory(const RunReport& report) {
 /// Where the costs of the simulation come from.
 std::string costs_text(const RunReport& report) {
   if (report.given_costs) return "the given costs";
-  return report.run.run.traces.size() > 1 ? "the costs measured in the steps before it"
-                                          : "the costs measured in the same step";
+  const std::size_t traces = report.run.run.traces.size();
+  if (traces == 1) return "the costs measured in the same step";
+  return traces < 4 ? "the costs measured in the step before it" : "the costs measured in the steps between";
 }
 
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
-  const std::size_t steps = result.run.step_ns.size();
-  std::cout << (report.given_costs && steps > 1 ? "median of " + std::to_string(steps) + " measured steps "
-                                                : "measured step ")
+  const std::size_t steps = result.predicted_steps;
+  std::cout << (steps > 1 ? "median of " + std::to_string(steps) + " measured steps " : "measured step ")
             << time_text(result.measured_step_ns) << ", simulated with " << costs_text(report) << ' '
             << time_text(result.simulated_step_ns) << '\n';
   if (!result.run.processes.empty()) std::cout << clocks_text(result.run.processes);

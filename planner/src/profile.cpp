@@ -1,15 +1,13 @@
 #include "ppsim/planner/profile.hpp"
 
 #include "ppsim/core/check.hpp"
-#include "ppsim/gpu_backend/measured_costs.hpp"
 
 namespace ppsim {
 namespace {
 
-void add_missing(const Durations& durations, Tables& tables) {
-  const CostTable means = mean_costs(durations);
-  for (const auto& [key, spread] : cost_spreads(durations)) {
-    if (tables.spreads.emplace(key, spread).second) tables.costs.set(key, means(key));
+void add_missing(const Tables& measured, Tables& tables) {
+  for (const auto& [key, spread] : measured.spreads) {
+    if (tables.spreads.emplace(key, spread).second) tables.costs.set(key, measured.costs(key));
   }
 }
 
@@ -24,8 +22,7 @@ Expected<Tables> profile(std::span<const Program> programs, const StageModel& mo
     if (!result) return tl::unexpected(result.error());
     if (result->run.outcome == RunOutcome::deadlock)
       return make_error(ErrorCode::deadlock, "a run to be profiled hung");
-    const auto traces = std::span<const TimedTrace>(result->run.traces).subspan(1);
-    add_missing(measured_durations(program, run.capabilities, traces), tables);
+    add_missing(result->measured, tables);
   }
   return tables;
 }

@@ -93,30 +93,63 @@ Expected<void> check_comparable(const Program& program, const StageModel& model,
   return {};
 }
 
-/// Index of the kept trace whose step took the median time.
-std::size_t median_step(const RunResult& run) {
-  const std::size_t kept = run.traces.size();
-  const auto times = std::span(run.step_ns).last(kept);
-  std::vector<std::size_t> steps(kept);
-  std::iota(steps.begin(), steps.end(), std::size_t{0});
-  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(kept / 2);
-  std::nth_element(steps.begin(), middle, steps.end(),
+/// Of a run's kept traces, oldest first: every other one from the last on, and the ones between. The oldest
+/// belongs to neither where there are three or more: in a first step caches are cold.
+struct AlternateSteps {
+  std::vector<std::size_t> predicted;
+  std::vector<std::size_t> predicting;
+};
+
+AlternateSteps alternate(std::size_t kept) {
+  AlternateSteps steps;
+  for (std::size_t i = kept > 2 ? 1 : 0; i < kept; ++i)
+    ((kept - 1 - i) % 2 == 0 ? steps.predicted : steps.predicting).push_back(i);
+  if (steps.predicting.empty()) steps.predicting = steps.predicted;
+  return steps;
+}
+
+std::vector<std::size_t> all_of(std::size_t kept) {
+  std::vector<std::size_t> all(kept);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+/// Which of some kept traces has the step that took the median time.
+std::size_t median_step(const RunResult& run, std::vector<std::size_t> traces) {
+  const auto times = std::span(run.step_ns).last(run.traces.size());
+  const auto middle = traces.begin() + static_cast<std::ptrdiff_t>(traces.size() / 2);
+  std::nth_element(traces.begin(), middle, traces.end(),
                    [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   return *middle;
 }
 
-/// Simulates what ran. Given costs predict every step; else those of all steps but the last predict the last.
+CostTable costs_of(const Program& program, const TransportCapabilities& capabilities,
+                   const std::vector<TimedTrace>& traces, const std::vector<std::size_t>& chosen) {
+  std::vector<TimedTrace> some;
+  some.reserve(chosen.size());
+  for (const std::size_t i : chosen) some.push_back(traces[i]);
+  return mean_costs(measured_durations(program, capabilities, some));
+}
+
+/// Simulates what ran. Given costs predict every step; else every other step predicts those between, so that
+/// a machine that changes its speed changes it for both.
 Expected<void> predict(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
-  const std::span<const TimedTrace> traces = result.run.traces;
-  const bool given = options.costs != nullptr;
-  const bool all = given || traces.size() == 1;
-  const Durations durations =
-      measured_durations(program, options.run.capabilities, all ? traces : traces.first(traces.size() - 1));
+  const std::vector<TimedTrace>& traces = result.run.traces;
+  const TransportCapabilities& capabilities = options.run.capabilities;
+  const std::size_t cold = traces.size() > 1 ? 1 : 0;
+  const Durations durations = measured_durations(program, capabilities, std::span(traces).subspan(cold));
   result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
-  result.costs = given ? *options.costs : result.measured.costs;
-  result.compared = given ? median_step(result.run) : traces.size() - 1;
+  AlternateSteps steps = alternate(traces.size());
+  if (options.costs != nullptr) {
+    steps.predicted = all_of(traces.size());
+    result.costs = *options.costs;
+  } else {
+    result.costs = costs_of(program, capabilities, traces, steps.predicting);
+  }
+  result.predicted_steps = steps.predicted.size();
+  result.compared = median_step(result.run, std::move(steps.predicted));
   result.measured_step_ns = result.run.step_ns[result.run.step_ns.size() - traces.size() + result.compared];
-  auto simulated = simulate_program(program, options.run.capabilities, result.costs);
+  auto simulated = simulate_program(program, capabilities, result.costs);
   if (!simulated) return tl::unexpected(simulated.error());
   if (!*simulated) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   result.simulated = **std::move(simulated);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "support/finished_run.hpp"
@@ -89,13 +90,41 @@ TEST(VerifiedRun, GivenCostsPredictTheMedianStep) {
   EXPECT_EQ(comparison.simulated.busy, 60);
 }
 
-TEST(VerifiedRun, OfTheKeptStepsTheLastIsPredicted) {
+/// The mean cost of F of stage 0 in some steps of a run.
+Nanoseconds forward_cost(const Program& program, const VerifiedRun& run,
+                         const std::vector<std::size_t>& steps) {
+  std::vector<TimedTrace> traces;
+  for (const std::size_t i : steps) traces.push_back(run.run.traces[i]);
+  return mean_costs(measured_durations(program, rendezvous(), traces))({forward, 0, -1, 0});
+}
+
+TEST(VerifiedRun, EveryOtherStepPredictsThoseBetween) {
+  const Program program = test::two_rank_step();
   VerifiedRunOptions options;
-  options.run.steps = 5;
-  options.run.kept_traces = 2;
-  const VerifiedRun result = run_null(test::two_rank_step(), options);
-  EXPECT_EQ(result.compared, 1U);
-  EXPECT_EQ(result.measured_step_ns, result.run.step_ns.back());
+  options.run.steps = 8;
+  options.run.kept_traces = 6;
+  const VerifiedRun result = run_null(program, options);
+  EXPECT_EQ(result.predicted_steps, 3U) << "kept steps 1, 3 and 5";
+  EXPECT_EQ(result.compared % 2, 1U);
+  std::vector<Nanoseconds> predicted;
+  for (const int i : {3, 5, 7}) predicted.push_back(result.run.step_ns[static_cast<std::size_t>(i)]);
+  std::sort(predicted.begin(), predicted.end());
+  EXPECT_EQ(result.measured_step_ns, predicted[1]);
+  EXPECT_EQ(result.costs({forward, 0, -1, 0}), forward_cost(program, result, {2, 4}));
+  EXPECT_EQ(result.measured.costs({forward, 0, -1, 0}), forward_cost(program, result, {1, 2, 3, 4, 5}));
+}
+
+TEST(VerifiedRun, OfTwoStepsTheFirstPredictsAndOneStepPredictsItself) {
+  const Program program = test::two_rank_step();
+  VerifiedRunOptions options;
+  for (const int steps : {1, 2}) {
+    options.run.steps = steps;
+    const VerifiedRun result = run_null(program, options);
+    EXPECT_EQ(result.predicted_steps, 1U);
+    EXPECT_EQ(result.compared, static_cast<std::size_t>(steps - 1));
+    EXPECT_EQ(result.measured_step_ns, result.run.step_ns.back());
+    EXPECT_EQ(result.costs({forward, 0, -1, 0}), forward_cost(program, result, {0}));
+  }
 }
 
 TEST(VerifiedRun, AnEmulatedRunHasNoGradients) {

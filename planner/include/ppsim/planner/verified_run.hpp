@@ -17,7 +17,7 @@ struct VerifiedRunOptions {
   RunOptions run;                ///< its certificate may be null: then the Program is verified first
   bool compare = false;          ///< gradients against the unpipelined reference
   double verify_timeout_s = 60;  ///< seconds
-  /// Predict every step; null: the costs measured in all steps but the last predict the last.
+  /// Predict every step; null: every other step, after the first, predicts those between.
   const CostTable* costs = nullptr;
 };
 
@@ -38,11 +38,11 @@ enum class GradientVerdict : std::uint8_t {
 struct VerifiedRun {
   RunResult run;
   std::optional<Certificate> certificate;  ///< the one that was used; none for an unverified run
-  Tables measured;                         ///< of all kept steps, or of those that predict the last
+  Tables measured;                         ///< of all kept steps but the first, or of the only one
   CostTable costs;                         ///< that predict: those given, else the measured ones
   TimedTrace simulated;                    ///< of the same Program under `costs`
-  std::size_t compared =
-      0;  ///< index of the trace beside it: the median step, or the last one where others predict it
+  std::size_t compared = 0;          ///< index of the trace beside it, of the median step of those predicted
+  std::size_t predicted_steps = 0;   ///< of which it is the median
   Nanoseconds measured_step_ns = 0;  ///< of that step
   Nanoseconds simulated_step_ns = 0;
   std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
