@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 struct cublasLtContext;
 struct CUstream_st;
@@ -54,6 +55,6 @@ struct CublasLtTable {
 [[nodiscard]] CublasLtTable load_cublaslt(const std::string& path = "");
 
 /// Errors: throws BackendError with `what` and the text of a status that is no success.
-void check_cublaslt(const CublasLtTable& cublaslt, int status, const std::string& what);
+void check_cublaslt(const CublasLtTable& cublaslt, int status, std::string_view what);
 
 }  // namespace ppsim

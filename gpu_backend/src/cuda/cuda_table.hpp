@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 // The driver's opaque handles, under its own names: they are the same types where cuda.h is seen too.
 struct CUctx_st;
@@ -61,7 +62,7 @@ struct CudaTable {
 [[nodiscard]] CudaTable load_cuda(const std::string& path = "");
 
 /// Errors: throws BackendError with `what` and the name and text of a result that is no success.
-void check_cuda(const CudaTable& cuda, int result, const std::string& what);
+void check_cuda(const CudaTable& cuda, int result, std::string_view what);
 
 /// What failed when a call for device memory gave `result`: how much was asked for, for `what`, and how much
 /// is free where there is too little. Requires: the context of that call is current.

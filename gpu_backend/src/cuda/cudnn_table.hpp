@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 struct cudnnContext;
 struct CUstream_st;
@@ -135,7 +136,7 @@ struct CudnnTable {
 [[nodiscard]] CudnnTable load_cudnn(const std::string& path = "");
 
 /// Errors: throws BackendError with `what` and the text of a status that is no success.
-void check_cudnn(const CudnnTable& cudnn, int status, const std::string& what);
+void check_cudnn(const CudnnTable& cudnn, int status, std::string_view what);
 /// "cuDNN 9.19.0".
 [[nodiscard]] std::string cudnn_text(std::size_t version);
 

@@ -26,6 +26,7 @@ GpuActions::GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankD
   step_ = device_.allocate(sizeof(std::int64_t), "the number of the step");
   find_gradients();
   find_actions();
+  find_buffers();
 }
 
 void GpuActions::find_gradients() {
@@ -46,7 +47,8 @@ void GpuActions::find_gradients() {
       taken_.push_back({.gradients = {.block = block, .rank = rank, .update = update},
                         .host = options_.gradients ? device_.allocate_host(static_cast<Bytes>(memory.size()))
                                                    : std::span<std::byte>(),
-                        .loss = device_.allocate_host(model_.loss_bytes(pipeline_, block))});
+                        .loss = device_.allocate_host(model_.loss_bytes(pipeline_, block)),
+                        .counts = ranks.front() == rank});
     }
   }
 }
@@ -79,6 +81,28 @@ void GpuActions::reserve(InstructionId id, const Action& action) {
   const SizeClass gradients{.kind = TensorKind::gradients, .subject = action.subject};
   summed_[id] =
       device_.allocate(sums ? model_.sizes(pipeline_)(gradients) : Bytes{sizeof(double)}, "a collective");
+}
+
+/// Of an action in the list of the rank: how many stand before it.
+std::size_t GpuActions::number_of(const Action& action) const {
+  return static_cast<std::size_t>(&action - program_.actions(program_.first(device_.rank())).data());
+}
+
+void GpuActions::find_buffers() {
+  const RankId rank = device_.rank();
+  for (InstructionId id = program_.first(rank); id < program_.last(rank);
+       id = InstructionId(id.value() + 1)) {
+    for (const Action& action : program_.actions(id)) {
+      buffers_.emplace_back();
+      if (is_communication(action.kind) || local_work(action.kind) != LocalWork::compute) continue;
+      try {
+        buffers_.back() = tensors_.buffers(place(id), action);
+        buffers_.back()->step = step();
+      } catch (const BackendError&) {
+        // What the Program lacks is told by the step that comes to it, if one does.
+      }
+    }
+  }
 }
 
 GpuActions::Taken* GpuActions::find(BlockId block, int update) {
@@ -169,9 +193,8 @@ void GpuActions::compute(InstructionId id, const Action& action, GpuStream strea
       device_.fill(stream, tensors_.gradients(device_.rank(), block, update), std::byte{0});
     }
   }
-  ActionBuffers buffers = tensors_.buffers(place(id), action);
-  buffers.step = step();
-  stages_->compute(stream, action, buffers);
+  const std::optional<ActionBuffers>& buffers = buffers_[number_of(action)];
+  stages_->compute(stream, action, buffers ? *buffers : tensors_.buffers(place(id), action));
 }
 
 void GpuActions::move(const Payload& to, const Payload& from, GpuStream stream) {
@@ -265,14 +288,13 @@ std::span<std::byte> GpuActions::norm(int update) const {
   return norms_.subspan(static_cast<std::size_t>(update) * sizeof(double), sizeof(double));
 }
 
-/// What the rank adds to the squared norm: a block that several ranks hold counts on the lowest of them.
+/// What the rank adds to the squared norm.
 void GpuActions::begin_norm(int update, GpuStream stream) {
   const std::span<std::byte> own = norm(update);
   device_.fill(stream, own, std::byte{0});
-  for (const BlockId block : blocks_) {
-    if (find(block, update) == nullptr || ranks_of(pipeline_, block).front() != device_.rank()) continue;
-    stages_->add_squared_norm(stream, tensors_.gradients(device_.rank(), block, update),
-                              reinterpret_cast<double*>(own.data()));
+  for (const Taken& taken : taken_) {
+    if (taken.gradients.update != update || !taken.counts) continue;
+    stages_->add_squared_norm(stream, gradients_of(taken), reinterpret_cast<double*>(own.data()));
   }
   norm_known_[static_cast<std::size_t>(update)] = true;
 }
@@ -293,7 +315,7 @@ std::vector<BlockLoss> GpuActions::losses() const {
   std::vector<BlockLoss> result;
   for (const Taken& taken : taken_) {
     const BlockGradients& g = taken.gradients;
-    if (taken.loss.empty() || (g.reduced && ranks_of(pipeline_, g.block).front() != g.rank)) continue;
+    if (taken.loss.empty() || (g.reduced && !taken.counts)) continue;
     result.push_back({g.block, g.update, g.rank, model_.loss(taken.loss)});
   }
   return result;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -70,6 +71,7 @@ class GpuActions {
     std::span<std::byte> host;
     std::span<std::byte> loss;  ///< empty: the block has none
     bool optimized = false;
+    bool counts = true;  ///< in the norm: a block that several ranks hold counts on the lowest of them
   };
   using Cell = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< stage, microbatch, slice
   static Cell cell(const Action& a) { return {a.subject, a.microbatch, a.slice}; }
@@ -77,6 +79,7 @@ class GpuActions {
   void find_gradients();
   void find_actions();
   void reserve(InstructionId id, const Action& action);
+  void find_buffers();
   [[nodiscard]] Taken* find(BlockId block, int update);
   void run(InstructionId id, const Action& action, GpuStream stream);
   void compute(InstructionId id, const Action& action, GpuStream stream);
@@ -89,6 +92,7 @@ class GpuActions {
   [[nodiscard]] const std::int64_t* step() const {
     return reinterpret_cast<const std::int64_t*>(step_.data());
   }
+  [[nodiscard]] std::size_t number_of(const Action& action) const;
   void unshard(InstructionId id, StageId stage, GpuStream stream);
   [[nodiscard]] std::span<std::byte> norm(int update) const;
   void begin_norm(int update, GpuStream stream);
@@ -104,6 +108,8 @@ class GpuActions {
   std::unique_ptr<GpuStages> stages_;
   std::vector<BlockId> blocks_;  ///< that the rank has a share of
   std::vector<Taken> taken_;     ///< by block, update
+  /// Per action of the rank: the tensors of one that computes, where the Program has all that it needs.
+  std::vector<std::optional<ActionBuffers>> buffers_;
   std::map<Cell, Payload> host_copies_;
   std::map<InstructionId, std::span<std::byte>>
       summed_;                                ///< what a collective sums that has no tensor to sum

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 
 struct ncclComm;
 struct CUstream_st;
@@ -62,6 +63,6 @@ struct NcclTable {
 [[nodiscard]] NcclTable load_nccl(const std::string& path = "");
 
 /// Errors: throws BackendError with `what` and the text of a result that is neither success nor in progress.
-void check_nccl(const NcclTable& nccl, int result, const std::string& what);
+void check_nccl(const NcclTable& nccl, int result, std::string_view what);
 
 }  // namespace ppsim

@@ -53,13 +53,14 @@ CudnnTable load_cudnn(const std::string& path) {
   return table;
 }
 
-void check_cuda(const CudaTable& cuda, int result, const std::string& what) {
+void check_cuda(const CudaTable& cuda, int result, std::string_view what) {
   if (result == kCudaSuccess) return;
   const char* name = nullptr;
   const char* text = nullptr;
   cuda.error_name(result, &name);
   cuda.error_text(result, &text);
-  throw BackendError(ErrorCode::io, what + ": " + text_or(name, result) + ", " + text_or(text, result));
+  throw BackendError(ErrorCode::io,
+                     std::string(what) + ": " + text_or(name, result) + ", " + text_or(text, result));
 }
 
 std::string allocation_text(const CudaTable& cuda, int result, std::size_t bytes, const std::string& what) {
@@ -70,30 +71,30 @@ std::string allocation_text(const CudaTable& cuda, int result, std::size_t bytes
   return text + " on a device with " + std::to_string(free) + " of " + std::to_string(total) + " bytes free";
 }
 
-void check_nccl(const NcclTable& nccl, int result, const std::string& what) {
+void check_nccl(const NcclTable& nccl, int result, std::string_view what) {
   if (result == kNcclSuccess || result == kNcclInProgress) return;
   // NCCL keeps the last one of all communicators, and looks at none.
   const char* const last = nccl.last_error ? nccl.last_error(nullptr) : nullptr;
-  throw BackendError(ErrorCode::io, what + ": NCCL error " + std::to_string(result) + ", " +
+  throw BackendError(ErrorCode::io, std::string(what) + ": NCCL error " + std::to_string(result) + ", " +
                                         text_or(nccl.error_text(result), result) +
                                         (last == nullptr || *last == '\0' ? "" : std::string(": ") + last));
 }
 
-void check_cublaslt(const CublasLtTable& cublaslt, int status, const std::string& what) {
+void check_cublaslt(const CublasLtTable& cublaslt, int status, std::string_view what) {
   if (status == kCublasSuccess) return;
-  throw BackendError(ErrorCode::io, what + ": " + text_or(cublaslt.error_name(status), status) + ", " +
-                                        text_or(cublaslt.error_text(status), status));
+  throw BackendError(ErrorCode::io, std::string(what) + ": " + text_or(cublaslt.error_name(status), status) +
+                                        ", " + text_or(cublaslt.error_text(status), status));
 }
 
-void check_cudnn(const CudnnTable& cudnn, int status, const std::string& what) {
+void check_cudnn(const CudnnTable& cudnn, int status, std::string_view what) {
   if (status == kCudnnSuccess) return;
   std::array<char, 512> reason{};
   cudnn.last_error(reason.data(), reason.size() - 1);
   const std::string text = reason.data();
   const bool is_refusal = status / 1000 == kCudnnNotSupported / 1000;
   throw BackendError(is_refusal ? ErrorCode::bad_argument : ErrorCode::io,
-                     what + ": " + text_or(cudnn.error_text(status), status) + (text.empty() ? "" : ", ") +
-                         text.substr(0, text.find('\n')));
+                     std::string(what) + ": " + text_or(cudnn.error_text(status), status) +
+                         (text.empty() ? "" : ", ") + text.substr(0, text.find('\n')));
 }
 
 std::string cudnn_text(std::size_t version) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ppsim/core/check.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim::cuda {
@@ -10,7 +11,7 @@ namespace ppsim::cuda {
 CudnnObject CudnnObjects::make(int type) const {
   void* object = nullptr;
   check(cudnn_.object_create(type, &object));
-  return {object, [destroy = cudnn_.object_destroy](void* one) { destroy(one); }};
+  return {object, {&cudnn_}};
 }
 
 void CudnnObjects::set(void* object, int attribute, const CudnnValues& values) const {
@@ -209,12 +210,12 @@ CudnnObject CudnnPlan::plan_of(void* config, const CudnnTarget& target) const {
 
 void CudnnPlan::execute(cudnnContext* handle, std::span<const CudnnArgument> arguments,
                         void* workspace) const {
-  std::vector<std::int64_t> ids;
-  std::vector<const void*> pointers;
-  for (const CudnnArgument& argument : arguments) {
-    ids.push_back(argument.id);
-    pointers.push_back(argument.memory);
-  }
+  PPSIM_CHECK(arguments.size() <= kMostArguments, "more tensors than any graph has");
+  std::array<std::int64_t, kMostArguments> ids{};
+  std::array<const void*, kMostArguments> pointers{};
+  std::transform(arguments.begin(), arguments.end(), ids.begin(), [](const auto& a) { return a.id; });
+  std::transform(arguments.begin(), arguments.end(), pointers.begin(),
+                 [](const auto& a) { return a.memory; });
   const auto count = static_cast<std::int64_t>(arguments.size());
   const CudnnObject pack = objects_.make(cudnn_object::kArguments);
   objects_.set(pack.get(), cudnn_attribute::kArgumentIds, {cudnn_type::kInt64, count, ids.data()});

@@ -13,8 +13,13 @@
 
 namespace ppsim::cuda {
 
+/// Requires: a table that outlives what is destroyed.
+struct DestroyCudnnObject {
+  const CudnnTable* cudnn = nullptr;
+  void operator()(void* object) const { cudnn->object_destroy(object); }
+};
 /// An object of cuDNN that is destroyed with its owner.
-using CudnnObject = std::unique_ptr<void, std::function<void(void*)>>;
+using CudnnObject = std::unique_ptr<void, DestroyCudnnObject>;
 
 /// Values of an attribute, and room for some.
 struct CudnnValues {
@@ -28,7 +33,8 @@ struct CudnnRoom {
   void* values = nullptr;
 };
 
-/// Makes, fills and reads cuDNN's objects. Errors: throws BackendError that begins with `what`.
+/// Makes, fills and reads cuDNN's objects, none of which outlives it. Errors: throws BackendError that begins
+/// with `what`.
 class CudnnObjects {
  public:
   CudnnObjects(CudnnTable cudnn, std::string what) : cudnn_(std::move(cudnn)), what_(std::move(what)) {}
@@ -135,11 +141,14 @@ struct CudnnArgument {
 /// says nothing of results that differ from run to run.
 class CudnnPlan {
  public:
+  static constexpr std::size_t kMostArguments = 16;
+
   /// Errors: throws BackendError; bad_argument where no engine can do it.
   CudnnPlan(const CudnnObjects& objects, CudnnGraph graph, const CudnnTarget& target);
 
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Allocates host memory only, and none that stays.
+  /// The library makes an object of host memory for the call; no more than that is allocated.
+  /// Requires: at most kMostArguments.
   void execute(cudnnContext* handle, std::span<const CudnnArgument> arguments, void* workspace) const;
 
  private:

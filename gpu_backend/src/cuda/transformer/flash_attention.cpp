@@ -67,7 +67,7 @@ FlashAttention::Handle FlashAttention::open() const {
 }
 
 void FlashAttention::execute(GpuStream stream, const CudnnPlan& plan,
-                             const std::vector<CudnnArgument>& arguments, void* workspace) const {
+                             std::initializer_list<CudnnArgument> arguments, void* workspace) const {
   objects_.check(objects_.table().set_stream(handle_.get(), stream));
   plan.execute(handle_.get(), arguments, workspace);
 }

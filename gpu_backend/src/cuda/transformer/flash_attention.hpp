@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -41,7 +42,7 @@ class FlashAttention {
   using Handle = std::unique_ptr<cudnnContext, std::function<void(cudnnContext*)>>;
 
   [[nodiscard]] Handle open() const;
-  void execute(GpuStream stream, const CudnnPlan& plan, const std::vector<CudnnArgument>& arguments,
+  void execute(GpuStream stream, const CudnnPlan& plan, std::initializer_list<CudnnArgument> arguments,
                void* workspace) const;
 
   CudnnObjects objects_;

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "cuda/cublaslt_table.hpp"
+#include "cuda/cudnn_table.hpp"
+#include "cuda/gpu_api.hpp"
+#include "cuda/kernels/kernel_table.hpp"
+#include "heap/heap_requests.hpp"
+
+namespace ppsim::test {
+
+/// The same call, whose own requests are not counted: on a machine it is a library's.
+template <class Result, class... Arguments>
+void leave_out(std::function<Result(Arguments...)>& call) {
+  call = [real = std::move(call)](Arguments... arguments) {
+    const NotCounted library;
+    return real(arguments...);
+  };
+}
+
+#define PPSIM_CALL(name, symbol, result, parameters) leave_out(table.name);
+inline void leave_out(CudaTable& table) {
+#include "cuda/cuda_table.def"
+}
+inline void leave_out(NcclTable& table) {
+#include "cuda/nccl_table.def"
+}
+inline void leave_out(CublasLtTable& table) {
+#include "cuda/cublaslt_table.def"
+}
+inline void leave_out(CudnnTable& table) {
+#include "cuda/cudnn_table.def"
+}
+#undef PPSIM_CALL
+
+inline void leave_out(cuda::KernelTable& table) {
+  auto& [norm_forward, apply_gain, norm_backward, softmax, softmax_backward, gate, gate_backward, draw_tokens,
+         embed, embed_backward, loss, accumulate, squared_norm, add_norm, descend, draw_weights, start_state,
+         ring_product, find_scale, quantize] = table;
+  const auto all = [](auto&... calls) { (leave_out(calls), ...); };
+  all(norm_forward, apply_gain, norm_backward, softmax, softmax_backward, gate, gate_backward, draw_tokens);
+  all(embed, embed_backward, loss, accumulate, squared_norm, add_norm, descend, draw_weights, start_state);
+  all(ring_product, find_scale, quantize);
+}
+
+}  // namespace ppsim::test
