@@ -62,14 +62,35 @@ bool is_same_file(const std::string& output, const std::string& other) {
   return fs::is_regular_file(output, ignored) && fs::equivalent(output, other, ignored);
 }
 
-/// An output that would take the place of what is read, which is every file that another option names.
+/// Where a file is or would be made, at the end of links that may lead to nothing yet.
+fs::path destination_of(const std::string& file) {
+  constexpr int kMostLinks = 40;  // as the system follows
+  std::error_code ignored;
+  fs::path path = fs::absolute(file, ignored);
+  for (int links = 0; links < kMostLinks && fs::is_symlink(path, ignored); ++links)
+    path = path.parent_path() / fs::read_symlink(path, ignored);
+  return fs::weakly_canonical(path, ignored);
+}
+
+/// Whether one new file would be written twice.
+bool is_same_new_file(const std::string& output, const std::string& other) {
+  std::error_code ignored;
+  return !fs::exists(output, ignored) && destination_of(output) == destination_of(other);
+}
+
+/// An output that would take the place of what is read, which is every file that another option names, or of
+/// another output.
 std::optional<Error> overwritten_input(const CLI::App& app) {
   const auto options = options_of(app);
   for (const CLI::Option* output : options) {
     if (output->results().empty() || !is_output_file(*output)) continue;
     const std::string& file = output->results().front();
     for (const CLI::Option* other : options) {
-      const auto is_it = [&](const std::string& text) { return other != output && is_same_file(file, text); };
+      const bool written = is_output_file(*other);
+      const auto is_it = [&](const std::string& text) {
+        if (other == output) return false;
+        return is_same_file(file, text) || (written && is_same_new_file(file, text));
+      };
       if (std::ranges::none_of(other->results(), is_it)) continue;
       return Error{ErrorCode::bad_argument,
                    output->get_name() + " would overwrite what " + other->get_name() + " names",

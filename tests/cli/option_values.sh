@@ -83,6 +83,19 @@ bad "--trace would overwrite" "./s.json" simulate s.json --unit F=1 --trace ./s.
 bad "OUT would overwrite what IN names" "s.json" convert s.json s.json
 bad "--output would overwrite" "p.json" lower p.json -o p.json
 bad "--costs-out would overwrite what --costs names" "c.json" run p.json --costs c.json --costs-out c.json
+# Nor of another output, which need not be there yet.
+ln -s later.json dangling.json
+ln -s "$work" folder
+for other in once.json ./once.json folder/once.json "$work/once.json"; do
+  bad "--output would overwrite what --costs-out names" "once.json" generate terapipe --ranks 4 --microbatches 1 \
+    --unit F=1 --token-costs length=1024,linear=0.001 -o once.json --costs-out $other
+  bad "would overwrite what" "once.json" run p.json --trace once.json --costs-out $other
+done
+bad "would overwrite what" "dangling.json" run p.json --trace dangling.json --costs-out later.json
+bad "would overwrite what" "later.json" run p.json --trace later.json --costs-out dangling.json
+[ ! -e once.json ] && [ ! -e later.json ] || fail "one of two outputs was written"
+expect_exit 0 simulate p.json --unit F=1 --trace dangling.json --report other.html
+[ -s later.json ] && [ -s other.html ] || fail "two outputs to two files"
 cmp p.json kept.json || fail "an input was overwritten"
 cmp s.json kept-s.json || fail "an input was overwritten"
 [ ! -e x.json ] && [ ! -e new.csv ] || fail "a bad command line wrote a file"
