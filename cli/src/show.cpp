@@ -56,7 +56,8 @@ Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   return Drawing{std::move(step->name), std::move(step->program), std::move(step->trace)};
 }
 
-Json rows_json(const Program& program) {
+/// The rows of the Program, and the file where there is one.
+Json shown_json(const Program& program, const std::string& file) {
   Json rows = Json::array();
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     Json row = Json::array();
@@ -66,11 +67,19 @@ Json rows_json(const Program& program) {
     }
     rows.push_back(std::move(row));
   }
-  return {{"rows", rows}};
+  Json object;
+  if (file != "-") object["file"] = file;
+  object["rows"] = std::move(rows);
+  return object;
 }
 
 /// --format, or what the suffix of the file says.
-Expected<std::string> format_of(const Options& options) {
+Expected<std::string> format_of(const Options& options, const Output& output) {
+  if (output.json && options.output == "-" && !options.format.empty()) {
+    return make_error(
+        ErrorCode::bad_argument, "--json has stdout to itself: the picture needs a file",
+        {.found = "--format " + options.format + " --json", .expected = "-o FILE, or one of the two"});
+  }
   const std::string suffix = suffix_of(options.output);
   const std::string meant = suffix == ".svg" ? "svg" : "text";
   if (options.format.empty() || options.format == meant) return meant;
@@ -97,7 +106,7 @@ std::string picture(const Drawing& step, const Options& options, const Output& o
 }
 
 int run(Options options, const Output& output) {
-  const auto format = format_of(options);
+  const auto format = format_of(options, output);
   if (!format) return report(format.error(), output);
   options.format = *format;
   const auto palette = palette_from_name(options.palette);
@@ -111,12 +120,12 @@ int run(Options options, const Output& output) {
   }
   const auto step = drawing_of(options, output);
   if (!step) return report(step.error(), output);
-  if (output.json) {
-    output.print(rows_json(step->program));
-    return kDone;
+  if (!output.json || options.output != "-") {
+    const auto written = write_text_file(options.output, picture(*step, options, output, *palette));
+    if (!written) return report(written.error(), output);
   }
-  auto written = write_text_file(options.output, picture(*step, options, output, *palette));
-  return written ? kDone : report(written.error(), output);
+  if (output.json) output.print(shown_json(step->program, options.output));
+  return kDone;
 }
 
 }  // namespace

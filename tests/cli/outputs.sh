@@ -82,6 +82,19 @@ expect_exit 0 simulate p.json --unit F=1 --trace t.pftrace
 [ -s t.pftrace ] || fail "an empty trace"
 expect_exit 0 show p.json --format svg -o t.svg
 python3 -c 'import xml.dom.minidom as x; assert x.parse("t.svg").documentElement.tagName == "svg"' || fail "no SVG"
+# With --json, too, which names it.
+expect_exit 0 show p.json -o drawn.svg --json
+expect_json 'list(d) == ["file", "rows"] and d["file"] == "drawn.svg"'
+cmp t.svg drawn.svg || fail "another picture with --json"
+expect_exit 0 show p.json -o drawn.txt --width 60 --json
+expect_exit 0 show p.json --width 60
+cmp stdout drawn.txt || fail "another text with --json"
+expect_exit 0 show p.json --json
+expect_json 'list(d) == ["rows"] and len(d["rows"]) == 2'
+for format in text svg; do
+  expect_exit 2 show p.json --format $format --json
+  expect_json 'd["error"]["found"] == "--format '$format' --json" and "-o FILE" in d["error"]["expected"]'
+done
 
 # Colours only where somebody sees them.
 for setting in NO_COLOR=1 TERM=dumb TERM=xterm; do
