@@ -23,6 +23,26 @@ double time_engine(const CompiledProgram& compiled, const BoundCosts& bound) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// A run and the seconds that the engine takes for its times.
+struct ClockedRun {
+  SimulatedRun run;
+  double seconds = 0;
+};
+
+Expected<ClockedRun> clocked_run(const Program& program, const ExecutionGraph& graph,
+                                 const TransportCapabilities& capabilities, const CostTable& costs) {
+  if (capabilities.residency) {
+    return simulate_program(program, capabilities, costs).map([](SimulatedRun run) {
+      return ClockedRun{std::move(run)};
+    });
+  }
+  const auto compiled = compile(program, graph);
+  if (!compiled) return ClockedRun{SimulatedRun(tl::unexpect, compiled.error())};
+  const auto bound = bind_costs(*compiled, costs);
+  if (!bound) return tl::unexpected(bound.error());
+  return ClockedRun{simulate_trace(*compiled, graph, *bound), time_engine(*compiled, *bound)};
+}
+
 /// Uniform in (0, 1], the same everywhere.
 double uniform(std::mt19937_64& engine) { return (static_cast<double>(engine() >> 11) + 1) * 0x1.0p-53; }
 
@@ -69,21 +89,18 @@ Expected<Evaluation> evaluate(std::string name, Program program, CostBinding cos
                               const TransportCapabilities& capabilities) {
   ExecutionGraph graph = build_execution_graph(program, capabilities);
   if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
-  auto run = simulate_program(program, capabilities, costs.tables.costs);
-  if (!run) return tl::unexpected(run.error());
-  if (!*run) return tl::unexpected(to_error(program, run->error()));
+  auto clocked = clocked_run(program, graph, capabilities, costs.tables.costs);
+  if (!clocked) return tl::unexpected(clocked.error());
+  if (!clocked->run) return tl::unexpected(to_error(program, clocked->run.error()));
   Evaluation result{std::move(name),
                     std::move(program),
                     std::move(graph),
                     capabilities,
                     std::move(costs),
-                    **std::move(run),
+                    *std::move(clocked->run),
                     {},
-                    0};
+                    clocked->seconds};
   result.metrics = measure(result.view());
-  if (capabilities.residency) return result;
-  const CompiledProgram compiled = compile(result.program, result.graph).value();
-  result.simulate_seconds = time_engine(compiled, bind_costs(compiled, result.costs.tables.costs).value());
   return result;
 }
 
