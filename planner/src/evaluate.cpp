@@ -6,6 +6,7 @@
 #include <numbers>
 #include <random>
 
+#include "at_share.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/inference.hpp"
 #include "ppsim/core/overflow.hpp"
@@ -119,11 +120,8 @@ Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const 
     sum += static_cast<double>(makespans.back());
   }
   std::sort(makespans.begin(), makespans.end());
-  const auto quantile = [&](double q) {
-    return makespans[static_cast<std::size_t>(q * static_cast<double>(makespans.size() - 1))];
-  };
-  return JitterResult{sum / static_cast<double>(makespans.size()), quantile(0.05), quantile(0.5),
-                      quantile(0.95)};
+  return JitterResult{sum / static_cast<double>(makespans.size()), at_share(makespans, 0.05),
+                      at_share(makespans, 0.5), at_share(makespans, 0.95)};
 }
 
 }  // namespace ppsim

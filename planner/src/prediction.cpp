@@ -3,20 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "at_share.hpp"
 #include "ppsim/planner/run_comparison.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 
 namespace ppsim {
-namespace {
-
-/// The value at a share of the sorted ones, the smallest that so many do not exceed.
-double at_share(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::max<std::size_t>(rank, 1) - 1];
-}
-
-}  // namespace
-
 double Prediction::step_error() const {
   if (measured_step_ns == 0) return 0;
   return static_cast<double>(simulated_step_ns - measured_step_ns) / static_cast<double>(measured_step_ns);
