@@ -167,10 +167,10 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
                                     time_text(times.makespan),
                                     percent_text(bubble_fraction(times)),
                                     percent_text(bubble_fraction_span(times)),
-                                    size_text(step.peak_bytes()),
+                                    size_text(step, step.peak_bytes()),
                                     std::to_string(live),
-                                    size_text(parameter_bytes(step)),
-                                    size_text(step.sent_bytes())};
+                                    size_text(step, parameter_bytes(step)),
+                                    size_text(step, step.sent_bytes())};
     if (tokens) {
       row.push_back(std::to_string(static_cast<long long>(tokens_per_second(step.work(), times.makespan))));
       row.push_back(percent_text(model_flops_utilization(step.work(), times.makespan)));
@@ -222,7 +222,7 @@ int run(const Options& options, const Output& output) {
       item.erase("critical_path");
       item["relative_work"] = works[i].ratio;
       item["has_backward"] = works[i].backward;
-      item["parameter_bytes"] = parameter_bytes(step);
+      item["parameter_bytes"] = size_json(step, parameter_bytes(step));
       items.push_back(std::move(item));
     }
     output.print({{"schedules", items},

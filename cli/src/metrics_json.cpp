@@ -17,15 +17,25 @@ Json bubble_json(const BubbleBreakdown& bubble) {
           {"imbalance", bubble.imbalance}};
 }
 
-Json rank_json(const RankMetrics& rank) {
-  return {{"start_ns", rank.times.start}, {"end_ns", rank.times.end},
-          {"span_ns", rank.times.span()}, {"busy_ns", rank.times.busy},
-          {"idle_ns", rank.idle()},       {"peak_bytes", rank.peak_bytes},
-          {"peak_at_ns", rank.peak_at},   {"peak_live_activations", rank.peak_live_activations},
-          {"sent_bytes", rank.sent_bytes}};
+Json rank_json(const Evaluation& step, const RankMetrics& rank) {
+  return {{"start_ns", rank.times.start},
+          {"end_ns", rank.times.end},
+          {"span_ns", rank.times.span()},
+          {"busy_ns", rank.times.busy},
+          {"idle_ns", rank.idle()},
+          {"peak_bytes", size_json(step, rank.peak_bytes)},
+          {"peak_at_ns", step.costs.has_sizes ? Json(rank.peak_at) : Json()},
+          {"peak_live_activations", rank.peak_live_activations},
+          {"sent_bytes", size_json(step, rank.sent_bytes)}};
 }
 
 }  // namespace
+
+Json size_json(const Evaluation& step, Bytes size) { return step.costs.has_sizes ? Json(size) : Json(); }
+
+std::string size_text(const Evaluation& step, Bytes size) {
+  return step.costs.has_sizes ? size_text(size) : "-";
+}
 
 Json evaluation_json(const Evaluation& step) {
   const StepTimes& times = step.metrics.times;
@@ -45,7 +55,7 @@ Json evaluation_json(const Evaluation& step) {
     const double busy = static_cast<double>(rank.times.busy);
     object["bubble_fraction_per_rank"].push_back(
         times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);
-    object["per_rank"].push_back(rank_json(rank));
+    object["per_rank"].push_back(rank_json(step, rank));
   }
   for (const CriticalStep& item : step.metrics.critical_path) {
     object["critical_path"].push_back({{"rank", step.program.rank_of(item.instruction).value()},
@@ -55,8 +65,8 @@ Json evaluation_json(const Evaluation& step) {
                                        {"end_ns", item.end},
                                        {"reason", critical_reason_name(item.reason)}});
   }
-  object["peak_bytes"] = step.peak_bytes();
-  object["p2p_bytes"] = step.sent_bytes();
+  object["peak_bytes"] = size_json(step, step.peak_bytes());
+  object["p2p_bytes"] = size_json(step, step.sent_bytes());
   if (!step.costs.slice_lengths.empty()) object["slice_lengths"] = step.costs.slice_lengths;
   if (step.costs.memory_limit) {
     object["memory_limit_bytes"] = *step.costs.memory_limit;

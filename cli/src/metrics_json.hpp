@@ -7,5 +7,9 @@ namespace ppsim::cli {
 
 /// Everything that `simulate --json` says of one step.
 [[nodiscard]] Json evaluation_json(const Evaluation& step);
+/// A size of the step; null where its costs have no sizes.
+[[nodiscard]] Json size_json(const Evaluation& step, Bytes size);
+/// The same as text, "-".
+[[nodiscard]] std::string size_text(const Evaluation& step, Bytes size);
 
 }  // namespace ppsim::cli

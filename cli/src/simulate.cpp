@@ -74,8 +74,8 @@ void print_text(const Evaluation& step) {
     const auto makespan = static_cast<double>(step.metrics.times.makespan);
     const double bubble = makespan > 0 ? 1 - static_cast<double>(rank.times.busy) / makespan : 0;
     rows.push_back({std::to_string(r), time_text(rank.times.busy), time_text(rank.idle()),
-                    percent_text(bubble), size_text(rank.peak_bytes),
-                    std::to_string(rank.peak_live_activations), size_text(rank.sent_bytes)});
+                    percent_text(bubble), size_text(step, rank.peak_bytes),
+                    std::to_string(rank.peak_live_activations), size_text(step, rank.sent_bytes)});
   }
   const StepTimes& times = step.metrics.times;
   std::cout << step.name << ": " << step.program.pipeline() << '\n'

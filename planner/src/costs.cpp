@@ -51,13 +51,14 @@ Expected<CostBinding> bind_units(const UnitSource& units, const Pipeline& pipeli
   binding.has_sizes = units.activation > 0;
   const CostTable costs = unit_cost_table(units.costs);
   if (!units.tokens) {
-    binding.tables = {costs, activation_size_table(units.activation)};
+    binding.tables.costs = costs;
+    if (binding.has_sizes) binding.tables.sizes = activation_size_table(units.activation);
     return binding;
   }
   auto lengths = slice_lengths(*units.tokens, {pipeline.ranks(), pipeline.microbatches(), pipeline.slices()});
   if (!lengths) return tl::unexpected(lengths.error());
-  binding.tables = {sliced_costs(costs, pipeline, *units.tokens, *lengths),
-                    sliced_activations(units.activation, pipeline, *lengths)};
+  binding.tables.costs = sliced_costs(costs, pipeline, *units.tokens, *lengths);
+  if (binding.has_sizes) binding.tables.sizes = sliced_activations(units.activation, pipeline, *lengths);
   binding.slice_lengths = *std::move(lengths);
   return binding;
 }

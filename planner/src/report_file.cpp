@@ -15,6 +15,7 @@ ReportEntry entry_of(const Evaluation& step) {
   std::ostringstream transport;
   transport << step.capabilities;
   ReportEntry entry{step.name, step.view(), step.metrics, step.costs.memory_limit, {}};
+  entry.sizes_known = step.costs.has_sizes;
   entry.facts = {{"pipeline", shape.str()},
                  {"transport", transport.str()},
                  {"program", program_hash(step.program)},

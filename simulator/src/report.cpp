@@ -32,6 +32,7 @@ class EntryData {
               {"limit", entry_.memory_limit ? Json(*entry_.memory_limit) : Json()},
               {"work", entry_.work},
               {"sameWork", entry_.same_work},
+              {"sizesKnown", entry_.sizes_known},
               {"facts", facts()},
               {"ranks", Json::array()},
               {"transfers", transfers()},

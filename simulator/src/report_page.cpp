@@ -70,7 +70,7 @@ td.best { color: var(--good); font-weight: 600; }
   <div id="chosen"></div>
   <div class="legend" id="kinds"></div>
 </section>
-<section>
+<section id="memorySection">
   <h2>Memory over time</h2>
   <div class="tools"><label>show <select id="rank"></select></label></div>
   <canvas id="memory" aria-label="memory over time"></canvas>
@@ -111,6 +111,7 @@ function bytesText(bytes) {
   for (const [size, unit] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) if (bytes >= size) return trim(bytes / size) + " " + unit;
   return bytes + " B";
 }
+const sizeText = (bytes, r) => r.sizesKnown ? bytesText(bytes) : "-";
 const trim = x => String(+x.toPrecision(4));
 const percent = x => (100 * x).toFixed(2) + " %";
 const most = list => list.reduce((a, b) => Math.max(a, b), 0);
@@ -247,6 +248,8 @@ function niceAbove(value) {
   return [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10].map(f => f * power).find(v => v >= value);
 }
 function drawMemory() {
+  $("memorySection").hidden = !run.sizesKnown;
+  if (!run.sizesKnown) return;
   const height = 230, [g, width] = sized($("memory"), height), bottom = height - AXIS;
   const legend = $("memoryLegend"), choice = $("rank").value;
   legend.replaceChildren();
@@ -284,8 +287,8 @@ function addLegend(where, colour, text) {
 function fillFigures() {
   $("name").textContent = run.name;
   const figures = [["step time", timeText(run.makespan)], ["longest rank's span", timeText(run.span)], ["bubble of step", percent(run.bubble)],
-    ["bubble of span", percent(run.bubbleSpan)], ["largest peak memory", bytesText(most(run.ranks.map(r => r.peak)))],
-    ["live activations at most", most(run.ranks.map(r => r.live))], ["sent between ranks", bytesText(sum(run.ranks.map(r => r.sent)))]];
+    ["bubble of span", percent(run.bubbleSpan)], ["largest peak memory", sizeText(most(run.ranks.map(r => r.peak)), run)],
+    ["live activations at most", most(run.ranks.map(r => r.live))], ["sent between ranks", sizeText(sum(run.ranks.map(r => r.sent)), run)]];
   $("figures").replaceChildren(...figures.map(([label, value]) => {
     const e = element("div", undefined, "figure"); e.append(element("b", value), element("span", label)); return e;
   }));
@@ -299,7 +302,8 @@ function fillRanks() {
     const row = element("tr");
     const over = run.limit && rank.peak > run.limit ? "over" : "";
     row.append(element("td", "rank " + r), element("td", timeText(rank.busy)), element("td", percent(run.makespan ? 1 - rank.busy / run.makespan : 0)),
-      element("td", bytesText(rank.peak) + " at " + timeText(rank.peakAt), over), element("td", rank.live), element("td", bytesText(rank.sent)));
+      element("td", run.sizesKnown ? bytesText(rank.peak) + " at " + timeText(rank.peakAt) : "-", over), element("td", rank.live),
+      element("td", sizeText(rank.sent, run)));
     const bar = element("div", undefined, "bar"), cell = element("td");
     [["busy", "#4a5560", rank.busy], ...BUBBLE.map(([n, c], i) => [n, c, rank.bubble[i]])].forEach(([name, colour, time]) => {
       const part = element("i"); part.style.width = 100 * time / (run.makespan || 1) + "%"; part.style.background = colour; part.title = name + ": " + timeText(time); bar.append(part);
@@ -314,8 +318,8 @@ function fillComparison() {
   if (data.runs.length < 2) return;
   $("comparison").hidden = false; $("run").hidden = false;
   const columns = [["step time", r => r.makespan, timeText], ["bubble of step", r => r.bubble, percent], ["bubble of span", r => r.bubbleSpan, percent],
-    ["exposed communication", r => sum(r.ranks.map(k => k.bubble[3])) / r.ranks.length, timeText], ["peak memory", r => most(r.ranks.map(k => k.peak)), bytesText],
-    ["live activations", r => most(r.ranks.map(k => k.live)), String], ["sent between ranks", r => sum(r.ranks.map(k => k.sent)), bytesText]];
+    ["exposed communication", r => sum(r.ranks.map(k => k.bubble[3])) / r.ranks.length, timeText], ["peak memory", r => most(r.ranks.map(k => k.peak)), sizeText],
+    ["live activations", r => most(r.ranks.map(k => k.live)), String], ["sent between ranks", r => sum(r.ranks.map(k => k.sent)), sizeText]];
   const head = element("tr"); head.append(element("th", "schedule"), element("th", "ranks"), ...columns.map(c => element("th", c[0])));
   const works = data.runs.some(r => r.work), peers = data.runs.filter(r => r.sameWork);
   if (works) head.append(element("th", "work"));
@@ -323,9 +327,9 @@ function fillComparison() {
   const rows = data.runs.map((r, i) => {
     const row = element("tr"); row.append(element("td", r.name), element("td", r.ranks.length));
     for (const [label, value, text] of columns) {
-      const best = r.sameWork && value(r) === Math.min(...peers.map(value));
+      const shown = text(value(r), r), best = shown !== "-" && r.sameWork && value(r) === Math.min(...peers.map(value));
       const over = label === "peak memory" && r.limit && value(r) > r.limit;
-      row.append(element("td", text(value(r)) + (over ? " (over the limit)" : ""), over ? "over" : best ? "best" : ""));
+      row.append(element("td", shown + (over ? " (over the limit)" : ""), over ? "over" : best ? "best" : ""));
     }
     if (works) row.append(element("td", r.work));
     row.style.cursor = "pointer"; row.onclick = () => choose(i); return row;

@@ -48,6 +48,25 @@ expect_json 'd["makespan_ns"] == 15000000'
 lacks "no cost of COLL of collective 0" simulate vocab-1 "${sched[@]}"
 
 # Sizes: none is unknown, one of a stage asks for those of the others.
+for known in "--costs table.json null" "--unit F=1 null" "--unit F=1,A=1000 2000"; do
+  expect_exit 0 simulate 1f1b "${sched[@]}" ${known% *} --json
+  case $known in
+    *null) expect_json 'all(r[k] is None for r in d["per_rank"] for k in ("peak_bytes", "peak_at_ns", "sent_bytes"))' ;;&
+    *null) expect_json 'd["peak_bytes"] is None and d["p2p_bytes"] is None' ;;
+    *) expect_json 'd["peak_bytes"] == 2000 and d["p2p_bytes"] == 0 and d["per_rank"][1]["peak_bytes"] == 1000' ;;
+  esac
+done
+expect_exit 0 simulate 1f1b "${sched[@]}" --costs table.json
+[ "$(grep -cE ' -  +[12]  +-$' stdout)" -eq 2 ] || fail "sizes that nothing says"
+expect_exit 0 compare 1f1b gpipe "${sched[@]}" --costs table.json --report sizes.html
+[ "$(grep -cE ' -  +[0-9]+  +-  +-$' stdout)" -eq 2 ] || fail "sizes that nothing says"
+[ "$(grep -o '"sizesKnown":false' sizes.html | wc -l)" -eq 2 ] || fail "sizes that nothing says on the page"
+expect_exit 0 compare 1f1b gpipe "${sched[@]}" --costs table.json --json
+expect_json 'all(s[k] is None for s in d["schedules"] for k in ("peak_bytes", "p2p_bytes", "parameter_bytes"))'
+# Nor are they known from what was written without.
+expect_exit 0 generate 1f1b "${sched[@]}" --unit F=1 -o s.json --costs-out unit.json
+expect_exit 0 simulate s.json --costs unit.json --json
+expect_json 'd["peak_bytes"] is None'
 expect_error 2 "memory needs sizes" "" verify 1f1b "${sched[@]}" --costs table.json --memory-limit 1GB
 saved='{"tensor":"saved_for_weight","stage":0,"bytes":1000}'
 table "$costs" "$saved"

@@ -29,6 +29,7 @@ struct ReportEntry {
   std::vector<ReportFact> facts = {};
   std::string work = {};  ///< beside that of the first run; empty where all do the same
   bool same_work = true;  ///< as the first run; if not, no figure of it is the best
+  bool sizes_known = true;
 };
 
 struct ReportOptions {
