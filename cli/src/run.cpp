@@ -359,7 +359,7 @@ void add_run(CLI::App& app, Selected& selected) {
       ->excludes(certificate);
   command
       ->add_option("--steps", options->steps,
-                   "training steps; without given costs every other one predicts those between")
+                   "steps; without given costs every other one predicts those between")
       ->capture_default_str()
       ->check(whole(1, 1000000));
   command

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ppsim/core/hash.hpp"
+#include "ppsim/core/inference.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -115,6 +116,25 @@ std::string costs_text(const RunReport& report) {
   return traces < 4 ? "the costs measured in the step before it" : "the costs measured in the steps between";
 }
 
+bool has_optimizer(const Program& program) {
+  return std::ranges::find(program.all_actions(), OpKind::optimizer, &Action::kind) !=
+         program.all_actions().end();
+}
+
+/// What the first step lost, and the last where the weights have changed since.
+void print_loss(const RunReport& report) {
+  const std::vector<double> losses = losses_of(report);
+  if (losses.empty() || report.exact) return;
+  std::cout << "loss of a microbatch " << losses.front();
+  if (!has_optimizer(report.program)) {
+    if (trains(report.program)) std::cout << "; --with opt trains";
+  } else if (losses.size() > 1) {
+    std::cout << ", after " << losses.size() - 1 << (losses.size() == 2 ? " step " : " steps ")
+              << losses.back();
+  }
+  std::cout << '\n';
+}
+
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
   const std::size_t steps = result.predicted_steps;
@@ -128,14 +148,7 @@ void print_steps(const RunReport& report) {
     std::cout << "(the simulation gives every rank a core of its own; here " << ranks << " ranks share "
               << cores << ")\n";
   }
-  const std::vector<double> losses = losses_of(report);
-  if (!losses.empty() && !report.exact) {
-    std::cout << "loss of a microbatch " << losses.front();
-    if (losses.size() > 1)
-      std::cout << ", after " << losses.size() - 1 << (losses.size() == 2 ? " step " : " steps ")
-                << losses.back();
-    std::cout << '\n';
-  }
+  print_loss(report);
 }
 
 std::string_view verdict_name(GradientVerdict verdict) {

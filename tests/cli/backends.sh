@@ -89,6 +89,12 @@ expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train
 expect_json "d['losses'] == $losses"
 expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model "${train[@]}"
 expect_out "after 29 steps"
+# What does not train has lost nothing since its first step.
+expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model --steps 3
+grep -qE '^loss of a microbatch [0-9.]+; --with opt trains$' stdout || fail "a loss after steps that train nothing"
+expect_exit 0 run forward-only --ranks 2 --microbatches 4 --transformer $model --steps 3
+! grep -qE 'after|--with opt' stdout || fail "inference that trains"
+! "$ppsim" run --help | grep -q "training steps" || fail "--steps of what may train nothing"
 
 # Bit by bit in integers. Floats add up in the order of the schedule, and the text says so; float64 is finer than float32.
 bidirectional=(run chimera --ranks 4 --microbatches 8 --steps 2 --compare --arithmetic)
