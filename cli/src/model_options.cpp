@@ -67,9 +67,9 @@ Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options
   return make_transformer(*config);
 }
 
-std::string kernels_text(const BackendChoice& device, const StageModel& model) {
+std::string kernels_text(const BackendChoice& device, const StageModel& model, const Pipeline& pipeline) {
   if (device.backend != "cuda" || model.on_gpu() == nullptr) return {};
-  return model.on_gpu()->kernels_text();
+  return model.on_gpu()->kernels_text(pipeline);
 }
 
 Expected<void> check_backend_of(const BackendChoice& device, const StageModel& model,

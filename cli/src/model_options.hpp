@@ -25,7 +25,8 @@ void add_model_options(CLI::App& app, ModelOptions& options);
                                                                    const BackendChoice& device, int stages,
                                                                    std::vector<int> slice_lengths = {});
 /// "attention by cuDNN 9.19.0": what computes what could be computed otherwise; "" but on GPUs.
-[[nodiscard]] std::string kernels_text(const BackendChoice& device, const StageModel& model);
+[[nodiscard]] std::string kernels_text(const BackendChoice& device, const StageModel& model,
+                                       const Pipeline& pipeline);
 
 /// Whether the model computes on the backend, which need not be here.
 [[nodiscard]] Expected<void> check_backend_of(const BackendChoice& device, const StageModel& model,

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "measurement.hpp"
@@ -95,9 +96,7 @@ Expected<Prediction> predicted(const Setting& setting, const Program& program) {
 
 /// Runs a schedule whose transfers stand in the order of the measured costs.
 Point point_of(const Setting& setting, const std::string& name) {
-  Point point{.name = name,
-              .kernels = kernels_text(setting.options.measurement.device, setting.model),
-              .prediction = Prediction()};
+  Point point{.name = name, .prediction = Prediction()};
   const auto subject = subject_of(setting.options.measurement.input, name);
   if (!subject) return point.prediction = tl::unexpected(subject.error()), point;
   LoweringOptions lowering = default_lowering(*subject);
@@ -107,6 +106,7 @@ Point point_of(const Setting& setting, const std::string& name) {
   point.ranks = program->pipeline().ranks();
   point.microbatches = program->pipeline().microbatches();
   point.stages = program->pipeline().stages();
+  point.kernels = kernels_text(setting.options.measurement.device, setting.model, program->pipeline());
   point.prediction = predicted(setting, *program);
   return point;
 }
@@ -144,6 +144,13 @@ struct Outcome {
       if (point.prediction) values.push_back(((*point.prediction).*error)());
     }
     return summarize(std::move(values));
+  }
+  /// What computed, each once.
+  [[nodiscard]] std::set<std::string> kernels() const {
+    std::set<std::string> texts;
+    for (const Point& point : points) texts.insert(point.kernels);
+    texts.erase("");
+    return texts;
   }
   [[nodiscard]] bool measured() const {
     return std::any_of(points.begin(), points.end(), [](const Point& p) { return p.prediction.has_value(); });
@@ -234,8 +241,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   const Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch);
   if (!output.json) {
     print_text(outcome);
-    const std::string kernels = kernels_text(options.measurement.device, **model);
-    if (!kernels.empty()) std::cout << kernels << '\n';
+    for (const std::string& kernels : outcome.kernels()) std::cout << kernels << '\n';
     return outcome.code();
   }
   Json points = Json::array();

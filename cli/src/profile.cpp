@@ -62,7 +62,7 @@ Expected<Profile> profiled(const Measurement& measurement) {
   const auto held = hold_devices(run->backend);
   auto tables = profile(*programs, **model, *run);
   if (!tables) return tl::unexpected(tables.error());
-  return Profile{*std::move(tables), kernels_text(measurement.device, **model)};
+  return Profile{*std::move(tables), kernels_text(measurement.device, **model, programs->front().pipeline())};
 }
 
 std::string class_text(const CostClass& key) {

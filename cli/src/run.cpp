@@ -288,7 +288,7 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(program, *result, output);
   return report_run(options,
                     {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()),
-                     prepared->subject.replicas, kernels_text(options.device, model)},
+                     prepared->subject.replicas, kernels_text(options.device, model, program.pipeline())},
                     *result, output);
 }
 

@@ -23,6 +23,10 @@ Expected<void> GpuOnlyModel::check(const Pipeline& /*pipeline*/) const {
                     {.found = "a run or a reference on a CPU", .expected = "a GPU, and no comparison"});
 }
 
+Expected<void> GpuOnlyModel::check_actions(const Program& program) const {
+  return kernels_->check_actions(program);
+}
+
 SizeTable GpuOnlyModel::sizes(const Pipeline& pipeline) const { return kernels_->sizes(pipeline); }
 
 void GpuOnlyModel::initialize(const Pipeline& /*pipeline*/, BlockId /*block*/,

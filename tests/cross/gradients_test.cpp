@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <vector>
 
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
@@ -18,17 +17,6 @@ namespace {
 
 std::unique_ptr<StageModel> transformer(Arithmetic arithmetic) {
   return make_transformer(test::small_transformer(5, arithmetic)).value();
-}
-
-/// The small shapes, and some with slices for the schedules that have them.
-std::vector<ScheduleParameters> whole_and_sliced() {
-  const auto whole = test::small_shapes();
-  std::vector<ScheduleParameters> shapes(whole.begin(), whole.end());
-  shapes.push_back({.ranks = 1, .microbatches = 2, .slices = 2});
-  shapes.push_back({.ranks = 2, .microbatches = 5, .slices = 3});
-  shapes.push_back({.ranks = 3, .microbatches = 6, .slices = 4});
-  shapes.push_back({.ranks = 4, .microbatches = 3, .slices = 2});
-  return shapes;
 }
 
 /// Whether no gradient is summed across ranks, where the order of the microbatches is not all.
@@ -58,7 +46,7 @@ TEST(Gradients, AreThoseOfTheUnpipelinedModelInExactIntegers) {
       EXPECT_LE(result.proved_bytes[r], result.run.pool_bytes[rank]) << name;
     }
   };
-  const auto found = test::for_each_registered(*model, whole_and_sliced(), {}, check);
+  const auto found = test::for_each_registered(*model, test::whole_and_sliced_shapes(), {}, check);
   EXPECT_EQ(test::surprises(found, test::not_computed()), "");
 }
 

@@ -2,29 +2,24 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-#include <sstream>
-
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/core/replicas.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
+#include "support/sliced_programs.hpp"
 #include "support/small_transformer.hpp"
 
 namespace ppsim {
 namespace {
 
-using Lengths = std::vector<int>;
+using test::for_each_sliced;
+using test::SlicedCase;
+using Lengths = test::SliceLengths;
 
-/// Several sequences in a microbatch, and several layers on a stage.
 std::unique_ptr<StageModel> sliced_transformer(Arithmetic arithmetic, const Lengths& lengths) {
-  TransformerConfig config = test::small_transformer(3, arithmetic);
-  config.sequence = std::accumulate(lengths.begin(), lengths.end(), 0);
-  config.microbatch_size = 2;
-  config.slice_lengths = lengths;
-  return make_transformer(config).value();
+  return make_transformer(test::sliced_transformer(arithmetic, lengths)).value();
 }
 
 Expected<VerifiedRun> try_run(const Program& program, const StageModel& model, int steps = 1) {
@@ -41,33 +36,9 @@ VerifiedRun run(const Program& program, const StageModel& model, int steps = 1) 
   return *std::move(result);
 }
 
-struct Case {
-  int ranks;
-  int microbatches;
-  Lengths lengths;
-};
-const std::vector<Case> kCases = {{1, 1, {1, 1}},    {1, 3, {2, 5}},       {2, 1, {3, 1, 1}}, {2, 4, {4, 4}},
-                                  {3, 5, {1, 4, 2}}, {4, 3, {1, 1, 1, 1}}, {4, 6, {5, 1, 3}}, {2, 3, {6}}};
-
-/// Every schedule that cuts sequences, in every case.
-template <class Visit>
-void for_each_sliced(const LoweringOptions& lowering, const Visit& visit) {
-  for (const ScheduleInfo& info : schedules()) {
-    if (!info.has_slices) continue;
-    for (const Case& one : kCases) {
-      const ScheduleParameters parameters{.ranks = one.ranks,
-                                          .microbatches = one.microbatches,
-                                          .slices = static_cast<int>(one.lengths.size())};
-      std::ostringstream name;
-      name << info.name << " with " << parameters;
-      visit(name.str(), lower(generate(info.name, parameters).value(), lowering).value(), one);
-    }
-  }
-}
-
 TEST(Slices, GiveTheGradientsOfWholeSequencesInExactIntegers) {
   int programs = 0;
-  for_each_sliced({}, [&](const std::string& name, const Program& program, const Case& one) {
+  for_each_sliced({}, [&](const std::string& name, const Program& program, const SlicedCase& one) {
     ++programs;
     const auto model = sliced_transformer(Arithmetic::integer_exact, one.lengths);
     const VerifiedRun result = run(program, *model);
@@ -84,7 +55,7 @@ TEST(Slices, GiveTheGradientsOfWholeSequencesInExactIntegers) {
 TEST(Slices, LoadReduceClipAndUpdateAsWholeSequences) {
   LoweringOptions lowering;
   lowering.load = lowering.unshard = lowering.reduce_grad = lowering.optimizer = lowering.clip = true;
-  for_each_sliced(lowering, [&](const std::string& name, const Program& program, const Case& one) {
+  for_each_sliced(lowering, [&](const std::string& name, const Program& program, const SlicedCase& one) {
     const auto model = sliced_transformer(Arithmetic::integer_exact, one.lengths);
     EXPECT_EQ(run(program, *model, 3).max_abs_difference, 0.0) << name;
   });
@@ -106,10 +77,9 @@ TEST(Slices, AreAsEqualAsCanBeWithoutLengths) {
 /// A float32 sum over tokens goes slice by slice, so it is rounded otherwise than over a whole sequence; but
 /// it does not depend on the schedule.
 TEST(Slices, DependInFloat32OnTheLengthsAndNotOnTheSchedule) {
-  for (const Case& one : kCases) {
+  for (const SlicedCase& one : test::sliced_cases()) {
     const auto model = sliced_transformer(Arithmetic::float32, one.lengths);
-    const ScheduleParameters parameters{
-        .ranks = one.ranks, .microbatches = one.microbatches, .slices = static_cast<int>(one.lengths.size())};
+    const ScheduleParameters parameters = one.parameters();
     const auto result_of = [&](const char* name) {
       return run(lower(generate(name, parameters).value(), {}).value(), *model);
     };

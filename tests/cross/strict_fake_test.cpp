@@ -66,7 +66,7 @@ TEST_P(StrictFakeGradients, AreThoseOfTheUnpipelinedModelInExactIntegers) {
     EXPECT_EQ(max_gradient_difference(*model, result->gradients, reference), 0.0) << name;
   };
   const LoweringOptions& lowering = GetParam().lowering;
-  const auto found = test::for_each_registered(*model, test::small_shapes(), lowering, check);
+  const auto found = test::for_each_registered(*model, test::whole_and_sliced_shapes(), lowering, check);
   EXPECT_EQ(test::surprises(found, lowering.optimizer ? test::not_updated() : test::not_computed()), "");
 }
 
@@ -125,7 +125,7 @@ TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
         reference_gradients(program.pipeline(), *model, reference_options(program, options)).value();
     EXPECT_EQ(max_gradient_difference(*model, result->gradients, reference), 0.0) << name;
   };
-  const auto shapes = test::small_shapes().subspan(1);  // of several ranks
+  const auto shapes = test::whole_and_sliced_shapes().subspan(1);  // of several ranks
   EXPECT_EQ(
       test::surprises(test::for_each_registered(*model, shapes, everything(), check), test::not_updated()),
       "");
@@ -149,7 +149,7 @@ TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
     EXPECT_NEAR(static_cast<double>(last), static_cast<double>(end), 150) << name;
   };
   const auto computable = test::exact_transformer(5);
-  const auto found = test::for_each_registered(*computable, test::small_shapes(), {}, check);
+  const auto found = test::for_each_registered(*computable, test::whole_and_sliced_shapes(), {}, check);
   EXPECT_EQ(test::surprises(found, test::not_computed()), "");
 }
 
@@ -207,17 +207,18 @@ Outcome by_strict_fake(const Program& program, test::FakeGpu& gpu, const CudaOpt
   return result->outcome == RunOutcome::finished ? Outcome::finished : Outcome::deadlock;
 }
 
-/// Whether actions write all that others read: stages with several inputs, slices, and collectives that stand
-/// for transfers are beyond what ActionBuffers hold.
-bool has_plain_dataflow(const Pipeline& pipeline) {
-  const auto& collectives = pipeline.spec().collectives;
-  return pipeline.is_chain() && pipeline.slices() == 1 &&
+/// Whether actions write all that others read: stages with several inputs, and collectives that stand for
+/// transfers are beyond what ActionBuffers hold, and so are slices whose saved activations do not stay.
+bool has_plain_dataflow(const Program& program) {
+  static const std::unique_ptr<StageModel> model = test::exact_transformer(1);
+  const auto& collectives = program.pipeline().spec().collectives;
+  return program.pipeline().is_chain() && model->check_actions(program) &&
          std::all_of(collectives.begin(), collectives.end(), [](const auto& c) { return c.name == "norm"; });
 }
 
 /// Whether whatever happens to tensors is the executor's doing.
 bool uses_tensors_properly(const Program& program) {
-  if (!has_plain_dataflow(program.pipeline())) return false;
+  if (!has_plain_dataflow(program)) return false;
   VerifyOptions options;
   options.properties = {Property::well_formed, Property::matched, Property::deadlock_free,
                         Property::tensor_use};
@@ -233,11 +234,14 @@ class StrictFakeAgreement : public testing::TestWithParam<int> {};
 
 TEST_P(StrictFakeAgreement, WithStepByStepExecutorAndVerifier) {
   std::map<Outcome, int> seen;
+  int sliced = 0;  // that finish and use tensors properly, as far as is seen at once
   const int programs = programs_asked_for();
   for (int number = GetParam(); number < programs; number += kShards) {
     const test::RandomCase c = test::random_case(number);
     const Outcome expected = by_naive(c);
     ++seen[expected];
+    if (expected == Outcome::finished && c.program.pipeline().slices() > 1 && has_plain_dataflow(c.program))
+      ++sliced;
     const CudaOptions way = way_of(c.program, number / kShards, expected);
     test::FakeGpu gpu(machine_for(c.program, way));
     ASSERT_EQ(by_verifier(c.program), expected) << "program " << number;
@@ -252,6 +256,7 @@ TEST_P(StrictFakeAgreement, WithStepByStepExecutorAndVerifier) {
   EXPECT_GT(seen[Outcome::finished], programs / kShards / 5);
   EXPECT_GT(seen[Outcome::deadlock], programs / kShards / 10);
   EXPECT_GT(seen[Outcome::mismatch], 0);
+  EXPECT_GT(sliced, programs / kShards / 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, StrictFakeAgreement, testing::Range(0, kShards));

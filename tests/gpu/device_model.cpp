@@ -105,24 +105,29 @@ class DeviceModel final : public StageModel {
     ActionBuffers there;
     there.x = copies.of(b.x);
     there.step = number(copies.of(std::as_writable_bytes(std::span(&step, 1))));
+    there.slice = b.slice;
     stages(pipeline).load(device_.stream, mb, there);
     copies.bring_back();
   }
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& b) const override {
     Copies copies(device_);
     std::int64_t step = step_of(b);
-    const ActionBuffers there{copies.of(b.parameters),
-                              copies.of(b.gradients),
-                              copies.of(b.optimizer_state),
-                              copies.of(b.x),
-                              copies.of(b.y),
-                              copies.of(b.saved_for_input),
-                              copies.of(b.saved_for_weight),
-                              copies.of(b.dy),
-                              copies.of(b.dx),
-                              copies.of(b.inner_gradients),
-                              copies.of(b.workspace),
-                              number(copies.of(std::as_writable_bytes(std::span(&step, 1))))};
+    ActionBuffers there{copies.of(b.parameters),
+                        copies.of(b.gradients),
+                        copies.of(b.optimizer_state),
+                        copies.of(b.x),
+                        copies.of(b.y),
+                        copies.of(b.saved_for_input),
+                        copies.of(b.saved_for_weight),
+                        copies.of(b.dy),
+                        copies.of(b.dx),
+                        copies.of(b.inner_gradients),
+                        copies.of(b.workspace),
+                        number(copies.of(std::as_writable_bytes(std::span(&step, 1)))),
+                        b.slice,
+                        {},
+                        copies.of(b.kv_gradient)};
+    for (const std::span<std::byte> saved : b.earlier) there.earlier.push_back(copies.of(saved));
     stages(pipeline).compute(device_.stream, action, there);
     copies.bring_back();
   }

@@ -106,7 +106,17 @@ INSTANTIATE_TEST_SUITE_P(
                          {.ranks = 4, .microbatches = 8}},
                     Mode{"products_of_cublaslt", {.host_threads = kOneThread}, Arithmetic::float32},
                     Mode{"attention_of_cudnn", {.host_threads = kOneThread}, Arithmetic::bf16},
-                    Mode{"fp8", {.host_threads = kOneThread}, Arithmetic::fp8}),
+                    Mode{"fp8", {.host_threads = kOneThread}, Arithmetic::fp8},
+                    Mode{"slices",
+                         {.host_threads = kOneThread},
+                         Arithmetic::bf16,
+                         "seq-1f1b",
+                         {.ranks = 2, .microbatches = 4, .slices = 4}},
+                    Mode{"slices_by_copy_engines_in_graphs",
+                         {.transport = CudaTransport::copy, .graphs = true, .host_threads = kOneThread},
+                         Arithmetic::integer_exact,
+                         "terapipe",
+                         {.ranks = 2, .microbatches = 4, .slices = 3}}),
     [](const auto& one) { return one.param.name; });
 
 }  // namespace

@@ -36,12 +36,13 @@ inline void leave_out(CudnnTable& table) {
 #undef PPSIM_CALL
 
 inline void leave_out(cuda::KernelTable& table) {
-  auto& [norm_forward, apply_gain, norm_backward, softmax, softmax_backward, gate, gate_backward, draw_tokens,
-         embed, embed_backward, loss, accumulate, squared_norm, add_norm, descend, draw_weights, start_state,
-         ring_product, find_scale, quantize] = table;
+  auto& [norm_forward, apply_gain, norm_backward, softmax, softmax_backward, store_sums, gate, gate_backward,
+         draw_tokens, embed, embed_backward, loss, accumulate, squared_norm, add_norm, descend, draw_weights,
+         start_state, ring_product, find_scale, quantize] = table;
   const auto all = [](auto&... calls) { (leave_out(calls), ...); };
-  all(norm_forward, apply_gain, norm_backward, softmax, softmax_backward, gate, gate_backward, draw_tokens);
-  all(embed, embed_backward, loss, accumulate, squared_norm, add_norm, descend, draw_weights, start_state);
+  all(norm_forward, apply_gain, norm_backward, softmax, softmax_backward);
+  all(store_sums, gate, gate_backward, draw_tokens, embed, embed_backward, loss, accumulate, squared_norm,
+      add_norm, descend, draw_weights, start_state);
   all(ring_product, find_scale, quantize);
 }
 

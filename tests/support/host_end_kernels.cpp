@@ -17,11 +17,12 @@ int draw_tokens(const HostQueue& queue, void* stream, const DrawTokens& c) {
     for (std::int64_t s = 0; s < c.sequences; ++s) {
       const std::uint64_t random_stream = (std::uint64_t{1} << 63) + static_cast<std::uint64_t>(first + s);
       std::uint64_t token = 0;
-      for (std::int64_t i = 0; i < c.length + (c.next ? 1 : 0); ++i) {
+      const std::int64_t unwritten = c.before + (c.next ? 1 : 0);
+      for (std::int64_t i = 0; i < unwritten + c.length; ++i) {
         const std::uint64_t draw = random_at(c.seed, random_stream, static_cast<std::uint64_t>(i));
         const bool jumps = i == 0 || draw % 4 == 0;
         token = (jumps ? draw >> 32 : token * 5 + 7) % static_cast<std::uint64_t>(c.vocab);
-        const std::int64_t at = i - (c.next ? 1 : 0);
+        const std::int64_t at = i - unwritten;
         if (at >= 0) tokens[s * c.length + at] = static_cast<std::int32_t>(token);
       }
     }
@@ -33,14 +34,14 @@ int embed(const HostQueue& queue, void* stream, const Embed& c) {
   Touched<T> t;
   const auto* tokens = t.template read<std::int32_t>(c.tokens, c.rows);
   const T* table = t.read(c.table, c.vocab * c.columns);
-  const T* positions = t.read(c.positions, c.sequence * c.columns);
+  const T* positions = t.read(c.positions, c.length * c.columns);
   T* result = t.write(c.stream, c.rows * c.columns);
   return queue(stream, t.access, [=] {
     for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {
       const std::int64_t row = i / c.columns;
       const std::int64_t column = i % c.columns;
       result[i] = put<T>(get(table[tokens[row] * c.columns + column]) +
-                         get(positions[row % c.sequence * c.columns + column]));
+                         get(positions[row % c.length * c.columns + column]));
     }
   });
 }
@@ -51,13 +52,13 @@ int embed_backward(const HostQueue& queue, void* stream, const EmbedBackward& c)
   const auto* tokens = t.template read<std::int32_t>(c.tokens, c.rows);
   const T* d_stream = t.read(c.d_stream, c.rows * c.columns);
   auto* d_table = t.template change<SumOf<T>>(c.d_table, c.vocab * c.columns);
-  auto* d_positions = t.template change<SumOf<T>>(c.d_positions, c.sequence * c.columns);
+  auto* d_positions = t.template change<SumOf<T>>(c.d_positions, c.length * c.columns);
   return queue(stream, t.access, [=] {
     for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {
       const std::int64_t row = i / c.columns;
       const std::int64_t column = i % c.columns;
       d_table[tokens[row] * c.columns + column] += get(d_stream[i]);
-      d_positions[row % c.sequence * c.columns + column] += get(d_stream[i]);
+      d_positions[row % c.length * c.columns + column] += get(d_stream[i]);
     }
   });
 }
@@ -79,7 +80,7 @@ SumOf<T> row_loss(const Loss& c, T* logits, std::int32_t target) {
     const float target_logit = get(logits[target]) - top;
     float sum = 0;
     for (std::int64_t i = 0; i < c.vocab; ++i) sum += std::exp(get(logits[i]) - top);
-    const float share = 1 / static_cast<float>(c.rows);
+    const float share = 1 / static_cast<float>(c.tokens);
     for (std::int64_t i = 0; i < c.vocab; ++i) {
       const float gradient = std::exp(get(logits[i]) - top) / sum - (i == target ? 1.0F : 0.0F);
       logits[i] = put<T>(gradient * share);

@@ -53,6 +53,7 @@ class HostGpuModel final : public StageModel {
                      host_cudnn_loader(immediately(), cudnn)})) {}
 
   Expected<void> check(const Pipeline& pipeline) const override { return gpu_->check(pipeline); }
+  Expected<void> check_actions(const Program& program) const override { return gpu_->check_actions(program); }
   SizeTable sizes(const Pipeline& pipeline) const override { return gpu_->sizes(pipeline); }
   void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> optimizer_state) const override {

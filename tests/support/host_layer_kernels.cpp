@@ -94,15 +94,21 @@ void softmax_backward(const T* probabilities, T* gradient, std::int64_t length, 
   }
 }
 
+/// How many numbers of row r of all matrices lie up to the diagonal.
+template <class Call>
+std::int64_t length_of(const Call& c, std::int64_t r) {
+  return c.columns - c.rows + r % c.rows + 1;
+}
+
 template <class T>
 int causal_softmax(const HostQueue& queue, void* stream, const CausalSoftmax& c) {
   Touched<T> t;
-  T* scores = t.change(c.scores, c.matrices * c.sequence * c.sequence);
+  T* scores = t.change(c.scores, c.matrices * c.rows * c.columns);
   return queue(stream, t.access, [=] {
-    for (std::int64_t r = 0; r < c.matrices * c.sequence; ++r) {
-      T* row = scores + r * c.sequence;
-      softmax(row, r % c.sequence + 1, c.factor);
-      std::fill(row + r % c.sequence + 1, row + c.sequence, T{});
+    for (std::int64_t r = 0; r < c.matrices * c.rows; ++r) {
+      T* row = scores + r * c.columns;
+      softmax(row, length_of(c, r), c.factor);
+      std::fill(row + length_of(c, r), row + c.columns, T{});
     }
   });
 }
@@ -110,15 +116,27 @@ int causal_softmax(const HostQueue& queue, void* stream, const CausalSoftmax& c)
 template <class T>
 int causal_softmax_backward(const HostQueue& queue, void* stream, const CausalSoftmaxBackward& c) {
   Touched<T> t;
-  const std::int64_t count = c.matrices * c.sequence * c.sequence;
+  const std::int64_t count = c.matrices * c.rows * c.columns;
   const T* probabilities = t.read(c.probabilities, count);
   T* gradient = t.change(c.d_scores, count);
   return queue(stream, t.access, [=] {
-    for (std::int64_t r = 0; r < c.matrices * c.sequence; ++r) {
-      T* row = gradient + r * c.sequence;
-      softmax_backward(probabilities + r * c.sequence, row, r % c.sequence + 1, c.factor);
-      std::fill(row + r % c.sequence + 1, row + c.sequence, T{});
+    for (std::int64_t r = 0; r < c.matrices * c.rows; ++r) {
+      T* row = gradient + r * c.columns;
+      softmax_backward(probabilities + r * c.columns, row, length_of(c, r), c.factor);
+      std::fill(row + length_of(c, r), row + c.columns, T{});
     }
+  });
+}
+
+template <class T>
+int store_sums(const HostQueue& queue, void* stream, const StoreSums& c) {
+  Touched<T> t;
+  const auto* sums = t.template read<SumOf<T>>(c.sums, c.rows * c.columns);
+  T* result = static_cast<T*>(c.result);
+  for (std::int64_t r = 0; r < c.rows; ++r) static_cast<void>(t.write(result + r * c.stride, c.columns));
+  return queue(stream, t.access, [=] {
+    for (std::int64_t i = 0; i < c.rows * c.columns; ++i)
+      result[i / c.columns * c.stride + i % c.columns] = put<T>(sums[i]);
   });
 }
 
@@ -189,6 +207,7 @@ void add_layer_kernels(KernelTable& table, const HostQueue& queue) {
   PPSIM_HOST_KERNEL(table, queue, norm_backward, NormBackward);
   PPSIM_HOST_KERNEL(table, queue, causal_softmax, CausalSoftmax);
   PPSIM_HOST_KERNEL(table, queue, causal_softmax_backward, CausalSoftmaxBackward);
+  PPSIM_HOST_KERNEL(table, queue, store_sums, StoreSums);
   PPSIM_HOST_KERNEL(table, queue, gate, Gate);
   PPSIM_HOST_KERNEL(table, queue, gate_backward, GateBackward);
   table.ring_product = [queue](void* stream, const RingProduct& call) {

@@ -11,7 +11,7 @@ RandomCase random_case(int number) {
   shape.ranks = 1 + static_cast<int>((seed >> 8) % 4);
   shape.chunks = 1 + static_cast<int>((seed >> 16) % 2);
   shape.microbatches = 1 + static_cast<int>((seed >> 24) % 4);
-  shape.slices = (seed >> 32) % 5 == 0 ? 2 : 1;
+  shape.slices = (seed >> 32) % 4 == 0 ? 2 + static_cast<int>((seed >> 36) % 2) : 1;
   shape.backward = static_cast<BackwardMode>((seed >> 40) % 4);
   shape.recompute = (seed >> 44) % 3 == 0;
   shape.overlaps = (seed >> 48) % 3 == 0;

@@ -11,7 +11,9 @@ Expected<Program> program_of(const StageModel& model, const Schedule& schedule,
                              const LoweringOptions& options) {
   if (auto good = model.check(schedule.pipeline()); !good) return tl::unexpected(good.error());
   auto program = lower(schedule, options);
-  if (program && !trains(*program)) return make_error(ErrorCode::bad_argument, "no backward");
+  if (!program) return program;
+  if (!trains(*program)) return make_error(ErrorCode::bad_argument, "no backward");
+  if (auto good = model.check_actions(*program); !good) return tl::unexpected(good.error());
   return program;
 }
 
@@ -46,6 +48,17 @@ std::span<const ScheduleParameters> small_shapes() {
   static const ScheduleParameters shapes[] = {shape(1, 2, 1), shape(2, 5, 1), shape(3, 6, 1),
                                               shape(4, 8, 1), shape(2, 4, 2), shape(3, 6, 3),
                                               shape(4, 9, 2), shape(4, 8, 2), shape(2, 4, 4)};
+  return shapes;
+}
+
+std::span<const ScheduleParameters> whole_and_sliced_shapes() {
+  static const std::vector<ScheduleParameters> shapes = [] {
+    std::vector<ScheduleParameters> all(small_shapes().begin(), small_shapes().end());
+    all.push_back({.ranks = 2, .microbatches = 5, .slices = 3});
+    all.push_back({.ranks = 3, .microbatches = 6, .slices = 4});
+    all.push_back({.ranks = 4, .microbatches = 3, .slices = 2});
+    return all;
+  }();
   return shapes;
 }
 

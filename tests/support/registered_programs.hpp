@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
@@ -27,8 +28,10 @@ struct Coverage {
 Coverage for_each_registered(const StageModel& model, std::span<const ScheduleParameters> shapes,
                              const LoweringOptions& options,
                              const std::function<void(const std::string& name, const Program&)>& visit);
-/// Shapes between them possible for every schedule.
+/// Shapes between them possible for every schedule, the first of one rank, with whole sequences.
 [[nodiscard]] std::span<const ScheduleParameters> small_shapes();
+/// Those, and behind them some in slices for the schedules that have them.
+[[nodiscard]] std::span<const ScheduleParameters> whole_and_sliced_shapes();
 
 /// Of the registry what no backend computes gradients of, and a part of the reason; docs/backend.md says why.
 [[nodiscard]] const Reasons& not_computed();

@@ -63,10 +63,10 @@ class TransformerRun {
   [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
   [[nodiscard]] const SizeTable& sizes() const { return sizes_; }
 
-  /// The tensor of a block, or of a stage and microbatch.
-  std::span<std::byte> tensor(TensorKind kind, int subject, int mb = -1) {
-    AlignedBytes& bytes = tensors_[{kind, subject, mb}];
-    const Bytes size = sizes_({kind, subject});
+  /// The tensor of a block, or of a stage and microbatch, or of one of several slices of these.
+  std::span<std::byte> tensor(TensorKind kind, int subject, int mb = -1, int slice = -1) {
+    AlignedBytes& bytes = tensors_[{kind, subject, mb, slice}];
+    const Bytes size = sizes_({kind, subject, -1, slice});
     if (bytes.span().empty() && size > 0) bytes = AlignedBytes(size, shift_);
     return bytes.span();
   }
@@ -78,9 +78,9 @@ class TransformerRun {
     }
   }
 
-  void compute(OpKind kind, int stage, int mb) {
-    const Action action = make_action(kind, stage, mb);
-    const AlignedBytes workspace(sizes_({TensorKind::workspace, stage, -1, -1, kind}), shift_);
+  void compute(OpKind kind, int stage, int mb, int slice = 0) {
+    const Action action = make_action(kind, stage, mb, slice);
+    const AlignedBytes workspace(sizes_({TensorKind::workspace, stage, -1, of_slices(slice), kind}), shift_);
     ActionBuffers buffers = buffers_of(action);
     buffers.workspace = workspace.span();
     model_->compute(pipeline_, action, buffers);
@@ -108,14 +108,18 @@ class TransformerRun {
     return chain;
   }
   void forward(int mb) {
-    for (const int stage : chain_of(mb)) compute(OpKind::forward, stage, mb);
+    for (int k = 0; k < pipeline_.slices(); ++k) {
+      for (const int stage : chain_of(mb)) compute(OpKind::forward, stage, mb, k);
+    }
   }
   /// B on every stage, or I and W.
   void backward(int mb, bool split = false) {
     const std::vector<int> chain = chain_of(mb);
-    for (auto stage = chain.rbegin(); stage != chain.rend(); ++stage) {
-      compute(split ? OpKind::backward_input : OpKind::backward, *stage, mb);
-      if (split) compute(OpKind::backward_weight, *stage, mb);
+    for (int k = pipeline_.slices() - 1; k >= 0; --k) {
+      for (auto stage = chain.rbegin(); stage != chain.rend(); ++stage) {
+        compute(split ? OpKind::backward_input : OpKind::backward, *stage, mb, k);
+        if (split) compute(OpKind::backward_weight, *stage, mb, k);
+      }
     }
   }
   void run(int mb) {
@@ -154,33 +158,44 @@ class TransformerRun {
     return std::move(*model);
   }
 
+  /// What a slice is named where there are several.
+  [[nodiscard]] int of_slices(int slice) const { return pipeline_.slices() > 1 ? slice : -1; }
+
   void load(int mb) {
-    ActionBuffers buffers;
-    buffers.x = tensor(TensorKind::boundary_input, chain_of(mb).front(), mb);
-    buffers.step = &step_;
-    model_->load(pipeline_, MicrobatchId(mb), buffers);
+    for (int k = 0; k < pipeline_.slices(); ++k) {
+      ActionBuffers buffers;
+      buffers.x = tensor(TensorKind::boundary_input, chain_of(mb).front(), mb, of_slices(k));
+      buffers.step = &step_;
+      buffers.slice = k;
+      model_->load(pipeline_, MicrobatchId(mb), buffers);
+    }
   }
 
   ActionBuffers buffers_of(const Action& action) {
     const int stage = action.subject;
     const int mb = action.microbatch;
     const int block = pipeline_.blocks_of(action.stage()).front().value();
+    const int slice = of_slices(action.slice);
     const auto producers = pipeline_.producers(action.stage(), action.mb());
     ActionBuffers buffers;
     buffers.step = &step_;
+    buffers.slice = action.slice;
+    for (int k = 0; k < action.slice; ++k)
+      buffers.earlier.push_back(tensor(TensorKind::saved_for_input, stage, mb, k));
+    buffers.kv_gradient = tensor(TensorKind::kv_gradient, stage, mb);
     buffers.parameters = tensor(TensorKind::parameters, block);
     buffers.gradients = tensor(TensorKind::gradients, block);
-    buffers.x = producers.empty() ? tensor(TensorKind::boundary_input, stage, mb)
-                                  : tensor(TensorKind::boundary_output, producers.front().value(), mb);
-    if (action.kind == OpKind::forward) buffers.y = tensor(TensorKind::boundary_output, stage, mb);
-    buffers.saved_for_input = tensor(TensorKind::saved_for_input, stage, mb);
-    buffers.saved_for_weight = tensor(TensorKind::saved_for_weight, stage, mb);
-    buffers.dy = tensor(TensorKind::incoming_gradient, stage, mb);
+    buffers.x = producers.empty() ? tensor(TensorKind::boundary_input, stage, mb, slice)
+                                  : tensor(TensorKind::boundary_output, producers.front().value(), mb, slice);
+    if (action.kind == OpKind::forward) buffers.y = tensor(TensorKind::boundary_output, stage, mb, slice);
+    buffers.saved_for_input = tensor(TensorKind::saved_for_input, stage, mb, slice);
+    buffers.saved_for_weight = tensor(TensorKind::saved_for_weight, stage, mb, slice);
+    buffers.dy = tensor(TensorKind::incoming_gradient, stage, mb, slice);
     if (!producers.empty()) {
-      buffers.dx = tensor(TensorKind::incoming_gradient, producers.front().value(), mb);
+      buffers.dx = tensor(TensorKind::incoming_gradient, producers.front().value(), mb, slice);
     }
     if (action.kind == OpKind::backward_input || action.kind == OpKind::backward_weight) {
-      buffers.inner_gradients = tensor(TensorKind::inner_gradients, stage, mb);
+      buffers.inner_gradients = tensor(TensorKind::inner_gradients, stage, mb, slice);
     }
     return buffers;
   }
@@ -189,7 +204,7 @@ class TransformerRun {
   std::size_t shift_;
   std::unique_ptr<StageModel> model_;
   SizeTable sizes_;
-  std::map<std::tuple<TensorKind, int, int>, AlignedBytes> tensors_;
+  std::map<std::tuple<TensorKind, int, int, int>, AlignedBytes> tensors_;
   std::int64_t step_ = 0;
 };
 
@@ -211,6 +226,12 @@ class TransformerRun {
 /// One stage per rank.
 [[nodiscard]] inline Pipeline chain_of_stages(int stages, int microbatches = 1) {
   return make_chain(stages, stages, microbatches).value();
+}
+/// The same with every microbatch in slices.
+[[nodiscard]] inline Pipeline sliced_chain_of_stages(int stages, int microbatches, int slices) {
+  PipelineSpec spec = chain_of_stages(stages, microbatches).spec();
+  spec.slices = slices;
+  return Pipeline::make(std::move(spec)).value();
 }
 
 }  // namespace ppsim::test

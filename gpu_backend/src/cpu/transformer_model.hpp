@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "transformer_sizes.hpp"
 #include "transformer_slices.hpp"
 #include "transformer_stage.hpp"
 
@@ -38,15 +39,15 @@ class TransformerModel : public StageModel {
     SizeTable table;
     for (int b = 0; b < pipeline.blocks(); ++b) {
       const std::size_t bytes = bytes_of<StageWeights<T>>(d_, role(pipeline, BlockId(b)));
-      set(table, {TensorKind::parameters, b}, bytes);
-      set(table, {TensorKind::optimizer_state, b},
-          config_.optimizer == Optimizer::adamw ? 2 * bytes + kCountBytes : bytes);
-      set(table, {TensorKind::gradients, b}, bytes + kLossBytes);
+      set_size(table, {TensorKind::parameters, b}, bytes);
+      set_size(table, {TensorKind::optimizer_state, b},
+               config_.optimizer == Optimizer::adamw ? 2 * bytes + kCountBytes : bytes);
+      set_size(table, {TensorKind::gradients, b}, bytes + kLossBytes);
     }
     const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
     for (int s = 0; s < pipeline.stages(); ++s)
-      set_stage_sizes(table, slices, {role(pipeline, StageId(s)), s});
-    if (slices.size() > 1) set_edge_sizes(table, slices, pipeline);
+      set_stage_sizes<T, Loss, T>(table, slices, {role(pipeline, StageId(s)), s}, set_workspace_sizes);
+    if (slices.size() > 1) set_edge_sizes<T>(table, slices, pipeline);
     return table;
   }
 
@@ -173,10 +174,6 @@ class TransformerModel : public StageModel {
     }
   }
 
-  static void set(SizeTable& table, const SizeClass& key, std::size_t bytes) {
-    constexpr std::size_t kUnit = Arena::kAlignment;
-    table.set(key, static_cast<Bytes>((bytes + kUnit - 1) / kUnit * kUnit));
-  }
   static std::span<T> elements(std::span<std::byte> bytes) {
     return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
@@ -199,53 +196,6 @@ class TransformerModel : public StageModel {
     return role(pipeline, pipeline.spec().blocks[block].stages.front());
   }
 
-  struct SizedStage {
-    StageRole role;
-    std::int32_t stage;
-  };
-  /// A slice on a stage, whose sizes go to a table; slice -1: the whole microbatch.
-  struct SizedSlice {
-    SizeTable& table;
-    const Dimensions& d;
-    StageRole role;
-    std::int32_t stage, slice;
-
-    void set(TensorKind kind, std::size_t bytes) const {
-      TransformerModel::set(table, {kind, stage, -1, slice}, bytes);
-    }
-    void set_workspace(OpKind op, std::size_t bytes) const {
-      TransformerModel::set(table, {TensorKind::workspace, stage, -1, slice, op}, bytes);
-    }
-  };
-  static std::size_t boundary_bytes(const Dimensions& d) {
-    return static_cast<std::size_t>(d.rows * d.hidden) * sizeof(T);
-  }
-
-  static void set_stage_sizes(SizeTable& table, const std::vector<Dimensions>& slices,
-                              const SizedStage& own) {
-    if (slices.size() == 1) return set_slice_sizes({table, slices.front(), own.role, own.stage, -1});
-    for (std::size_t k = 0; k < slices.size(); ++k)
-      set_slice_sizes({table, slices[k], own.role, own.stage, static_cast<std::int32_t>(k)});
-    set(table, {TensorKind::kv_gradient, own.stage},
-        bytes_of<PerLayer<LayerKvGradient<T>>>(slices.back(), own.role.layers));
-  }
-
-  static void set_slice_sizes(const SizedSlice& own) {
-    const std::size_t tokens = static_cast<std::size_t>(own.d.rows) * sizeof(std::int32_t);
-    const std::size_t boundary = boundary_bytes(own.d);
-    const std::size_t for_input = bytes_of<StageForInput<T>>(own.d, own.role);
-    const std::size_t for_weight = bytes_of<StageForWeight<T, Loss>>(own.d, own.role);
-    own.set(TensorKind::boundary_input, own.role.embedding ? tokens : boundary);
-    own.set(TensorKind::boundary_output, own.role.head ? 0 : boundary);
-    own.set(TensorKind::incoming_gradient, own.role.head ? 0 : boundary);
-    own.set(TensorKind::outgoing_gradient, own.role.embedding ? 0 : boundary);
-    own.set(TensorKind::saved_for_input, for_input);
-    own.set(TensorKind::saved_for_weight, for_weight);
-    own.set(TensorKind::lent_activations, for_input + for_weight);
-    own.set(TensorKind::inner_gradients, bytes_of<StageInner<T>>(own.d, own.role));
-    set_workspace_sizes(own);
-  }
-
   static void set_workspace_sizes(const SizedSlice& own) {
     using Forward = ForwardTensors<T, Loss>;
     const std::size_t input = bytes_of<InputTensors<T>>(own.d, own.role);
@@ -257,18 +207,6 @@ class TransformerModel : public StageModel {
     own.set_workspace(OpKind::backward_input, input);
     own.set_workspace(OpKind::backward_weight, weight);
     own.set_workspace(OpKind::backward, bytes_of<StageInner<T>>(own.d, own.role) + std::max(input, weight));
-  }
-
-  /// Sizes of what lies on an edge are looked up by both of its ends where they depend on the slice.
-  static void set_edge_sizes(SizeTable& table, const std::vector<Dimensions>& slices,
-                             const Pipeline& pipeline) {
-    for (const StageEdge& edge : pipeline.spec().edges) {
-      for (std::int32_t k = 0; k < pipeline.slices(); ++k) {
-        const std::size_t bytes = boundary_bytes(slices[static_cast<std::size_t>(k)]);
-        set(table, {TensorKind::incoming_gradient, edge.from.value(), edge.to.value(), k}, bytes);
-        set(table, {TensorKind::outgoing_gradient, edge.to.value(), edge.from.value(), k}, bytes);
-      }
-    }
   }
 
   /// Pieces draw from streams of their own, so that a layer's parameters do not depend on the stage that

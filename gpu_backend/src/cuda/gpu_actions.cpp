@@ -194,7 +194,8 @@ void GpuActions::compute(InstructionId id, const Action& action, GpuStream strea
     }
   }
   const std::optional<ActionBuffers>& buffers = buffers_[number_of(action)];
-  stages_->compute(stream, action, buffers ? *buffers : tensors_.buffers(place(id), action));
+  if (buffers) return stages_->compute(stream, action, *buffers);
+  stages_->compute(stream, action, tensors_.buffers(place(id), action));
 }
 
 void GpuActions::move(const Payload& to, const Payload& from, GpuStream stream) {

@@ -47,6 +47,7 @@ Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
   const auto refused = [](const Expected<void>& why) { return tl::unexpected(why.error()); };
   if (auto good = check_gpu_options(input.program, input.options); !good) return refused(good);
   if (auto good = input.model.check(input.program.pipeline()); !good) return refused(good);
+  if (auto good = input.model.check_actions(input.program); !good) return refused(good);
   const SizeTable sizes = input.model.sizes(input.program.pipeline());
   if (auto good = agree(input.program, {sizes, input.identity}, input.options); !good) return refused(good);
   if (auto good = admit(input.program, sizes, input.options); !good) return refused(good);

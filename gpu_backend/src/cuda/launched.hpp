@@ -9,8 +9,8 @@
 
 namespace ppsim {
 
-/// The kinds and stages of which something was launched. OPT is told apart by its update, too: one that no
-/// microbatch feeds launches nothing.
+/// The kinds, stages and slices of which something was launched: products of other sizes are other kernels.
+/// OPT is told apart by its update, too: one that no microbatch feeds launches nothing.
 class Launched {
  public:
   /// Whether the like of each action has been added.
@@ -23,9 +23,10 @@ class Launched {
   }
 
  private:
-  using Key = std::tuple<OpKind, std::int32_t, int>;
+  using Key = std::tuple<OpKind, std::int32_t, std::uint16_t, int>;
   static Key key_of(const Action& action) {
-    return {action.kind, action.subject, action.kind == OpKind::optimizer ? action.update() : 0};
+    const int update = action.kind == OpKind::optimizer ? action.update() : 0;
+    return {action.kind, action.subject, action.slice, update};
   }
 
   std::set<Key> known_;

@@ -29,17 +29,20 @@ inline constexpr const char* kFaultNames[] = {
 struct Fault {
   FaultKind kind;
   std::string text;  ///< what did it, and what it did it to
+  friend bool operator==(const Fault&, const Fault&) = default;
 };
 inline std::ostream& operator<<(std::ostream& out, const Fault& fault) {
   return out << kFaultNames[static_cast<std::size_t>(fault.kind)] << ": " << fault.text;
 }
 
-/// Faults in the order in which they were found, as many as a reader reads.
+/// Faults in the order in which they were found, each once, as many as a reader reads.
 class Faults {
  public:
   void add(FaultKind kind, std::string text) {
     constexpr std::size_t kMost = 20;
-    if (all_.size() < kMost) all_.push_back({kind, std::move(text)});
+    Fault fault{kind, std::move(text)};
+    const bool known = std::find(all_.begin(), all_.end(), fault) != all_.end();
+    if (!known && all_.size() < kMost) all_.push_back(std::move(fault));
   }
   [[nodiscard]] const std::vector<Fault>& all() const { return all_; }
   [[nodiscard]] bool has(FaultKind kind) const {

@@ -11,8 +11,8 @@ using Bytes = std::vector<std::span<const std::byte>>;
 
 Bytes::value_type number(const std::int64_t* step) { return std::as_bytes(std::span(step, 1)); }
 
-/// What LOAD, F, B, I, W or R reads, by the table of lifetimes.
-Bytes reads_of(const Action& action, const ActionBuffers& b) {
+/// What LOAD, F, B, I, W or R reads of its own slice, by the table of lifetimes.
+Bytes own_reads_of(const Action& action, const ActionBuffers& b) {
   if (action.kind == OpKind::load) return {number(b.step)};
   if (action.kind == OpKind::backward)
     return {b.parameters, b.x, b.dy, b.saved_for_input, b.saved_for_weight, b.gradients};
@@ -21,10 +21,17 @@ Bytes reads_of(const Action& action, const ActionBuffers& b) {
     return {b.x, b.dy, b.saved_for_weight, b.inner_gradients, b.gradients};
   return {b.parameters, b.x, number(b.step)};
 }
+/// The last slice of a microbatch begins the KV gradient, the others add to it.
+Bytes reads_of(const Action& action, const ActionBuffers& b, int slices) {
+  Bytes reads = own_reads_of(action, b);
+  reads.insert(reads.end(), b.earlier.begin(), b.earlier.end());
+  if (b.slice + 1 < slices) reads.emplace_back(b.kv_gradient);
+  return reads;
+}
 
 Bytes writes_of(const Action& action, const ActionBuffers& b) {
-  if (action.kind == OpKind::backward) return {b.dx, b.gradients, b.workspace};
-  if (action.kind == OpKind::backward_input) return {b.dx, b.inner_gradients, b.workspace};
+  if (action.kind == OpKind::backward) return {b.dx, b.gradients, b.workspace, b.kv_gradient};
+  if (action.kind == OpKind::backward_input) return {b.dx, b.inner_gradients, b.workspace, b.kv_gradient};
   if (action.kind == OpKind::backward_weight) return {b.gradients, b.workspace};
   return {b.y, b.saved_for_input, b.saved_for_weight, b.workspace};
 }
@@ -45,18 +52,19 @@ class FakeStages final : public GpuStages {
   void load(GpuStream stream, MicrobatchId mb, const ActionBuffers& buffers) override {
     const Action action = make_action(OpKind::load, 0, mb.value());
     gpu_.launch(stream, {.duration = duration_(action),
-                         .reads = reads_of(action, buffers),
+                         .reads = reads_of(action, buffers, pipeline_.slices()),
                          .writes = {buffers.x},
                          .work = [=, this] { model_.load(pipeline_, mb, buffers); },
                          .kernel = "load"});
   }
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
-    gpu_.launch(stream, {.duration = duration_(action),
-                         .reads = reads_of(action, buffers),
-                         .writes = writes_of(action, buffers),
-                         .work = [=, this] { model_.compute(pipeline_, action, buffers); },
-                         .kernel = "of kind " + std::to_string(static_cast<int>(action.kind)) + " of stage " +
-                                   std::to_string(action.subject)});
+    gpu_.launch(stream,
+                {.duration = duration_(action),
+                 .reads = reads_of(action, buffers, pipeline_.slices()),
+                 .writes = writes_of(action, buffers),
+                 .work = [=, this] { model_.compute(pipeline_, action, buffers); },
+                 .kernel = "of kind " + std::to_string(static_cast<int>(action.kind)) + " of stage " +
+                           std::to_string(action.subject) + " and slice " + std::to_string(action.slice)});
   }
   void update(GpuStream stream, const UpdateBuffers& b) override {
     TaskDraft kernel{.reads = {b.parameters, b.gradients, b.optimizer_state},

@@ -19,6 +19,9 @@ class FakeStageModel final : public GpuStageModel {
   [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override {
     return model_.check(pipeline);
   }
+  [[nodiscard]] Expected<void> check_actions(const Program& program) const override {
+    return model_.check_actions(program);
+  }
   [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override { return model_.sizes(pipeline); }
   [[nodiscard]] ElementType gradient_type() const override {
     return exact_ ? ElementType::uint64 : ElementType::float32;

@@ -49,8 +49,9 @@ TEST_P(EveryFlashCut, HasTheGradientsOfProductsUpToTheRoundingOfBf16) {
   TransformerRun products = run_of(AttentionKernels::gemm, GetParam());
   flash.run(0);
   products.run(0);
-  EXPECT_EQ(flash.model().on_gpu()->kernels_text(), "attention by cuDNN 9.19.0");
-  EXPECT_EQ(products.model().on_gpu()->kernels_text(), "attention by GEMMs: they were asked for");
+  EXPECT_EQ(flash.model().on_gpu()->kernels_text(chain_of_stages(1)), "attention by cuDNN 9.19.0");
+  EXPECT_EQ(products.model().on_gpu()->kernels_text(chain_of_stages(1)),
+            "attention by GEMMs: they were asked for");
   const double apart = distance(floats(products.gradients()), floats(flash.gradients()));
   EXPECT_LT(apart, 8.0 / 512);
   EXPECT_GT(apart, 0) << "they do not round at the same places";
@@ -108,7 +109,7 @@ TEST(FlashAttention, RecomputesInBf16WithManyTokens) {
 /// What is said where a stand-in with these properties cannot be used.
 std::string why_not(const TransformerConfig& config, const std::optional<HostCudnnOptions>& cudnn) {
   const auto model = host_gpu_model(config, cudnn);
-  const std::string text = model->on_gpu()->kernels_text();
+  const std::string text = model->on_gpu()->kernels_text(chain_of_stages(1));
   const Pipeline pipeline = chain_of_stages(1);
   EXPECT_TRUE(model->check(pipeline)) << "products do as well";
   TransformerConfig demanding = config;
@@ -145,7 +146,7 @@ TEST(FlashAttention, SaysWhyItIsNotUsed) {
 TEST(FlashAttention, TakesTheNextEngineWhereOneDoesNotKnowTheGraph) {
   const auto model = host_gpu_model(config_of(AttentionKernels::automatic),
                                     HostCudnnOptions{.engines = 3, .unplannable = 2});
-  EXPECT_EQ(model->on_gpu()->kernels_text(), "attention by cuDNN 9.19.0");
+  EXPECT_EQ(model->on_gpu()->kernels_text(chain_of_stages(1)), "attention by cuDNN 9.19.0");
 }
 
 TEST(FlashAttention, RefusesADeviceThatNeedsMoreWorkspaceThanTheOneThatWasAsked) {

@@ -8,6 +8,7 @@
 
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
@@ -49,7 +50,7 @@ class GpuStages {
   /// The parameters of a block before the first step, and cleared optimizer state.
   virtual void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
                           std::span<std::byte> optimizer_state) = 0;
-  /// The input batch that a microbatch has in this step, the x of a first stage.
+  /// The input batch that a microbatch has in this step, the x of a first stage: of one slice its piece.
   virtual void load(GpuStream stream, MicrobatchId mb, const ActionBuffers& buffers) = 0;
   /// F, B, I, W or R. B is I followed by W on the same bits. Gradients are added to; the executor clears
   /// them.
@@ -72,11 +73,14 @@ class GpuStageModel {
 
   /// Whether this model can run a pipeline. Errors: bad_argument naming what it cannot do.
   [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
+  /// Whether this model can run the actions of a Program whose pipeline it can run.
+  /// Errors: bad_argument naming the first that it cannot.
+  [[nodiscard]] virtual Expected<void> check_actions(const Program& /*program*/) const { return {}; }
   /// Bytes of every tensor class, workspaces included, each a multiple of 64.
   [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
-  /// What computes that could be computed otherwise, and why, for a reader; decided once. Empty: there is no
-  /// choice.
-  [[nodiscard]] virtual std::string kernels_text() const { return {}; }
+  /// What computes a pipeline that could be computed otherwise, and why, for a reader; decided once. Empty:
+  /// there is no choice.
+  [[nodiscard]] virtual std::string kernels_text(const Pipeline& /*pipeline*/) const { return {}; }
   /// Gradients are arrays of this type over their whole size.
   [[nodiscard]] virtual ElementType gradient_type() const = 0;
   /// Bytes at the end of the gradients of a block that loss() reads; 0 where no microbatch ends on the block.
@@ -99,6 +103,7 @@ class GpuOnlyModel final : public StageModel {
   explicit GpuOnlyModel(std::unique_ptr<GpuStageModel> kernels);
 
   [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override;
+  [[nodiscard]] Expected<void> check_actions(const Program& program) const override;
   [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override;
   [[nodiscard]] const GpuStageModel* on_gpu() const override { return kernels_.get(); }
 

@@ -64,7 +64,7 @@ struct TransformerConfig {
 /// inner product with fixed numbers: every gradient is that of the function computed, without rounding.
 ///
 /// The model runs chains of stages, one route or several, with one parameter block per stage. Stages may
-/// share a block where they are the same piece of the model. On a CPU a sequence may be cut into slices; a
+/// share a block where they are the same piece of the model. A sequence may be cut into slices; a
 /// slice reads the keys and values of those before it from their saved activations, so that no R, OFFLOAD or
 /// SEND_A may take these away. Buffers start on 64-byte boundaries and are at
 /// least as large as sizes() says. F may have no saved activations where R follows. B needs no inner

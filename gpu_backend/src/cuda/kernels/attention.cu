@@ -42,23 +42,38 @@ __device__ void clear_behind(T* row, std::int64_t length, std::int64_t end) {
   for (std::int64_t c = length + threadIdx.x; c < end; c += blockDim.x) row[c] = T{};
 }
 
+/// How many numbers of row r of all matrices lie up to the diagonal.
+template <class Call>
+__device__ std::int64_t length_of(const Call& call, std::int64_t r) {
+  return call.columns - call.rows + r % call.rows + 1;
+}
+
 template <class T>
 __global__ void causal_softmax_kernel(CausalSoftmax call) {
   const std::int64_t r = blockIdx.x;
-  const std::int64_t length = r % call.sequence + 1;
-  T* row = static_cast<T*>(call.scores) + r * call.sequence;
+  const std::int64_t length = length_of(call, r);
+  T* row = static_cast<T*>(call.scores) + r * call.columns;
   softmax_row(row, length, call.factor);
-  clear_behind(row, length, call.sequence);
+  clear_behind(row, length, call.columns);
 }
 
 template <class T>
 __global__ void causal_softmax_backward_kernel(CausalSoftmaxBackward call) {
   const std::int64_t r = blockIdx.x;
-  const std::int64_t length = r % call.sequence + 1;
-  T* gradient = static_cast<T*>(call.d_scores) + r * call.sequence;
-  softmax_row_backward(static_cast<const T*>(call.probabilities) + r * call.sequence, gradient, length,
+  const std::int64_t length = length_of(call, r);
+  T* gradient = static_cast<T*>(call.d_scores) + r * call.columns;
+  softmax_row_backward(static_cast<const T*>(call.probabilities) + r * call.columns, gradient, length,
                        call.factor);
-  clear_behind(gradient, length, call.sequence);
+  clear_behind(gradient, length, call.columns);
+}
+
+template <class T>
+__global__ void store_sums_kernel(StoreSums call) {
+  const std::int64_t i = global_index();
+  if (i >= call.rows * call.columns) return;
+  const auto* sums = static_cast<const typename Numbers<T>::Sum*>(call.sums);
+  static_cast<T*>(call.result)[i / call.columns * call.stride + i % call.columns] =
+      Numbers<T>::store(sums[i]);
 }
 
 template <class T>
@@ -104,14 +119,21 @@ __global__ void ring_product_kernel(RingProduct call) {
 int causal_softmax(void* stream, Stored stored, const CausalSoftmax& call) {
   return by_type(stored, [&](auto zero) {
     causal_softmax_kernel<decltype(zero)>
-        <<<blocks_for(call.matrices * call.sequence, 1), kThreads, 0, stream_of(stream)>>>(call);
+        <<<blocks_for(call.matrices * call.rows, 1), kThreads, 0, stream_of(stream)>>>(call);
   });
 }
 
 int causal_softmax_backward(void* stream, Stored stored, const CausalSoftmaxBackward& call) {
   return by_type(stored, [&](auto zero) {
     causal_softmax_backward_kernel<decltype(zero)>
-        <<<blocks_for(call.matrices * call.sequence, 1), kThreads, 0, stream_of(stream)>>>(call);
+        <<<blocks_for(call.matrices * call.rows, 1), kThreads, 0, stream_of(stream)>>>(call);
+  });
+}
+
+int store_sums(void* stream, Stored stored, const StoreSums& call) {
+  return by_type(stored, [&](auto zero) {
+    store_sums_kernel<decltype(zero)>
+        <<<blocks_for(call.rows * call.columns), kThreads, 0, stream_of(stream)>>>(call);
   });
 }
 

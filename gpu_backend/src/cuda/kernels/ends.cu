@@ -15,11 +15,12 @@ __global__ void draw_tokens_kernel(DrawTokens call) {
   const std::uint64_t stream = kTokenStreams + static_cast<std::uint64_t>(before + call.first + s);
   const auto vocab = static_cast<std::uint64_t>(call.vocab);
   std::uint64_t token = 0;
-  for (std::int64_t i = 0; i < call.length + (call.next ? 1 : 0); ++i) {
+  const std::int64_t unwritten = call.before + (call.next ? 1 : 0);
+  for (std::int64_t i = 0; i < unwritten + call.length; ++i) {
     const std::uint64_t draw = random_at(call.seed, stream, static_cast<std::uint64_t>(i));
     const bool jumps = i == 0 || draw % 4 == 0;
     token = (jumps ? draw >> 32 : token * 5 + 7) % vocab;
-    const std::int64_t at = i - (call.next ? 1 : 0);
+    const std::int64_t at = i - unwritten;
     if (at >= 0) call.tokens[s * call.length + at] = static_cast<std::int32_t>(token);
   }
 }
@@ -31,7 +32,7 @@ __global__ void embed_kernel(Embed call) {
   const std::int64_t row = i / call.columns;
   const std::int64_t c = i % call.columns;
   const T* table = static_cast<const T*>(call.table) + call.tokens[row] * call.columns;
-  const T* position = static_cast<const T*>(call.positions) + row % call.sequence * call.columns;
+  const T* position = static_cast<const T*>(call.positions) + row % call.length * call.columns;
   static_cast<T*>(call.stream)[i] =
       Numbers<T>::store(Numbers<T>::load(table[c]) + Numbers<T>::load(position[c]));
 }
@@ -56,7 +57,7 @@ template <class T>
 __global__ void position_gradient_kernel(EmbedBackward call) {
   using Sum = typename Numbers<T>::Sum;
   Sum* sums = static_cast<Sum*>(call.d_positions) + blockIdx.x * call.columns;
-  for (std::int64_t r = blockIdx.x; r < call.rows; r += call.sequence) {
+  for (std::int64_t r = blockIdx.x; r < call.rows; r += call.length) {
     const T* row = static_cast<const T*>(call.d_stream) + r * call.columns;
     for (std::int64_t c = threadIdx.x; c < call.columns; c += blockDim.x) sums[c] += Numbers<T>::load(row[c]);
   }
@@ -76,7 +77,7 @@ __device__ float row_loss(const Loss& call, T* logits, std::int32_t target) {
     sum += expf(Numbers<T>::load(logits[c]) - top);
   }
   sum = block_sum(sum);
-  const float share = 1 / static_cast<float>(call.rows);
+  const float share = 1 / static_cast<float>(call.tokens);
   for (std::int64_t c = threadIdx.x; c < call.vocab; c += blockDim.x) {
     const float gradient = expf(Numbers<T>::load(logits[c]) - top) / sum - (c == target ? 1.0F : 0.0F);
     logits[c] = Numbers<T>::store(gradient * share);
@@ -132,8 +133,7 @@ int embed_backward(void* stream, Stored stored, const EmbedBackward& call) {
   return by_type(stored, [&](auto zero) {
     using T = decltype(zero);
     token_gradient_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
-    position_gradient_kernel<T>
-        <<<static_cast<unsigned>(call.sequence), kThreads, 0, stream_of(stream)>>>(call);
+    position_gradient_kernel<T><<<static_cast<unsigned>(call.length), kThreads, 0, stream_of(stream)>>>(call);
   });
 }
 

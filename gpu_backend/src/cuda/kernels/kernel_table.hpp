@@ -40,18 +40,25 @@ struct NormBackward {
   void* d_gain;  ///< sums
   void* d_x;
 };
-/// Row r of each square matrix becomes the softmax of its first r + 1 numbers times `factor`, zeros behind
-/// it.
+/// Of square matrices the last `rows` rows: each becomes the softmax of its numbers up to the diagonal times
+/// `factor`, zeros behind it.
 struct CausalSoftmax {
-  std::int64_t matrices, sequence;
+  std::int64_t matrices, rows, columns;
   float factor;  ///< not used in the ring, where scores are their own softmax
   void* scores;
 };
 struct CausalSoftmaxBackward {
-  std::int64_t matrices, sequence;
+  std::int64_t matrices, rows, columns;
   float factor;
   const void* probabilities;
   void* d_scores;  ///< gradients of probabilities, replaced by those of scores
+};
+/// Rows of sums next to each other become stored numbers in rows that start `stride` numbers apart.
+struct StoreSums {
+  std::int64_t rows, columns;
+  const void* sums;
+  void* result;
+  std::int64_t stride;
 };
 /// activated = activation(gate) * up, with gate and up side by side in rows of 2 * width.
 struct Gate {
@@ -65,19 +72,20 @@ struct GateBackward {
   const void* d_activated;
   void* d_gate_up;
 };
-/// The first `length` tokens of sequences first, first + 1, ...; with `next` the tokens that follow each.
-/// Every step has `per_step` sequences of its own.
+/// Of sequences first, first + 1, ... the `length` tokens behind the first `before` ones; with `next` the
+/// tokens that follow each. Every step has `per_step` sequences of its own.
 struct DrawTokens {
   std::uint64_t seed;
   const std::int64_t* step;  ///< null: 0
   std::int64_t per_step;
-  std::int64_t first, sequences, length;
+  std::int64_t first, sequences, before, length;
   std::int32_t vocab;
   bool next;
   std::int32_t* tokens;
 };
+/// Row r is at position r modulo `length`.
 struct Embed {
-  std::int64_t rows, sequence, columns, vocab;  ///< vocab: rows of the table
+  std::int64_t rows, length, columns, vocab;  ///< vocab: rows of the table
   const std::int32_t* tokens;
   const void* table;
   const void* positions;
@@ -85,15 +93,15 @@ struct Embed {
 };
 /// Adds to the gradients of both tables, in ascending order of rows.
 struct EmbedBackward {
-  std::int64_t rows, sequence, columns, vocab;
+  std::int64_t rows, length, columns, vocab;
   const std::int32_t* tokens;
   const void* d_stream;
   void* d_table;      ///< sums
   void* d_positions;  ///< sums
 };
-/// Cross-entropy averaged over rows: logits are replaced by their gradients.
+/// Cross-entropy as a part of an average over `tokens`: logits are replaced by their gradients.
 struct Loss {
-  std::int64_t rows, vocab;
+  std::int64_t rows, tokens, vocab;
   std::uint64_t seed;
   const std::int32_t* targets;
   void* logits;
@@ -183,6 +191,7 @@ struct KernelTable {
   std::function<int(void* stream, Stored stored, const NormBackward& call)> norm_backward;
   std::function<int(void* stream, Stored stored, const CausalSoftmax& call)> causal_softmax;
   std::function<int(void* stream, Stored stored, const CausalSoftmaxBackward& call)> causal_softmax_backward;
+  std::function<int(void* stream, Stored stored, const StoreSums& call)> store_sums;
   std::function<int(void* stream, Stored stored, const Gate& call)> gate;
   std::function<int(void* stream, Stored stored, const GateBackward& call)> gate_backward;
   std::function<int(void* stream, const DrawTokens& call)> draw_tokens;

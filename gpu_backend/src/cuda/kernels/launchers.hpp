@@ -11,6 +11,7 @@ int norm_backward(void* stream, Stored stored, const NormBackward& call);
 
 int causal_softmax(void* stream, Stored stored, const CausalSoftmax& call);
 int causal_softmax_backward(void* stream, Stored stored, const CausalSoftmaxBackward& call);
+int store_sums(void* stream, Stored stored, const StoreSums& call);
 int gate(void* stream, Stored stored, const Gate& call);
 int gate_backward(void* stream, Stored stored, const GateBackward& call);
 int ring_product(void* stream, const RingProduct& call);

@@ -172,10 +172,11 @@ int descend(void* stream, Stored stored, const Descend& call) {
 }
 
 KernelTable compiled_kernels() {
-  return {norm_forward, apply_gain,    norm_backward, causal_softmax, causal_softmax_backward,
-          gate,         gate_backward, draw_tokens,   embed,          embed_backward,
-          loss,         accumulate,    squared_norm,  add_norm,       descend,
-          draw_weights, start_state,   ring_product,  find_scale,     quantize};
+  return {norm_forward,   apply_gain,   norm_backward, causal_softmax, causal_softmax_backward,
+          store_sums,     gate,         gate_backward, draw_tokens,    embed,
+          embed_backward, loss,         accumulate,    squared_norm,   add_norm,
+          descend,        draw_weights, start_state,   ring_product,   find_scale,
+          quantize};
 }
 
 }  // namespace ppsim::cuda

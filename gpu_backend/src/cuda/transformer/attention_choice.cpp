@@ -44,8 +44,10 @@ AttentionChoice gemms(const std::string& why) { return {.text = "GEMMs: " + why}
 
 }  // namespace
 
-AttentionChoice choose_attention(const TransformerConfig& config, const TransformerLibraries& libraries) {
+AttentionChoice choose_attention(const TransformerConfig& config, int slices,
+                                 const TransformerLibraries& libraries) {
   if (config.attention == AttentionKernels::gemm) return gemms("they were asked for");
+  if (slices > 1) return gemms("cuDNN's attention is of whole sequences");
   if (const auto why = objection(config)) return gemms(*why);
   try {
     const CudnnTable cudnn = libraries.cudnn();

@@ -14,10 +14,10 @@ struct AttentionChoice {
   std::string text = {};  ///< "cuDNN 9.19.0", or "GEMMs" and why
 };
 
-/// By cuDNN where the configuration does not say otherwise and the library, its version, device 0 and the
-/// sizes allow it. Asks once, and makes no context on the device. Never fails: what is missing is in the
-/// text.
-[[nodiscard]] AttentionChoice choose_attention(const TransformerConfig& config,
+/// By cuDNN where sequences are whole, the configuration does not say otherwise, and the library, its
+/// version, device 0 and the sizes allow it. Asks once, and makes no context on the device. Never fails: what
+/// is missing is in the text.
+[[nodiscard]] AttentionChoice choose_attention(const TransformerConfig& config, int slices,
                                                const TransformerLibraries& libraries);
 
 }  // namespace ppsim::cuda

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cuda/transformer/stage_kernels.hpp"
+#include "cuda/transformer/attended_slices.hpp"
 
 namespace ppsim::cuda {
 
@@ -19,7 +19,7 @@ struct InputScratch {
                const AttentionWorkspace& flash)
       : d_activated(arena.take_matrix<T>(role.layers > 0 ? d.rows : 0, d.ffn)),
         d_hidden(arena.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)),
-        d_scores(arena.take_matrix<T>(role.layers > 0 ? d.heads * d.sequence : 0, d.saved_scores())),
+        d_scores(arena.take_matrix<T>(role.layers > 0 ? d.heads * d.length : 0, d.saved_scores())),
         sums(arena.take<SumOf<T>>(role.layers > 0 && d.saves_statistics ? d.rows * d.heads : 0)),
         workspace(arena.take_bytes(role.layers > 0 ? flash.backward : 0).data()) {}
 
@@ -61,6 +61,7 @@ struct GpuLayerTensors {
   LayerWeights<T> weights;
   LayerForInput<T, SumOf<T>> for_input;
   LayerForWeight<T> for_weight;
+  AttendedSlices<T> slices;
 };
 
 /// One layer of a stage as kernels: the same computation as transformer::Layer.
@@ -72,10 +73,10 @@ class GpuLayer {
   GpuLayer(const Dimensions& d, const StageKernels<T>& run, const GpuLayerTensors<T>& tensors)
       : d_(d),
         run_(run),
-        shapes_(d),
         weights_(tensors.weights),
         for_input_(tensors.for_input),
-        for_weight_(tensors.for_weight) {}
+        for_weight_(tensors.for_weight),
+        slices_(tensors.slices) {}
 
   /// `normed` and `flash_workspace` are workspace.
   void forward(View<T>& stream, View<T>& normed, std::byte* flash_workspace) {
@@ -147,40 +148,88 @@ class GpuLayer {
   }
   [[nodiscard]] float factor() const { return 1 / std::sqrt(static_cast<float>(d_.head_size)); }
 
-  /// Where the queries (kind 0), keys or values of a sequence begin.
+  /// Where the queries (kind 0), keys or values of a slice of a sequence begin.
   static T* part(const View<T>& joint, const Dimensions& d, Index sequence, Index kind) {
-    return const_cast<T*>(joint.data()) + sequence * d.sequence * joint.cols() + kind * d.hidden;
+    return const_cast<T*>(joint.data()) + sequence * d.length * joint.cols() + kind * d.hidden;
   }
-  T* scores_of(Index sequence) {
-    return for_input_.scores.data() + sequence * d_.heads * d_.sequence * d_.sequence;
+  /// The scores of a sequence against what stands `before` the tokens of a slice, and behind.
+  T* scores_of(Index sequence, Index before = 0) {
+    return for_input_.scores.data() + sequence * d_.heads * d_.length * d_.keys() + before;
+  }
+
+  /// The keys and values of a slice in one sequence, and what is multiplied with them.
+  struct Attended {
+    AttentionShapes shapes;
+    const T* keys;
+    const T* values;
+  };
+  Attended attended(std::size_t slice, Index sequence) const {
+    const Dimensions& of = slices_.all()[slice];
+    const View<T> joint = slice == slices_.own() ? for_input_.qkv : slices_.joint(slice);
+    return {AttentionShapes(d_, of), part(joint, of, sequence, 1), part(joint, of, sequence, 2)};
   }
 
   void attend(Index s) {
-    run_.product(shapes_.scores, part(for_input_.qkv, d_, s, 0), part(for_input_.qkv, d_, s, 1),
-                 scores_of(s));
-    run_.run(run_.table().causal_softmax, CausalSoftmax{d_.heads, d_.sequence, factor(), scores_of(s)},
-             "a softmax");
-    run_.product(shapes_.attended, scores_of(s), part(for_input_.qkv, d_, s, 2),
-                 part(for_weight_.attended, d_, s, 0));
+    const auto slices = slices_.all();
+    for (std::size_t k = 0; k < slices.size(); ++k) {
+      const Attended of = attended(k, s);
+      run_.product(of.shapes.scores, part(for_input_.qkv, d_, s, 0), of.keys, scores_of(s, slices[k].before));
+    }
+    run_.run(run_.table().causal_softmax,
+             CausalSoftmax{d_.heads, d_.length, d_.keys(), factor(), scores_of(s)}, "a softmax");
+    for (std::size_t k = 0; k < slices.size(); ++k) {
+      const Attended of = attended(k, s);
+      run_.product(of.shapes.attended, scores_of(s, slices[k].before), of.values,
+                   part(for_weight_.attended, d_, s, 0));
+    }
   }
+
   void attend_backward(Index s, InputScratch<T>& scratch, View<T>& d_qkv) {
+    const auto slices = slices_.all();
     T* const d_attended = part(scratch.d_hidden, d_, s, 0);
     T* const d_scores = scratch.d_scores.data();
-    run_.product(shapes_.d_values, scores_of(s), d_attended, part(d_qkv, d_, s, 2));
-    run_.product(shapes_.d_scores, d_attended, part(for_input_.qkv, d_, s, 2), d_scores);
+    for (std::size_t k = 0; k < slices.size(); ++k) {
+      const Attended of = attended(k, s);
+      run_.product(of.shapes.d_scores, d_attended, of.values, d_scores + slices[k].before);
+    }
     run_.run(run_.table().causal_softmax_backward,
-             CausalSoftmaxBackward{d_.heads, d_.sequence, factor(), scores_of(s), d_scores},
+             CausalSoftmaxBackward{d_.heads, d_.length, d_.keys(), factor(), scores_of(s), d_scores},
              "the gradient of a softmax");
-    run_.product(shapes_.d_queries, d_scores, part(for_input_.qkv, d_, s, 1), part(d_qkv, d_, s, 0));
-    run_.product(shapes_.d_keys, d_scores, part(for_input_.qkv, d_, s, 0), part(d_qkv, d_, s, 1));
+    for (std::size_t k = 0; k < slices.size(); ++k) {
+      const Attended of = attended(k, s);
+      const T* const d_pairs = d_scores + slices[k].before;
+      const Gradients to = gradients(of.shapes, k, s, d_qkv);
+      run_.product(of.shapes.d_values, scores_of(s, slices[k].before), d_attended, to.values);
+      run_.product(of.shapes.d_queries, d_pairs, of.keys, part(d_qkv, d_, s, 0));
+      run_.product(of.shapes.d_keys, d_pairs, part(for_input_.qkv, d_, s, 0), to.keys);
+    }
+    if (!slices_.is_last()) take_gradients(s, d_qkv);
+  }
+
+  /// Where the gradients of keys and values of a slice go.
+  struct Gradients {
+    void* keys;
+    void* values;
+  };
+  Gradients gradients(const AttentionShapes& shapes, std::size_t slice, Index s, View<T>& d_qkv) const {
+    if (!shapes.d_keys.into_sums) return {part(d_qkv, d_, s, 1), part(d_qkv, d_, s, 2)};
+    Sum* const sums = slices_.gradients(slice, s);
+    return {sums, sums + d_.hidden};
+  }
+  /// The sums for the slice itself, to which this was the last to add.
+  void take_gradients(Index s, View<T>& d_qkv) const {
+    run_.run(run_.table().store_sums,
+             StoreSums{d_.length, 2 * d_.hidden, slices_.gradients(slices_.own(), s), part(d_qkv, d_, s, 1),
+                       d_qkv.cols()},
+             "the gradient of keys and values");
   }
 
   const Dimensions& d_;
   const StageKernels<T>& run_;
-  AttentionShapes shapes_;
   LayerWeights<T> weights_;
   LayerForInput<T, Sum> for_input_;
   LayerForWeight<T> for_weight_;
+  AttendedSlices<T> slices_;
 };
 
 }  // namespace ppsim::cuda

@@ -44,14 +44,18 @@ class GpuStagePass {
 
   struct Place {
     const TransformerConfig& config;
-    const Dimensions& dimensions;
+    std::span<const Dimensions> slices;  ///< of the microbatch
     StageRole role;
-    DrawTokens tokens;  ///< draws those of the microbatch
+    DrawTokens tokens;  ///< draws those of the slice
     AttentionWorkspace flash = {};
   };
 
   GpuStagePass(const Place& place, const StageKernels<T>& run, const ActionBuffers& buffers)
-      : place_(place), role_(place.role), d_(place.dimensions), run_(run), buffers_(buffers) {}
+      : place_(place),
+        role_(place.role),
+        d_(place.slices[static_cast<std::size_t>(buffers.slice)]),
+        run_(run),
+        buffers_(buffers) {}
 
   /// F, and R, which has no y.
   void forward() {
@@ -68,14 +72,14 @@ class GpuStagePass {
     View<T> stream = buffers_.y.empty() ? own.stream : boundary(buffers_.y);
     if (role_.embedding) {
       run_.run(run_.table().embed,
-               Embed{d_.rows, d_.sequence, d_.hidden, d_.vocab, tokens(), weights.tokens.data(),
-                     weights.positions.data(), stream.data()},
+               Embed{d_.rows, d_.length, d_.hidden, d_.vocab, tokens(), weights.tokens.data(),
+                     positions(weights.positions), stream.data()},
                "the embedding");
     } else {
       run_.copy(boundary(buffers_.x), stream);
     }
     for (int i = 0; i < role_.layers; ++i) {
-      GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i]})
+      GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i], slices(i)})
           .forward(stream, own.normed, scratch.workspace);
     }
     if (role_.head) take_loss({weights, for_input, for_weight}, stream, scratch);
@@ -108,6 +112,17 @@ class GpuStagePass {
   }
   const std::int32_t* tokens() const { return Arena(buffers_.x).template take<std::int32_t>(d_.rows); }
 
+  /// Those of the slice, of positions in a sequence.
+  template <class Number>
+  Number* positions(View<Number>& all) const {
+    return all.data() + d_.before * d_.hidden;
+  }
+  template <class Number>
+  const Number* positions(const View<Number>& all) const {
+    return all.data() + d_.before * d_.hidden;
+  }
+  AttendedSlices<T> slices(int layer) const { return {{place_.slices, role_, buffers_}, layer}; }
+
   GpuNorm<T> final_norm(const Saved& saved) const {
     return {run_, saved.weights.final_gain, saved.for_weight.final_unit, saved.for_input.final_scale};
   }
@@ -122,8 +137,8 @@ class GpuStagePass {
     targets.tokens = scratch.targets;
     run_.draw_tokens(targets);
     run_.run(run_.table().loss,
-             Loss{d_.rows, d_.vocab, place_.config.seed, scratch.targets, logits.data(), scratch.row_losses,
-                  saved.for_weight.loss},
+             Loss{d_.rows, d_.sequences * d_.sequence, d_.vocab, place_.config.seed, scratch.targets,
+                  logits.data(), scratch.row_losses, saved.for_weight.loss},
              "the loss");
   }
 
@@ -159,7 +174,7 @@ class GpuStagePass {
     for (int i = role_.layers - 1; i >= 0; --i) {
       LayerInner<T, Sum> layer_inner = inner.layers[i];
       View<T> d_input = gradient_at(i, inner);
-      GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i]})
+      GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i], slices(i)})
           .backward_input(gradient_at(i + 1, inner), layer_inner, scratch, d_input);
     }
   }
@@ -189,15 +204,14 @@ class GpuStagePass {
     for (int i = 0; i < role_.layers; ++i) {
       // W reads nothing that only I needs.
       const LayerForInput<T, Sum> none = nothing_for_input();
-      GpuLayer<T>(d_, run_, {weights.layers[i], none, for_weight.layers[i]})
+      GpuLayer<T>(d_, run_, {weights.layers[i], none, for_weight.layers[i], slices(i)})
           .backward_weight(inner.layers[i], gradient_at(i + 1, inner), scratch.normed, gradients.layers[i]);
     }
     if (role_.embedding) {
-      run_.run(
-          run_.table().embed_backward,
-          EmbedBackward{d_.rows, d_.sequence, d_.hidden, d_.vocab, tokens(), gradient_at(0, inner).data(),
-                        gradients.tokens.data(), gradients.positions.data()},
-          "the gradient of the embedding");
+      run_.run(run_.table().embed_backward,
+               EmbedBackward{d_.rows, d_.length, d_.hidden, d_.vocab, tokens(), gradient_at(0, inner).data(),
+                             gradients.tokens.data(), positions(gradients.positions)},
+               "the gradient of the embedding");
     }
   }
 

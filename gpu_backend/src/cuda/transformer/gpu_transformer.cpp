@@ -36,17 +36,32 @@ void check_fp8(const CudaTable& cuda, const GpuPlace& place) {
                          std::to_string(minor));
 }
 
+/// Each slice is a matrix of its own.
+Expected<void> check_fp8_slices(const TransformerConfig& config, int slices) {
+  if (config.arithmetic != Arithmetic::fp8) return {};
+  for (const Dimensions& d : transformer::slices_of(config, slices)) {
+    if (d.rows % kFp8Alignment == 0) continue;
+    return make_error(ErrorCode::bad_argument,
+                      "fp8 needs the tokens of every slice of a microbatch in multiples of " +
+                          std::to_string(kFp8Alignment),
+                      {.found = "a slice with " + std::to_string(d.rows) + " tokens"});
+  }
+  return {};
+}
+
 template <class T>
 std::unique_ptr<Products> open_products(const TransformerConfig& config, const GpuPlace& place,
-                                        const TransformerLibraries& libraries, const Dimensions& d) {
+                                        const TransformerLibraries& libraries,
+                                        std::span<const Dimensions> slices) {
   if constexpr (std::is_same_v<T, Ring>) {
     return ring_products(*libraries.kernels, libraries.cuda());
   } else {
     if (config.arithmetic == Arithmetic::fp8) {
       check_fp8(libraries.cuda(), place);
-      return fp8_products({libraries.cublaslt(), libraries.cuda(), *libraries.kernels}, product_shapes(d));
+      return fp8_products({libraries.cublaslt(), libraries.cuda(), *libraries.kernels},
+                          product_shapes(slices));
     }
-    return cublaslt_products(libraries.cublaslt(), libraries.cuda(), kStored<T>, product_shapes(d));
+    return cublaslt_products(libraries.cublaslt(), libraries.cuda(), kStored<T>, product_shapes(slices));
   }
 }
 
@@ -73,12 +88,13 @@ class TransformerStages final : public GpuStages {
 
   TransformerStages(const StageMeans& means, const Pipeline& pipeline, const GpuPlace& place)
       : config_(means.config),
-        d_(dimensions_of(config_, means.attention)),
+        d_(config_),
+        slices_(slices_of(config_, pipeline.slices(), means.attention)),
         workspace_(means.attention.workspace),
         pipeline_(pipeline),
         kernels_(*means.libraries.kernels),
         cuda_(means.libraries.cuda()),
-        products_(open_products<T>(config_, place, means.libraries, d_)),
+        products_(open_products<T>(config_, place, means.libraries, slices_)),
         flash_(open_attention(means.attention, means.libraries, config_)),
         partials_(cuda_, kPartials * sizeof(double), "the partial sums of norms") {}
 
@@ -102,7 +118,7 @@ class TransformerStages final : public GpuStages {
   }
 
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
-    const typename GpuStagePass<T>::Place place{config_, d_,
+    const typename GpuStagePass<T>::Place place{config_, slices_,
                                                 transformer::role_of(pipeline_, config_.layers, action),
                                                 draw_of(action.mb(), buffers), workspace_};
     const StageKernels<T> run({kernels_, *products_, cuda_, flash_.get()}, stream);
@@ -154,14 +170,16 @@ class TransformerStages final : public GpuStages {
   }
 
  private:
-  /// Draws the tokens that a microbatch has in the step.
+  /// Draws the tokens that a slice has in the step.
   DrawTokens draw_of(MicrobatchId mb, const ActionBuffers& buffers) const {
+    const Dimensions& slice = slices_[static_cast<std::size_t>(buffers.slice)];
     return {.seed = config_.seed,
             .step = buffers.step,
             .per_step = transformer::first_sequence(pipeline_, d_, MicrobatchId(0), 1),
             .first = transformer::first_sequence(pipeline_, d_, mb, 0),
             .sequences = d_.sequences,
-            .length = d_.sequence,
+            .before = slice.before,
+            .length = slice.length,
             .vocab = config_.vocab,
             .next = false,
             .tokens = nullptr};
@@ -224,6 +242,7 @@ class TransformerStages final : public GpuStages {
 
   TransformerConfig config_;
   Dimensions d_;
+  std::vector<Dimensions> slices_;
   AttentionWorkspace workspace_;
   const Pipeline& pipeline_;
   KernelTable kernels_;
@@ -244,20 +263,23 @@ class GpuTransformer final : public GpuStageModel {
       return make_error(ErrorCode::bad_argument,
                         "this build has no kernels: it was made without nvcc, or with PPSIM_CUDA=OFF");
     }
-    if (config_.attention == AttentionKernels::cudnn && !attention().flash) {
+    if (config_.attention == AttentionKernels::cudnn && !attention(pipeline).flash) {
       return make_error(ErrorCode::bad_argument, "attention by cuDNN was asked for and cannot be had",
-                        {.found = attention().text, .expected = "cuDNN, or attention by GEMMs"});
+                        {.found = attention(pipeline).text, .expected = "cuDNN, or attention by GEMMs"});
     }
-    if (pipeline.slices() != 1) {
-      return make_error(ErrorCode::bad_argument, "the transformer runs slices of a sequence on a CPU only",
-                        {.found = std::to_string(pipeline.slices()) + " slices on a GPU", .expected = "1"});
-    }
+    if (auto good = transformer::check_slices(config_, pipeline.slices()); !good) return good;
+    if (auto good = check_fp8_slices(config_, pipeline.slices()); !good) return good;
     return transformer::check_roles(pipeline, config_.layers);
   }
-  SizeTable sizes(const Pipeline& pipeline) const override {
-    return gpu_transformer_sizes<T>(config_, pipeline, attention());
+  Expected<void> check_actions(const Program& program) const override {
+    return transformer::check_kept_slices(program);
   }
-  std::string kernels_text() const override { return "attention by " + attention().text; }
+  SizeTable sizes(const Pipeline& pipeline) const override {
+    return gpu_transformer_sizes<T>(config_, pipeline, attention(pipeline));
+  }
+  std::string kernels_text(const Pipeline& pipeline) const override {
+    return "attention by " + attention(pipeline).text;
+  }
   ElementType gradient_type() const override {
     return std::is_same_v<T, Ring> ? ElementType::uint64 : ElementType::float32;
   }
@@ -271,21 +293,26 @@ class GpuTransformer final : public GpuStageModel {
     return static_cast<double>(sum);
   }
   std::unique_ptr<GpuStages> open(const Pipeline& pipeline, const GpuPlace& place) const override {
-    return std::make_unique<TransformerStages<T>>(StageMeans{config_, libraries_, attention()}, pipeline,
-                                                  place);
+    return std::make_unique<TransformerStages<T>>(StageMeans{config_, libraries_, attention(pipeline)},
+                                                  pipeline, place);
   }
 
  private:
   /// Decided once, since sizes follow from it; several ranks may ask.
-  const AttentionChoice& attention() const {
-    std::call_once(chosen_, [this] { attention_ = choose_attention(config_, libraries_); });
-    return attention_;
+  struct Decision {
+    std::once_flag made;
+    AttentionChoice choice;
+  };
+  const AttentionChoice& attention(const Pipeline& pipeline) const {
+    Decision& decision = pipeline.slices() == 1 ? whole_ : sliced_;
+    std::call_once(decision.made,
+                   [&] { decision.choice = choose_attention(config_, pipeline.slices(), libraries_); });
+    return decision.choice;
   }
 
   TransformerConfig config_;
   TransformerLibraries libraries_;
-  mutable std::once_flag chosen_;
-  mutable AttentionChoice attention_;
+  mutable Decision whole_, sliced_;
 };
 
 }  // namespace

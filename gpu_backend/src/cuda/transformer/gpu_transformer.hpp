@@ -27,7 +27,8 @@ struct TransformerLibraries {
 /// The transformer of make_transformer(config) as kernels: the same parameters, tokens and, in integer_exact,
 /// the same bits. Sums, gradients and statistics are float32 where the rest is bf16; products are
 /// cuBLASLt's with sums in float32. In real arithmetic OPT works on a float32 master copy.
-/// What computes attention is decided once, at the first question for sizes or kernels_text().
+/// What computes attention of whole sequences is decided once, at the first question for their sizes or
+/// kernels_text(); that of slices is products.
 /// Errors: check() refuses when the build has no kernels, and cuDNN's attention where it cannot be had; null
 /// for float64.
 [[nodiscard]] std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& config,

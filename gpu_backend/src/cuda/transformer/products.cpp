@@ -16,8 +16,8 @@ constexpr std::int64_t kTensorAlignment = 64;  // bytes, of every tensor and eve
 /// Bytes on whose multiples all matrices of a shape start.
 std::uint32_t alignment(const ProductShape& shape, std::int64_t stored_bytes) {
   std::int64_t common = kTensorAlignment;
-  for (const std::int64_t numbers :
-       {shape.a_stride, shape.b_stride, shape.c_stride, shape.a_batch, shape.b_batch, shape.c_batch}) {
+  for (const std::int64_t numbers : {shape.a_stride, shape.b_stride, shape.c_stride, shape.a_batch,
+                                     shape.b_batch, shape.c_batch, shape.offset}) {
     common = std::gcd(common, numbers * stored_bytes);
   }
   return static_cast<std::uint32_t>(common);

@@ -26,6 +26,7 @@ struct ProductShape {
   std::int64_t a_stride = 0, b_stride = 0, c_stride = 0;  ///< numbers between stored rows
   std::int64_t batches = 1;
   std::int64_t a_batch = 0, b_batch = 0, c_batch = 0;  ///< numbers between batches
+  std::int64_t offset = 0;                             ///< numbers that a or c start behind what is aligned
   bool accumulate = false;
   bool into_sums = false;  ///< c holds sums, not stored numbers
   Rounding rounding = Rounding::none;

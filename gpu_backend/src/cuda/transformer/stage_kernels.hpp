@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "cpu/transformer_tensors.hpp"
 #include "cuda/kernel_errors.hpp"
 #include "cuda/kernels/numbers.hpp"
@@ -23,73 +26,18 @@ inline constexpr Stored kStored<float> = Stored::float32;
 template <class T>
 using SumOf = typename Numbers<T>::Sum;
 
-/// The products of one sequence's attention, all heads as one batch. `joint` is a matrix with the heads of
-/// queries, keys and values side by side, `apart` one with those of a single kind, `scores` one square per
-/// head.
+/// The products of the attention of a slice in one sequence, all heads as one batch, with the keys and values
+/// of a slice `of`, which is itself or one before it. Scores have a row for each token of the slice and a
+/// column for each that it reads, of which these products take those of `of`. Gradients of keys and values
+/// are added to the KV gradient, which the last slice of a sequence begins; its own ones stay with it.
 struct AttentionShapes {
-  explicit AttentionShapes(const Dimensions& d)
-      : scores{.rows = d.sequence,
-               .columns = d.sequence,
-               .inner = d.head_size,
-               .transpose_b = true,
-               .a_stride = 3 * d.hidden,
-               .b_stride = 3 * d.hidden,
-               .c_stride = d.sequence,
-               .batches = d.heads,
-               .a_batch = d.head_size,
-               .b_batch = d.head_size,
-               .c_batch = d.sequence * d.sequence},
-        attended{.rows = d.sequence,
-                 .columns = d.head_size,
-                 .inner = d.sequence,
-                 .a_stride = d.sequence,
-                 .b_stride = 3 * d.hidden,
-                 .c_stride = d.hidden,
-                 .batches = d.heads,
-                 .a_batch = d.sequence * d.sequence,
-                 .b_batch = d.head_size,
-                 .c_batch = d.head_size},
-        d_values{.rows = d.sequence,
-                 .columns = d.head_size,
-                 .inner = d.sequence,
-                 .transpose_a = true,
-                 .a_stride = d.sequence,
-                 .b_stride = d.hidden,
-                 .c_stride = 3 * d.hidden,
-                 .batches = d.heads,
-                 .a_batch = d.sequence * d.sequence,
-                 .b_batch = d.head_size,
-                 .c_batch = d.head_size},
-        d_scores{.rows = d.sequence,
-                 .columns = d.sequence,
-                 .inner = d.head_size,
-                 .transpose_b = true,
-                 .a_stride = d.hidden,
-                 .b_stride = 3 * d.hidden,
-                 .c_stride = d.sequence,
-                 .batches = d.heads,
-                 .a_batch = d.head_size,
-                 .b_batch = d.head_size,
-                 .c_batch = d.sequence * d.sequence},
-        d_queries{.rows = d.sequence,
-                  .columns = d.head_size,
-                  .inner = d.sequence,
-                  .a_stride = d.sequence,
-                  .b_stride = 3 * d.hidden,
-                  .c_stride = 3 * d.hidden,
-                  .batches = d.heads,
-                  .a_batch = d.sequence * d.sequence,
-                  .b_batch = d.head_size,
-                  .c_batch = d.head_size},
-        d_keys(d_queries) {
-    d_keys.transpose_a = true;
-  }
+  AttentionShapes(const Dimensions& d, const Dimensions& of);
 
   ProductShape scores, attended, d_values, d_scores, d_queries, d_keys;
 };
 
-/// Every product of a stage.
-[[nodiscard]] std::vector<ProductShape> product_shapes(const Dimensions& d);
+/// Every product of a stage in every slice of a microbatch.
+[[nodiscard]] std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices);
 
 /// The kernels of one action, on its stream.
 template <class T>
