@@ -3,7 +3,8 @@
 set -euo pipefail
 
 ppsim=$1
-data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)
+support=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+data=$(cd "$support/../../data" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -31,14 +32,17 @@ expect_exit() {
 expect_out() { grep -qF -- "$1" stdout || fail "stdout lacks: $1"; }
 expect_err() { grep -qF -- "$1" stderr || fail "stderr lacks: $1"; }
 
-# expect_json EXPRESSION: stdout is one JSON object d of which the Python expression holds.
+# expect_json EXPRESSION: stdout is one JSON object d of which the Python expression holds. One Python answers all of a
+# script: starting it takes longer than anything that it is asked.
 expect_json() {
-  python3 -c '
-import json, sys
-d = json.load(open("stdout"))
-assert isinstance(d, dict), type(d)
-assert eval(sys.argv[1]), sys.argv[1]
-' "$1" || fail "JSON: $1"
+  if [ -z "${to_checker:-}" ]; then
+    coproc checker { exec python3 -S "$support/check_json.py"; }
+    exec {to_checker}>&"${checker[1]}" {from_checker}<&"${checker[0]}"
+  fi
+  local answer
+  printf '%s\0%s\0' "$PWD" "$1" >&"$to_checker"
+  read -r answer <&"$from_checker" || answer="no answer"
+  [ "$answer" = true ] || fail "JSON: $1: $answer"
 }
 
 # expect_error CODE WHERE FOUND ARGUMENTS...: exit CODE; WHERE and FOUND in the message; the same as JSON.
