@@ -34,7 +34,7 @@ expect_out "not rehearsed: strict fake, unit: no ppsim_tests_unit is beside the 
 expect_out "not rehearsed: strict fake, cross: no ppsim_tests_cross is beside the programs in $PWD/none"
 expect_out "rehearsed: gradients on the CPU: 3 equal, 3 refused, 0 wrong"
 for mode in streamed updates; do
-  expect_out "bits: float32, $mode: equal in 7 schedules"
+  expect_out "bits: float32, $mode: equal in 7 schedules, and in 2 with slices"
 done
 expect_out "not measured: no GPU: not here: a test"
 mkdir tests
@@ -63,7 +63,7 @@ cat >device/ppsim <<'END'
 case "$*" in
   "list schedules"*)  # some of them, so that a test has the time
     printf '{"name": "%s"},' 1f1b interleaved-1f1b zb-v chimera forward-only pipedream vocab-1 |
-      sed 's/.*/{"schedules": [&]}/; s/,]/]/'
+      sed 's/.*/{"schedules": [&{"name": "seq-1f1b", "slices": true}]}/'
     exit ;;
   doctor*)
     echo '{"checks": [{"check": "backend cuda", "detail": "driver 13.0, a stand-in"}]}'
@@ -165,7 +165,7 @@ END
 
 # The gradients of all that the CPU computes, and nothing is refused but what it refuses.
 script 0 gpu_check --only gradients check
-expect_out "gradients: 14 equal, 7 refused as on the CPU, 0 wrong, 0 had no time left"
+expect_out "gradients: 20 equal, 7 refused as on the CPU, 0 wrong, 0 had no time left"
 python3 - <<'END' || fail "not the schedules that are refused"
 import json
 rows = json.load(open("check/gradients.json"))["gradients"]
@@ -175,7 +175,7 @@ assert refused == {("pipedream", "updates"),
 assert all(row["gradients_equal"] for row in rows if row["exit"] == 0), rows
 END
 REFUSES=zb-v script 1 gpu_check --only gradients check
-expect_out "gradients: 11 equal, 7 refused as on the CPU, 3 wrong, 0 had no time left"
+expect_out "gradients: 17 equal, 7 refused as on the CPU, 3 wrong, 0 had no time left"
 
 # The same bits in schedules of four and of eight stages, or the one that has others is found.
 DIFFERS=zb-v script 1 gpu_check --only bits check
@@ -186,7 +186,8 @@ for row in json.load(open("check/bits.json"))["bits"]:
     hashes = {}
     for run in row["runs"]:
         hashes.setdefault(run["gradients_hash"], []).append(run["schedule"])
-    assert ["zb-v"] in hashes.values() and len(hashes) == 2, row
+    assert ["zb-v"] in hashes.values() and len(hashes) == 3, row
+    assert ["seq-1f1b:slices=4", "terapipe:slices=4"] in hashes.values(), row
 END
 
 # What hangs is ended with all that it started, and a share is no more than what is left.

@@ -86,6 +86,28 @@ TEST_P(OnDevice, FollowsTheCpuInFp8) {
   EXPECT_NEAR(cpu.loss<double>(), gpu.loss<float>(), 0.1);
 }
 
+TEST_P(OnDevice, HasTheGradientsOfWholeSequencesInSlices) {
+  const Pipeline sliced = test::sliced_chain_of_stages(GetParam(), 1, 3);
+  TransformerConfig config = odd_sizes(Arithmetic::integer_exact);
+  TransformerRun whole(config, chain_of_stages(GetParam()));
+  config.slice_lengths = {129, 7, 128};
+  TransformerRun exact(device_model(config), sliced);
+  whole.run(0);
+  exact.run(0);
+  EXPECT_EQ(whole.gradients(), exact.gradients());
+  config.arithmetic = Arithmetic::float32;
+  TransformerRun cpu(config, sliced);
+  cpu.run(0);
+  for (const auto& [arithmetic, tolerance] :
+       {std::pair(Arithmetic::float32, 1e-3), std::pair(Arithmetic::bf16, 0.1)}) {
+    config.arithmetic = arithmetic;
+    TransformerRun gpu(device_model(config), sliced);
+    gpu.run(0);
+    EXPECT_LT(distance(floats(cpu.gradients()), floats(gpu.gradients())), tolerance);
+    EXPECT_NEAR(cpu.loss<double>(), gpu.loss<float>(), tolerance);
+  }
+}
+
 TEST_P(OnDevice, GivesTheSameBitsAgain) {
   std::vector<std::vector<std::byte>> found;
   for (int i = 0; i < 2; ++i) {
