@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kInvalid = 7;        // CUBLAS_STATUS_INVALID_VALUE
 constexpr int kNotSupported = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
+constexpr std::uint32_t kUsualAlignment = 256;
 
 /// What the library keeps behind its opaque descriptors.
 struct Layout {
@@ -29,6 +30,13 @@ bool is_fp8(const Layout& layout) {
 std::int64_t bytes_of_number(const Layout& layout) {
   if (is_fp8(layout)) return 1;
   return layout.type == kCudaTypeFloat32 ? 4 : 2;
+}
+
+/// An algorithm is for matrices that begin on multiples of so many bytes as were promised when it was chosen.
+bool fit(const CublasLtAlgorithm& algorithm, std::initializer_list<const void*> matrices) {
+  return std::all_of(matrices.begin(), matrices.end(), [&](const void* begin) {
+    return reinterpret_cast<std::uintptr_t>(begin) % algorithm.data[0] == 0;
+  });
 }
 
 /// Number (row, column) of a batch of a column-major matrix.
@@ -187,13 +195,17 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
   table.layout_destroy = destroy<Layout>;
   table.layout_set = set_layout;
   table.preference_create = [](void** object) {
-    *object = new int(0);
+    *object = new std::uint32_t(kUsualAlignment);
     return 0;
   };
-  table.preference_destroy = destroy<int>;
-  table.preference_set = [](void*, int, const void*, std::size_t) { return 0; };
-  table.choose = [](cublasLtContext*, void* operation, void* a, void* b, void*, void* d, void*, int,
-                    CublasLtChoice*, int* found) {
+  table.preference_destroy = destroy<std::uint32_t>;
+  table.preference_set = [](void* object, int attribute, const void* value, std::size_t) {
+    if (attribute != kCublasLtLargestWorkspace) std::memcpy(object, value, sizeof(std::uint32_t));
+    return 0;
+  };
+  table.choose = [](cublasLtContext*, void* operation, void* a, void* b, void*, void* d, void* preference,
+                    int, CublasLtChoice* choice, int* found) {
+    choice->algorithm.data[0] = *static_cast<std::uint32_t*>(preference);
     const Product product{*static_cast<Operation*>(operation), *static_cast<Layout*>(a),
                           *static_cast<Layout*>(b), *static_cast<Layout*>(d)};
     *found = product.is_supported() ? 1 : 0;
@@ -201,8 +213,8 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
   };
   table.multiply = [queue](cublasLtContext*, void* operation, const void* alpha, const void* a,
                            void* a_layout, const void* b, void* b_layout, const void* beta, const void* c,
-                           void*, void* d, void* d_layout, const CublasLtAlgorithm*, void* workspace,
-                           std::size_t workspace_bytes, CUstream_st* stream) {
+                           void*, void* d, void* d_layout, const CublasLtAlgorithm* algorithm,
+                           void* workspace, std::size_t workspace_bytes, CUstream_st* stream) {
     const Product product{*static_cast<Operation*>(operation),
                           *static_cast<Layout*>(a_layout),
                           *static_cast<Layout*>(b_layout),
@@ -213,7 +225,7 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
                           d,
                           *static_cast<const float*>(alpha),
                           *static_cast<const float*>(beta)};
-    if (!product.fits()) return kInvalid;
+    if (!product.fits() || !fit(*algorithm, {a, b, d})) return kInvalid;
     KernelAccess access = product.access();
     access.writes.emplace_back(static_cast<const std::byte*>(workspace), workspace_bytes);
     return queue(stream, access, [product] { product.compute(); });
