@@ -166,6 +166,27 @@ int destroy(void* object) {
   return 0;
 }
 
+/// What an algorithm is chosen by, and the choice.
+void fill_choice(CublasLtTable& table) {
+  table.preference_create = [](void** object) {
+    *object = new std::uint32_t(kUsualAlignment);
+    return 0;
+  };
+  table.preference_destroy = destroy<std::uint32_t>;
+  table.preference_set = [](void* object, int attribute, const void* value, std::size_t) {
+    if (attribute != kCublasLtLargestWorkspace) std::memcpy(object, value, sizeof(std::uint32_t));
+    return 0;
+  };
+  table.choose = [](cublasLtContext*, void* operation, void* a, void* b, void*, void* d, void* preference,
+                    int, CublasLtChoice* choice, int* found) {
+    choice->algorithm.data[0] = *static_cast<std::uint32_t*>(preference);
+    const Product product{*static_cast<Operation*>(operation), *static_cast<Layout*>(a),
+                          *static_cast<Layout*>(b), *static_cast<Layout*>(d)};
+    *found = product.is_supported() ? 1 : 0;
+    return product.is_supported() ? 0 : kNotSupported;
+  };
+}
+
 }  // namespace
 
 CublasLtTable host_cublaslt(const HostQueue& queue) {
@@ -194,23 +215,7 @@ CublasLtTable host_cublaslt(const HostQueue& queue) {
   };
   table.layout_destroy = destroy<Layout>;
   table.layout_set = set_layout;
-  table.preference_create = [](void** object) {
-    *object = new std::uint32_t(kUsualAlignment);
-    return 0;
-  };
-  table.preference_destroy = destroy<std::uint32_t>;
-  table.preference_set = [](void* object, int attribute, const void* value, std::size_t) {
-    if (attribute != kCublasLtLargestWorkspace) std::memcpy(object, value, sizeof(std::uint32_t));
-    return 0;
-  };
-  table.choose = [](cublasLtContext*, void* operation, void* a, void* b, void*, void* d, void* preference,
-                    int, CublasLtChoice* choice, int* found) {
-    choice->algorithm.data[0] = *static_cast<std::uint32_t*>(preference);
-    const Product product{*static_cast<Operation*>(operation), *static_cast<Layout*>(a),
-                          *static_cast<Layout*>(b), *static_cast<Layout*>(d)};
-    *found = product.is_supported() ? 1 : 0;
-    return product.is_supported() ? 0 : kNotSupported;
-  };
+  fill_choice(table);
   table.multiply = [queue](cublasLtContext*, void* operation, const void* alpha, const void* a,
                            void* a_layout, const void* b, void* b_layout, const void* beta, const void* c,
                            void*, void* d, void* d_layout, const CublasLtAlgorithm* algorithm,

@@ -104,7 +104,7 @@ TEST(GpuTransformerSlices, HaveSizesOfTheirLengths) {
   const auto model = host_gpu_model(config);
   const SizeTable sizes = model->sizes(sliced_chain_of_stages(3, 1, 2));
   for (const auto& [slice, tokens, keys] : {std::tuple{0, 4, 4}, {1, 12, 16}}) {
-    const Bytes rows = 2 * tokens;
+    const Bytes rows = Bytes{2} * tokens;
     EXPECT_EQ(sizes({TensorKind::boundary_input, 1, -1, slice}), 2 * rows * 64);
     EXPECT_EQ(sizes({TensorKind::incoming_gradient, 0, 1, slice}), 2 * rows * 64);
     EXPECT_EQ(sizes({TensorKind::outgoing_gradient, 1, 0, slice}), 2 * rows * 64);
