@@ -63,6 +63,7 @@ Expected<RunOptions> run_options(const Options& options, const Subject& subject)
   RunOptions run;
   if (options.device.backend == "emulated") run.backend = EmulatedOptions{subject.costs->tables.costs};
   if (options.device.backend == "cuda") run.backend = cuda_options(options.device);
+  if (options.device.backend == "emulated") run.memory_limit = subject.costs->memory_limit;
   run.unverified = options.unverified;
   run.steps = options.steps;
   run.kept_traces = kKeptTraces;
@@ -278,7 +279,6 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
     if (!deadline_s) return tl::unexpected(deadline_s.error());
     run.deadline_s = *deadline_s;
   }
-
   run.gradients = options.compare && options.device.backend != "emulated";
   const StageModel& model = *prepared->model;
   const VerifiedRunOptions how{

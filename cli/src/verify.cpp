@@ -227,13 +227,13 @@ std::string why_not_asked(const VerifyReport& report) {
 int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
   tell_when_interrupted({{"properties", all_unknown(options, "interrupted")}});
-  const auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
+  auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
   if (!answered) return kUnknown;
-  const auto& answer = *answered;
+  auto& answer = *answered;
   if (!answer) return report(answer.error(), output);
-  const int exit = verdict_exit(answer->report);
+  add_devices(options, *answer);
   if (options.queries) options.queries->explain(why_not_asked(answer->report));
-  if (!options.certificate.empty() && exit == kDone) {
+  if (!options.certificate.empty() && verdict_exit(answer->report) == kDone) {
     const auto certificate = make_certificate(answer->program, answer->asked, answer->report);
     if (!certificate) return report(certificate.error(), output);
     if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)
@@ -253,7 +253,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     if (remedy) print_remedy(*remedy);
     std::cout << '\n' << verify_advice(options, *answer, remedy) << '\n';
   }
-  return exit;
+  return answer->exit();
 }
 
 int run_asked(VerifyRequest options, const Output& output) {

@@ -18,9 +18,7 @@ struct Row {
   Policy policy;
   Expected<VerifyAnswer> answer;
 
-  [[nodiscard]] int exit() const {
-    return answer ? verdict_exit(answer->report) : exit_code(answer.error().code);
-  }
+  [[nodiscard]] int exit() const { return answer ? answer->exit() : exit_code(answer.error().code); }
 };
 
 bool has_several_policies(const VerifyRequest& request) {
@@ -106,6 +104,7 @@ std::string reason_text(const Row& row) {
     std::string& text = std::holds_alternative<Refuted>(result.verdict) ? refuted : unknown;
     text += (text.empty() ? "" : ", ") + std::string(property_name(result.property));
   }
+  if (row.answer->pool_above_limit()) refuted += (refuted.empty() ? "" : ", ") + std::string("pool");
   return refuted.empty() ? unknown : refuted;
 }
 
@@ -194,7 +193,9 @@ int verify_many(const VerifyRequest& request, const Output& output) {
     single.input.input = file;
     for (const Policy& policy : *policies) {
       single.start = std::chrono::steady_clock::now();
-      table.add({file, policy, verify_input(single, policy)});
+      Row row{file, policy, verify_input(single, policy)};
+      if (row.answer) add_devices(single, *row.answer);
+      table.add(row);
     }
   }
   return table.finish(output);

@@ -8,6 +8,7 @@
 #include "call_limits.hpp"
 #include "command.hpp"
 #include "communicators.hpp"
+#include "ppsim/planner/rank_memory.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"
 #include "ppsim/verifier/all_ranks.hpp"
 #include "ppsim/verifier/repair.hpp"
@@ -65,7 +66,16 @@ struct VerifyAnswer {
   VerifyReport report;
   std::optional<CommunicatorPolicy> communicators;  ///< none: those of a native Program
   bool policy_was_asked = false;                    ///< by --communicators
+  std::optional<RankMemory> devices = {};           ///< where `memory` was decided
+
+  /// The largest pool, where it is above a limit that what is alive at once keeps to.
+  [[nodiscard]] std::optional<Bytes> pool_above_limit() const;
+  /// That of the verdicts, and of a pool that does not fit.
+  [[nodiscard]] int exit() const;
 };
+
+/// Adds what the devices need beside what is alive at once.
+void add_devices(const VerifyRequest& request, VerifyAnswer& answer);
 
 /// Verifies request.input, lowered or read with the communicators of `policy`.
 [[nodiscard]] Expected<VerifyAnswer> verify_input(const VerifyRequest& request,

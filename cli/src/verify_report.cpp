@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 #include "ppsim/core/hash.hpp"
 #include "shell_words.hpp"
@@ -17,6 +18,67 @@ Json result_json(const Program& program, const PropertyResult& result) {
   return item;
 }
 
+namespace {
+
+constexpr const char* kPoolsNotComputed =
+    "making the plan of addresses takes long: very many pairs of tensors may be alive at once";
+
+bool misses_pools(const VerifyAnswer& answer) { return answer.devices && !answer.devices->pool_bytes; }
+
+Json memory_json(const VerifyAnswer& answer, const WorstCase& worst) {
+  Json item = {{"rank", worst.rank.value()}, {"bytes", worst.bytes}};
+  if (!answer.devices) return item;
+  if (answer.devices->pool_bytes) item["pool_bytes"] = (*answer.devices->pool_bytes)[worst.rank];
+  if (answer.asked.capabilities.credits)
+    item["transport_bytes"] = answer.devices->transport_bytes[worst.rank];
+  return item;
+}
+
+std::string memory_text(const VerifyAnswer& answer) {
+  std::ostringstream text;
+  for (const WorstCase& worst : answer.report.memory) {
+    text << "  rank " << worst.rank << ": " << size_text(worst.bytes);
+    if (answer.devices && answer.devices->pool_bytes)
+      text << ", pool of run " << size_text((*answer.devices->pool_bytes)[worst.rank]);
+    text << '\n';
+  }
+  if (misses_pools(answer)) text << "  pool of run: not computed, " << kPoolsNotComputed << '\n';
+  if (!answer.devices || !answer.asked.capabilities.credits) return text.str();
+  text << "Transport buffers beside it, of messages that are sent and not received:\n";
+  for (const WorstCase& worst : answer.report.memory) {
+    text << "  rank " << worst.rank << ": up to " << size_text(answer.devices->transport_bytes[worst.rank])
+         << '\n';
+  }
+  return text.str();
+}
+
+}  // namespace
+
+void add_devices(const VerifyRequest& request, VerifyAnswer& answer) {
+  constexpr Bytes kPerConflict = 24;  // two lists of pairs, one of which grows
+  if (answer.report.memory.size() != static_cast<std::size_t>(answer.program.pipeline().ranks())) return;
+  RankMemoryOptions options;
+  if (!request.costs.unit.empty()) options.alignment = 1;
+  if (request.budget) {
+    options.most_conflicts =
+        std::min(options.most_conflicts, static_cast<std::size_t>(*request.budget / kPerConflict));
+  }
+  answer.devices = rank_memory(answer.program, answer.asked.capabilities, *answer.asked.sizes, options);
+}
+
+std::optional<Bytes> VerifyAnswer::pool_above_limit() const {
+  const std::optional<Bytes>& limit = asked.memory_limit;
+  if (!limit || !devices || !devices->pool_bytes || !report.proved(Property::memory)) return std::nullopt;
+  const Bytes largest = *std::ranges::max_element(devices->pool_bytes->items());
+  return largest > *limit ? std::optional(largest) : std::nullopt;
+}
+
+int VerifyAnswer::exit() const {
+  const int of_verdicts = verdict_exit(report);
+  const bool comes_first = of_verdicts == kDone || of_verdicts == kUnknown;
+  return comes_first && pool_above_limit() ? kDoesNotFit : of_verdicts;
+}
+
 Json report_json(const VerifyAnswer& answer) {
   const VerifyOptions& options = answer.asked;
   const VerifyReport& report = answer.report;
@@ -30,10 +92,12 @@ Json report_json(const VerifyAnswer& answer) {
                  {"capabilities_hash", capabilities_hash(options.capabilities)}};
   if (answer.communicators) object["communicators"] = policy_name(*answer.communicators);
   if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
-  for (const WorstCase& worst : report.memory) {
-    object["worst_case_memory"].push_back({{"rank", worst.rank.value()}, {"bytes", worst.bytes}});
-  }
+  for (const WorstCase& worst : report.memory)
+    object["worst_case_memory"].push_back(memory_json(answer, worst));
+  if (misses_pools(answer)) object["pool_not_computed"] = kPoolsNotComputed;
   if (options.memory_limit) object["memory_limit_bytes"] = *options.memory_limit;
+  if (options.memory_limit && answer.devices && answer.devices->pool_bytes)
+    object["fits"] = report.proved(Property::memory) && !answer.pool_above_limit();
   if (report.makespan) {
     object["makespan_ns"] = {{"least", report.makespan->least}, {"most", report.makespan->most}};
     if (options.makespan_limit) object["makespan_limit_ns"] = *options.makespan_limit;
@@ -77,9 +141,7 @@ void print_report(const VerifyAnswer& answer) {
   if (report.memory.empty()) return;
   std::cout << "\nWorst-case memory over all timings";
   if (options.memory_limit) std::cout << ", limit " << size_text(*options.memory_limit);
-  std::cout << ":\n";
-  for (const WorstCase& worst : report.memory)
-    std::cout << "  rank " << worst.rank << ": " << size_text(worst.bytes) << '\n';
+  std::cout << ":\n" << memory_text(answer);
 }
 
 namespace {
@@ -99,7 +161,7 @@ std::string repair_advice(const VerifyRequest& request, const VerifyReport& repo
 std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answer,
                           const std::optional<Remedy>& remedy) {
   const VerifyReport& report = answer.report;
-  const int exit = verdict_exit(report);
+  const int exit = answer.exit();
   const auto is_good = [](const PropertyResult& result) {
     return result.property == Property::makespan || !std::holds_alternative<Refuted>(result.verdict);
   };
@@ -108,6 +170,11 @@ std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answ
   if (exit == kRefuted)
     return "Do not run this: the lines above say what is wrong with it." +
            repair_advice(request, report, remedy);
+  if (const auto pool = answer.pool_above_limit(); pool && exit == kDoesNotFit) {
+    return "It runs, and the proved peak fits, but the static plan of addresses does not: " +
+           size_text(*pool) + " of " + size_text(*answer.asked.memory_limit) +
+           ". A schedule with fewer live microbatches, recompute or more stages needs less.";
+  }
   if (exit == kDoesNotFit)
     return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
            "needs less.";

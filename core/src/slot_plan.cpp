@@ -1,164 +1,18 @@
 #include "ppsim/core/slot_plan.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 #include <utility>
 
+#include "conflict_graph.hpp"
+#include "placement.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/tensor_order.hpp"
 
 namespace ppsim {
 namespace {
 
-/// Tensors of one rank in order of birth in one run, and which of them may be alive at once in some timing.
-class ConflictGraph {
- public:
-  ConflictGraph(const TensorOrder& order, std::vector<std::uint32_t> by_birth)
-      : order_(order), tensors_(std::move(by_birth)) {
-    find_conflicts();
-  }
-
-  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(tensors_.size()); }
-  [[nodiscard]] std::uint32_t tensor(std::uint32_t node) const { return tensors_[node]; }
-  [[nodiscard]] std::span<const std::uint32_t> neighbours(std::uint32_t node) const {
-    return {items_.data() + begin_[node], begin_[node + 1] - begin_[node]};
-  }
-
- private:
-  struct Pair {
-    std::uint32_t a;
-    std::uint32_t b;
-  };
-
-  /// Walks along the births: a tensor stays active until it is dead for all that are still to come.
-  void find_conflicts() {
-    const std::vector<std::int32_t> least_born = least_born_from();
-    std::vector<std::uint32_t> active;
-    std::vector<Pair> pairs;
-    for (std::uint32_t b = 0; b < size(); ++b) {
-      const std::span<const std::int32_t> least{least_born.data() + b * lanes(), lanes()};
-      std::erase_if(active, [&](std::uint32_t a) {
-        const auto dead = order_.dead(tensor(a));
-        return std::equal(dead.begin(), dead.end(), least.begin(),
-                          [](std::int32_t d, std::int32_t l) { return d <= l; });
-      });
-      for (const std::uint32_t a : active) {
-        if (!order_.before(tensor(a), tensor(b))) pairs.push_back({a, b});
-      }
-      active.push_back(b);
-    }
-    compress(pairs);
-  }
-
-  /// Row b: per lane, the least of born(b), born(b + 1), ...
-  [[nodiscard]] std::vector<std::int32_t> least_born_from() const {
-    std::vector<std::int32_t> rows(size() * lanes());
-    for (std::uint32_t b = size(); b-- > 0;) {
-      const auto born = order_.born(tensor(b));
-      for (std::size_t lane = 0; lane < lanes(); ++lane) {
-        const std::size_t at = b * lanes() + lane;
-        rows[at] = b + 1 < size() ? std::min(born[lane], rows[at + lanes()]) : born[lane];
-      }
-    }
-    return rows;
-  }
-
-  void compress(const std::vector<Pair>& pairs) {
-    begin_.assign(size() + 1, 0);
-    for (const Pair& pair : pairs) {
-      ++begin_[pair.a + 1];
-      ++begin_[pair.b + 1];
-    }
-    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-    items_.resize(begin_.back());
-    std::vector<std::size_t> fill(begin_.begin(), begin_.end() - 1);
-    for (const Pair& pair : pairs) {
-      items_[fill[pair.a]++] = pair.b;
-      items_[fill[pair.b]++] = pair.a;
-    }
-  }
-
-  [[nodiscard]] std::size_t lanes() const { return tensors_.empty() ? 1 : order_.born(tensors_[0]).size(); }
-
-  const TensorOrder& order_;
-  std::vector<std::uint32_t> tensors_;
-  std::vector<std::size_t> begin_;
-  std::vector<std::uint32_t> items_;
-};
-
-/// The distinct blocks that tensors have been put into, by address: few, however many tensors share them.
-class Blocks {
- public:
-  /// Starts looking for room afresh: nothing is in the way.
-  void clear() { ++round_; }
-  void obstruct(std::uint32_t block) { obstructed_[block] = round_; }
-
-  /// The lowest of the tightest gaps between obstructing blocks that holds `size` bytes; above them all if
-  /// none does.
-  [[nodiscard]] Bytes best_fit(Bytes size) const {
-    Bytes best = -1;
-    Bytes best_gap = 0;
-    Bytes top = 0;
-    for (const Block& block : by_address_) {
-      if (obstructed_[block.number] != round_) continue;
-      const Bytes gap = block.begin - top;
-      if (gap >= size && (best < 0 || gap < best_gap)) {
-        best = top;
-        best_gap = gap;
-      }
-      top = std::max(top, block.end);
-    }
-    return best < 0 ? top : best;
-  }
-
-  /// The number of the block [begin, end).
-  std::uint32_t number_of(Bytes begin, Bytes end) {
-    const Block wanted{begin, end, static_cast<std::uint32_t>(by_address_.size())};
-    const auto at = std::lower_bound(
-        by_address_.begin(), by_address_.end(), wanted,
-        [](const Block& a, const Block& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
-    if (at != by_address_.end() && at->begin == begin && at->end == end) return at->number;
-    by_address_.insert(at, wanted);
-    obstructed_.push_back(0);
-    return wanted.number;
-  }
-
- private:
-  struct Block {
-    Bytes begin;
-    Bytes end;
-    std::uint32_t number;
-  };
-  std::vector<Block> by_address_;
-  std::vector<std::uint64_t> obstructed_;  ///< per number: the round in which it was in the way
-  std::uint64_t round_ = 0;
-};
-
-struct Placement {
-  std::vector<Bytes> offset;  ///< per node
-  Bytes pool = 0;
-};
-
-/// Places nodes one after another in the given order; `sizes` per node.
-Placement place(const ConflictGraph& graph, const std::vector<Bytes>& sizes,
-                const std::vector<std::uint32_t>& order) {
-  constexpr std::uint32_t kNotPlaced = ~std::uint32_t{0};
-  Placement result{.offset = std::vector<Bytes>(graph.size(), 0)};
-  std::vector<std::uint32_t> block(graph.size(), kNotPlaced);
-  Blocks blocks;
-  for (const std::uint32_t node : order) {
-    blocks.clear();
-    for (const std::uint32_t other : graph.neighbours(node)) {
-      if (block[other] != kNotPlaced) blocks.obstruct(block[other]);
-    }
-    const Bytes begin = blocks.best_fit(sizes[node]);
-    const Bytes end = checked_add(begin, sizes[node]);
-    result.offset[node] = begin;
-    result.pool = std::max(result.pool, end);
-    block[node] = blocks.number_of(begin, end);
-  }
-  return result;
-}
+constexpr std::uint64_t kWork = std::uint64_t{1} << 25U;  // of all ranks: some tenths of a second
 
 class Planner {
  public:
@@ -166,32 +20,28 @@ class Planner {
       : table_(request.table),
         sizes_(request.sizes),
         alignment_(request.alignment),
-        started_(request.program.size(), 0) {
+        work_(kWork / static_cast<std::uint64_t>(request.program.pipeline().ranks())),
+        started_(request.program.size(), 0),
+        ended_(request.program.size(), 0) {
     const std::vector<std::uint32_t>& items = request.order.items;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (items[i] % 2 == 0) started_[items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
-    }
+    for (std::size_t i = 0; i < items.size(); ++i)
+      (items[i] % 2 == 0 ? started_ : ended_)[items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
   }
 
-  /// Offsets of the rank's tensors into `plan`.
-  void plan_rank(const TensorOrder& order, RankId rank, SlotPlan& plan) const {
-    const ConflictGraph graph(order, nodes(order));
+  /// Offsets of the rank's tensors into `plan`. Returns: how many pairs of them conflict; where there are
+  /// more than `most`, nothing, and no offsets.
+  std::optional<std::size_t> plan_rank(const TensorOrder& order, std::size_t most, SlotPlan& plan) const {
+    const ConflictGraph graph(order, nodes(order), most);
+    if (!graph.complete()) return std::nullopt;
     std::vector<Bytes> rounded(graph.size());
     for (std::uint32_t n = 0; n < graph.size(); ++n) {
       rounded[n] =
           checked_multiply(checked_add(sizes_[graph.tensor(n)], alignment_ - 1) / alignment_, alignment_);
     }
-    // Neither order is always the better one: large tensors first pack tightly, births in order leave no
-    // holes where all is alike.
-    std::vector<std::uint32_t> visit(graph.size());
-    std::iota(visit.begin(), visit.end(), 0U);
-    const Placement by_birth = place(graph, rounded, visit);
-    std::stable_sort(visit.begin(), visit.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return rounded[a] > rounded[b]; });
-    const Placement by_size = place(graph, rounded, visit);
-    const Placement& best = by_birth.pool < by_size.pool ? by_birth : by_size;
+    const Placement best = find_placement(graph, rounded, {peak_of_run(graph, rounded), work_});
     for (std::uint32_t n = 0; n < graph.size(); ++n) plan.offset[graph.tensor(n)] = best.offset[n];
-    plan.pool_bytes[rank] = best.pool;
+    if (graph.size() > 0) plan.pool_bytes[table_.tensors[graph.tensor(0)].rank] = best.pool;
+    return graph.pairs();
   }
 
  private:
@@ -206,6 +56,23 @@ class Planner {
     return tensors;
   }
 
+  /// What is alive at once in this one run needs as much in any plan.
+  [[nodiscard]] Bytes peak_of_run(const ConflictGraph& graph, const std::vector<Bytes>& sizes) const {
+    std::vector<std::pair<std::uint32_t, Bytes>> changes;
+    for (std::uint32_t n = 0; n < graph.size(); ++n) {
+      changes.emplace_back(birth(graph.tensor(n)), sizes[n]);
+      changes.emplace_back(death(graph.tensor(n)), -sizes[n]);
+    }
+    std::sort(changes.begin(), changes.end());
+    Bytes now = 0;
+    Bytes peak = 0;
+    for (const auto& [when, change] : changes) {
+      now = checked_add(now, change);
+      peak = std::max(peak, now);
+    }
+    return peak;
+  }
+
   [[nodiscard]] std::uint32_t birth(std::uint32_t tensor) const {
     const Tensor& t = table_.tensors[tensor];
     if (t.from_start) return 0;
@@ -214,15 +81,25 @@ class Planner {
     return first;
   }
 
+  [[nodiscard]] std::uint32_t death(std::uint32_t tensor) const {
+    const Tensor& t = table_.tensors[tensor];
+    if (t.to_end) return ~std::uint32_t{0};
+    std::uint32_t last = 0;
+    for (const InstructionId user : table_.users_of(t)) last = std::max(last, ended_[user.index()]);
+    return last;
+  }
+
   const TensorTable& table_;
   const std::vector<Bytes>& sizes_;
   Bytes alignment_;
+  std::uint64_t work_;                  ///< of a rank
   std::vector<std::uint32_t> started_;  ///< per instruction: 1 + where it starts in the run
+  std::vector<std::uint32_t> ended_;    ///< per instruction: 1 + where it is complete
 };
 
 }  // namespace
 
-SlotPlan plan_slots(const SlotRequest& request) {
+std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, std::size_t most_conflicts) {
   PPSIM_CHECK(request.alignment > 0, "an alignment is at least one byte");
   const auto ranks = static_cast<std::size_t>(request.program.pipeline().ranks());
   SlotPlan plan{.offset = std::vector<Bytes>(request.table.tensors.size(), 0),
@@ -231,9 +108,17 @@ SlotPlan plan_slots(const SlotRequest& request) {
   for (std::size_t r = 0; r < ranks; ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
     const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, request.order, rank);
-    planner.plan_rank(TensorOrder(request.table, clocks, rank), rank, plan);
+    const auto conflicts = planner.plan_rank(TensorOrder(request.table, clocks, rank), most_conflicts, plan);
+    if (!conflicts) return std::nullopt;
+    most_conflicts -= *conflicts;
   }
   return plan;
+}
+
+SlotPlan plan_slots(const SlotRequest& request) {
+  auto plan = plan_slots_within(request, std::numeric_limits<std::size_t>::max());
+  PPSIM_CHECK(plan.has_value(), "without a limit there is a plan");
+  return *std::move(plan);
 }
 
 }  // namespace ppsim

@@ -29,7 +29,7 @@ class Executor {
       : program_(input.program),
         options_(input.options),
         graph_(build_execution_graph(program_, options_.capabilities)),
-        memory_(plan_memory(program_, graph_, input.model.sizes(program_.pipeline()))),
+        memory_(plan_memory(program_, graph_, input.model.sizes(program_.pipeline()), options_.memory_limit)),
         lanes_(make_lanes(program_, input.here.begin, input.here.end)),
         worker_(backend.make_worker(input, memory_)),
         meter_(program_, memory_, [this](std::uint32_t tensor) { worker_->freed(tensor); }),

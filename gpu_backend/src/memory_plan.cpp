@@ -1,11 +1,14 @@
 #include "memory_plan.hpp"
 
+#include <algorithm>
+#include <string>
+
+#include "ppsim/gpu_backend/device.hpp"
+
 namespace ppsim {
 namespace {
 
-constexpr Bytes kAlignment = 64;
-
-Bytes aligned(Bytes size) { return checked_add(size, kAlignment - 1) / kAlignment * kAlignment; }
+Bytes aligned(Bytes size) { return checked_add(size, kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment; }
 
 SlotPlan separate_slots(const Program& program, const TensorTable& table, const std::vector<Bytes>& sizes) {
   SlotPlan plan;
@@ -18,15 +21,29 @@ SlotPlan separate_slots(const Program& program, const TensorTable& table, const 
   return plan;
 }
 
+void check_fits(const SlotPlan& slots, std::optional<Bytes> limit) {
+  const std::vector<Bytes>& pools = slots.pool_bytes.items();
+  const auto largest = std::max_element(pools.begin(), pools.end());
+  if (!limit || largest == pools.end() || *largest <= *limit) return;
+  throw BackendError(ErrorCode::does_not_fit,
+                     "it does not fit: the pool of rank " + std::to_string(largest - pools.begin()) +
+                         " takes " + std::to_string(*largest) + " of " + std::to_string(*limit) + " bytes");
+}
+
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph, const SizeTable& sizes) {
+MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph, const SizeTable& sizes,
+                       std::optional<Bytes> limit) {
   MemoryPlan plan;
   plan.table = tensor_table(program);
   plan.sizes = tensor_sizes(plan.table, sizes);
   const RunOrder order = run_order(graph);
-  plan.slots = order.complete ? plan_slots({program, graph, order, plan.table, plan.sizes, kAlignment})
-                              : separate_slots(program, plan.table, plan.sizes);
+  if (!order.complete) {
+    plan.slots = separate_slots(program, plan.table, plan.sizes);
+    return plan;
+  }
+  plan.slots = plan_slots({program, graph, order, plan.table, plan.sizes});
+  check_fits(plan.slots, limit);
   return plan;
 }
 

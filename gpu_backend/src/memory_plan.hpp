@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
@@ -16,8 +17,9 @@ struct MemoryPlan {
   SlotPlan slots;
 };
 
-/// A Program that cannot finish has no order to share bytes by: then every tensor has bytes of its own.
+/// The limit is that of RunOptions. A Program that cannot finish has no order to share bytes by: then every
+/// tensor has bytes of its own, and no limit counts. Throws: BackendError.
 [[nodiscard]] MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph,
-                                     const SizeTable& sizes);
+                                     const SizeTable& sizes, std::optional<Bytes> limit);
 
 }  // namespace ppsim

@@ -48,7 +48,7 @@ class GpuExecutor {
         graph_(build_execution_graph(program_, input.options.capabilities)),
         memory_(plan_memory(program_,
                             build_execution_graph(program_, unbounded_buffers(input.options.capabilities)),
-                            sizes_)),
+                            sizes_, input.options.memory_limit)),
         deadline_(input.options),
         peers_({program_, graph_, here, input.options.processes}),
         ranks_(api.cuda, input, here),

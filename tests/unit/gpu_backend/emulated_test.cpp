@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
+#include <string>
 
 #include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/lowering.hpp"
@@ -124,6 +126,23 @@ TEST(Emulated, NeedsNoMemoryForItsTensors) {
   EXPECT_GE(result.pool_bytes[RankId(0)], Bytes{1} << 50);
   EXPECT_EQ(result.high_water_bytes[RankId(0)], Bytes{1} << 50);
   EXPECT_TRUE(result.gradients.empty());
+}
+
+TEST(Emulated, RefusesAPoolAboveTheLimit) {
+  const NullModel model;
+  RunOptions options = emulated(0);
+  const Bytes largest = std::ranges::max(run(two_rank_step(), model, options).pool_bytes.items());
+  options.memory_limit = largest;
+  EXPECT_EQ(run(two_rank_step(), model, options).outcome, RunOutcome::finished);
+  options.memory_limit = largest - 1;
+  const auto refused = execute(two_rank_step(), model, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::does_not_fit);
+  EXPECT_NE(refused.error().message.find("the pool of rank 0 takes " + std::to_string(largest) + " of " +
+                                         std::to_string(largest - 1) + " bytes"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(run(deferred_receives(false), model, options).outcome, RunOutcome::deadlock);
 }
 
 TEST(Emulated, StepsComeOneAfterAnother) {

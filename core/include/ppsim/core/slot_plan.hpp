@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
@@ -14,6 +16,9 @@ struct SlotPlan {
   IdVector<RankId, Bytes> pool_bytes;  ///< per rank
 };
 
+/// Where a tensor may start: every offset of a plan is a multiple of it. Units: bytes.
+inline constexpr Bytes kSlotAlignment = 64;
+
 /// What a slot plan is made of.
 struct SlotRequest {
   const Program& program;
@@ -21,11 +26,16 @@ struct SlotRequest {
   const RunOrder& order;  ///< complete
   const TensorTable& table;
   const std::vector<Bytes>& sizes;  ///< per tensor of the table
-  Bytes alignment = 64;             ///< every offset is a multiple of it
+  Bytes alignment = kSlotAlignment;
 };
 
-/// A plan by best fit: never below the worst case of memory over all timings, and usually a few percent above
-/// it at most.
+/// The smallest plan that a search of bounded length finds, the same on every machine: never below the worst
+/// case of memory over all timings. Bytes lie in one piece, so there need not be a plan as small as that.
 [[nodiscard]] SlotPlan plan_slots(const SlotRequest& request);
+
+/// The same plan; nothing where more than `most_conflicts` pairs of tensors of a rank, all ranks together, may
+/// be alive at once, for which making it takes long.
+[[nodiscard]] std::optional<SlotPlan> plan_slots_within(const SlotRequest& request,
+                                                        std::size_t most_conflicts);
 
 }  // namespace ppsim

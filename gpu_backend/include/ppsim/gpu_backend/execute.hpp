@@ -81,6 +81,8 @@ struct RunOptions {
   /// exact detection of hangs. 0: none; empty: by the rule.
   std::optional<double> deadline_s = std::nullopt;
   DeadlineRule deadline_rule = {};
+  /// Of each rank's device: a pool above it is refused, though what is alive at once might fit.
+  std::optional<Bytes> memory_limit = std::nullopt;
   double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
   /// The processes that share the ranks, as many to each and in their order, with the transport between them;
   /// null: this one alone. All of them execute the same.
@@ -184,6 +186,7 @@ struct ModelIdentity {
 /// A compute action gets the first block of its stage, the first producer's x and the first consumer's dy; a
 /// model that needs more refuses the pipeline in check().
 /// Errors: refused without a certificate of this Program, its sizes and this transport, unless `unverified`;
+/// does_not_fit naming the rank whose pool is the largest above the limit;
 /// bad_argument for what the model or the transport cannot do; ill_formed when two ends that meet name
 /// different tensors, and for a tensor that no action makes; io when memory or threads run out, or the
 /// deadline passes.

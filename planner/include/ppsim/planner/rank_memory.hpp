@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/program.hpp"
+#include "ppsim/core/slot_plan.hpp"
+#include "ppsim/core/tables.hpp"
+
+namespace ppsim {
+
+/// What a device needs besides room for what is alive at once, which the property `memory` bounds.
+struct RankMemory {
+  /// Of the static plan of addresses that execute() makes; empty where making it takes long.
+  std::optional<IdVector<RankId, Bytes>> pool_bytes;
+  /// Upper bound of the messages that a rank has sent and nobody has received: with credits(n) up to n in a
+  /// row on each of its channels, under rendezvous none. They are in buffers of the transport beside the
+  /// pool; of the transports there are, MPI's are with the sender, those between threads in the one process.
+  IdVector<RankId, Bytes> transport_bytes;
+};
+
+struct RankMemoryOptions {
+  /// Pairs of tensors that may be alive at once, all ranks together, for which a plan is made: in seconds.
+  std::size_t most_conflicts = std::size_t{1} << 26U;
+  Bytes alignment = kSlotAlignment;  ///< that of execute(); 1 where bytes stand for something else
+};
+
+/// Requires: a Program that is matched and finishes under `capabilities`.
+[[nodiscard]] RankMemory rank_memory(const Program& program, const TransportCapabilities& capabilities,
+                                     const SizeTable& sizes, const RankMemoryOptions& options = {});
+
+}  // namespace ppsim

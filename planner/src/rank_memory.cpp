@@ -1,0 +1,67 @@
+#include "ppsim/planner/rank_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ppsim/core/tensors.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Sizes of the messages of one channel after another, and the most that a few in a row take.
+class SlidingSum {
+ public:
+  explicit SlidingSum(int length) : length_(static_cast<std::size_t>(length)) {}
+
+  void begin() {
+    sizes_.clear();
+    now_ = most_ = 0;
+  }
+  void add(Bytes size) {
+    sizes_.push_back(size);
+    now_ = checked_add(now_, size);
+    if (sizes_.size() > length_) now_ -= sizes_[sizes_.size() - 1 - length_];
+    most_ = std::max(most_, now_);
+  }
+  [[nodiscard]] Bytes most() const { return most_; }
+
+ private:
+  std::size_t length_;
+  std::vector<Bytes> sizes_;
+  Bytes now_ = 0;
+  Bytes most_ = 0;
+};
+
+IdVector<RankId, Bytes> transport_bytes(const Program& program, const ExecutionGraph& graph,
+                                        const SizeTable& sizes) {
+  IdVector<RankId, Bytes> bytes(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  if (!graph.capabilities.credits) return bytes;
+  SlidingSum waiting(*graph.capabilities.credits);
+  for (std::size_t i = 0; i < graph.messages.size(); ++i) {
+    const Message& message = graph.messages[i];
+    if (message.previous < 0) waiting.begin();
+    waiting.add(sizes(payload_class(program.all_actions()[message.send_action])));
+    const bool last = i + 1 == graph.messages.size() || graph.messages[i + 1].previous < 0;
+    Bytes& of_rank = bytes[program.rank_of(message.send)];
+    if (last) of_rank = checked_add(of_rank, waiting.most());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+RankMemory rank_memory(const Program& program, const TransportCapabilities& capabilities,
+                       const SizeTable& sizes, const RankMemoryOptions& options) {
+  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  const RunOrder order = run_order(graph);
+  const TensorTable table = tensor_table(program);
+  const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
+  RankMemory memory{.pool_bytes = std::nullopt, .transport_bytes = transport_bytes(program, graph, sizes)};
+  const SlotRequest request{program, graph, order, table, bytes, options.alignment};
+  if (auto plan = plan_slots_within(request, options.most_conflicts))
+    memory.pool_bytes = std::move(plan->pool_bytes);
+  return memory;
+}
+
+}  // namespace ppsim
