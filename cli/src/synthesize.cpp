@@ -110,7 +110,7 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   return request;
 }
 
-Json result_json(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
+Json synthesized_json(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
   Json object = {{"file", options.output},
                  {"ranks", request.ranks},
                  {"microbatches", request.microbatches},
@@ -180,7 +180,7 @@ int run_asked(const Options& options, const Output& output) {
   if (auto written = write(options, found); !written) return report(written.error(), output);
   if (options.output != "-") {
     if (output.json) {
-      output.print(result_json(options, *request, found));
+      output.print(synthesized_json(options, *request, found));
     } else {
       print_text(options, *request, found);
     }
