@@ -28,10 +28,13 @@ class CsvReader {
     text_.remove_prefix(prefix.size());
     return true;
   }
-  bool take_line_end() { return take("\n") || take("\r\n"); }
+  bool take_line_end() { return take("\n") || take("\r\n") || (is_last_return() && take("\r")); }
   bool at_cell_end() const {
-    return text_.empty() || text_[0] == ',' || text_[0] == '\n' || text_.starts_with("\r\n");
+    return text_.empty() || text_[0] == ',' || text_[0] == '\n' || text_.starts_with("\r\n") ||
+           is_last_return();
   }
+  /// Half of the file's last line end, which whoever cut it off left there.
+  bool is_last_return() const { return text_ == "\r"; }
 
   Expected<void> read_row(CsvRow& row) {
     for (bool more = true; more;) {

@@ -15,7 +15,8 @@ struct CsvRow {
 };
 
 /// Cuts a file into rows the way Python's csv.reader does: cells between commas, quotes where needed, lines
-/// that end with LF or CRLF; an empty line is a row without cells. A byte order mark at the start is skipped.
+/// that end with LF or CRLF, the last one of the file also with CR; an empty line is a row without cells. A
+/// byte order mark at the start is skipped.
 /// Errors: bad_file for a quoted cell that does not end, or goes on behind its closing quote.
 [[nodiscard]] Expected<std::vector<CsvRow>> read_csv(std::string_view text, const std::string& file);
 

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 
 #include "csv_cells.hpp"
 #include "torch_alphabet.hpp"
@@ -153,7 +154,10 @@ Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& 
   if (!lines) return tl::unexpected(lines.error());
   TorchCells cells;
   cells.file_ = file;
-  for (const CsvRow& line : *lines) {
+  // An empty line between others is an idle rank; those at the end are what an editor leaves.
+  std::span<const CsvRow> used = *lines;
+  while (!used.empty() && used.back().cells.empty()) used = used.first(used.size() - 1);
+  for (const CsvRow& line : used) {
     std::vector<TorchCell>& row = cells.rows_.emplace_back();
     for (const std::string& cell_text : line.cells) {
       TorchCell& cell = row.emplace_back();

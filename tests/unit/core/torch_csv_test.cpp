@@ -41,11 +41,23 @@ TEST(ScheduleFromCsv, TakesEitherLineEndAndQuotesAndBlanks) {
   ASSERT_TRUE(expected) << to_string(expected.error());
   EXPECT_EQ(expected->pipeline().ranks(), 3);
   for (const char* text :
-       {"0F0,0B0\r\n\r\n1F0,1B0\r\n", "0F0,0B0\n\n1F0,1B0", "\"0F0\",\"0B0\"\n\n1F0, 1B0 \n",
+       {"0F0,0B0\r\n\r\n1F0,1B0\r\n", "0F0,0B0\n\n1F0,1B0", "0F0,0B0\n\n1F0,1B0\r", "0F0,0B0\n\n1F0,1B0\n\n",
+        "0F0,0B0\r\n\r\n1F0,1B0\r\n\r\n\r\n", "\"0F0\",\"0B0\"\n\n1F0, 1B0 \n",
         "\xef\xbb\xbf"
         "0F0,0B0\n\n1F0,1B0\n"}) {
     EXPECT_EQ(schedule(text), expected) << text;
   }
+}
+
+TEST(ScheduleFromCsv, TakesNoEmptyLineAtTheEndForARank) {
+  const auto two_ranks = schedule("0F0,0B0\n1F0,1B0\n");
+  ASSERT_TRUE(two_ranks);
+  EXPECT_EQ(schedule("0F0,0B0\n1F0,1B0\n\n\n"), two_ranks);
+  EXPECT_EQ(program("0F0,0B0\n\n"), program("0F0,0B0\n"));
+  EXPECT_FALSE(schedule("\n\n"));
+  // An idle cell is no empty line.
+  EXPECT_EQ(schedule("0F0,0B0\n1F0,1B0\n\"\"\r\n")->pipeline().ranks(), 3);
+  EXPECT_EQ(refusal(schedule("0F0\r,0B0\n")).find("a/f.csv:1:1: not an action"), 0U);
 }
 
 TEST(ScheduleFromCsv, SaysWhichCellIsWrong) {
