@@ -33,7 +33,8 @@ bool is_schedule_file(const std::filesystem::directory_entry& entry) {
 /// The .csv and .json files of a folder by name; another input as it is.
 Expected<std::vector<std::string>> files_of(const std::string& input) {
   std::error_code failed;
-  if (!std::filesystem::is_directory(input, failed)) return std::vector<std::string>{input};
+  if (!std::filesystem::is_directory(input, failed) || names_schedule(input))
+    return std::vector<std::string>{input};
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(input, failed)) {
     if (is_schedule_file(entry)) files.push_back(entry.path().string());
@@ -66,6 +67,8 @@ Expected<std::vector<Policy>> policies_of(const std::string& names) {
           ErrorCode::bad_argument, "unknown --communicators",
           {.found = item, .expected = "per-rank, per-pair, per-edge, per-stage-edge, several or all"});
     }
+    if (std::ranges::find(policies, policy) != policies.end())
+      return make_error(ErrorCode::bad_argument, "--communicators names a policy twice", {.found = names});
     policies.push_back(policy);
   }
   return policies;

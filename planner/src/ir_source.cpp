@@ -46,12 +46,18 @@ bool is_native_json(std::string_view text, const std::string& file) {
   return bracket || suffix_of(file) == ".json";
 }
 
+bool names_schedule(const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find(':'));
+  return std::ranges::any_of(schedules(), [&](const ScheduleInfo& info) { return info.name == name; });
+}
+
 bool names_file(const std::string& argument) {
-  std::error_code ignored;
   const std::string suffix = suffix_of(argument);
-  return argument == "-" || argument.find('/') != std::string::npos || suffix == ".json" ||
-         suffix == ".csv" ||
-         (std::filesystem::exists(argument, ignored) && !std::filesystem::is_directory(argument, ignored));
+  if (argument == "-" || argument.find('/') != std::string::npos || suffix == ".json" || suffix == ".csv")
+    return true;
+  std::error_code ignored;
+  return !names_schedule(argument) && std::filesystem::exists(argument, ignored) &&
+         !std::filesystem::is_directory(argument, ignored);
 }
 
 Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const ReadOptions& options) {

@@ -65,3 +65,22 @@ for target in - /dev/stdout /dev/null; do
 done
 expect_exit 0 simulate p.json --unit F=1 --report /dev/null
 expect_exit 0 verify p.json --certificate /dev/null
+
+# A file that is called like a schedule is not taken for it: it needs a path or a suffix.
+printf '0F0,0B0\n' >gpipe
+mkdir 1f1b
+expect_exit 0 simulate gpipe --ranks 2 --microbatches 4 --unit F=1 --json
+expect_json 'len(d["per_rank"]) == 2'
+expect_exit 0 simulate gpipe:ranks=2,microbatches=4 --unit F=1
+expect_exit 0 simulate ./gpipe --unit F=1 --json
+expect_json 'len(d["per_rank"]) == 1'
+expect_exit 0 verify 1f1b --ranks 2 --microbatches 4
+printf '0F0,0B0\n' >mine
+expect_exit 0 simulate mine --unit F=1
+
+# What an editor leaves at the end of a file is no rank.
+printf '0F0,0B0\r\n1F0,1B0\r\n\r\n\r\n' >blank.csv
+expect_exit 0 simulate blank.csv --unit F=1,B=2 --json
+expect_json 'len(d["per_rank"]) == 2'
+printf '0F0,0B0\r' >cut.csv
+expect_exit 0 simulate cut.csv --unit F=1

@@ -32,7 +32,11 @@ struct ReadOptions {
 [[nodiscard]] Expected<Ir> ir_from_text(std::string_view text, const std::string& file,
                                         const ReadOptions& options);
 
-/// Whether an argument names a file and not a schedule: `-`, an existing file, and what looks like a path.
+/// Whether an argument is `name` or `name:key=value,...` of a schedule that there is.
+[[nodiscard]] bool names_schedule(const std::string& argument);
+
+/// Whether an argument names a file and not a schedule: `-`, what looks like a path, and an existing file
+/// that is not called like a schedule.
 [[nodiscard]] bool names_file(const std::string& argument);
 
 /// ScheduleParameters::slices where none are given: as many as suit the costs of tokens, or one.
