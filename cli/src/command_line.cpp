@@ -100,6 +100,24 @@ std::optional<Error> overwritten_input(const CLI::App& app) {
   return std::nullopt;
 }
 
+/// Standard input has one reader.
+std::optional<Error> shared_input(const CLI::App& app) {
+  std::string reader;
+  for (const CLI::Option* option : options_of(app)) {
+    if (is_output_file(*option)) continue;
+    for (const std::string& text : option->results()) {
+      if (text != "-") continue;
+      if (!reader.empty()) {
+        return Error{ErrorCode::bad_argument,
+                     "standard input can be read once",
+                     {.found = reader + " - and " + option->get_name() + " -", .expected = "a file"}};
+      }
+      reader = option->get_name();
+    }
+  }
+  return std::nullopt;
+}
+
 /// A word where a subcommand belongs, such as `simulat`.
 Error no_subcommand(const CLI::App& app, const Words& words) {
   Words names;
@@ -167,6 +185,7 @@ Expected<bool> parse_command_line(CLI::App& app, int argc, char** argv) {
     return false;
   }
   if (auto missing = missing_value(app, words)) return tl::unexpected(*std::move(missing));
+  if (auto shared = shared_input(app)) return tl::unexpected(*std::move(shared));
   if (auto overwritten = overwritten_input(app)) return tl::unexpected(*std::move(overwritten));
   return true;
 }

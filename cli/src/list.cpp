@@ -117,8 +117,11 @@ int write_docs(const std::string& directory, const Output& output) {
       return report(written.error(), output);
     sheets.push_back(*std::move(sheet));
   }
-  const auto written = write_text_file(directory + "/schedules.md", schedule_page(sheets));
-  return written ? kDone : report(written.error(), output);
+  const std::string page = directory + "/schedules.md";
+  const auto written = write_text_file(page, schedule_page(sheets));
+  if (!written) return report(written.error(), output);
+  if (output.json) output.print({{"file", page}, {"pictures", sheets.size()}});
+  return kDone;
 }
 
 int run(const std::string& what, const std::string& docs, const Output& output) {

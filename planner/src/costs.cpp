@@ -121,7 +121,10 @@ Expected<Bytes> parse_size(std::string_view text) {
                                                                           {"GiB", 1073741824.0},
                                                                           {"TiB", 1099511627776.0}}};
   for (const auto& [name, factor] : kUnits) {
-    if (name == unit && value && *value * factor < 9e18) return static_cast<Bytes>(*value * factor);
+    if (name != unit || !value) continue;
+    if (*value * factor < 9e18) return static_cast<Bytes>(*value * factor);
+    return make_error(ErrorCode::bad_argument, "the size is too large",
+                      {.found = std::string(text), .expected = "less than 9e18 bytes"});
   }
   return make_error(
       ErrorCode::bad_argument, "not a size",
