@@ -112,8 +112,8 @@ struct Subject {
 /// the schedule with others.
 [[nodiscard]] Error of_other_costs(Error error, bool is_schedule);
 /// What --with asks for: load, unshard, reduce-grad, opt, clip.
-/// Errors: bad_argument for anything else.
-[[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras);
+/// Errors: bad_argument for anything else, for one that is named twice, and for what only a backward has.
+[[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras, const Ir& ir);
 /// Errors: bad_argument where the input is a Program, to which `option` comes too late.
 [[nodiscard]] Expected<void> check_is_schedule(const Ir& ir, const std::string& option);
 
@@ -123,6 +123,8 @@ struct Subject {
 [[nodiscard]] std::string time_text(Nanoseconds time);
 [[nodiscard]] std::string size_text(Bytes size);
 [[nodiscard]] std::string percent_text(double fraction);
+/// How far what was measured is from the simulation, "+1.23 %"; nothing to compare with: "".
+[[nodiscard]] std::string difference_text(Nanoseconds measured, Nanoseconds simulated);
 
 /// "640, 384 and 256".
 [[nodiscard]] std::string lengths_text(const std::vector<int>& lengths);

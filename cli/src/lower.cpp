@@ -28,7 +28,8 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
   if (options.grouping == "paired") lowering.grouping = Grouping::paired;
   if (options.grouping == "as-written") lowering.grouping = Grouping::as_written;
   lowering.receive_buffers = options.receive_buffers;
-  if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
+  if (auto added = add_extras(lowering, options.extras, subject.ir); !added)
+    return tl::unexpected(added.error());
   return lowering;
 }
 

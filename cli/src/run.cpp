@@ -114,7 +114,8 @@ Expected<Program> program_of(const Options& options, const Subject& subject) {
   if (options.extras.empty()) return default_program(subject);
   if (auto good = check_is_schedule(subject.ir, "--with"); !good) return tl::unexpected(good.error());
   LoweringOptions lowering = default_lowering(subject);
-  if (auto added = add_extras(lowering, options.extras); !added) return tl::unexpected(added.error());
+  if (auto added = add_extras(lowering, options.extras, subject.ir); !added)
+    return tl::unexpected(added.error());
   return lowered_program(subject, lowering);
 }
 

@@ -65,15 +65,6 @@ std::string clocks_text(const std::vector<ProcessFigures>& processes) {
   return std::to_string(processes.size()) + " processes, whose clocks are known to " + time_text(most) + '\n';
 }
 
-/// "+1.23 %"; nothing to compare with: "".
-std::string difference_text(Nanoseconds measured, Nanoseconds simulated) {
-  if (simulated == 0) return "";
-  std::ostringstream text;
-  text << std::showpos << std::fixed << std::setprecision(2)
-       << 100 * static_cast<double>(measured - simulated) / static_cast<double>(simulated) << " %";
-  return text.str();
-}
-
 std::vector<std::string> comparison_row(const std::string& name, Nanoseconds measured,
                                         Nanoseconds simulated) {
   return {name, time_text(measured), time_text(simulated), difference_text(measured, simulated)};

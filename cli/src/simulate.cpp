@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <limits>
 
@@ -60,6 +61,9 @@ std::string advice(const Evaluation& step) {
     return "Most idle time waits for transfers: a faster network or fewer chunks would help.";
   if (bubble.imbalance * 2 > bubble.total())
     return "Most idle time is imbalance between ranks: move layers off the busiest stage.";
+  const auto is_gapless = [](const RankMetrics& rank) { return rank.idle() == 0; };
+  if (std::ranges::all_of(step.metrics.ranks.items(), is_gapless))
+    return "No rank is idle between its first and its last action: only the stagger of the ranks is left.";
   if (ramp * 2 > bubble.total())
     return "Most idle time is warm-up and cool-down: more microbatches, interleaving or a zero-bubble "
            "schedule would help.";
@@ -108,10 +112,6 @@ Expected<std::optional<Measured>> measured_of(const Options& options, const Simu
   return Measured{trace_span(*trace), compare_kinds(step.program, *trace, step.trace)};
 }
 
-double ratio(Nanoseconds measured, Nanoseconds simulated) {
-  return simulated > 0 ? static_cast<double>(measured) / static_cast<double>(simulated) : 0;
-}
-
 Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
   Json kinds = Json::array();
   for (const KindTimes& kind : measured.kinds) {
@@ -124,13 +124,13 @@ Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
 }
 
 std::string measured_text(const Measured& measured, Nanoseconds simulated_step) {
-  std::vector<std::vector<std::string>> rows = {{"kind", "count", "measured", "simulated", "of simulated"}};
+  std::vector<std::vector<std::string>> rows = {{"kind", "count", "measured", "simulated", "difference"}};
   for (const KindTimes& kind : measured.kinds) {
     rows.push_back({std::string(info(kind.kind).text), std::to_string(kind.count), time_text(kind.measured),
-                    time_text(kind.simulated), percent_text(ratio(kind.measured, kind.simulated))});
+                    time_text(kind.simulated), difference_text(kind.measured, kind.simulated)});
   }
   rows.push_back({"step", "1", time_text(measured.step), time_text(simulated_step),
-                  percent_text(ratio(measured.step, simulated_step))});
+                  difference_text(measured.step, simulated_step)});
   return table_text(rows) +
          "Transfers and collectives count from their start, waiting for the other end included.\n";
 }
@@ -210,7 +210,7 @@ void add_simulate(CLI::App& app, Selected& selected) {
       ->capture_default_str()
       ->check(between(0, 10))
       ->needs(runs);
-  command->add_option("--seed", options->jitter.seed, "of --runs")
+  command->add_option("--seed", options->jitter.seed, "where the random costs start")
       ->capture_default_str()
       ->check(whole(0, std::numeric_limits<std::int64_t>::max()))
       ->needs(runs);

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <filesystem>
+#include <set>
 #include <sstream>
 
 #include "command.hpp"
 #include "named_input.hpp"
+#include "ppsim/core/inference.hpp"
 #include "ppsim/core/replicas.hpp"
 #include "ppsim/planner/adaptive_recompute.hpp"
 #include "ppsim/planner/files.hpp"
@@ -10,6 +13,16 @@
 
 namespace ppsim::cli {
 namespace {
+
+/// What every schedule has are options of their own.
+Expected<void> check_is_setting(const std::string& key, const std::string& setting) {
+  for (const char* own : {"ranks", "microbatches", "chunks", "slices"}) {
+    if (key != own) continue;
+    return make_error(ErrorCode::bad_argument, "--set is for what only some schedules have",
+                      {.found = "--set " + setting, .expected = "--" + key});
+  }
+  return {};
+}
 
 Expected<ScheduleParameters> parameters_of(const InputOptions& input,
                                            const std::optional<CostSource>& source) {
@@ -30,7 +43,13 @@ Expected<ScheduleParameters> parameters_of(const InputOptions& input,
       return make_error(ErrorCode::bad_argument, "--set needs key=value",
                         {.found = setting, .expected = "key=value"});
     }
-    parameters.settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+    const std::string key = setting.substr(0, equals);
+    if (auto good = check_is_setting(key, setting); !good) return tl::unexpected(good.error());
+    const auto [other, is_new] = parameters.settings.emplace(key, setting.substr(equals + 1));
+    if (is_new || setting == key + "=" + other->second) continue;
+    return make_error(ErrorCode::bad_argument, key + " is given twice, and differs",
+                      {.found = "--set " + key + "=" + other->second + " and --set " + setting,
+                       .expected = "one of the two"});
   }
   return parameters;
 }
@@ -44,10 +63,26 @@ Expected<void> check_is_name(const InputOptions& input) {
                     {.found = input.input, .expected = "the name of a schedule"});
 }
 
+/// What is no file has to be a schedule.
+Expected<void> check_is_there(const std::string& input) {
+  if (names_schedule(input)) return {};
+  std::error_code ignored;
+  if (std::filesystem::is_directory(input, ignored)) {
+    return make_error(ErrorCode::bad_argument, "a folder is no schedule",
+                      {.found = input, .expected = "a file, or the name of a schedule"});
+  }
+  const auto found = find_schedule(input.substr(0, input.find(':')));
+  if (found) return {};
+  Error error = found.error();
+  error.message += "; nor is there such a file";
+  return tl::unexpected(std::move(error));
+}
+
 /// FILE or NAME; `native_program` is set for a Program from JSON.
 Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>& source,
                      const ReadOptions& options, bool& native_program) {
   if (!names_file(input.input)) {
+    if (auto good = check_is_there(input.input); !good) return tl::unexpected(good.error());
     const auto parameters = parameters_of(input, source);
     if (!parameters) return tl::unexpected(parameters.error());
     return ir_from_name(input.input, *parameters, source);
@@ -141,6 +176,30 @@ Expected<void> check_table(const Subject& subject, const Program& program) {
   return check_sizes(tables.sizes, program, subject.table_file);
 }
 
+/// What an item of --with sets, or none.
+bool* extra_named(LoweringOptions& lowering, std::string_view item) {
+  if (item == "load") return &lowering.load;
+  if (item == "unshard") return &lowering.unshard;
+  if (item == "reduce-grad") return &lowering.reduce_grad;
+  if (item == "opt") return &lowering.optimizer;
+  if (item == "clip") return &lowering.clip;
+  return nullptr;
+}
+
+bool needs_gradients(std::string_view extra) { return extra != "load" && extra != "unshard"; }
+
+bool has_gradients(const Ir& ir) {
+  const auto* schedule = std::get_if<Schedule>(&ir);
+  if (schedule == nullptr) return trains(std::get<Program>(ir));
+  const auto gives = [](const Action& action) { return gives_weight_gradient(action.kind); };
+  for (int r = 0; r < schedule->pipeline().ranks(); ++r) {
+    for (const Step& step : schedule->row(RankId(r))) {
+      if (std::ranges::any_of(step.actions(), gives)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
@@ -202,23 +261,22 @@ Error of_other_costs(Error error, bool is_schedule) {
   return error;
 }
 
-Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras) {
+Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras, const Ir& ir) {
   std::istringstream items(extras);
+  std::set<std::string> seen;
   for (std::string item; std::getline(items, item, ',');) {
-    if (item == "load") {
-      lowering.load = true;
-    } else if (item == "unshard") {
-      lowering.unshard = true;
-    } else if (item == "reduce-grad") {
-      lowering.reduce_grad = true;
-    } else if (item == "opt") {
-      lowering.optimizer = true;
-    } else if (item == "clip") {
-      lowering.clip = true;
-    } else {
+    bool* extra = extra_named(lowering, item);
+    if (extra == nullptr) {
       return make_error(ErrorCode::bad_argument, "unknown --with",
                         {.found = item, .expected = "load, unshard, reduce-grad, opt, clip"});
     }
+    if (!seen.insert(item).second)
+      return make_error(ErrorCode::bad_argument, "--with names an action twice", {.found = extras});
+    if (needs_gradients(item) && !has_gradients(ir)) {
+      return make_error(ErrorCode::bad_argument, "--with " + item + " needs a backward, which is not there",
+                        {.found = extras, .expected = "load or unshard"});
+    }
+    *extra = true;
   }
   return {};
 }

@@ -39,6 +39,14 @@ std::string percent_text(double fraction) {
   return out.str();
 }
 
+std::string difference_text(Nanoseconds measured, Nanoseconds simulated) {
+  if (simulated == 0) return "";
+  std::ostringstream out;
+  out << std::showpos << std::fixed << std::setprecision(2)
+      << 100 * static_cast<double>(measured - simulated) / static_cast<double>(simulated) << " %";
+  return out.str();
+}
+
 std::string lengths_text(const std::vector<int>& lengths) {
   std::string text;
   for (std::size_t i = 0; i < lengths.size(); ++i) {

@@ -17,6 +17,16 @@ bad "--nodez" "" simulate 1f1b --nodez 3
 bad "--ranks" "99999999999999999999" generate 1f1b --ranks 99999999999999999999 --microbatches 4 -o x.json
 bad "--ranks" "four" generate 1f1b --ranks four --microbatches 4 -o x.json
 
+bad 'no schedule "gone"' "nor is there such a file" show gone
+mkdir folder
+bad "a folder is no schedule" "found folder" show folder
+# Nothing is suggested that is far off.
+expect_exit 2 simulate 1f1b "${sched[@]}" --unit F=1 --replicas 2
+expect_err "unknown option --replicas"
+! grep -q "did you mean" stderr || fail "a name that is not similar"
+bad "standard input can be read once" "INPUTS - and INPUTS -" compare - - --unit F=1
+bad "standard input can be read once" "" simulate - --costs -
+
 # Parameters that no schedule has.
 for ranks in 0 -1 1000000000; do bad "ranks" "$ranks" generate 1f1b --ranks $ranks --microbatches 4 -o x.json; done
 for count in 0 -1 1000000000; do bad "microbatches" "$count" generate 1f1b --ranks 4 --microbatches $count -o x.json; done
@@ -70,14 +80,16 @@ done
 bad "microbatches must be those of the batch" "expected 64" simulate few.json "${llama[@]}"
 
 # Verify, lower, run, convert.
-for limit in -1 40XB GB 1e999 99999999999GB ''; do
+for limit in -1 40XB GB 1e999 ''; do
   [ -n "$limit" ] || continue
   bad "not a size" "" verify 1f1b "${sched[@]}" --unit A=1 --memory-limit=$limit
 done
+bad "the size is too large" "found 99999999999GB" verify 1f1b "${sched[@]}" --unit A=1 --memory-limit=99999999999GB
 bad "memory needs sizes" "" verify 1f1b "${sched[@]}" --memory-limit 1GB
 bad "memory needs sizes" "" verify 1f1b "${sched[@]}" --properties memory
 bad "--communicators" "per-stage-edge, several or all" verify 1f1b "${sched[@]}" --communicators per-planet
 bad "--communicators" "per-stage-edge, several or all" verify 1f1b "${sched[@]}" --communicators per-rank,x
+bad "--communicators names a policy twice" "per-edge,per-edge" verify 1f1b "${sched[@]}" --communicators per-edge,per-edge
 for buffers in 0 -1 some 1.5; do bad "--buffers" "rendezvous" verify 1f1b "${sched[@]}" --buffers=$buffers; done
 bad "--resident" "found 0" verify 1f1b "${sched[@]}" --resident 0
 for timeout in 0 -1 soon nan; do bad "--timeout" "" verify 1f1b "${sched[@]}" --timeout=$timeout; done
@@ -85,6 +97,12 @@ for order in sorted early early: early:-1 early:x; do
   bad "order" "" lower 1f1b "${sched[@]}" --order $order -o x.json
 done
 bad "--with" "found sugar" lower 1f1b "${sched[@]}" --with load,sugar -o x.json
+bad "twice" "found opt,opt" lower 1f1b "${sched[@]}" --with opt,opt -o x.json
+for extra in opt reduce-grad load,opt clip; do
+  bad "needs a backward" "found $extra" lower forward-only "${sched[@]}" --with $extra -o x.json
+  bad "needs a backward" "found $extra" run forward-only "${sched[@]}" --with $extra
+done
+expect_exit 0 lower forward-only "${sched[@]}" --with load,unshard -o inference.json
 bad "--grouping" "" lower 1f1b "${sched[@]}" --grouping all -o x.json
 bad "" "" lower 1f1b "${sched[@]}" --receive-buffers 0 -o x.json
 bad "timed" "cost" lower 1f1b "${sched[@]}" --order timed -o x.json

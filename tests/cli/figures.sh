@@ -64,6 +64,12 @@ expect_exit 0 verify 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,A=1000 --mem
 expect_exit 5 verify 1f1b --ranks 6 --microbatches 32 --resident 3 --timeout 0.5
 expect_out "unknown"
 
+# Where no rank has a gap, no other schedule fills one.
+expect_exit 0 simulate zb-v --ranks 4 --microbatches 8 --unit F=1
+expect_out "only the stagger of the ranks is left"
+expect_exit 0 simulate 1f1b --ranks 4 --microbatches 8 --unit F=1
+expect_out "more microbatches, interleaving or a zero-bubble schedule would help"
+
 # Random costs: the same seed, the same figures.
 jitter=(simulate 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2 --runs 200 --jitter 0.1 --json)
 expect_exit 0 "${jitter[@]}" --seed 7

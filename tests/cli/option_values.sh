@@ -49,6 +49,12 @@ bad "ranks is given twice" "found 4 in the name, --ranks 8" simulate 1f1b:ranks=
 bad "microbatches is given twice" "found 8 in" verify 1f1b:ranks=4,microbatches=8 --microbatches 4
 bad "chunks is given twice" "--chunks 3" show interleaved-1f1b:chunks=2 --ranks 2 --microbatches 4 --chunks 3
 bad "group is given twice" "--set group=4" show interleaved-1f1b:group=2 --ranks 2 --microbatches 4 --set group=4
+bad "graph is given twice" "found --set graph=chain and --set graph=skip" show gpipe --ranks 4 --microbatches 4 --set graph=chain \
+  --set graph=skip
+expect_exit 0 show gpipe --ranks 4 --microbatches 4 --set graph=skip --set graph=skip
+for key in ranks microbatches chunks slices; do
+  bad "--set is for what only some" "found --set $key=4,microbatches=2, expected --$key" show gpipe --set $key=4,microbatches=2
+done
 expect_exit 0 show 1f1b:ranks=2 --ranks 2 --microbatches 3
 bad "for a NAME" "found 1f1b:microbatches=4" verify 1f1b:microbatches=4 --ranks 2 --all-microbatches
 expect_exit 0 verify 1f1b:ranks=2 --all-microbatches --json

@@ -22,7 +22,10 @@ expect_json '[k["kind"] for k in d["compared"]["kinds"]] == ["F", "B", "SEND_F",
 expect_json 'all(k["measured_ns"] == 2 * k["simulated_ns"] > 0 for k in d["compared"]["kinds"])'
 expect_json 'd["compared"]["kinds"][0] == {"kind": "F", "count": 6, "measured_ns": 12000000, "simulated_ns": 6000000}'
 expect_exit 0 simulate p.json "${costs[@]}" --compare-trace slow.csv
-expect_out "200.00 %"
+[ "$(grep -c '+100.00 %$' stdout)" -eq 7 ] || fail "the difference of each kind and of the step"
+# Of nothing simulated there is no difference.
+expect_exit 0 simulate p.json --unit F=1,B=2 --compare-trace slow.csv
+grep -qE '^SEND_F +3 +[0-9.]+ ms +0 ns$' stdout || fail "a share of nothing"
 
 # A measured run.
 expect_exit 0 run p.json --steps 2 --trace run.csv
