@@ -158,6 +158,8 @@ void ActionRunner::compute(ActionPlace place, const Action& action) {
   ActionBuffers buffers = tensors_.buffers(place, action);
   buffers.step = &step_;
   device(place.rank).run(Program::kComputeQueue, [&] { model_.compute(pipeline_, action, buffers); });
+  for (const std::span<std::byte> copy : tensors_.copies_of_dx(place, action))
+    device(place.rank).copy(copy, buffers.dx);
 }
 
 void ActionRunner::clear_gradients(ActionPlace place, const Action& action) {
@@ -220,13 +222,27 @@ CollectiveCall ActionRunner::collective(ActionPlace place) {
   if (action.kind == OpKind::unshard) unshard(place, action.stage());
   if (action.kind == OpKind::reduce_grad) {
     call.reduction = Reduction::gradients;
-    call.payload = tensors_.gradients(place.rank, action.block(), action.update());
+    call.summand = call.result = tensors_.gradients(place.rank, action.block(), action.update());
   }
-  if (action.kind == OpKind::collective && pipeline_.spec().collectives[action.collective()].name == "norm") {
+  if (action.kind != OpKind::collective) return call;
+  const Collective& collective = pipeline_.spec().collectives[action.collective()];
+  if (collective.name == "norm") {
     call.reduction = Reduction::norm;
-    call.payload = own_norm(place, action);
+    call.summand = call.result = own_norm(place, action);
+  } else if (collective.per_microbatch() && action.microbatch >= 0) {
+    add_part(place, action, call);
   }
   return call;
+}
+
+void ActionRunner::add_part(ActionPlace place, const Action& action, CollectiveCall& call) const {
+  const CollectiveBuffers own =
+      tensors_.collective(place, action, model_.statistics_bytes(pipeline_, action.collective()));
+  call.reduction = Reduction::combined;
+  call.statistics = own.part.statistics;
+  call.summand = own.part.summand;
+  call.result = own.result;
+  call.receiver = own.receiver;
 }
 
 /// What the rank adds to the squared norm: a block that several ranks hold counts on the lowest of them.

@@ -60,6 +60,7 @@ class ActionRunner final : public Worker {
   [[nodiscard]] Taken* find_gradients(RankId rank, BlockId block, int update);
   void take(Taken& taken);
   void move(RankId rank, const Payload& to, const Payload& from);
+  void add_part(ActionPlace place, const Action& action, CollectiveCall& call) const;
   [[nodiscard]] std::span<std::byte> own_norm(ActionPlace place, const Action& action);
   [[nodiscard]] double& squared_norm(RankId rank, int update);
   [[nodiscard]] bool here(RankId rank) const { return devices_[rank.index()] != nullptr; }

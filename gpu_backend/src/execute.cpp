@@ -32,7 +32,7 @@ class Executor {
         memory_(plan_memory(program_, graph_, input.model.sizes(program_.pipeline()), options_.memory_limit)),
         lanes_(make_lanes(program_, input.here.begin, input.here.end)),
         worker_(backend.make_worker(input, memory_)),
-        meter_(program_, memory_, [this](std::uint32_t tensor) { worker_->freed(tensor); }),
+        meter_(program_, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
         monitor_({program_, graph_, lanes_, options_.processes == nullptr}, meter_),
         team_(input, graph_, monitor_),
         deadline_(options_) {
@@ -66,6 +66,13 @@ class Executor {
   }
 
  private:
+  /// What completes on several processes together each of them notices by itself, perhaps after something
+  /// that the others' end has made possible and that has the same bytes.
+  void freed(std::uint32_t tensor) {
+    const bool late = options_.poison && !team_.alone() && meter_.used_again(tensor);
+    if (!late) worker_->freed(tensor);
+  }
+
   RunOutcome run_step(int step) {
     team_.begin_step(step, deadline_);
     transport_->begin_step();

@@ -53,6 +53,18 @@ void MemoryMeter::start(InstructionId id) {
   for (const std::uint32_t tensor : written_.of(id)) allocate(tensor);
 }
 
+bool MemoryMeter::used_again(std::uint32_t tensor) const {
+  const Bytes begin = plan_.slots.offset[tensor];
+  const Bytes end = begin + plan_.sizes[tensor];
+  for (std::uint32_t t = 0; t < life_.size(); ++t) {
+    if (t == tensor || life_[t] != Life::alive ||
+        plan_.table.tensors[t].rank != plan_.table.tensors[tensor].rank)
+      continue;
+    if (plan_.slots.offset[t] < end && begin < plan_.slots.offset[t] + plan_.sizes[t]) return true;
+  }
+  return false;
+}
+
 void MemoryMeter::complete(InstructionId id) {
   for (const std::uint32_t t : used_.of(id)) {
     if (--open_users_[t] > 0 || plan_.table.tensors[t].to_end) continue;

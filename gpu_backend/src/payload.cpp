@@ -19,15 +19,23 @@ void add_norm(std::span<std::byte> into, std::span<const std::byte> from) {
   std::memcpy(into.data(), &a, sizeof a);
 }
 
-void add(const StageModel& model, Reduction reduction, std::span<std::byte> into,
-         std::span<const std::byte> from) {
-  switch (reduction) {
+bool has_part(const CollectiveCall& call) { return !call.statistics.empty() || !call.summand.empty(); }
+
+/// Requires: parts of one size, at least one.
+void make_one(const Program& program, const StageModel& model, const CollectiveCall& call,
+              std::span<const CollectivePart> parts) {
+  const auto into_first = [&](auto add) {
+    for (const CollectivePart& part : parts.subspan(1)) add(parts.front().summand, part.summand);
+  };
+  switch (call.reduction) {
     case Reduction::none:
       return;
     case Reduction::gradients:
-      return model.accumulate(into, from);
+      return into_first([&](auto into, auto from) { model.accumulate(into, from); });
     case Reduction::norm:
-      return add_norm(into, from);
+      return into_first(add_norm);
+    case Reduction::combined:
+      return model.combine(program.pipeline(), program.actions(call.instruction).front().collective(), parts);
   }
 }
 
@@ -49,6 +57,11 @@ std::vector<std::byte> pack(const Payload& payload) {
   return bytes;
 }
 
+void put_sum(std::span<const std::byte> sum, std::span<std::byte> result) {
+  if (result.size() > sum.size()) check_sizes(result.size(), sum.size());
+  if (result.data() != sum.data()) std::copy_n(sum.begin(), result.size(), result.begin());
+}
+
 void unpack(std::span<const std::byte> bytes, const Payload& to) {
   for (const std::span<std::byte> piece : to) {
     std::copy_n(bytes.begin(), piece.size(), piece.begin());
@@ -56,16 +69,17 @@ void unpack(std::span<const std::byte> bytes, const Payload& to) {
   }
 }
 
-void reduce(const StageModel& model, Reduction reduction, std::span<const std::span<std::byte>> payloads) {
-  std::vector<std::span<std::byte>> given;
-  std::copy_if(payloads.begin(), payloads.end(), std::back_inserter(given),
-               [](std::span<std::byte> payload) { return !payload.empty(); });
-  for (std::size_t i = 1; i < given.size(); ++i) {
-    check_sizes(given[0].size(), given[i].size());
-    add(model, reduction, given[0], given[i]);
+void reduce(const Program& program, const StageModel& model, std::span<const CollectiveCall> meeting) {
+  std::vector<CollectivePart> parts;
+  for (const CollectiveCall& call : meeting) {
+    if (!has_part(call)) continue;
+    parts.push_back({call.statistics, call.summand});
+    check_sizes(parts.front().statistics.size(), call.statistics.size());
+    check_sizes(parts.front().summand.size(), call.summand.size());
   }
-  for (std::size_t i = 1; i < given.size(); ++i)
-    std::copy(given[0].begin(), given[0].end(), given[i].begin());
+  if (parts.empty()) return;
+  make_one(program, model, meeting.front(), parts);
+  for (const CollectiveCall& call : meeting) put_sum(parts.front().summand, call.result);
 }
 
 }  // namespace ppsim

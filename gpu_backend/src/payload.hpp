@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "ppsim/core/program.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 
@@ -18,8 +19,12 @@ void check_sizes(std::size_t to, std::size_t from);
 /// Copies bytes, in order, into the pieces of a payload of the same size.
 void unpack(std::span<const std::byte> bytes, const Payload& to);
 
-/// Adds up the payloads that are not empty, in their order, into the first of them, and copies the sum into
-/// the others.
-void reduce(const StageModel& model, Reduction reduction, std::span<const std::span<std::byte>> payloads);
+/// Copies as much of the sum of a collective as the result has room for. Errors: throws BackendError when the
+/// sum is smaller.
+void put_sum(std::span<const std::byte> sum, std::span<std::byte> result);
+
+/// Runs a collective of which all members have joined, in rank order: makes one of their parts and puts the
+/// sum where it goes. Parts of members without bytes do not count.
+void reduce(const Program& program, const StageModel& model, std::span<const CollectiveCall> meeting);
 
 }  // namespace ppsim

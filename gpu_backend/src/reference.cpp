@@ -6,6 +6,7 @@
 
 #include "aligned_bytes.hpp"
 #include "gradient_norm.hpp"
+#include "payload.hpp"
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/hash.hpp"
 #include "tensor_map.hpp"
@@ -18,6 +19,7 @@ using Buffer = AlignedBytes;
 /// The tensors of one stage, microbatch after microbatch.
 struct StageMemory {
   Buffer x, y, saved_for_input, saved_for_weight, dy, inner_gradients, forward_workspace, backward_workspace;
+  Buffer summand;  ///< the stage's part of a gradient that a collective sums
 };
 struct BlockMemory {
   std::vector<Buffer> parameters;  ///< version by version of the step, as far as they are made
@@ -38,12 +40,26 @@ bool runs_in_turn(const Pipeline& pipeline) {
   return true;
 }
 
+/// Whether every stage has one producer and one consumer, or as many as a collective sums over.
+bool is_chain_with_sums(const Pipeline& pipeline) {
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    for (int m = 0; m < pipeline.microbatches(); ++m) {
+      const StageId stage(s);
+      const MicrobatchId mb(m);
+      if (!pipeline.on_route(stage, mb)) continue;
+      if (pipeline.producers(stage, mb).size() > 1 && !pipeline.input_sum(stage).valid()) return false;
+      if (pipeline.consumers(stage, mb).size() > 1 && !pipeline.gradient_sum(stage).valid()) return false;
+    }
+  }
+  return true;
+}
+
 Expected<void> check(const Pipeline& pipeline, const StageModel& model, const ReferenceOptions& options) {
   const auto refuse = [](const std::string& what) {
     return make_error(ErrorCode::bad_argument, "there is no unpipelined reference of " + what);
   };
   if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a reference has at least 1 step");
-  if (!pipeline.is_chain()) return refuse("a stage with several producers or consumers");
+  if (!is_chain_with_sums(pipeline)) return refuse("a stage with several producers or consumers");
   if (!runs_in_turn(pipeline)) return refuse("updates that do not come one after another");
   for (int s = 0; s < pipeline.stages(); ++s) {
     if (pipeline.blocks_of(StageId(s)).size() != 1)
@@ -134,7 +150,8 @@ class Reference {
             .dy = own(TensorKind::incoming_gradient),
             .inner_gradients = own(TensorKind::inner_gradients),
             .forward_workspace = workspace(OpKind::forward),
-            .backward_workspace = workspace(OpKind::backward)};
+            .backward_workspace = workspace(OpKind::backward),
+            .summand = own(TensorKind::outgoing_gradient)};
   }
 
   void make_version(std::size_t update, double clip_norm) {
@@ -148,24 +165,63 @@ class Reference {
 
   void run(MicrobatchId mb) {
     const std::vector<StageId> route = stages_in_order(mb);
-    model_.load(pipeline_, mb, batch_buffers(stages_[route.front()].x, 0, &step_));
-    for (auto stage = route.begin(); stage != route.end(); ++stage) compute(OpKind::forward, *stage, mb);
-    for (auto stage = route.rbegin(); stage != route.rend(); ++stage) compute(OpKind::backward, *stage, mb);
+    for (auto stage = route.begin(); stage != route.end(); ++stage) pass(OpKind::forward, *stage, mb);
+    for (auto stage = route.rbegin(); stage != route.rend(); ++stage) pass(OpKind::backward, *stage, mb);
   }
 
-  /// The chain that a microbatch visits, from its first stage on.
+  /// What a microbatch visits, every stage behind its producers.
   [[nodiscard]] std::vector<StageId> stages_in_order(MicrobatchId mb) const {
-    StageId stage;
+    std::vector<StageId> order;
+    std::vector<std::size_t> missing(stages_.size(), 0);
     for (int s = 0; s < pipeline_.stages(); ++s) {
-      if (pipeline_.on_route(StageId(s), mb) && pipeline_.producers(StageId(s), mb).empty())
-        stage = StageId(s);
+      if (!pipeline_.on_route(StageId(s), mb)) continue;
+      missing[static_cast<std::size_t>(s)] = pipeline_.producers(StageId(s), mb).size();
+      if (missing[static_cast<std::size_t>(s)] == 0) order.emplace_back(s);
     }
-    PPSIM_CHECK(stage.valid(), "a route has a first stage");
-    std::vector<StageId> route = {stage};
-    while (!pipeline_.consumers(route.back(), mb).empty()) {
-      route.push_back(pipeline_.consumers(route.back(), mb).front());
+    for (std::size_t next = 0; next < order.size(); ++next) {
+      for (const StageId consumer : pipeline_.consumers(order[next], mb)) {
+        if (--missing[consumer.index()] == 0) order.push_back(consumer);
+      }
     }
-    return route;
+    return order;
+  }
+
+  /// F or B of a stage, and behind it the collectives for which it was the last to be waited for.
+  void pass(OpKind kind, StageId stage, MicrobatchId mb) {
+    if (kind == OpKind::forward && pipeline_.producers(stage, mb).empty())
+      model_.load(pipeline_, mb, batch_buffers(stages_[stage].x, 0, &step_));
+    compute(kind, stage, mb);
+    const auto& collectives = pipeline_.spec().collectives;
+    waiting_.resize(collectives.size(), 0);
+    for (std::size_t c = 0; c < collectives.size(); ++c) {
+      const CollectiveId id(static_cast<std::int32_t>(c));
+      const StagePasses& after = collectives[id].after;
+      if (after.kind != kind ||
+          std::find(after.stages.begin(), after.stages.end(), stage) == after.stages.end())
+        continue;
+      if (++waiting_[c] < after.stages.size()) continue;
+      waiting_[c] = 0;
+      collect(id);
+    }
+  }
+
+  void collect(CollectiveId id) {
+    const Collective& collective = pipeline_.spec().collectives[id];
+    std::vector<StageId> stages = collective.after.stages;
+    std::stable_sort(stages.begin(), stages.end(),
+                     [&](StageId a, StageId b) { return pipeline_.rank_of(a) < pipeline_.rank_of(b); });
+    const auto statistics = static_cast<std::size_t>(model_.statistics_bytes(pipeline_, id));
+    std::vector<CollectivePart> parts;
+    for (const StageId stage : stages) {
+      StageMemory& own = stages_[stage];
+      parts.push_back({std::span<std::byte>(own.saved_for_weight).first(statistics), {}});
+      if (collective.gradient_of.valid()) parts.back().summand = own.summand;
+      if (collective.input_of.valid()) parts.back().summand = own.y;
+    }
+    model_.combine(pipeline_, id, parts);
+    const std::span<const std::byte> sum = parts.front().summand;
+    if (collective.input_of.valid()) put_sum(sum, stages_[collective.input_of].x);
+    if (collective.gradient_of.valid()) put_sum(sum, stages_[collective.gradient_of].dy);
   }
 
   void compute(OpKind kind, StageId stage, MicrobatchId mb) {
@@ -188,11 +244,16 @@ class Reference {
         .earlier = {},
         .kv_gradient = {}};
     if (pipeline_.consumers(stage, mb).empty()) buffers.y = buffers.dy = {};
-    if (const auto producers = pipeline_.producers(stage, mb); !producers.empty()) {
-      buffers.x = stages_[producers.front()].y;
-      buffers.dx = stages_[producers.front()].dy;
+    const auto producers = pipeline_.producers(stage, mb);
+    if (!producers.empty()) {
+      const StageId producer = producers.front();
+      if (!pipeline_.input_sum(stage).valid()) buffers.x = stages_[producer].y;
+      buffers.dx = pipeline_.gradient_sum(producer).valid() ? own.summand : stages_[producer].dy;
     }
     model_.compute(pipeline_, make_action(kind, stage.value(), mb.value()), buffers);
+    if (kind == OpKind::forward) return;
+    for (std::size_t other = 1; other < producers.size(); ++other)
+      stages_[producers[other]].dy = stages_[producers.front()].dy;
   }
 
   /// Summed as the ranks of a run sum it: each over its own blocks, then rank by rank.
@@ -214,6 +275,7 @@ class Reference {
   SizeTable sizes_;
   IdVector<StageId, StageMemory> stages_;
   IdVector<BlockId, BlockMemory> blocks_;
+  std::vector<std::size_t> waiting_;  ///< per collective: passes of the microbatch that are done
   std::int64_t step_ = 0;
 };
 

@@ -88,6 +88,8 @@ ActionBuffers TensorMap::buffers(ActionPlace place, const Action& action) const 
   block_buffers(place, action, out);
   activation_buffers(place, action, out);
   if (pipeline_.slices() > 1) slice_buffers(place, action, out);
+  if (const auto producers = pipeline_.producers(action.stage(), action.mb()); !producers.empty())
+    out.dx = input_gradient(place, action, producers.front());
   if (gives_input_gradient(action.kind) || gives_weight_gradient(action.kind)) {
     gradient_buffers(place, action, out);
   }
@@ -153,18 +155,61 @@ void TensorMap::gradient_buffers(ActionPlace place, const Action& action, Action
   if (action.kind != OpKind::backward) {
     out.inner_gradients = need(place, action, of_stage(TensorKind::inner_gradients, action));
   }
+}
+
+/// The dx of the edge from a producer, where the action is the one that makes it.
+std::span<std::byte> TensorMap::input_gradient(ActionPlace place, const Action& action,
+                                               StageId producer) const {
+  const CollectiveId sum = pipeline_.gradient_sum(producer);
+  const bool in_forward = sum.valid() && pipeline_.spec().collectives[sum].after.kind == OpKind::forward;
+  if (in_forward ? action.kind != OpKind::forward : !gives_input_gradient(action.kind)) return {};
+  const bool local = pipeline_.rank_of(producer) == place.rank && !sum.valid();
+  return need(place, action,
+              local ? of_edge(TensorKind::incoming_gradient, action, {producer, action.stage()})
+                    : of_edge(TensorKind::outgoing_gradient, action, {action.stage(), producer}));
+}
+
+std::vector<std::span<std::byte>> TensorMap::copies_of_dx(ActionPlace place, const Action& action) const {
+  std::vector<std::span<std::byte>> copies;
+  if (!pipeline_.input_sum(action.stage()).valid()) return copies;
   const auto producers = pipeline_.producers(action.stage(), action.mb());
-  if (producers.empty() || !gives_input_gradient(action.kind)) return;
-  const StageId producer = producers.front();
-  if (const CollectiveId sum = pipeline_.gradient_sum(producer); sum.valid()) {
-    if (pipeline_.spec().collectives[sum].after.kind == OpKind::forward) return;  // F has made it
-    out.dx = need(place, action, of_edge(TensorKind::outgoing_gradient, action, {action.stage(), producer}));
-    return;
+  for (std::size_t other = 1; other < producers.size(); ++other)
+    copies.push_back(input_gradient(place, action, producers[other]));
+  return copies;
+}
+
+CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action, Bytes statistics) const {
+  const Collective& collective = pipeline_.spec().collectives[action.collective()];
+  CollectiveBuffers out;
+  for (const StageId stage : collective.after.stages) {
+    if (pipeline_.rank_of(stage) != place.rank || !pipeline_.on_route(stage, action.mb())) continue;
+    const Action pass = make_action(OpKind::forward, stage.value(), action.microbatch);
+    if (statistics > 0) {
+      out.part.statistics = need(place, pass, of_stage(TensorKind::saved_for_weight, pass))
+                                .first(static_cast<std::size_t>(statistics));
+    }
+    if (collective.gradient_of.valid()) {
+      out.part.summand =
+          need(place, pass, of_edge(TensorKind::outgoing_gradient, pass, {stage, collective.gradient_of}));
+    } else if (collective.input_of.valid()) {
+      out.part.summand = need(place, pass, of_stage(TensorKind::boundary_output, pass));
+    }
   }
-  const bool local = pipeline_.rank_of(producer) == place.rank;
-  out.dx = need(place, action,
-                local ? of_edge(TensorKind::incoming_gradient, action, {producer, action.stage()})
-                      : of_edge(TensorKind::outgoing_gradient, action, {action.stage(), producer}));
+  const bool of_gradient = collective.gradient_of.valid();
+  const StageId reader = of_gradient ? collective.gradient_of : collective.input_of;
+  if (!reader.valid() || !pipeline_.on_route(reader, action.mb())) return out;
+  out.receiver = pipeline_.rank_of(reader);
+  if (out.receiver != place.rank) return out;
+  const Action read = make_action(OpKind::forward, reader.value(), action.microbatch);
+  if (of_gradient) {
+    const auto consumers = pipeline_.consumers(reader, action.mb());
+    if (consumers.empty()) return out;
+    const StageEdge edge{reader, consumers.front()};
+    out.result = need(place, read, of_edge(TensorKind::incoming_gradient, read, edge));
+  } else {
+    out.result = need(place, read, of_stage(TensorKind::boundary_input, read));
+  }
+  return out;
 }
 
 std::span<std::byte> TensorMap::input(ActionPlace place, const Action& action) const {

@@ -16,6 +16,13 @@ namespace ppsim {
 [[nodiscard]] ActionBuffers batch_buffers(std::span<std::byte> x, std::int32_t slice,
                                           const std::int64_t* step);
 
+/// What a collective of a microbatch reads and writes on one rank.
+struct CollectiveBuffers {
+  CollectivePart part;
+  std::span<std::byte> result;  ///< on the rank of the stage that reads the sum
+  RankId receiver;              ///< that rank, if anything is summed
+};
+
 /// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
 /// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in
 /// the list; in a list out of order, where there is none, the oldest of those behind it.
@@ -29,6 +36,11 @@ class TensorMap {
 
   /// What F, B, I, W or R gets.
   [[nodiscard]] ActionBuffers buffers(ActionPlace place, const Action& action) const;
+  /// Where the gradient of x goes as well as to ActionBuffers::dx: the input is a sum of what several stages
+  /// make, and each of them gets the gradient of the sum.
+  [[nodiscard]] std::vector<std::span<std::byte>> copies_of_dx(ActionPlace place, const Action& action) const;
+  /// What a COLL of a microbatch works on, with so many bytes of statistics.
+  [[nodiscard]] CollectiveBuffers collective(ActionPlace place, const Action& action, Bytes statistics) const;
   /// What a SEND reads or a RECV writes.
   [[nodiscard]] Payload payload(ActionPlace place, const Action& transfer) const;
   /// The saved activations of a stage: what OFFLOAD reads and RELOAD writes.
@@ -74,6 +86,8 @@ class TensorMap {
   void activation_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
   void slice_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
   void gradient_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  [[nodiscard]] std::span<std::byte> input_gradient(ActionPlace place, const Action& action,
+                                                    StageId producer) const;
   [[nodiscard]] std::span<std::byte> input(ActionPlace place, const Action& action) const;
   [[nodiscard]] std::span<std::byte> received_part(ActionPlace place, const Action& receive) const;
 

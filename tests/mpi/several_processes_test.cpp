@@ -67,6 +67,23 @@ TEST(SeveralProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
   EXPECT_EQ(test::surprises(found, test::not_computed()), "");
 }
 
+TEST(SeveralProcesses, ShareOneVocabularyBitByBitInFloat32) {
+  const auto model = make_transformer(test::small_transformer(3, Arithmetic::float32)).value();
+  for (const char* name : {"vocab-1", "vocab-2"}) {
+    for (const char* input : {"first", "sharded"}) {
+      ScheduleParameters parameters{.ranks = 2 * world->size(), .microbatches = 5};
+      parameters.settings = {{"input", input}};
+      const Program program = lower(generate(name, parameters).value(), {}).value();
+      const auto result = verify_then_run(program, *model, on_all_processes(2));
+      ASSERT_TRUE(result.has_value()) << name << ": " << to_string(result.error());
+      const auto alone = execute(program, *model, test::unverified()).value();
+      if (!leads()) continue;
+      EXPECT_EQ(result->max_abs_difference, 0.0) << name << ' ' << input;
+      EXPECT_EQ(result->run.losses, alone.losses) << name << ' ' << input;
+    }
+  }
+}
+
 TEST(SeveralProcesses, ReduceClipAndUpdateAsOne) {
   const auto model = test::exact_transformer(3);
   LoweringOptions lowering;

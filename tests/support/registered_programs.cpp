@@ -63,9 +63,7 @@ std::span<const ScheduleParameters> whole_and_sliced_shapes() {
 }
 
 const Reasons& not_computed() {
-  static const Reasons reasons = {{"forward-only", "no backward"},
-                                  {"vocab-1", "the transformer cannot run this pipeline"},
-                                  {"vocab-2", "the transformer cannot run this pipeline"}};
+  static const Reasons reasons = {{"forward-only", "no backward"}};
   return reasons;
 }
 
@@ -77,6 +75,13 @@ const Reasons& not_updated() {
     return all;
   }();
   return reasons;
+}
+
+Reasons without_kernels(const Reasons& refused) {
+  Reasons all = refused;
+  for (const char* sharded : {"vocab-1", "vocab-2"})
+    all.emplace(sharded, "collective softmax computes a part of a microbatch");
+  return all;
 }
 
 std::string surprises(const Coverage& found, const Reasons& refused) {

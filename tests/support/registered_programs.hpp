@@ -33,10 +33,12 @@ Coverage for_each_registered(const StageModel& model, std::span<const SchedulePa
 /// Those, and behind them some in slices for the schedules that have them.
 [[nodiscard]] std::span<const ScheduleParameters> whole_and_sliced_shapes();
 
-/// Of the registry what no backend computes gradients of, and a part of the reason; docs/backend.md says why.
+/// Of the registry what has no gradients, and a part of the reason; docs/backend.md says why.
 [[nodiscard]] const Reasons& not_computed();
 /// The same and what has updates of its own, where lowering is to add updates.
 [[nodiscard]] const Reasons& not_updated();
+/// Those and what the transformer has no kernels for.
+[[nodiscard]] Reasons without_kernels(const Reasons& refused);
 
 /// "": all of the registry ran, but what is in `refused`, for the reasons that it gives. Else what is
 /// otherwise.

@@ -102,13 +102,9 @@ bool InProcessTransport::move_out(ChannelState& channel, std::unique_lock<std::m
 void InProcessTransport::post(const CollectiveCall& call) {
   std::optional<std::vector<CollectiveCall>> meeting = join(call);
   if (!meeting) return;
-  std::vector<std::span<std::byte>> payloads;
   std::vector<InstructionId> members;
-  for (const CollectiveCall& member : *meeting) {
-    payloads.push_back(member.payload);
-    members.push_back(member.instruction);
-  }
-  reduce(model_, call.reduction, payloads);
+  for (const CollectiveCall& member : *meeting) members.push_back(member.instruction);
+  reduce(program_, model_, *meeting);
   sink_.complete(members);
 }
 

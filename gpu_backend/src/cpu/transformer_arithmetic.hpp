@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -14,11 +15,26 @@
 
 namespace ppsim::transformer {
 
-/// Where a next-token loss is taken.
+/// Where a next-token loss is taken, and of which part of the vocabulary the logits are.
 struct LossPlace {
   std::uint64_t seed;
   std::int32_t target;
-  std::size_t positions;  ///< over which the loss of a microbatch is averaged
+  std::size_t positions;   ///< over which the loss of a microbatch is averaged
+  std::int64_t first = 0;  ///< token of the first logit
+  /// The logit of the target, if it is one of so many.
+  [[nodiscard]] std::optional<std::size_t> target_among(std::size_t logits) const {
+    const std::int64_t at = target - first;
+    if (at < 0 || at >= static_cast<std::int64_t>(logits)) return std::nullopt;
+    return static_cast<std::size_t>(at);
+  }
+};
+
+/// What the loss of a position takes from the logits of a part of the vocabulary, or from all.
+template <class T>
+struct LossParts {
+  T top;     ///< largest logit
+  T sum;     ///< of exp(logit - top)
+  T picked;  ///< logit of the target, 0 where it is not among them; in the ring: the loss itself
 };
 
 /// One descent step: `gradient_scale` multiplies the gradients first.
@@ -34,6 +50,16 @@ struct AdamStep {
   double first_correction, second_correction;
 };
 inline constexpr double kAdamEpsilon = 1e-8;
+
+/// Makes the gradient of the logits of one position from what open_loss has left of them.
+template <class Policy, class T = typename Policy::Scalar>
+void close_loss(const LossPlace& place, const LossParts<T>& own, const LossParts<T>& all,
+                std::span<T> logits) {
+  const T factor = Policy::gradient_factor(place.positions, own, all);
+  for (T& logit : logits) logit *= factor;
+  if (const auto target = place.target_among(logits.size()))
+    logits[*target] -= Policy::target_share(place.positions);
+}
 
 /// The numbers of a model as it is trained. Sums are plain loops in ascending order, so their bits depend on
 /// nothing but the operands.
@@ -78,17 +104,28 @@ struct RealArithmetic {
     return sigmoid * (1 + x * (1 - sigmoid));
   }
 
-  /// Returns the loss of one position and replaces its logits by their gradient.
-  static Loss loss(const LossPlace& place, std::span<T> logits) {
+  /// Replaces the logits of one position by what is their gradient up to a factor and the target's share.
+  static LossParts<T> open_loss(const LossPlace& place, std::span<T> logits) {
     const T top = *std::max_element(logits.begin(), logits.end());
-    const auto target = static_cast<std::size_t>(place.target);
-    const T target_logit = logits[target] - top;
+    const auto target = place.target_among(logits.size());
+    const T picked = target ? logits[*target] : 0;
     T sum = 0;
     for (T& logit : logits) sum += logit = std::exp(logit - top);
-    const T mean = 1 / static_cast<T>(place.positions);
-    for (T& logit : logits) logit *= mean / sum;
-    logits[target] -= mean;
-    return static_cast<Loss>(std::log(sum) - target_logit) / static_cast<Loss>(place.positions);
+    return {top, sum, picked};
+  }
+  /// Adds the parts of some logits to those of others.
+  static void merge(LossParts<T>& into, const LossParts<T>& from) {
+    const T top = std::max(into.top, from.top);
+    into = {top, into.sum * std::exp(into.top - top) + from.sum * std::exp(from.top - top),
+            into.picked + from.picked};
+  }
+  /// The factor that was missing, and what the gradient of the target's logit has less than the others.
+  static T gradient_factor(std::size_t positions, const LossParts<T>& own, const LossParts<T>& all) {
+    return std::exp(own.top - all.top) * (target_share(positions) / all.sum);
+  }
+  static T target_share(std::size_t positions) { return 1 / static_cast<T>(positions); }
+  static Loss loss(std::size_t positions, const LossParts<T>& all) {
+    return static_cast<Loss>(std::log(all.sum) - (all.picked - all.top)) / static_cast<Loss>(positions);
   }
 
   static T initial_gain(std::uint64_t) { return 1; }
@@ -144,16 +181,21 @@ struct RingArithmetic {
   static Scalar activation(Scalar x) { return x * x * x; }
   static Scalar activation_slope(Scalar x) { return 3 * x * x; }
 
-  static Loss loss(const LossPlace& place, std::span<Scalar> logits) {
+  static LossParts<Scalar> open_loss(const LossPlace& place, std::span<Scalar> logits) {
     Random factors(place.seed, kLossStreams + static_cast<std::uint64_t>(place.target));
+    factors.skip(place.first);
     Loss total = 0;
     for (Scalar& logit : logits) {
       const Scalar factor = factors.next();
       total += logit * factor;
       logit = factor;
     }
-    return total;
+    return {0, 0, total};
   }
+  static void merge(LossParts<Scalar>& into, const LossParts<Scalar>& from) { into.picked += from.picked; }
+  static Scalar gradient_factor(std::size_t, const LossParts<Scalar>&, const LossParts<Scalar>&) { return 1; }
+  static Scalar target_share(std::size_t) { return 0; }
+  static Loss loss(std::size_t, const LossParts<Scalar>& all) { return all.picked; }
 
   static Scalar initial_gain(std::uint64_t draw) { return (draw >> 60) | 1; }
   static Scalar initial_weight(std::uint64_t draw, std::size_t) { return (draw >> 60) - 8; }

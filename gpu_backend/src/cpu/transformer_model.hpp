@@ -11,9 +11,11 @@
 #include <utility>
 
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "transformer_combine.hpp"
 #include "transformer_sizes.hpp"
 #include "transformer_slices.hpp"
 #include "transformer_stage.hpp"
+#include "transformer_vocabulary.hpp"
 
 namespace ppsim::transformer {
 
@@ -31,9 +33,13 @@ class TransformerModel : public StageModel {
 
   Expected<void> check(const Pipeline& pipeline) const override {
     if (auto good = check_slices(config_, pipeline.slices()); !good) return good;
-    return check_roles(pipeline, config_.layers);
+    if (auto good = check_roles(pipeline, config_.layers); !good) return good;
+    return check_vocabulary(pipeline, config_.vocab);
   }
-  Expected<void> check_actions(const Program& program) const override { return check_kept_slices(program); }
+  Expected<void> check_actions(const Program& program) const override {
+    if (auto good = check_kept_slices(program); !good) return good;
+    return check_kept_statistics(program);
+  }
 
   SizeTable sizes(const Pipeline& pipeline) const override {
     SizeTable table;
@@ -89,6 +95,14 @@ class TransformerModel : public StageModel {
       PPSIM_CHECK(action.kind == OpKind::backward_weight, "not an action of a stage's arithmetic");
       pass.backward_weight();
     }
+  }
+
+  Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {
+    return shares_statistics(pipeline, collective) ? d_.rows * static_cast<Bytes>(sizeof(LossParts<T>)) : 0;
+  }
+  void combine(const Pipeline& /*pipeline*/, CollectiveId /*collective*/,
+               std::span<const CollectivePart> parts) const override {
+    Combination<Policy>(d_, parts).combine();
   }
 
   void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
@@ -200,8 +214,10 @@ class TransformerModel : public StageModel {
     using Forward = ForwardTensors<T, Loss>;
     const std::size_t input = bytes_of<InputTensors<T>>(own.d, own.role);
     const std::size_t weight = bytes_of<WeightTensors<T>>(own.d, own.role);
-    own.set_workspace(OpKind::forward,
-                      bytes_of<Forward>(own.d, own.role, typename Forward::Own{own.role.head, true}));
+    const bool makes_own = !own.role.is_head_shard();
+    own.set_workspace(
+        OpKind::forward,
+        bytes_of<Forward>(own.d, own.role, typename Forward::Own{own.role.head && makes_own, makes_own}));
     own.set_workspace(OpKind::recompute,
                       bytes_of<Forward>(own.d, own.role, typename Forward::Own{true, false}));
     own.set_workspace(OpKind::backward_input, input);
@@ -210,17 +226,28 @@ class TransformerModel : public StageModel {
   }
 
   /// Pieces draw from streams of their own, so that a layer's parameters do not depend on the stage that
-  /// holds it.
+  /// holds it, nor a token's on how the vocabulary is cut.
   void initialize_ends(const StageRole& own, StageWeights<T>& weights) const {
+    const TokenRange tokens = vocabulary_of(d_, own);
+    const Index behind = d_.vocab - tokens.first - tokens.count;
     if (own.embedding) {
       Random random(config_.seed, 0);
+      random.skip(tokens.first * d_.hidden);
       fill(random, 1, weights.tokens);
+      random.skip(behind * d_.hidden);
       fill(random, 1, weights.positions);
     }
-    if (own.head) {
-      Random random(config_.seed, 1);
+    Random random(config_.seed, 1);
+    if (own.final_norm) {
       fill_gain(random, weights.final_gain);
-      fill(random, d_.hidden, weights.head);
+    } else {
+      random.skip(d_.hidden);
+    }
+    for (Index i = 0; i < weights.head.rows(); ++i) {
+      View<T> of_tokens(row(weights.head, i).data(), 1, tokens.count);
+      random.skip(tokens.first);
+      fill(random, d_.hidden, of_tokens);
+      random.skip(behind);
     }
   }
   void initialize_layer(int layer, LayerWeights<T> weights) const {

@@ -17,9 +17,12 @@ class Random {
  public:
   /// Every (seed, stream) is a sequence of its own.
   constexpr Random(std::uint64_t seed, std::uint64_t stream) : state_(mix(seed) ^ mix(~stream)) {}
-  [[nodiscard]] constexpr std::uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15U); }
+  [[nodiscard]] constexpr std::uint64_t next() { return mix(state_ += kStep); }
+  /// Leaves out the next `count` numbers.
+  constexpr void skip(std::int64_t count) { state_ += kStep * static_cast<std::uint64_t>(count); }
 
  private:
+  static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15U;
   std::uint64_t state_;
 };
 

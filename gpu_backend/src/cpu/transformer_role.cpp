@@ -4,16 +4,10 @@
 #include <sstream>
 #include <vector>
 
+#include "transformer_vocabulary.hpp"
+
 namespace ppsim::transformer {
 namespace {
-
-template <class... Parts>
-tl::unexpected<Error> unsupported(const Parts&... parts) {
-  std::ostringstream text;
-  text << "the transformer cannot run this pipeline: ";
-  (text << ... << parts);
-  return make_error(ErrorCode::bad_argument, text.str());
-}
 
 /// One microbatch per route, in the order of their first microbatches.
 std::vector<MicrobatchId> visitors(const Pipeline& pipeline) {
@@ -33,11 +27,13 @@ Expected<void> check_chain(const Pipeline& pipeline, MicrobatchId mb) {
   for (const StageId stage : pipeline.spec().routes[route]) {
     const std::size_t before = pipeline.producers(stage, mb).size();
     const std::size_t after = pipeline.consumers(stage, mb).size();
-    if (before > 1 || after > 1) {
+    const bool sums_input = pipeline.input_sum(stage).valid();
+    const bool sums_gradient = pipeline.gradient_sum(stage).valid();
+    if ((before > 1 && !sums_input) || (after > 1 && !sums_gradient)) {
       return unsupported("on route ", route, " stage ", stage, " has ", before, " producers and ", after,
                          " consumers, expected a chain");
     }
-    if (before == 0) ++first_stages;
+    if (!is_shard(pipeline, stage, mb) && (before == 0 || sums_input)) ++first_stages;
   }
   if (first_stages != 1) {
     return unsupported("route ", route, " is ", first_stages, " chains, expected one");
@@ -54,14 +50,6 @@ Expected<void> check_one_role(const Pipeline& pipeline, int layers,
         return unsupported("stage ", stage, " would be different pieces of the model on different routes");
       }
     }
-  }
-  return {};
-}
-
-/// Parts of a model that are sharded over ranks, on one rank too.
-Expected<void> check_collectives(const Pipeline& pipeline) {
-  for (const Collective& one : pipeline.spec().collectives) {
-    if (one.per_microbatch()) return unsupported("collective ", one.name, " computes a part of a microbatch");
   }
   return {};
 }
@@ -91,19 +79,26 @@ Expected<void> check_blocks(const Pipeline& pipeline, int layers) {
 }  // namespace
 
 StageRole role_of(const Pipeline& pipeline, int layers, Action action) {
+  if (const auto shard = shard_of(pipeline, action.stage(), action.mb())) return *shard;
+  const MicrobatchId mb = action.mb();
+  const auto is_first = [&](StageId at) {
+    return pipeline.producers(at, mb).empty() || pipeline.input_sum(at).valid();
+  };
+  const auto is_last = [&](StageId at) {
+    return pipeline.consumers(at, mb).empty() || pipeline.gradient_sum(at).valid();
+  };
   std::int64_t before = 0;
   std::int64_t after = 0;
-  const MicrobatchId mb = action.mb();
-  for (StageId at = action.stage(); !pipeline.producers(at, mb).empty(); ++before) {
-    at = pipeline.producers(at, mb).front();
-  }
-  for (StageId at = action.stage(); !pipeline.consumers(at, mb).empty(); ++after) {
-    at = pipeline.consumers(at, mb).front();
-  }
+  for (StageId at = action.stage(); !is_first(at); ++before) at = pipeline.producers(at, mb).front();
+  for (StageId at = action.stage(); !is_last(at); ++after) at = pipeline.consumers(at, mb).front();
   const std::int64_t stages = before + 1 + after;
   const auto begin = static_cast<int>(before * layers / stages);
   const auto end = static_cast<int>((before + 1) * layers / stages);
-  return {begin, end - begin, before == 0, after == 0};
+  return {.first_layer = begin,
+          .layers = end - begin,
+          .embedding = before == 0 && !pipeline.input_sum(action.stage()).valid(),
+          .final_norm = after == 0,
+          .head = after == 0 && !pipeline.gradient_sum(action.stage()).valid()};
 }
 
 std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId stage) {
@@ -120,7 +115,6 @@ Expected<void> check_roles(const Pipeline& pipeline, int layers) {
     if (Expected<void> chain = check_chain(pipeline, mb); !chain) return chain;
   }
   if (Expected<void> roles = check_one_role(pipeline, layers, representatives); !roles) return roles;
-  if (Expected<void> whole = check_collectives(pipeline); !whole) return whole;
   return check_blocks(pipeline, layers);
 }
 

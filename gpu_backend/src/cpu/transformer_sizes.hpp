@@ -32,6 +32,12 @@ struct SizedSlice {
   }
 };
 
+template <class T>
+[[nodiscard]] std::size_t outgoing_bytes(const SizedSlice& own) {
+  if (own.role.gradient_in_forward) return bytes_of<EarlyGradient<T>>(own.d);
+  return own.role.embedding ? 0 : boundary_bytes<T>(own.d);
+}
+
 /// All tensors but workspaces, of stored numbers T.
 template <class T, class Loss, class Sum = T>
 void set_tensor_sizes(const SizedSlice& own) {
@@ -42,7 +48,7 @@ void set_tensor_sizes(const SizedSlice& own) {
   own.set(TensorKind::boundary_input, own.role.embedding ? tokens : boundary);
   own.set(TensorKind::boundary_output, own.role.head ? 0 : boundary);
   own.set(TensorKind::incoming_gradient, own.role.head ? 0 : boundary);
-  own.set(TensorKind::outgoing_gradient, own.role.embedding ? 0 : boundary);
+  own.set(TensorKind::outgoing_gradient, outgoing_bytes<T>(own));
   own.set(TensorKind::saved_for_input, for_input);
   own.set(TensorKind::saved_for_weight, for_weight);
   own.set(TensorKind::lent_activations, for_input + for_weight);

@@ -29,6 +29,7 @@ class StagePass {
 
   /// F, and R, which has no y.
   void forward() {
+    if (role_.is_head_shard()) return forward_shard();
     const bool keeps_own = buffers_.saved_for_weight.empty();
     Arena workspace(buffers_.workspace);
     ForwardTensors<T, Loss> own(workspace, d_, role_, {buffers_.y.empty(), keeps_own});
@@ -48,7 +49,11 @@ class StagePass {
       Layer<Policy>(d_, {weights.layers[i], for_input.layers[i], for_weight.layers[i], {earlier(i), {}, {}}})
           .forward(stream, own.normed);
     }
-    if (role_.head) take_loss(weights, for_input, for_weight, {stream, own.normed});
+    if (role_.head) {
+      take_loss(weights, for_input, for_weight, {stream, own.normed});
+    } else if (role_.final_norm) {
+      final_norm(weights, for_input, for_weight).forward(stream, stream);
+    }
   }
 
   void backward_input() { backward_input(buffers_.inner_gradients, buffers_.workspace); }
@@ -114,11 +119,23 @@ class StagePass {
   /// Place of a row's token in its sequence.
   Index position(Index r) const { return d_.before + r % d_.length; }
 
+  /// Row of the token of a row of the batch in the stage's part of the embedding; -1 where it has none.
+  Index embedded(std::span<const std::int32_t> ids, Index r) const {
+    const TokenRange own = vocabulary_of(d_, role_);
+    const Index at = ids[static_cast<std::size_t>(r)] - own.first;
+    return at >= 0 && at < own.count ? at : -1;
+  }
+
   void embed(const StageWeights<T>& weights, View<T>& stream) const {
     const std::span<const std::int32_t> ids = tokens();
     for (Index r = 0; r < d_.rows; ++r) {
-      stream.row(r) =
-          weights.tokens.row(ids[static_cast<std::size_t>(r)]) + weights.positions.row(position(r));
+      const Index at = embedded(ids, r);
+      if (at >= 0) {
+        stream.row(r) = weights.tokens.row(at);
+      } else {
+        stream.row(r).setZero();
+      }
+      if (role_.has_positions()) stream.row(r) += weights.positions.row(position(r));
     }
   }
 
@@ -132,26 +149,76 @@ class StagePass {
     final_norm(weights, for_input, for_weight).forward(tensors.stream, tensors.normed);
     for_weight.d_logits.noalias() = tensors.normed * weights.head;
     *for_weight.loss = 0;
+    for_each_position([&](Index r, const LossPlace& at) {
+      const LossParts<T> parts = Policy::open_loss(at, row(for_weight.d_logits, r));
+      close_loss<Policy>(at, parts, parts, row(for_weight.d_logits, r));
+      *for_weight.loss += Policy::loss(at.positions, parts);
+    });
+  }
+
+  /// Calls `visit` with each row and where its loss is taken.
+  template <class Visit>
+  void for_each_position(const Visit& visit) const {
+    const auto positions = static_cast<std::size_t>(d_.sequences * d_.sequence);
+    const Index first = vocabulary_of(d_, role_).first;
     for (Index s = 0; s < d_.sequences; ++s) {
       TokenSource source = tokens_of(s);
       for (Index i = 0; i <= d_.before; ++i) static_cast<void>(source.next());
-      for (Index r = s * d_.length; r < (s + 1) * d_.length; ++r) {
-        const LossPlace at{place_.config.seed, source.next(),
-                           static_cast<std::size_t>(d_.sequences * d_.sequence)};
-        *for_weight.loss += Policy::loss(at, row(for_weight.d_logits, r));
-      }
+      for (Index r = s * d_.length; r < (s + 1) * d_.length; ++r)
+        visit(r, LossPlace{place_.config.seed, source.next(), positions, first});
     }
+  }
+
+  void forward_shard() const {
+    PPSIM_CHECK(!buffers_.saved_for_weight.empty(), "a shard of the head saves what it shares");
+    Arena weight_arena(buffers_.saved_for_weight);
+    StageForWeight<T, Loss> for_weight(weight_arena, d_, role_);
+    const StageWeights<T> weights = weights_in(buffers_.parameters);
+    for_weight.d_logits.noalias() = boundary(buffers_.x) * weights.head;
+    for_each_position([&](Index r, const LossPlace& at) {
+      for_weight.all_parts[r] = for_weight.own_parts[r] = Policy::open_loss(at, row(for_weight.d_logits, r));
+    });
+    if (role_.gradient_in_forward) make_early_gradient(weights, for_weight);
+  }
+
+  void make_early_gradient(const StageWeights<T>& weights, const StageForWeight<T, Loss>& for_weight) const {
+    Arena arena(buffers_.dx);
+    EarlyGradient<T> early(arena, d_);
+    early.scaled.noalias() = for_weight.d_logits * weights.head.transpose();
+    early.of_targets.setZero();
+    for_each_position([&](Index r, const LossPlace& at) {
+      const auto target = at.target_among(static_cast<std::size_t>(weights.head.cols()));
+      if (!target) return;
+      early.of_targets.row(r) =
+          Policy::target_share(at.positions) * weights.head.col(static_cast<Index>(*target)).transpose();
+    });
+  }
+
+  /// The first shard takes the loss of all.
+  void backward_input_of_shard() const {
+    Arena weight_arena(buffers_.saved_for_weight);
+    StageForWeight<T, Loss> for_weight(weight_arena, d_, role_);
+    const StageWeights<T> weights = weights_in(buffers_.parameters);
+    *for_weight.loss = 0;
+    for_each_position([&](Index r, const LossPlace& at) {
+      const LossParts<T>& all = for_weight.all_parts[r];
+      close_loss<Policy>(at, for_weight.own_parts[r], all, row(for_weight.d_logits, r));
+      if (role_.shard == 0) *for_weight.loss += Policy::loss(at.positions, all);
+    });
+    if (!role_.gradient_in_forward)
+      boundary(buffers_.dx).noalias() = for_weight.d_logits * weights.head.transpose();
   }
 
   /// The gradient of a boundary: dx and dy at the ends of a stage that has them.
   View<T> gradient_at(int index, const StageInner<T>& inner) const {
-    if (index == role_.layers && !role_.head) return boundary(buffers_.dy);
+    if (index == role_.layers && !role_.final_norm) return boundary(buffers_.dy);
     if (index == 0 && !role_.embedding) return boundary(buffers_.dx);
     View<T> boundaries = inner.boundaries;
     return View<T>(row(boundaries, (index - inner.first_boundary) * d_.rows).data(), d_.rows, d_.hidden);
   }
 
   void backward_input(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
+    if (role_.is_head_shard()) return backward_input_of_shard();
     Arena inner_arena(inner_buffer);
     Arena workspace(workspace_buffer);
     Arena input_arena(buffers_.saved_for_input);
@@ -163,10 +230,14 @@ class StagePass {
     const StageWeights<T> weights = weights_in(buffers_.parameters);
 
     if (is_last_slice()) std::fill(buffers_.kv_gradient.begin(), buffers_.kv_gradient.end(), std::byte{0});
-    if (role_.head) {
+    if (role_.final_norm) {
       View<T> d_output = gradient_at(role_.layers, inner);
       d_output.setZero();
-      scratch.d_hidden.noalias() = for_weight.d_logits * weights.head.transpose();
+      if (role_.head) {
+        scratch.d_hidden.noalias() = for_weight.d_logits * weights.head.transpose();
+      } else {
+        scratch.d_hidden = boundary(buffers_.dy);
+      }
       final_norm(weights, for_input, for_weight).backward(scratch.d_hidden, inner.d_final_gain, d_output);
     } else if (role_.layers == 0 && !role_.embedding) {
       boundary(buffers_.dx) = boundary(buffers_.dy);
@@ -190,12 +261,14 @@ class StagePass {
     const StageWeights<T> weights = weights_in(buffers_.parameters);
     StageWeights<T> gradients(gradient_arena, d_, role_);
 
-    if (role_.head) {
+    if (role_.is_head_shard()) {
+      gradients.head.noalias() += boundary(buffers_.x).transpose() * for_weight.d_logits;
+    } else if (role_.head) {
       Norm<Policy>{weights.final_gain, for_weight.final_unit, {nullptr, 0, 1}}.apply_gain(scratch.normed);
       gradients.head.noalias() += scratch.normed.transpose() * for_weight.d_logits;
-      gradients.final_gain += inner.d_final_gain;
-      *gradient_arena.take<Loss>(1) += *for_weight.loss;
     }
+    if (role_.head) *gradient_arena.take<Loss>(1) += *for_weight.loss;
+    if (role_.final_norm) gradients.final_gain += inner.d_final_gain;
     for (int i = 0; i < role_.layers; ++i) {
       const LayerWeights<T> layer_weights = weights.layers[i];
       const LayerForWeight<T> saved = for_weight.layers[i];
@@ -210,8 +283,8 @@ class StagePass {
   void add_embedding_gradients(const View<T>& d_stream, StageWeights<T>& gradients) const {
     const std::span<const std::int32_t> ids = tokens();
     for (Index r = 0; r < d_.rows; ++r) {
-      gradients.tokens.row(ids[static_cast<std::size_t>(r)]) += d_stream.row(r);
-      gradients.positions.row(position(r)) += d_stream.row(r);
+      if (const Index at = embedded(ids, r); at >= 0) gradients.tokens.row(at) += d_stream.row(r);
+      if (role_.has_positions()) gradients.positions.row(position(r)) += d_stream.row(r);
     }
   }
 

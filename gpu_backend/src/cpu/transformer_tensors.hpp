@@ -9,6 +9,7 @@
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/units.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
+#include "transformer_arithmetic.hpp"
 #include "transformer_role.hpp"
 
 namespace ppsim::transformer {
@@ -49,6 +50,18 @@ struct Dimensions {
   /// Tokens whose keys and values a slice reads: its own and those in front of it.
   [[nodiscard]] Index keys() const { return before + length; }
 };
+
+/// Tokens one after the other.
+struct TokenRange {
+  Index first;
+  Index count;
+};
+
+/// The part of the vocabulary that is on a stage, as equal as can be.
+[[nodiscard]] inline TokenRange vocabulary_of(const Dimensions& d, const StageRole& role) {
+  const Index first = role.shard * d.vocab / role.shards;
+  return {first, (role.shard + 1) * d.vocab / role.shards - first};
+}
 
 /// Number of the first sequence of a microbatch in a step: no two microbatches of a training have one in
 /// common.
@@ -153,11 +166,11 @@ struct LayerWeights {
 template <class T>
 struct StageWeights {
   StageWeights(Arena& arena, const Dimensions& d, const StageRole& role)
-      : tokens(arena.take_weights<T>(role.embedding ? d.vocab : 0, d.hidden)),
-        positions(arena.take_weights<T>(role.embedding ? d.sequence : 0, d.hidden)),
+      : tokens(arena.take_weights<T>(role.embedding ? vocabulary_of(d, role).count : 0, d.hidden)),
+        positions(arena.take_weights<T>(role.has_positions() ? d.sequence : 0, d.hidden)),
         layers(arena, d, role.layers),
-        final_gain(arena.take_weights<T>(1, role.head ? d.hidden : 0)),
-        head(arena.take_weights<T>(role.head ? d.hidden : 0, d.vocab)) {}
+        final_gain(arena.take_weights<T>(1, role.final_norm ? d.hidden : 0)),
+        head(arena.take_weights<T>(role.head ? d.hidden : 0, vocabulary_of(d, role).count)) {}
 
   View<T> tokens, positions;
   PerLayer<LayerWeights<T>> layers;
@@ -198,24 +211,39 @@ template <class T, class Sum = T>
 struct StageForInput {
   StageForInput(Arena& arena, const Dimensions& d, const StageRole& role, bool shared = false)
       : layers(arena, d, role.layers, shared),
-        final_scale(arena.take_matrix<Sum>(role.head ? d.rows : 0, 1)) {}
+        final_scale(arena.take_matrix<Sum>(role.final_norm ? d.rows : 0, 1)) {}
 
   PerLayer<LayerForInput<T, Sum>> layers;
   View<Sum> final_scale;
 };
 
-/// The gradient of the logits is saved in their place: it needs nothing that comes later.
+/// The gradient of the logits is saved in their place: it needs nothing that comes later, or, on a shard of
+/// the head, nothing but the parts of all shards. These stand in front, where the shards make them the same.
 template <class T, class Loss>
 struct StageForWeight {
   StageForWeight(Arena& arena, const Dimensions& d, const StageRole& role, bool shared = false)
-      : layers(arena, d, role.layers, shared),
-        final_unit(arena.take_matrix<T>(role.head ? d.rows : 0, d.hidden)),
-        d_logits(arena.take_matrix<T>(role.head ? d.rows : 0, d.vocab)),
+      : all_parts(arena.take<LossParts<T>>(role.is_head_shard() ? d.rows : 0)),
+        own_parts(arena.take<LossParts<T>>(role.is_head_shard() ? d.rows : 0)),
+        layers(arena, d, role.layers, shared),
+        final_unit(arena.take_matrix<T>(role.final_norm ? d.rows : 0, d.hidden)),
+        d_logits(arena.take_matrix<T>(role.head ? d.rows : 0, vocabulary_of(d, role).count)),
         loss(arena.take<Loss>(role.head ? 1 : 0)) {}
 
+  LossParts<T>* all_parts;  ///< of each row
+  LossParts<T>* own_parts;
   PerLayer<LayerForWeight<T>> layers;
   View<T> final_unit, d_logits;
   Loss* loss;
+};
+
+/// What a shard of the head makes of the gradient of its input before it knows the other shards: the part
+/// that is still to be scaled, row by row, and the part of the targets, which is not.
+template <class T>
+struct EarlyGradient {
+  EarlyGradient(Arena& arena, const Dimensions& d)
+      : scaled(arena.take_matrix<T>(d.rows, d.hidden)), of_targets(arena.take_matrix<T>(d.rows, d.hidden)) {}
+
+  View<T> scaled, of_targets;
 };
 
 /// What I leaves for the W of one layer. Gradients of gains are small, so I computes them and W adds them.
@@ -238,12 +266,12 @@ template <class T, class Sum = T>
 struct StageInner {
   StageInner(Arena& arena, const Dimensions& d, const StageRole& role)
       : layers(arena, d, role.layers),
-        d_final_gain(arena.take_matrix<Sum>(1, role.head ? d.hidden : 0)),
+        d_final_gain(arena.take_matrix<Sum>(1, role.final_norm ? d.hidden : 0)),
         first_boundary(role.embedding ? 0 : 1),
         boundaries(arena.take_matrix<T>(boundary_count(role) * d.rows, d.hidden)) {}
 
   static int boundary_count(const StageRole& role) {
-    return std::max(role.layers - 1 + (role.embedding ? 1 : 0) + (role.head ? 1 : 0), 0);
+    return std::max(role.layers - 1 + (role.embedding ? 1 : 0) + (role.final_norm ? 1 : 0), 0);
   }
 
   PerLayer<LayerInner<T, Sum>> layers;

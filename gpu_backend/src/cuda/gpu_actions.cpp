@@ -75,7 +75,7 @@ void GpuActions::reserve(InstructionId id, const Action& action) {
       (action.kind == OpKind::optimizer ? taken->optimized : taken->gradients.reduced) = true;
     }
   }
-  if (!is_collective(action.kind) || is_norm(action)) return;
+  if (!is_collective(action.kind) || is_norm(action) || reserve_parts(action)) return;
   const bool sums = action.kind == OpKind::reduce_grad;
   if (sums && find(action.block(), action.update()) != nullptr) return;
   const SizeClass gradients{.kind = TensorKind::gradients, .subject = action.subject};
@@ -103,6 +103,34 @@ void GpuActions::find_buffers() {
       }
     }
   }
+}
+
+/// Collectives of one communicator follow each other: one buffer serves all microbatches.
+bool GpuActions::reserve_parts(const Action& action) {
+  if (action.kind != OpKind::collective || action.microbatch < 0) return false;
+  const CollectiveId id = action.collective();
+  const Collective& collective = pipeline_.spec().collectives[id];
+  if (collective.after.stages.empty()) return false;
+  const std::int32_t stage = collective.after.stages.front().value();
+  const SizeTable sizes = model_.sizes(pipeline_);
+  Bytes summand = 0;
+  if (const StageId reader = collective.gradient_of; reader.valid()) {
+    summand =
+        sizes({.kind = TensorKind::outgoing_gradient, .subject = stage, .peer = reader.value(), .slice = 0});
+  } else if (collective.input_of.valid()) {
+    summand = sizes({.kind = TensorKind::boundary_output, .subject = stage, .slice = 0});
+  }
+  GatheredParts parts(collective, device_.rank(), model_.statistics_bytes(pipeline_, id), summand);
+  if (parts.bytes() == 0) return false;
+  const auto [at, added] = gathered_.try_emplace(id, parts);
+  if (added) at->second.place(device_.allocate(parts.bytes(), "the parts of a collective"));
+  return true;
+}
+
+const GatheredParts* GpuActions::parts_of(const Action& action) const {
+  if (action.kind != OpKind::collective || action.microbatch < 0) return nullptr;
+  const auto at = gathered_.find(action.collective());
+  return at == gathered_.end() ? nullptr : &at->second;
 }
 
 GpuActions::Taken* GpuActions::find(BlockId block, int update) {
@@ -194,8 +222,15 @@ void GpuActions::compute(InstructionId id, const Action& action, GpuStream strea
     }
   }
   const std::optional<ActionBuffers>& buffers = buffers_[number_of(action)];
-  if (buffers) return stages_->compute(stream, action, *buffers);
-  stages_->compute(stream, action, tensors_.buffers(place(id), action));
+  if (buffers) return compute(id, action, *buffers, stream);
+  compute(id, action, tensors_.buffers(place(id), action), stream);
+}
+
+void GpuActions::compute(InstructionId id, const Action& action, const ActionBuffers& buffers,
+                         GpuStream stream) {
+  stages_->compute(stream, action, buffers);
+  for (const std::span<std::byte> copy : tensors_.copies_of_dx(place(id), action))
+    device_.copy(stream, copy, buffers.dx);
 }
 
 void GpuActions::move(const Payload& to, const Payload& from, GpuStream stream) {
@@ -246,6 +281,7 @@ StreamCollective GpuActions::collective(InstructionId id, GpuStream stream) {
                         .rank = device_.rank(),
                         .payload = summed(id),
                         .stream = stream};
+  if (const GatheredParts* const parts = parts_of(action)) return gather(call, *parts);
   if (action.kind == OpKind::unshard) unshard(id, action.stage(), stream);
   if (action.kind == OpKind::reduce_grad) {
     // A rank without gradients of the update adds zeros, and what it gets is nobody's.
@@ -264,15 +300,54 @@ StreamCollective GpuActions::collective(InstructionId id, GpuStream stream) {
   return call;
 }
 
+StreamCollective GpuActions::gather(StreamCollective call, const GatheredParts& parts) const {
+  const CollectiveBuffers own = buffers_of(call.instruction, program_.actions(call.instruction).front());
+  device_.fill(call.stream, call.payload, std::byte{0});
+  copy_part(call.stream, parts.own().statistics, own.part.statistics);
+  copy_part(call.stream, parts.own().summand, own.part.summand);
+  call.type = ElementType::uint64;
+  // A part and zeros are the part: the next member's takes its place.
+  call.add = [this, parts, next = std::size_t{0}](GpuStream on, std::span<std::byte> into,
+                                                  std::span<const std::byte> from) mutable {
+    next = std::min(next + 1, parts.members() - 1);
+    device_.copy(on, parts.slot(into, next), parts.slot(from, next));
+  };
+  return call;
+}
+
+void GpuActions::end_collective(InstructionId id, GpuStream stream) {
+  const Action& action = program_.actions(id).front();
+  const GatheredParts* const all = parts_of(action);
+  if (all == nullptr) return;
+  std::vector<CollectivePart> parts;
+  for (std::size_t member = 0; member < all->members(); ++member) parts.push_back(all->part(member));
+  stages_->combine(stream, action.collective(), parts);
+  const CollectiveBuffers own = buffers_of(id, action);
+  copy_part(stream, own.part.statistics, all->own().statistics);
+  const std::span<const std::byte> sum = parts.front().summand;
+  copy_part(stream, own.result, sum.first(std::min(own.result.size(), sum.size())));
+}
+
+/// A member may have no part, and may get nothing.
+void GpuActions::copy_part(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const {
+  if (!to.empty() && !from.empty()) device_.copy(stream, to, from);
+}
+
+CollectiveBuffers GpuActions::buffers_of(InstructionId id, const Action& action) const {
+  return tensors_.collective(place(id), action, model_.statistics_bytes(pipeline_, action.collective()));
+}
+
 void GpuActions::rehearse_collective(InstructionId id, GpuStream stream) {
   const StreamCollective call = collective(id, stream);
   device_.fill(stream, call.payload, std::byte{0});
   call.add(stream, call.payload, call.payload);
+  end_collective(id, stream);
 }
 
 std::span<std::byte> GpuActions::summed(InstructionId id) const {
   const Action& action = program_.actions(id).front();
   if (is_norm(action)) return norm(std::max(action.microbatch, 0));
+  if (const GatheredParts* const parts = parts_of(action)) return parts->memory();
   const auto at = summed_.find(id);
   return at != summed_.end() ? at->second
                              : tensors_.gradients(device_.rank(), action.block(), action.update());

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cuda/gathered_parts.hpp"
 #include "cuda/gpu_channels.hpp"
 #include "cuda/gpu_device.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
@@ -49,6 +50,8 @@ class GpuActions {
   [[nodiscard]] std::vector<Transfer> transfers(InstructionId id) const;
   /// Enqueues what a collective does on its own rank first. Returns: what remains to be summed.
   [[nodiscard]] StreamCollective collective(InstructionId id, GpuStream stream);
+  /// Enqueues what it does with the sum.
+  void end_collective(InstructionId id, GpuStream stream);
   /// Enqueues every kernel of a collective, on zeros.
   void rehearse_collective(InstructionId id, GpuStream stream);
   /// Whether losses wait to be taken after a step, because no OPT consumes the gradients that carry them.
@@ -80,9 +83,14 @@ class GpuActions {
   void find_actions();
   void reserve(InstructionId id, const Action& action);
   void find_buffers();
+  /// Returns: whether the collective brings together parts of a microbatch.
+  bool reserve_parts(const Action& action);
+  [[nodiscard]] const GatheredParts* parts_of(const Action& action) const;
+  [[nodiscard]] StreamCollective gather(StreamCollective call, const GatheredParts& parts) const;
   [[nodiscard]] Taken* find(BlockId block, int update);
   void run(InstructionId id, const Action& action, GpuStream stream);
   void compute(InstructionId id, const Action& action, GpuStream stream);
+  void compute(InstructionId id, const Action& action, const ActionBuffers& buffers, GpuStream stream);
   void optimize(const Action& action, GpuStream stream);
   void move(const Payload& to, const Payload& from, GpuStream stream);
   [[nodiscard]] std::span<std::byte> gradients_of(const Taken& taken) const;
@@ -97,6 +105,9 @@ class GpuActions {
   [[nodiscard]] std::span<std::byte> norm(int update) const;
   void begin_norm(int update, GpuStream stream);
   [[nodiscard]] bool is_norm(const Action& action) const;
+  void copy_part(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const;
+  /// What a collective of a microbatch works on; of any other there is nothing.
+  [[nodiscard]] CollectiveBuffers buffers_of(InstructionId id, const Action& action) const;
   [[nodiscard]] ActionPlace place(InstructionId id) const { return {device_.rank(), id}; }
 
   const Program& program_;
@@ -112,7 +123,8 @@ class GpuActions {
   std::vector<std::optional<ActionBuffers>> buffers_;
   std::map<Cell, Payload> host_copies_;
   std::map<InstructionId, std::span<std::byte>>
-      summed_;                                ///< what a collective sums that has no tensor to sum
+      summed_;  ///< what a collective sums that has no tensor to sum
+  std::map<CollectiveId, GatheredParts> gathered_;
   std::vector<std::span<std::byte>> newest_;  ///< per block: room for its newest version
   std::span<std::byte> norms_;                ///< a double for each update
   std::span<std::byte> step_;                 ///< number of the step, which every pass reads

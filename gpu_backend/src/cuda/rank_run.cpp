@@ -315,6 +315,7 @@ void RankRun::finish(const StreamStep& step) {
     in_.device.record(joined, other);
     in_.device.wait(lead, joined);
   }
+  if (is_collective(in_.program.actions(step.id).front().kind)) in_.actions.end_collective(step.id, lead);
   // What waits for it starts after its end is on the clock.
   if (events(step.id).end) record_timed(events(step.id).end.get(), lead);
   if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);

@@ -180,16 +180,17 @@ void MpiTransport::progress() {
         moved |= start_sends(channel, state);
         moved |= match_receive(channel, state);
       }
+      moved |= flights_.progress();  // first: what came before a collective is told before it
       for (Group& group : groups_) moved |= progress_group(group);
-      moved |= flights_.progress();
       if (moved) backoff.reset();
       const bool awaited = anything_awaited();
       std::unique_lock lock(mutex_);
       const auto woken = [&] { return stopping_ || !posted_.empty() || !called_.empty(); };
       if (stopping_) return;
+      if (moved) continue;  // a receipt that has come in lets the next message of its channel go out
       if (!awaited) {
         wake_.wait(lock, woken);
-      } else if (!moved) {
+      } else {
         const auto pause = backoff.next();
         if (pause.count() > 0) wake_.wait_for(lock, pause, woken);
         lock.unlock();
@@ -293,7 +294,7 @@ void MpiTransport::join(const CollectiveCall& call) {
   MemberState& member = group.at(call.rank);
   member.calls.push_back(call);
   const RankId lowest = group.begin()->first;
-  std::vector<std::byte> bytes(call.payload.begin(), call.payload.end());
+  std::vector<std::byte> bytes = pack({call.statistics, call.summand});
   if (call.rank == lowest) {
     member.given.push_back(std::move(bytes));
   } else {
@@ -327,22 +328,34 @@ bool MpiTransport::gather_contributions(Group& group) {
   return moved || all;
 }
 
+/// The call of another rank, as the lowest member sees it: with the bytes that it gave, in the pieces of
+/// one's own.
+CollectiveCall MpiTransport::call_of(RankId rank, const CollectiveCall& own, std::span<std::byte> given) {
+  CollectiveCall call = own;
+  call.rank = rank;
+  check_sizes(own.statistics.size(), std::min(given.size(), own.statistics.size()));
+  call.statistics = given.first(own.statistics.size());
+  call.summand = given.subspan(own.statistics.size());
+  call.result = own.gets_sum(rank) ? call.summand : std::span<std::byte>{};
+  return call;
+}
+
 void MpiTransport::meet(Group& group) {
   MemberState& lowest = group.begin()->second;
   const CollectiveCall own = lowest.calls.front();
   lowest.calls.pop_front();
   std::vector<std::vector<std::byte>> given;
-  std::vector<std::span<std::byte>> payloads;
+  std::vector<CollectiveCall> meeting;
   for (auto& [rank, member] : group) {
     given.push_back(std::move(member.given.front()));
     member.given.pop_front();
-    payloads.emplace_back(given.back());
+    meeting.push_back(&member == &lowest ? own : call_of(rank, own, given.back()));
   }
-  reduce(input_.model, own.reduction, payloads);
-  std::copy(given.front().begin(), given.front().end(), own.payload.begin());
+  reduce(program_, input_.model, meeting);
   auto result = given.begin();
   for (auto& [rank, member] : group) {
     if (&member != &lowest) {
+      if (!own.gets_sum(rank)) result->resize(own.statistics.size());
       flights_.send_bytes({process_of(rank), member.down_tag, world_.messages(step_)}, std::move(*result));
     }
     ++result;
@@ -357,8 +370,10 @@ bool MpiTransport::take_result(Group& group, MemberState& member) {
   const CollectiveCall call = member.calls.front();
   member.calls.pop_front();
   const std::vector<std::byte> bytes = take(*arrival);
-  check_sizes(call.payload.size(), bytes.size());
-  std::copy(bytes.begin(), bytes.end(), call.payload.begin());
+  const std::size_t of_sum = call.gets_sum(call.rank) ? call.summand.size() : 0;
+  check_sizes(call.statistics.size() + of_sum, bytes.size());
+  std::copy_n(bytes.begin(), call.statistics.size(), call.statistics.begin());
+  if (of_sum > 0) put_sum(std::span(bytes).subspan(call.statistics.size()), call.result);
   complete(call.instruction);
   return true;
 }

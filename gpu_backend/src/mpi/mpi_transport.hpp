@@ -76,6 +76,8 @@ class MpiTransport final : public Transport {
                     const std::vector<InstructionId>& senders) const;
   bool progress_group(Group& group);
   bool gather_contributions(Group& group);
+  [[nodiscard]] static CollectiveCall call_of(RankId rank, const CollectiveCall& own,
+                                              std::span<std::byte> given);
   void meet(Group& group);
   void join(const CollectiveCall& call);
   bool take_result(Group& group, MemberState& member);

@@ -33,7 +33,7 @@ Bytes writes_of(const Action& action, const ActionBuffers& b) {
   if (action.kind == OpKind::backward) return {b.dx, b.gradients, b.workspace, b.kv_gradient};
   if (action.kind == OpKind::backward_input) return {b.dx, b.inner_gradients, b.workspace, b.kv_gradient};
   if (action.kind == OpKind::backward_weight) return {b.gradients, b.workspace};
-  return {b.y, b.saved_for_input, b.saved_for_weight, b.workspace};
+  return {b.y, b.saved_for_input, b.saved_for_weight, b.dx, b.workspace};
 }
 
 class FakeStages final : public GpuStages {
@@ -98,6 +98,17 @@ class FakeStages final : public GpuStages {
                          .writes = {cell},
                          .work = [=] { *into += *from; },
                          .kernel = "add norm"});
+  }
+  void combine(GpuStream stream, CollectiveId collective, std::span<const CollectivePart> parts) override {
+    const std::vector<CollectivePart> all(parts.begin(), parts.end());
+    TaskDraft kernel{.work = [=, this] { model_.combine(pipeline_, collective, all); }, .kernel = "combine"};
+    for (const CollectivePart& part : all) {
+      for (const auto piece : {part.statistics, part.summand}) {
+        kernel.reads.emplace_back(piece);
+        kernel.writes.emplace_back(piece);
+      }
+    }
+    gpu_.launch(stream, std::move(kernel));
   }
 
  private:

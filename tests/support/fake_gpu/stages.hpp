@@ -23,6 +23,9 @@ class FakeStageModel final : public GpuStageModel {
     return model_.check_actions(program);
   }
   [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override { return model_.sizes(pipeline); }
+  [[nodiscard]] Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {
+    return model_.statistics_bytes(pipeline, collective);
+  }
   [[nodiscard]] ElementType gradient_type() const override {
     return exact_ ? ElementType::uint64 : ElementType::float32;
   }

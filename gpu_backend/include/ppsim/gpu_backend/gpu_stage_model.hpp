@@ -63,6 +63,9 @@ class GpuStages {
   virtual void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) = 0;
   /// *into += *from, as accumulate().
   virtual void add_norm(GpuStream stream, double* into, const double* from) = 0;
+  /// A collective of a microbatch, as StageModel::combine: every member runs it, on copies of all parts.
+  virtual void combine(GpuStream /*stream*/, CollectiveId /*collective*/,
+                       std::span<const CollectivePart> /*parts*/) {}
 };
 
 /// A model cut into stages, as kernels: what StageModel is on the CPU. User code implements this to run its
@@ -78,6 +81,11 @@ class GpuStageModel {
   [[nodiscard]] virtual Expected<void> check_actions(const Program& /*program*/) const { return {}; }
   /// Bytes of every tensor class, workspaces included, each a multiple of 64.
   [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
+  /// As StageModel::statistics_bytes.
+  [[nodiscard]] virtual Bytes statistics_bytes(const Pipeline& /*pipeline*/,
+                                               CollectiveId /*collective*/) const {
+    return 0;
+  }
   /// What computes a pipeline that could be computed otherwise, and why, for a reader; decided once. Empty:
   /// there is no choice.
   [[nodiscard]] virtual std::string kernels_text(const Pipeline& /*pipeline*/) const { return {}; }

@@ -39,6 +39,12 @@ struct ActionBuffers {
   std::span<std::byte> kv_gradient;
 };
 
+/// What one rank brings into a collective of a microbatch.
+struct CollectivePart {
+  std::span<std::byte> statistics;  ///< as many bytes as StageModel::statistics_bytes says
+  std::span<std::byte> summand;     ///< dx or y of its stage, where the collective sums these
+};
+
 /// The arithmetic of a model cut into stages; the executor owns all memory and decides when what runs.
 /// Actions of different ranks run concurrently, so every method but the constructor is thread-safe by being
 /// const.
@@ -62,10 +68,22 @@ class StageModel {
   /// piece. Every action on the microbatch in the step belongs to the same batch.
   virtual void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const = 0;
 
-  /// Runs F, B, I, W or R. B is I followed by W on the same bits. Gradients are accumulated: the executor
-  /// clears them when they are allocated.
+  /// Runs F, B, I, W or R. F has a dx where a collective behind it sums the gradient of its x. B is I
+  /// followed by W on the same bits. Gradients are accumulated: the executor clears them when they are
+  /// allocated.
   virtual void compute(const Pipeline& pipeline, const Action& action,
                        const ActionBuffers& buffers) const = 0;
+  /// Bytes in front of what F of a stage saves for W which a collective behind this F makes the same for all
+  /// of its stages, such as the statistics of a softmax. They stay where they are from F to B.
+  [[nodiscard]] virtual Bytes statistics_bytes(const Pipeline& /*pipeline*/,
+                                               CollectiveId /*collective*/) const {
+    return 0;
+  }
+  /// Runs a collective of a microbatch: leaves the common statistics in every part, and in front of the first
+  /// summand what the summands make together. Order: parts by ascending rank. A model that checks for
+  /// pipelines without such collectives needs none.
+  virtual void combine(const Pipeline& /*pipeline*/, CollectiveId /*collective*/,
+                       std::span<const CollectivePart> /*parts*/) const {}
   /// Runs OPT: one update of the parameters of a block from its summed gradients, scaled by `gradient_scale`.
   virtual void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
                       std::span<std::byte> optimizer_state, double gradient_scale) const = 0;

@@ -55,8 +55,8 @@ struct TransformerConfig {
 
 /// The transformer, cut into as many stages as the route of a microbatch has: token and position embedding on
 /// its first stage, final norm, head and loss on its last, the layers spread evenly. Parameters depend on the
-/// layer alone, so every number of stages gives the same model, and in every arithmetic the same gradients
-/// bit by bit.
+/// layer alone, and those of a token on the token, so every cut gives the same model, and every number of
+/// stages in every arithmetic the same gradients bit by bit.
 ///
 /// A layer is RMSNorm, causal attention, residual, RMSNorm, SiLU-gated MLP, residual; the loss is the
 /// cross-entropy of the next token, averaged over the positions of a microbatch and summed over microbatches.
@@ -66,9 +66,16 @@ struct TransformerConfig {
 /// The model runs chains of stages, one route or several, with one parameter block per stage. Stages may
 /// share a block where they are the same piece of the model. A sequence may be cut into slices; a
 /// slice reads the keys and values of those before it from their saved activations, so that no R, OFFLOAD or
-/// SEND_A may take these away. Buffers start on 64-byte boundaries and are at
-/// least as large as sizes() says. F may have no saved activations where R follows. B needs no inner
-/// gradients. An OVERLAP_F_B is computed as its F and its B.
+/// SEND_A may take these away.
+///
+/// On a CPU the vocabulary may be cut: in front of the chain stand shards of the embedding, the first with
+/// the positions, whose outputs a collective sums, and behind it, which then ends with the final norm, shards
+/// of the head. One collective brings the statistics of their loss together between F and B, that one or
+/// another behind B sums the gradient of their input. No R, OFFLOAD or SEND_A may take away what shards of
+/// the head save.
+///
+/// Buffers start on 64-byte boundaries and are at least as large as sizes() says. F may have no saved
+/// activations where R follows. B needs no inner gradients. An OVERLAP_F_B is computed as its F and its B.
 /// Errors: bad_argument naming every field out of its domain.
 [[nodiscard]] Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& config);
 

@@ -36,6 +36,7 @@ enum class Reduction : std::uint8_t {
   none,       ///< nothing: all meet
   gradients,  ///< every member gets the sum, as StageModel::accumulate adds, in ascending rank order
   norm,       ///< the same for one double
+  combined,   ///< what StageModel::combine makes of the parts: one member gets the sum, all the statistics
 };
 
 /// The part of one rank in a collective; the i-th on a communicator meets the i-th of every other member.
@@ -44,7 +45,11 @@ struct CollectiveCall {
   CommunicatorId communicator;
   RankId rank;
   Reduction reduction = Reduction::none;
-  std::span<std::byte> payload = {};  ///< empty: the rank contributes nothing and gets nothing
+  std::span<std::byte> statistics = {};  ///< what is the same for all members afterwards
+  std::span<std::byte> summand = {};     ///< is used up; both empty: the rank has no part
+  std::span<std::byte> result = {};      ///< where the sum goes, perhaps the summand itself
+  RankId receiver = {};                  ///< who gets the sum; none: every member
+  [[nodiscard]] bool gets_sum(RankId who) const { return !receiver.valid() || receiver == who; }
 };
 
 /// Who wants to know what is complete.

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cpu/transformer_vocabulary.hpp"
 #include "cuda/device_memory.hpp"
 #include "cuda/transformer/gpu_stage_pass.hpp"
 #include "cuda/transformer/gpu_transformer_sizes.hpp"
@@ -269,6 +270,7 @@ class GpuTransformer final : public GpuStageModel {
     }
     if (auto good = transformer::check_slices(config_, pipeline.slices()); !good) return good;
     if (auto good = check_fp8_slices(config_, pipeline.slices()); !good) return good;
+    if (auto good = transformer::check_whole_vocabulary(pipeline); !good) return good;
     return transformer::check_roles(pipeline, config_.layers);
   }
   Expected<void> check_actions(const Program& program) const override {

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/units.hpp"
+#include "ppsim/gpu_backend/stage_model.hpp"
+
+namespace ppsim {
+
+/// The parts of all members of a collective of a microbatch, in ascending rank order, in the memory of one of
+/// them. Each member adds its own part and zeros: the sum over the members is all parts, bit by bit, and
+/// whoever has it combines them as any other would.
+class GatheredParts {
+ public:
+  GatheredParts() = default;
+  /// Of so many bytes each. Requires: the rank is a member.
+  GatheredParts(const Collective& collective, RankId rank, Bytes statistics, Bytes summand);
+
+  [[nodiscard]] Bytes bytes() const { return static_cast<Bytes>(members_ * stride_); }
+  void place(std::span<std::byte> memory) { memory_ = memory; }
+  [[nodiscard]] std::span<std::byte> memory() const { return memory_; }
+  [[nodiscard]] std::size_t members() const { return members_; }
+  [[nodiscard]] CollectivePart part(std::size_t member) const;
+  [[nodiscard]] CollectivePart own() const { return part(own_); }
+  /// Where a member's part lies in the memory of any of them.
+  template <class Byte>
+  [[nodiscard]] std::span<Byte> slot(std::span<Byte> memory, std::size_t member) const {
+    return memory.subspan(member * stride_, stride_);
+  }
+
+ private:
+  std::size_t members_ = 0;
+  std::size_t own_ = 0;
+  std::size_t statistics_ = 0;
+  std::size_t summand_ = 0;
+  std::size_t stride_ = 0;
+  std::span<std::byte> memory_;
+};
+
+}  // namespace ppsim

@@ -1,0 +1,331 @@
+// Embedding and head in shards over the ranks are the embedding and the head: the same gradients and losses.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <sstream>
+#include <string>
+
+#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/replicas.hpp"
+#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/planner/verified_run.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/fake_gpu/run.hpp"
+#include "support/gradient_assembly.hpp"
+#include "support/small_transformer.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr int kLayers = 5;
+
+/// Several sequences in a microbatch, and a vocabulary that no number of ranks divides.
+TransformerConfig config_of(Arithmetic arithmetic) {
+  TransformerConfig config = test::small_transformer(kLayers, arithmetic);
+  config.vocab = 23;
+  config.microbatch_size = 2;
+  return config;
+}
+
+struct Case {
+  const char* name;
+  const char* input;
+  int ranks;
+  int microbatches;
+  UnitCosts costs = {};
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& one) {
+  return out << one.name << ':' << one.input << " on " << one.ranks << " ranks with " << one.microbatches
+             << " microbatches, B " << one.costs.B;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* name : {"vocab-1", "vocab-2"}) {
+    for (const char* input : {"first", "sharded"}) {
+      for (const int ranks : {1, 2, 3, 4, 7}) {
+        for (const int microbatches : {1, 2, 5})
+          all.push_back({name, input, ranks, microbatches, {.F = 1, .B = microbatches == 5 ? 0.5 : 2}});
+      }
+    }
+  }
+  return all;
+}
+
+Schedule schedule_of(const Case& one) {
+  ScheduleParameters parameters{.ranks = one.ranks, .microbatches = one.microbatches};
+  parameters.settings = {{"input", one.input}};
+  parameters.costs = unit_cost_table(one.costs);
+  return generate(one.name, parameters).value();
+}
+
+Expected<VerifiedRun> try_run(const Program& program, const StageModel& model, int steps = 1) {
+  VerifiedRunOptions options;
+  options.run.poison = true;
+  options.run.steps = steps;
+  options.compare = true;
+  return verify_then_run(program, model, options);
+}
+
+VerifiedRun run(const Program& program, const StageModel& model, int steps = 1) {
+  auto result = try_run(program, model, steps);
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  return *std::move(result);
+}
+
+VerifiedRun run_whole(const Case& one, const StageModel& model, const LoweringOptions& lowering = {},
+                      int steps = 1) {
+  const auto whole = generate("1f1b", {.ranks = one.ranks, .microbatches = one.microbatches}).value();
+  return run(lower(whole, lowering).value(), model, steps);
+}
+
+template <class T>
+test::Gradients<T> in_shards(const TransformerConfig& config, const VerifiedRun& run, const Case& one) {
+  const bool sharded = std::string(one.input) == "sharded";
+  test::GradientAssembly<T> assembly(config);
+  assembly.add_chain(run.run.gradients, one.ranks, !sharded, false);
+  assembly.add_head_shards(run.run.gradients, one.ranks, one.ranks);
+  if (sharded) assembly.add_embedding_shards(run.run.gradients, 2 * one.ranks, one.ranks);
+  return assembly.all();
+}
+
+template <class T>
+test::Gradients<T> in_one(const TransformerConfig& config, const VerifiedRun& run, const Case& one) {
+  test::GradientAssembly<T> assembly(config);
+  assembly.add_chain(run.run.gradients, one.ranks, true, true);
+  return assembly.all();
+}
+
+/// Largest distance between numbers of the same place, in units of the largest number.
+double distance(const test::Gradients<double>& a, const test::Gradients<double>& b) {
+  double apart = 0;
+  double largest = 0;
+  EXPECT_EQ(a.size(), b.size());
+  for (const auto& [name, matrix] : a) {
+    for (std::size_t i = 0; i < matrix.numbers.size(); ++i) {
+      apart = std::max(apart, std::abs(matrix.numbers[i] - b.at(name).numbers[i]));
+      largest = std::max(largest, std::abs(matrix.numbers[i]));
+    }
+  }
+  return apart / largest;
+}
+
+TEST(Vocabulary, InShardsHasTheGradientsOfTheWholeInExactIntegers) {
+  const TransformerConfig config = config_of(Arithmetic::integer_exact);
+  const auto model = make_transformer(config).value();
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one);
+    const VerifiedRun found = run(lower(schedule_of(one), {}).value(), *model);
+    const VerifiedRun whole = run_whole(one, *model);
+    EXPECT_EQ(found.max_abs_difference, 0.0);
+    EXPECT_TRUE(in_shards<std::uint64_t>(config, found, one) == in_one<std::uint64_t>(config, whole, one));
+    EXPECT_EQ(found.run.losses, whole.run.losses);
+    for (std::size_t r = 0; r < found.proved_bytes.size(); ++r) {
+      const RankId rank(static_cast<std::int32_t>(r));
+      EXPECT_LE(found.run.high_water_bytes[rank], found.proved_bytes[r]);
+      EXPECT_LE(found.proved_bytes[r], found.run.pool_bytes[rank]);
+    }
+  }
+}
+
+/// Finite differences say that the whole is right (transformer_gradient_test).
+TEST(Vocabulary, InShardsHasThemUpToRoundingInFloat64) {
+  const TransformerConfig config = config_of(Arithmetic::float64);
+  const auto model = make_transformer(config).value();
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one);
+    const VerifiedRun found = run(lower(schedule_of(one), {}).value(), *model);
+    const VerifiedRun whole = run_whole(one, *model);
+    const auto sharded = in_shards<double>(config, found, one);
+    EXPECT_LT(distance(in_one<double>(config, whole, one), sharded), 1e-13);
+    EXPECT_NEAR(found.run.losses.at(0), whole.run.losses.at(0), 1e-12 * one.microbatches);
+    if (one.ranks > 1 || one.name != std::string("vocab-1")) continue;
+    EXPECT_TRUE(sharded == in_one<double>(config, whole, one)) << "one shard is the whole, bit by bit";
+    EXPECT_EQ(found.run.losses, whole.run.losses);
+  }
+}
+
+TEST(Vocabulary, InShardsIsTrainedLikeTheWhole) {
+  LoweringOptions lowering;
+  lowering.load = lowering.unshard = lowering.reduce_grad = lowering.optimizer = lowering.clip = true;
+  for (const Optimizer optimizer : {Optimizer::momentum, Optimizer::adamw}) {
+    TransformerConfig config = config_of(Arithmetic::float64);
+    config.optimizer = optimizer;
+    config.learning_rate = 0.01;
+    const auto model = make_transformer(config).value();
+    for (const Case& one : {Case{"vocab-1", "sharded", 3, 4}, Case{"vocab-2", "sharded", 3, 4}}) {
+      SCOPED_TRACE(one);
+      const VerifiedRun found = run(lower(schedule_of(one), lowering).value(), *model, 4);
+      const VerifiedRun whole = run_whole(one, *model, lowering, 4);
+      EXPECT_EQ(found.max_abs_difference, 0.0);
+      ASSERT_EQ(found.run.losses.size(), 4U);
+      EXPECT_NE(found.run.losses[0], found.run.losses[3]);
+      for (std::size_t step = 0; step < 4; ++step)
+        EXPECT_NEAR(found.run.losses[step], whole.run.losses[step], 1e-8) << "step " << step;
+    }
+  }
+}
+
+TEST(Vocabulary, InShardsIsUpdatedInExactIntegersOverReplicas) {
+  LoweringOptions lowering;
+  lowering.reduce_grad = lowering.optimizer = true;
+  const auto model = make_transformer(config_of(Arithmetic::integer_exact)).value();
+  for (const Case& one : {Case{"vocab-1", "sharded", 2, 3}, Case{"vocab-2", "first", 2, 3}}) {
+    SCOPED_TRACE(one);
+    const auto twice = replicated(schedule_of(one), 2).value();
+    EXPECT_EQ(run(lower(twice, lowering).value(), *model, 3).max_abs_difference, 0.0);
+  }
+}
+
+/// The same rows with I and W in the place of every B.
+Schedule split(const Schedule& schedule) {
+  const Pipeline& pipeline = schedule.pipeline();
+  ScheduleBuilder builder("split", pipeline);
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r))) {
+      const Action action = step.actions().front();
+      if (action.kind != OpKind::backward) {
+        builder.add(RankId(r), step);
+        continue;
+      }
+      builder.add(OpKind::backward_input, action.stage(), action.mb());
+      builder.add(OpKind::backward_weight, action.stage(), action.mb());
+    }
+  }
+  return builder.build().value();
+}
+
+TEST(Vocabulary, InShardsMayHaveItsBackwardInTwoParts) {
+  const auto model = make_transformer(config_of(Arithmetic::float64)).value();
+  for (const Case& one : {Case{"vocab-1", "sharded", 3, 4}, Case{"vocab-2", "sharded", 3, 4}}) {
+    SCOPED_TRACE(one);
+    const VerifiedRun whole = run(lower(schedule_of(one), {}).value(), *model);
+    const VerifiedRun parts = run(lower(split(schedule_of(one)), {}).value(), *model);
+    EXPECT_EQ(whole.gradients_hash, parts.gradients_hash);
+    EXPECT_EQ(whole.run.losses, parts.run.losses);
+  }
+}
+
+TEST(Vocabulary, OtherStagesMayRecomputeAndOffload) {
+  const auto model = make_transformer(config_of(Arithmetic::integer_exact)).value();
+  LoweringOptions lowering;
+  lowering.recompute = recompute_from_text("stages=0:full,4:selective,5").value();
+  lowering.offload = {.percent = 100, .stages = {StageId(1)}};
+  for (const char* name : {"vocab-1", "vocab-2"}) {
+    const Schedule schedule = schedule_of({name, "sharded", 2, 4});
+    EXPECT_EQ(run(lower(schedule, lowering).value(), *model).max_abs_difference, 0.0) << name;
+  }
+}
+
+/// The executor for GPUs gathers the parts and combines them on every rank: in the order of the CPU.
+TEST(Vocabulary, HasTheBitsOfTheCpuOnTheStrictFake) {
+  const auto model = make_transformer(config_of(Arithmetic::float32)).value();
+  LoweringOptions training;
+  training.load = training.unshard = training.optimizer = training.clip = true;
+  for (const char* name : {"vocab-1", "vocab-2"}) {
+    for (const int ranks : {1, 3}) {
+      for (const bool graphs : {false, true}) {
+        for (const CudaTransport transport : {CudaTransport::nccl, CudaTransport::copy}) {
+          SCOPED_TRACE(std::string(name) + (graphs ? ", graphs" : ", streamed"));
+          const Program program = lower(schedule_of({name, "sharded", ranks, 4}), training).value();
+          test::FakeGpu gpu(test::devices_for(program));
+          const auto found =
+              test::run_on_fake(gpu, program, *model,
+                                {.cuda = {.transport = transport, .graphs = graphs, .host_threads = false},
+                                 .steps = 3,
+                                 .exact = false});
+          for (const test::Fault& fault : gpu.faults()) ADD_FAILURE() << fault;
+          ASSERT_TRUE(found) << to_string(found.error());
+          RunOptions on_cpu;
+          on_cpu.unverified = true;
+          on_cpu.steps = 3;
+          EXPECT_EQ(max_gradient_difference(*model, found->gradients,
+                                            execute(program, *model, on_cpu).value().gradients),
+                    0.0);
+        }
+      }
+    }
+  }
+}
+
+std::string refusal(const Program& program) {
+  const auto result = try_run(program, *make_transformer(config_of(Arithmetic::float32)).value());
+  if (result) return "";
+  EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
+  return to_string(result.error());
+}
+
+TEST(Vocabulary, IsRefusedWhereTheStatisticsDoNotStay) {
+  const Schedule schedule = schedule_of({"vocab-1", "first", 2, 2});
+  const std::string statistics =
+      "the transformer shares the statistics of its loss where F of a shard has saved them";
+  LoweringOptions recomputed;
+  recomputed.recompute = Recompute::full;
+  EXPECT_EQ(refusal(lower(schedule, recomputed).value()),
+            statistics + " (found 2R0, expected neither R nor OFFLOAD nor SEND_A)");
+  const LoweringOptions offloaded{.offload = {.percent = 100, .stages = {}}};
+  EXPECT_EQ(refusal(lower(schedule_of({"vocab-1", "first", 4, 8}), offloaded).value()),
+            statistics + " (found 4OFFLOAD4, expected neither R nor OFFLOAD nor SEND_A)");
+}
+
+TEST(Vocabulary, HasATokenForEveryShard) {
+  TransformerConfig config = config_of(Arithmetic::float64);
+  config.vocab = 4;
+  const auto model = make_transformer(config).value();
+  const Case all{"vocab-2", "sharded", 4, 2};
+  const VerifiedRun found = run(lower(schedule_of(all), {}).value(), *model);
+  EXPECT_LT(
+      distance(in_one<double>(config, run_whole(all, *model), all), in_shards<double>(config, found, all)),
+      1e-13);
+  const auto refused = try_run(lower(schedule_of({"vocab-1", "first", 5, 2}), {}).value(), *model);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      to_string(refused.error()),
+      "the transformer cannot run this pipeline: collective softmax computes a part of a microbatch in 5 "
+      "shards of a vocabulary of 4 tokens");
+}
+
+std::string check_error(const std::function<void(PipelineSpec&)>& change) {
+  PipelineSpec spec = schedule_of({"vocab-1", "sharded", 2, 2}).pipeline().spec();
+  change(spec);
+  const auto pipeline = Pipeline::make(spec);
+  if (!pipeline) return to_string(pipeline.error());
+  const auto good = make_transformer(config_of(Arithmetic::float32)).value()->check(*pipeline);
+  return good ? "" : to_string(good.error());
+}
+
+TEST(Vocabulary, IsRefusedWhereItsCollectivesAreOthers) {
+  const std::string start = "the transformer cannot run this pipeline: collective ";
+  const CollectiveId softmax(0);
+  const CollectiveId gradient(1);
+  const CollectiveId embedding(2);
+  EXPECT_EQ(check_error([](PipelineSpec&) {}), "");
+  EXPECT_EQ(check_error([&](PipelineSpec& spec) { spec.collectives[softmax].before.stages.pop_back(); }),
+            start + "softmax computes a part of a microbatch");
+  EXPECT_EQ(check_error([&](PipelineSpec& spec) { spec.collectives[softmax].before = {}; }),
+            start + "softmax computes a part of a microbatch");
+  EXPECT_EQ(check_error([&](PipelineSpec& spec) {
+              spec.collectives[gradient].before = {OpKind::backward, {StageId(0)}};
+            }),
+            start + "input gradient computes a part of a microbatch");
+  EXPECT_EQ(
+      check_error([&](PipelineSpec& spec) { spec.collectives[embedding].after.kind = OpKind::backward; }),
+      start + "embedding computes a part of a microbatch");
+  EXPECT_EQ(check_error([&](PipelineSpec& spec) { spec.placement[StageId(5)] = RankId(0); }),
+            start + "embedding computes a part of a microbatch, expected a shard on each of its ranks");
+  EXPECT_EQ(check_error([&](PipelineSpec& spec) { spec.slices = 2; }),
+            start + "softmax computes a part of a microbatch, and of slices of it");
+  EXPECT_EQ(check_error([&](PipelineSpec& spec) {
+              spec.edges.push_back({StageId(4), StageId(1)});
+            }),
+            "the transformer cannot run this pipeline: on route 0 stage 1 has 2 producers and 2 consumers, "
+            "expected a chain");
+}
+
+}  // namespace
+}  // namespace ppsim
