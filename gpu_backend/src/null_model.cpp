@@ -7,8 +7,10 @@ namespace {
 
 constexpr Bytes kTensor = 64;
 
-/// Producers of a stage on other ranks, over all routes: as many outputs as its received input has room for.
+/// Producers of a stage on other ranks, over all routes: as many outputs as its received input has room for;
+/// one where a collective sums them.
 Bytes remote_producers(const Pipeline& pipeline, StageId stage) {
+  if (pipeline.input_sum(stage).valid()) return 1;
   std::ptrdiff_t most = 1;
   for (int m = 0; m < pipeline.microbatches(); ++m) {
     const auto producers = pipeline.producers(stage, MicrobatchId(m));

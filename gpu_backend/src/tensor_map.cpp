@@ -18,6 +18,16 @@ SizeClass of_stage(TensorKind kind, const Action& a) {
 SizeClass of_edge(TensorKind kind, const Action& a, StageEdge ends) {
   return {.kind = kind, .subject = ends.from.value(), .peer = ends.to.value(), .slice = a.slice};
 }
+bool is_one_of(StageId stage, std::span<const StageId> stages) {
+  return std::find(stages.begin(), stages.end(), stage) != stages.end();
+}
+/// Of no stage there are none.
+std::span<const StageId> consumers_of(const Pipeline& pipeline, StageId stage, MicrobatchId mb) {
+  return stage.valid() ? pipeline.consumers(stage, mb) : std::span<const StageId>{};
+}
+std::span<const StageId> producers_of(const Pipeline& pipeline, StageId stage, MicrobatchId mb) {
+  return stage.valid() ? pipeline.producers(stage, mb) : std::span<const StageId>{};
+}
 SizeClass of_block(TensorKind kind, BlockId block) { return {.kind = kind, .subject = block.value()}; }
 
 }  // namespace
@@ -188,10 +198,10 @@ CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action,
       out.part.statistics = need(place, pass, of_stage(TensorKind::saved_for_weight, pass))
                                 .first(static_cast<std::size_t>(statistics));
     }
-    if (collective.gradient_of.valid()) {
+    if (is_one_of(stage, consumers_of(pipeline_, collective.gradient_of, action.mb()))) {
       out.part.summand =
           need(place, pass, of_edge(TensorKind::outgoing_gradient, pass, {stage, collective.gradient_of}));
-    } else if (collective.input_of.valid()) {
+    } else if (is_one_of(stage, producers_of(pipeline_, collective.input_of, action.mb()))) {
       out.part.summand = need(place, pass, of_stage(TensorKind::boundary_output, pass));
     }
   }
