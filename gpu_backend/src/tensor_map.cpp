@@ -188,6 +188,7 @@ std::vector<std::span<std::byte>> TensorMap::copies_of_dx(ActionPlace place, con
   return copies;
 }
 
+/// What a Program that is not well-formed lacks is no part.
 CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action, Bytes statistics) const {
   const Collective& collective = pipeline_.spec().collectives[action.collective()];
   CollectiveBuffers out;
@@ -200,9 +201,10 @@ CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action,
     }
     if (is_one_of(stage, consumers_of(pipeline_, collective.gradient_of, action.mb()))) {
       out.part.summand =
-          need(place, pass, of_edge(TensorKind::outgoing_gradient, pass, {stage, collective.gradient_of}));
+          any(place, of_edge(TensorKind::outgoing_gradient, pass, {stage, collective.gradient_of}),
+              action.microbatch);
     } else if (is_one_of(stage, producers_of(pipeline_, collective.input_of, action.mb()))) {
-      out.part.summand = need(place, pass, of_stage(TensorKind::boundary_output, pass));
+      out.part.summand = any(place, of_stage(TensorKind::boundary_output, pass), action.microbatch);
     }
   }
   const bool of_gradient = collective.gradient_of.valid();
@@ -215,9 +217,9 @@ CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action,
     const auto consumers = pipeline_.consumers(reader, action.mb());
     if (consumers.empty()) return out;
     const StageEdge edge{reader, consumers.front()};
-    out.result = need(place, read, of_edge(TensorKind::incoming_gradient, read, edge));
+    out.result = any(place, of_edge(TensorKind::incoming_gradient, read, edge), action.microbatch);
   } else {
-    out.result = need(place, read, of_stage(TensorKind::boundary_input, read));
+    out.result = any(place, of_stage(TensorKind::boundary_input, read), action.microbatch);
   }
   return out;
 }
