@@ -62,17 +62,16 @@ Expected<void> check_grounds(const VerifyRequest& options, const std::vector<Pro
 
 /// The sizes and the limit, which asks for the property beside those that are named.
 Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, VerifyOptions& options) {
-  std::vector<Property>& asked = options.properties;
+  const std::vector<Property>& asked = options.properties;
+  bool asks_memory = std::ranges::find(asked, Property::memory) != asked.end();
   if (subject.costs && subject.costs->has_sizes) {
     options.sizes = subject.costs->tables.sizes;
-    options.memory_limit = subject.costs->memory_limit;
+    if (asked.empty() || asks_memory) options.memory_limit = subject.costs->memory_limit;
   }
-  bool asks_memory = std::ranges::find(asked, Property::memory) != asked.end();
   if (!request.memory_limit.empty()) {
     const auto limit = parse_size(request.memory_limit);
     if (!limit) return tl::unexpected(limit.error());
     options.memory_limit = *limit;
-    if (!asked.empty() && !asks_memory) asked.push_back(Property::memory);
     asks_memory = true;
   }
   if (!asks_memory || options.sizes) return {};

@@ -178,12 +178,11 @@ Expected<void> add_usual_costs(VerifyRequest& request) {
 }
 
 Expected<void> add_makespan(const VerifyRequest& request, const Subject& subject, VerifyOptions& options) {
-  std::vector<Property>& asked = options.properties;
+  const std::vector<Property>& asked = options.properties;
   if (!request.makespan_limit.empty()) {
     const auto limit = parse_duration(request.makespan_limit);
     if (!limit) return tl::unexpected(limit.error());
     options.makespan_limit = *limit;
-    if (!asked.empty()) asked.push_back(Property::makespan);
   }
   if (!options.makespan_limit && std::ranges::find(asked, Property::makespan) == asked.end()) {
     if (request.for_all.empty() && request.spread.empty()) return {};

@@ -192,7 +192,9 @@ void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& r
             << '\n';
   if (const auto* unknown = std::get_if<Unknown>(&report.verdict)) {
     const std::string raise = what_to_raise({unknown->reason});
-    std::cout << unknown->reason << (raise.empty() ? "" : ": " + raise) << '\n';
+    std::cout << unknown->reason
+              << "\n\nNot decided for all ranks: " << (raise.empty() ? "" : raise + ", or ")
+              << "verify the number you need with --ranks P.\n";
   }
   if (const auto* refuted = std::get_if<Refuted>(&report.verdict)) {
     std::cout << "first at p = " << report.ranks << ", m = " << report.microbatches << ":\n";

@@ -21,6 +21,11 @@ expect_json 'd["properties"]["memory"]["counterexample"]["bytes"] == 40'
 expect_exit 3 verify gpipe --ranks 4 --microbatches 4 --unit F=1,B=2,A=10 --memory-limit 35
 expect_exit 0 verify gpipe --ranks 4 --microbatches 3 --unit F=1,B=2,A=10 --memory-limit 35
 
+# A proof for all ranks needs every number of them: what to do instead is said.
+expect_exit 5 verify dualpipe --all-microbatches
+expect_out "on 1 ranks the schedule accepts no number of microbatches"
+expect_out "verify the number you need with --ranks P"
+
 # Two resident kernels hang, three never do.
 expect_exit 4 verify 1f1b --ranks 4 --all-microbatches --resident 2
 expect_out "deadlock_free is refuted, first at m = 4"

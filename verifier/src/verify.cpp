@@ -12,11 +12,12 @@ namespace ppsim {
 namespace {
 
 bool is_asked(const PropertyInfo& info, const VerifyOptions& options) {
+  if (info.property == Property::memory && options.memory_limit) return true;
+  if (info.property == Property::makespan && options.makespan_limit) return true;
   if (!options.properties.empty())
     return std::ranges::find(options.properties, info.property) != options.properties.end();
   if (info.property == Property::memory) return options.sizes.has_value();
-  if (info.property == Property::makespan) return options.makespan_limit.has_value();
-  return info.by_default;
+  return info.by_default && info.property != Property::makespan;
 }
 
 bool all_matched(const ExecutionGraph& graph) {

@@ -57,6 +57,14 @@ TEST(AllRanks, TheRankingHoldsForMoreRanks) {
   }
 }
 
+TEST(AllRanks, AScheduleThatSomeRanksCannotRunIsUnknownAndSaysWhichRanks) {
+  const AllRanksReport report = verify_all_ranks(for_ranks("dualpipe")).value();
+  EXPECT_EQ(
+      std::get<Unknown>(report.verdict).reason,
+      "a proof for all ranks needs every number of them, and on 1 ranks the schedule accepts no number of "
+      "microbatches up to 1000");
+}
+
 TEST(AllRanks, DeferredReceivesAreRefutedWithTheFewestRanks) {
   LoweringOptions options;
   options.order = IssueOrder::early;

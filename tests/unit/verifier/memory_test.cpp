@@ -243,7 +243,21 @@ TEST(MemoryProperty, IsUnknownWithoutSizesOrAProofOfDeadlockFreedom) {
   options.sizes = activations_and_buffers();
   EXPECT_TRUE(verify(two_rank_step(), options).all_proved());
   EXPECT_EQ(std::get<Unknown>(verify(deferred_receives(false), options).results[0].verdict).reason,
-            "deadlock freedom is not proved");
+            "the Program deadlocks, which deadlock_free shows");
+}
+
+TEST(MemoryProperty, IsAskedByItsLimit) {
+  VerifyOptions options;
+  options.memory_limit = 1;
+  const VerifyReport no_sizes = verify(two_rank_step(), options);
+  ASSERT_NE(no_sizes.find(Property::memory), nullptr);
+  EXPECT_TRUE(std::holds_alternative<Unknown>(no_sizes.find(Property::memory)->verdict));
+  EXPECT_FALSE(no_sizes.all_proved());
+  options.sizes = activations_and_buffers();
+  options.properties = {Property::matched};
+  const VerifyReport report = verify(two_rank_step(), options);
+  EXPECT_EQ(report.results.size(), 2U);
+  EXPECT_TRUE(std::holds_alternative<Refuted>(report.find(Property::memory)->verdict));
 }
 
 TEST(MemoryProperty, UnderAResidencyLimitIsAnUpperBound) {

@@ -60,7 +60,8 @@ TEST(Makespan, IsUnknownWhereNothingIsProvedAboutRuns) {
     return std::get<Unknown>(report.find(Property::makespan)->verdict).reason;
   };
   const CostSpace costs = shared_costs(intervals("F=1,B=2"));
-  EXPECT_EQ(reason(ask_makespan(deferred_receives(false), costs, 1)), "deadlock freedom is not proved");
+  EXPECT_EQ(reason(ask_makespan(deferred_receives(false), costs, 1)),
+            "the Program deadlocks, which deadlock_free shows");
   EXPECT_EQ(reason(ask_makespan(generated("1f1b", 3, 6), costs, 1, {.residency = 1})),
             "under a residency limit times depend on which operation takes a place");
   EXPECT_TRUE(ask_makespan(generated("1f1b", 3, 6), costs, {}, {.residency = 9}).proved(Property::makespan));

@@ -88,7 +88,7 @@ TEST(TensorUse, IsUnknownWhereTheProgramHangs) {
   VerifyOptions options;
   options.properties = {Property::tensor_use};
   EXPECT_EQ(std::get<Unknown>(verify(deferred_receives(false), options).results.at(0).verdict).reason,
-            "deadlock freedom is not proved");
+            "the Program deadlocks, which deadlock_free shows");
 }
 
 TEST(TensorUse, CertificatesRestOnItWhereItWasAsked) {

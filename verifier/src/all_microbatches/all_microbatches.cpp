@@ -10,6 +10,7 @@ namespace {
 constexpr int kMostTried = 1000;
 
 bool is_asked(Property property, const AllMicrobatchesOptions& options) {
+  if (property == Property::memory && options.memory_limit) return true;
   if (!options.properties.empty())
     return std::find(options.properties.begin(), options.properties.end(), property) !=
            options.properties.end();

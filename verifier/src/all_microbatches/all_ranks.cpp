@@ -199,8 +199,8 @@ class Ranks {
       auto of_ranks = ask(p);
       if (!of_ranks) {
         if (of_ranks.error().code != ErrorCode::bad_argument) return tl::unexpected(of_ranks.error());
-        report_.verdict =
-            Unknown{"the schedule refuses " + std::to_string(p) + " ranks: " + of_ranks.error().message};
+        report_.verdict = Unknown{"a proof for all ranks needs every number of them, and on " +
+                                  std::to_string(p) + " ranks " + of_ranks.error().message};
         return false;
       }
       if (!judge(p, *of_ranks)) return false;
@@ -244,7 +244,8 @@ class Ranks {
     const auto& found = of_ranks.coverage.families;
     if (p < kFirstRanks || (found.size() == 1 && found.front().program.first == 1)) return true;
     report_.verdict =
-        Unknown{"not one periodic program for all microbatches on " + std::to_string(p) + " ranks"};
+        Unknown{"a proof for all ranks needs one periodic program for all microbatches, and on " +
+                std::to_string(p) + " ranks there are several"};
     return false;
   }
 

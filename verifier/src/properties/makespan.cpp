@@ -35,7 +35,7 @@ LateEnd late_end(const Question& question, const PathGraph& paths, const std::ve
 Answer check_makespan(const Question& question, std::optional<MakespanRange>& range) {
   constexpr auto kMethod = "longest path";
   if (!question.options.costs) return {Unknown{"no costs are given"}, kMethod};
-  if (!question.finishes) return {Unknown{"deadlock freedom is not proved"}, kMethod};
+  if (!question.finishes) return {Unknown{question.why_stuck()}, kMethod};
   const auto& residency = question.options.capabilities.residency;
   if (residency && *residency < most_under_way(question.program))
     return {Unknown{"under a residency limit times depend on which operation takes a place"}, kMethod};

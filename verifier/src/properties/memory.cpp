@@ -38,7 +38,7 @@ Answer judge(const Question& question, const MemoryQuestion& memory, const std::
 
 Answer check_memory(const Question& question, std::vector<WorstCase>& worst) try {
   if (!question.options.sizes) return {Unknown{"no sizes are given"}, "flow"};
-  if (!question.finishes) return {Unknown{"deadlock freedom is not proved"}, "flow"};
+  if (!question.finishes) return {Unknown{question.why_stuck()}, "flow"};
   const TensorTable table = tensor_table(question.program);
   const std::vector<Bytes> sizes = tensor_sizes(table, *question.options.sizes);
   const MemoryQuestion memory{question.program, question.graph, question.order, table, sizes};

@@ -23,6 +23,11 @@ struct Question {
   bool finishes = false;  ///< deadlock_free is proved
 
   [[nodiscard]] Limits limits() const { return {deadline, options.memory_budget}; }
+  /// Why it does not. Requires: !finishes.
+  [[nodiscard]] std::string why_stuck() const {
+    return matched ? "the Program deadlocks, which deadlock_free shows"
+                   : "messages do not match, which matched shows";
+  }
 };
 
 /// An answer before name and time are put to it.

@@ -131,7 +131,7 @@ class Checker {
 }  // namespace
 
 Answer check_tensor_use(const Question& question) {
-  if (!question.finishes) return {Unknown{"deadlock freedom is not proved"}, "graph"};
+  if (!question.finishes) return {Unknown{question.why_stuck()}, "graph"};
   return {proved_unless(Checker(question).run()), "graph"};
 }
 

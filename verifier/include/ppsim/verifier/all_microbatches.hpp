@@ -22,7 +22,8 @@ using ProgramFor = std::function<Expected<Program>(int microbatches)>;
 
 /// What to verify for every number of microbatches, and under which assumptions.
 struct AllMicrobatchesOptions {
-  std::vector<Property> properties;  ///< of kAllMicrobatchesProperties; empty: all, memory where `sizes` are
+  /// Of kAllMicrobatchesProperties; empty: all, memory where `sizes` are. A limit asks for memory, too.
+  std::vector<Property> properties;
   TransportCapabilities capabilities;  ///< default: rendezvous, no residency limit
   std::optional<SizeTable> sizes;
   std::optional<Bytes> memory_limit;  ///< per rank

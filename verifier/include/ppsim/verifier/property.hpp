@@ -26,8 +26,8 @@ struct PropertyInfo {
   Property property;
   std::string_view name;     ///< as the command line and JSON spell it
   std::string_view summary;  ///< one sentence
-  bool by_default;  ///< asked for when the caller names no property (memory: where sizes are given; makespan:
-                    ///< its limit)
+  /// Asked for when the caller names no property: memory where sizes are given, makespan with its limit.
+  bool by_default;
 };
 
 /// All properties, in the order in which they are decided and reported.

@@ -35,7 +35,8 @@ using PropertySink = std::function<void(const PropertyResult&)>;
 
 /// What to verify, and under which assumptions.
 struct VerifyOptions {
-  std::vector<Property> properties;    ///< empty: those by default, and memory where `sizes` are given
+  /// Empty: those by default, and memory where `sizes` are given. A limit asks for its property, too.
+  std::vector<Property> properties;
   TransportCapabilities capabilities;  ///< default: rendezvous, no residency limit
   std::optional<SizeTable> sizes;
   std::optional<Bytes> memory_limit;  ///< per rank
