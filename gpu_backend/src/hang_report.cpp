@@ -113,6 +113,7 @@ class Reporter {
   }
 
   void explain_started(InstructionId id) {
+    if (graph_.messages_of(id).empty() && graph_.meeting_of[id.index()] < 0) add(id, id, "it is running");
     for (const std::uint32_t m : graph_.messages_of(id)) {
       const Message& message = graph_.messages[m];
       if (message.send == id) explain_send(id, message, m);
@@ -176,6 +177,7 @@ bool can_move(const ExecutionGraph& graph, const std::vector<InstructionState>& 
 }
 
 std::string hang_text(const Program& program, const HangWait& wait) {
+  if (wait.waits_for == wait.instruction) return place_text(program, wait.instruction) + " is running";
   const std::string on =
       wait.waits_for.valid() ? place_text(program, wait.waits_for) : "nothing in the program";
   return place_text(program, wait.instruction) + " waits for " + on + " (" + wait.why + ")";

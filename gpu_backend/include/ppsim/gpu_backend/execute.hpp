@@ -91,10 +91,11 @@ struct RunOptions {
   bool gradients = true;  ///< hand them out; a GPU run without them needs no pinned memory for them
 };
 
-/// One thing that a hung run waits for.
+/// One thing that a run waits for that hangs or took too long.
 struct HangWait {
   InstructionId instruction;
-  InstructionId waits_for;  ///< invalid: nothing in the Program will bring it about
+  /// Invalid: nothing in the Program will bring it about. The instruction itself: it is being computed.
+  InstructionId waits_for;
   std::string why;
   friend bool operator==(const HangWait&, const HangWait&) = default;
 };
