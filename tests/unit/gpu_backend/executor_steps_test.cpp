@@ -186,8 +186,7 @@ TEST(ExecutorSteps, ADeadlineEndsAStepThatTakesTooLong) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::io);
   EXPECT_TRUE(result.error().message.starts_with("a step did not finish within its deadline of 0.001 s"));
-  EXPECT_NE(result.error().message.find("\nrank 0: 0F0 is running"), std::string::npos)
-      << result.error().message;
+  EXPECT_NE(result.error().message.find(" is running"), std::string::npos) << result.error().message;
   options.deadline_s = 1e300;
   EXPECT_TRUE(execute(two_rank_step(), Slow(), options));
 }

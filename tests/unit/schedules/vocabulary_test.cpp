@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/gpu_backend/transformer.hpp"
 #include "support/closed_forms.hpp"
 #include "support/row_text.hpp"
 
@@ -41,14 +40,6 @@ TEST(Vocabulary, ShardsTheInputLayerOnDemand) {
   EXPECT_EQ(schedule.pipeline().stages(), 6);
   EXPECT_EQ(schedule.pipeline().input_sum(StageId(0)), CollectiveId(1));
   EXPECT_EQ(schedule.pipeline().rank_of(StageId(5)), RankId(1));
-}
-
-TEST(Vocabulary, IsNothingForTheSmallTransformerOfTheBackend) {
-  const auto model = make_transformer({.layers = 4, .hidden = 8, .heads = 2, .ffn = 12, .vocab = 11});
-  ASSERT_TRUE(model.has_value());
-  const auto checked = (*model)->check(generated("vocab-1", {.ranks = 2, .microbatches = 2}).pipeline());
-  ASSERT_FALSE(checked.has_value());
-  EXPECT_NE(checked.error().message.find("expected a chain"), std::string::npos) << checked.error().message;
 }
 
 }  // namespace
