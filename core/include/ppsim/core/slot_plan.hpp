@@ -33,8 +33,8 @@ struct SlotRequest {
 /// case of memory over all timings. Bytes lie in one piece, so there need not be a plan as small as that.
 [[nodiscard]] SlotPlan plan_slots(const SlotRequest& request);
 
-/// The same plan; nothing where more than `most_conflicts` pairs of tensors of a rank, all ranks together, may
-/// be alive at once, for which making it takes long.
+/// The same plan; nothing where more than `most_conflicts` pairs of tensors of a rank, all ranks together,
+/// may be alive at once, for which making it takes long.
 [[nodiscard]] std::optional<SlotPlan> plan_slots_within(const SlotRequest& request,
                                                         std::size_t most_conflicts);
 
