@@ -8,6 +8,7 @@
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
+#include "support/compared_run.hpp"
 #include "support/sliced_programs.hpp"
 #include "support/small_transformer.hpp"
 
@@ -22,26 +23,12 @@ std::unique_ptr<StageModel> sliced_transformer(Arithmetic arithmetic, const Leng
   return make_transformer(test::sliced_transformer(arithmetic, lengths)).value();
 }
 
-Expected<VerifiedRun> try_run(const Program& program, const StageModel& model, int steps = 1) {
-  VerifiedRunOptions options;
-  options.run.poison = true;
-  options.run.steps = steps;
-  options.compare = true;
-  return verify_then_run(program, model, options);
-}
-
-VerifiedRun run(const Program& program, const StageModel& model, int steps = 1) {
-  auto result = try_run(program, model, steps);
-  if (!result) throw std::runtime_error(to_string(result.error()));
-  return *std::move(result);
-}
-
 TEST(Slices, GiveTheGradientsOfWholeSequencesInExactIntegers) {
   int programs = 0;
   for_each_sliced({}, [&](const std::string& name, const Program& program, const SlicedCase& one) {
     ++programs;
     const auto model = sliced_transformer(Arithmetic::integer_exact, one.lengths);
-    const VerifiedRun result = run(program, *model);
+    const VerifiedRun result = test::compared_run(program, *model);
     EXPECT_EQ(result.max_abs_difference, 0.0) << name;
     for (std::size_t r = 0; r < result.proved_bytes.size(); ++r) {
       const RankId rank(static_cast<std::int32_t>(r));
@@ -57,7 +44,7 @@ TEST(Slices, LoadReduceClipAndUpdateAsWholeSequences) {
   lowering.load = lowering.unshard = lowering.reduce_grad = lowering.optimizer = lowering.clip = true;
   for_each_sliced(lowering, [&](const std::string& name, const Program& program, const SlicedCase& one) {
     const auto model = sliced_transformer(Arithmetic::integer_exact, one.lengths);
-    EXPECT_EQ(run(program, *model, 3).max_abs_difference, 0.0) << name;
+    EXPECT_EQ(test::compared_run(program, *model, 3).max_abs_difference, 0.0) << name;
   });
 }
 
@@ -66,7 +53,7 @@ TEST(Slices, AreAsEqualAsCanBeWithoutLengths) {
   config.sequence = 7;
   const auto model = make_transformer(config).value();
   const auto schedule = generate("terapipe", {.ranks = 2, .microbatches = 2, .slices = 3}).value();
-  EXPECT_EQ(run(lower(schedule, {}).value(), *model).max_abs_difference, 0.0);
+  EXPECT_EQ(test::compared_run(lower(schedule, {}).value(), *model).max_abs_difference, 0.0);
   const SizeTable sizes = model->sizes(schedule.pipeline());
   const auto tokens = [&](int slice) {
     return sizes({TensorKind::boundary_input, 1, -1, slice}) / static_cast<Bytes>(sizeof(std::uint64_t)) / 8;
@@ -81,7 +68,7 @@ TEST(Slices, DependInFloat32OnTheLengthsAndNotOnTheSchedule) {
     const auto model = sliced_transformer(Arithmetic::float32, one.lengths);
     const ScheduleParameters parameters = one.parameters();
     const auto result_of = [&](const char* name) {
-      return run(lower(generate(name, parameters).value(), {}).value(), *model);
+      return test::compared_run(lower(generate(name, parameters).value(), {}).value(), *model);
     };
     const VerifiedRun first = result_of("terapipe");
     const VerifiedRun second = result_of("seq-1f1b");
@@ -97,7 +84,9 @@ TEST(Slices, AreSummedOverReplicas) {
   lowering.reduce_grad = lowering.optimizer = true;
   const auto one = generate("seq-1f1b", {.ranks = 2, .microbatches = 3, .slices = 2}).value();
   const auto model = sliced_transformer(Arithmetic::integer_exact, {3, 2});
-  EXPECT_EQ(run(lower(replicated(one, 2).value(), lowering).value(), *model, 2).max_abs_difference, 0.0);
+  EXPECT_EQ(
+      test::compared_run(lower(replicated(one, 2).value(), lowering).value(), *model, 2).max_abs_difference,
+      0.0);
 }
 
 /// Two ranks with I and W apart; the W of all slices of a microbatch follow in ascending order.
@@ -124,12 +113,13 @@ TEST(Slices, GiveThemWithTheBackwardInTwoParts) {
   const Program program = lower(split_backward(3, 3), {}).value();
   for (const Lengths& lengths : {Lengths{1, 2, 3}, Lengths{4, 1, 1}}) {
     const auto model = sliced_transformer(Arithmetic::integer_exact, lengths);
-    EXPECT_EQ(run(program, *model).max_abs_difference, 0.0);
+    EXPECT_EQ(test::compared_run(program, *model).max_abs_difference, 0.0);
   }
 }
 
 std::string refusal(const Program& program, const Lengths& lengths) {
-  const auto result = try_run(program, *sliced_transformer(Arithmetic::integer_exact, lengths));
+  const auto result =
+      test::try_compared_run(program, *sliced_transformer(Arithmetic::integer_exact, lengths));
   if (result) return "";
   EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
   return to_string(result.error());
@@ -157,7 +147,7 @@ TEST(Slices, HaveTheLengthsOfTheModel) {
             "tokens, expected 2 slices with 3 tokens)");
   TransformerConfig config = test::small_transformer(2, Arithmetic::integer_exact);
   config.sequence = 1;
-  const auto result = try_run(program, *make_transformer(config).value());
+  const auto result = test::try_compared_run(program, *make_transformer(config).value());
   ASSERT_FALSE(result);
   EXPECT_EQ(
       to_string(result.error()),

@@ -14,6 +14,7 @@
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
+#include "support/compared_run.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/gradient_assembly.hpp"
 #include "support/small_transformer.hpp"
@@ -64,24 +65,10 @@ Schedule schedule_of(const Case& one) {
   return generate(one.name, parameters).value();
 }
 
-Expected<VerifiedRun> try_run(const Program& program, const StageModel& model, int steps = 1) {
-  VerifiedRunOptions options;
-  options.run.poison = true;
-  options.run.steps = steps;
-  options.compare = true;
-  return verify_then_run(program, model, options);
-}
-
-VerifiedRun run(const Program& program, const StageModel& model, int steps = 1) {
-  auto result = try_run(program, model, steps);
-  if (!result) throw std::runtime_error(to_string(result.error()));
-  return *std::move(result);
-}
-
 VerifiedRun run_whole(const Case& one, const StageModel& model, const LoweringOptions& lowering = {},
                       int steps = 1) {
   const auto whole = generate("1f1b", {.ranks = one.ranks, .microbatches = one.microbatches}).value();
-  return run(lower(whole, lowering).value(), model, steps);
+  return test::compared_run(lower(whole, lowering).value(), model, steps);
 }
 
 template <class T>
@@ -120,7 +107,7 @@ TEST(Vocabulary, InShardsHasTheGradientsOfTheWholeInExactIntegers) {
   const auto model = make_transformer(config).value();
   for (const Case& one : cases()) {
     SCOPED_TRACE(one);
-    const VerifiedRun found = run(lower(schedule_of(one), {}).value(), *model);
+    const VerifiedRun found = test::compared_run(lower(schedule_of(one), {}).value(), *model);
     const VerifiedRun whole = run_whole(one, *model);
     EXPECT_EQ(found.max_abs_difference, 0.0);
     EXPECT_TRUE(in_shards<std::uint64_t>(config, found, one) == in_one<std::uint64_t>(config, whole, one));
@@ -139,7 +126,7 @@ TEST(Vocabulary, InShardsHasThemUpToRoundingInFloat64) {
   const auto model = make_transformer(config).value();
   for (const Case& one : cases()) {
     SCOPED_TRACE(one);
-    const VerifiedRun found = run(lower(schedule_of(one), {}).value(), *model);
+    const VerifiedRun found = test::compared_run(lower(schedule_of(one), {}).value(), *model);
     const VerifiedRun whole = run_whole(one, *model);
     const auto sharded = in_shards<double>(config, found, one);
     EXPECT_LT(distance(in_one<double>(config, whole, one), sharded), 1e-13);
@@ -160,7 +147,7 @@ TEST(Vocabulary, InShardsIsTrainedLikeTheWhole) {
     const auto model = make_transformer(config).value();
     for (const Case& one : {Case{"vocab-1", "sharded", 3, 4}, Case{"vocab-2", "sharded", 3, 4}}) {
       SCOPED_TRACE(one);
-      const VerifiedRun found = run(lower(schedule_of(one), lowering).value(), *model, 4);
+      const VerifiedRun found = test::compared_run(lower(schedule_of(one), lowering).value(), *model, 4);
       const VerifiedRun whole = run_whole(one, *model, lowering, 4);
       EXPECT_EQ(found.max_abs_difference, 0.0);
       ASSERT_EQ(found.run.losses.size(), 4U);
@@ -178,7 +165,7 @@ TEST(Vocabulary, InShardsIsUpdatedInExactIntegersOverReplicas) {
   for (const Case& one : {Case{"vocab-1", "sharded", 2, 3}, Case{"vocab-2", "first", 2, 3}}) {
     SCOPED_TRACE(one);
     const auto twice = replicated(schedule_of(one), 2).value();
-    EXPECT_EQ(run(lower(twice, lowering).value(), *model, 3).max_abs_difference, 0.0);
+    EXPECT_EQ(test::compared_run(lower(twice, lowering).value(), *model, 3).max_abs_difference, 0.0);
   }
 }
 
@@ -204,8 +191,8 @@ TEST(Vocabulary, InShardsMayHaveItsBackwardInTwoParts) {
   const auto model = make_transformer(config_of(Arithmetic::float64)).value();
   for (const Case& one : {Case{"vocab-1", "sharded", 3, 4}, Case{"vocab-2", "sharded", 3, 4}}) {
     SCOPED_TRACE(one);
-    const VerifiedRun whole = run(lower(schedule_of(one), {}).value(), *model);
-    const VerifiedRun parts = run(lower(split(schedule_of(one)), {}).value(), *model);
+    const VerifiedRun whole = test::compared_run(lower(schedule_of(one), {}).value(), *model);
+    const VerifiedRun parts = test::compared_run(lower(split(schedule_of(one)), {}).value(), *model);
     EXPECT_EQ(whole.gradients_hash, parts.gradients_hash);
     EXPECT_EQ(whole.run.losses, parts.run.losses);
   }
@@ -218,7 +205,7 @@ TEST(Vocabulary, OtherStagesMayRecomputeAndOffload) {
   lowering.offload = {.percent = 100, .stages = {StageId(1)}};
   for (const char* name : {"vocab-1", "vocab-2"}) {
     const Schedule schedule = schedule_of({name, "sharded", 2, 4});
-    EXPECT_EQ(run(lower(schedule, lowering).value(), *model).max_abs_difference, 0.0) << name;
+    EXPECT_EQ(test::compared_run(lower(schedule, lowering).value(), *model).max_abs_difference, 0.0) << name;
   }
 }
 
@@ -254,7 +241,8 @@ TEST(Vocabulary, HasTheBitsOfTheCpuOnTheStrictFake) {
 }
 
 std::string refusal(const Program& program) {
-  const auto result = try_run(program, *make_transformer(config_of(Arithmetic::float32)).value());
+  const auto result =
+      test::try_compared_run(program, *make_transformer(config_of(Arithmetic::float32)).value());
   if (result) return "";
   EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
   return to_string(result.error());
@@ -278,11 +266,12 @@ TEST(Vocabulary, HasATokenForEveryShard) {
   config.vocab = 4;
   const auto model = make_transformer(config).value();
   const Case all{"vocab-2", "sharded", 4, 2};
-  const VerifiedRun found = run(lower(schedule_of(all), {}).value(), *model);
+  const VerifiedRun found = test::compared_run(lower(schedule_of(all), {}).value(), *model);
   EXPECT_LT(
       distance(in_one<double>(config, run_whole(all, *model), all), in_shards<double>(config, found, all)),
       1e-13);
-  const auto refused = try_run(lower(schedule_of({"vocab-1", "first", 5, 2}), {}).value(), *model);
+  const auto refused =
+      test::try_compared_run(lower(schedule_of({"vocab-1", "first", 5, 2}), {}).value(), *model);
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       to_string(refused.error()),

@@ -4,17 +4,9 @@
 #include <numeric>
 #include <string>
 
-#include "ppsim/core/text.hpp"
+#include "kept_activations.hpp"
 
 namespace ppsim::transformer {
-namespace {
-
-/// Whether an action makes the saved activations of a slice anew, or moves them.
-bool takes_saved(OpKind kind) {
-  return kind == OpKind::recompute || kind == OpKind::offload || kind == OpKind::send_activation;
-}
-
-}  // namespace
 
 std::vector<Dimensions> slices_of(const TransformerConfig& config, int slices) {
   std::vector<Dimensions> all;
@@ -49,21 +41,11 @@ Expected<void> check_slices(const TransformerConfig& config, int slices) {
 }
 
 Expected<void> check_kept_slices(const Program& program) {
-  const Pipeline& pipeline = program.pipeline();
-  if (pipeline.slices() == 1) return {};
-  std::int64_t waiting = 0;  // F without its B or I
-  for (const Action& action : program.all_actions()) {
-    if (action.kind == OpKind::forward) ++waiting;
-    if (gives_input_gradient(action.kind)) --waiting;
-    if (!takes_saved(action.kind)) continue;
-    return make_error(
-        ErrorCode::bad_argument,
-        "the transformer reads the keys and values of earlier slices where their F has saved them",
-        {.found = action_text(pipeline, action), .expected = "neither R nor OFFLOAD nor SEND_A"});
-  }
-  if (waiting == 0) return {};
-  return make_error(ErrorCode::bad_argument, "the transformer cannot run slices without their backward",
-                    {.found = std::to_string(waiting) + " more F than B and I", .expected = "as many"});
+  if (program.pipeline().slices() == 1) return {};
+  return check_kept(program,
+                    {.concerns = [](const Action&) { return true; },
+                     .why = "reads the keys and values of earlier slices where their F has saved them",
+                     .of = "slices"});
 }
 
 }  // namespace ppsim::transformer

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/text.hpp"
+#include "kept_activations.hpp"
 
 namespace ppsim::transformer {
 namespace {
@@ -114,11 +114,6 @@ class Checker {
   int vocab_;
 };
 
-/// Whether an action moves what the F of a stage has saved, or makes it anew.
-bool takes_saved(OpKind kind) {
-  return kind == OpKind::recompute || kind == OpKind::offload || kind == OpKind::send_activation;
-}
-
 /// The stages that stand behind the last of a chain, on any route.
 std::set<StageId> head_shards(const Pipeline& pipeline) {
   std::set<StageId> shards;
@@ -161,22 +156,14 @@ Expected<void> check_whole_vocabulary(const Pipeline& pipeline) {
 }
 
 Expected<void> check_kept_statistics(const Program& program) {
-  const Pipeline& pipeline = program.pipeline();
-  const std::set<StageId> shards = head_shards(pipeline);
-  std::int64_t waiting = 0;  // F without its B or I
-  for (const Action& action : program.all_actions()) {
-    if (info(action.kind).subject != Subject::stage || shards.count(action.stage()) == 0) continue;
-    if (action.kind == OpKind::forward) ++waiting;
-    if (gives_input_gradient(action.kind)) --waiting;
-    if (!takes_saved(action.kind)) continue;
-    return make_error(
-        ErrorCode::bad_argument,
-        "the transformer shares the statistics of its loss where F of a shard has saved them",
-        {.found = action_text(pipeline, action), .expected = "neither R nor OFFLOAD nor SEND_A"});
-  }
-  if (waiting == 0) return {};
-  return make_error(ErrorCode::bad_argument, "the transformer cannot run shards of its head without backward",
-                    {.found = std::to_string(waiting) + " more F than B and I", .expected = "as many"});
+  const std::set<StageId> shards = head_shards(program.pipeline());
+  return check_kept(program, {.concerns =
+                                  [&](const Action& action) {
+                                    return info(action.kind).subject == Subject::stage &&
+                                           shards.count(action.stage()) > 0;
+                                  },
+                              .why = "shares the statistics of its loss where F of a shard has saved them",
+                              .of = "shards of its head"});
 }
 
 bool shares_statistics(const Pipeline& pipeline, CollectiveId collective) {

@@ -10,6 +10,16 @@ std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
+Bytes summand_bytes(const Collective& collective, const SizeTable& sizes) {
+  const std::int32_t stage = collective.after.stages.front().value();
+  if (const StageId reader = collective.gradient_of; reader.valid()) {
+    return sizes(
+        {.kind = TensorKind::outgoing_gradient, .subject = stage, .peer = reader.value(), .slice = 0});
+  }
+  if (!collective.input_of.valid()) return 0;
+  return sizes({.kind = TensorKind::boundary_output, .subject = stage, .slice = 0});
+}
+
 GatheredParts::GatheredParts(const Collective& collective, RankId rank, Bytes statistics, Bytes summand)
     : members_(collective.members.size()),
       own_(static_cast<std::size_t>(std::find(collective.members.begin(), collective.members.end(), rank) -

@@ -4,10 +4,15 @@
 #include <span>
 
 #include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/tables.hpp"
 #include "ppsim/core/units.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
 namespace ppsim {
+
+/// What a member of a collective of a microbatch adds to its sum; 0 for a collective that sums nothing.
+/// Requires: passes that it comes after.
+[[nodiscard]] Bytes summand_bytes(const Collective& collective, const SizeTable& sizes);
 
 /// The parts of all members of a collective of a microbatch, in ascending rank order, in the memory of one of
 /// them. Each member adds its own part and zeros: the sum over the members is all parts, bit by bit, and

@@ -83,11 +83,6 @@ void GpuActions::reserve(InstructionId id, const Action& action) {
       device_.allocate(sums ? model_.sizes(pipeline_)(gradients) : Bytes{sizeof(double)}, "a collective");
 }
 
-/// Of an action in the list of the rank: how many stand before it.
-std::size_t GpuActions::number_of(const Action& action) const {
-  return static_cast<std::size_t>(&action - program_.actions(program_.first(device_.rank())).data());
-}
-
 void GpuActions::find_buffers() {
   const RankId rank = device_.rank();
   for (InstructionId id = program_.first(rank); id < program_.last(rank);
@@ -111,16 +106,8 @@ bool GpuActions::reserve_parts(const Action& action) {
   const CollectiveId id = action.collective();
   const Collective& collective = pipeline_.spec().collectives[id];
   if (collective.after.stages.empty()) return false;
-  const std::int32_t stage = collective.after.stages.front().value();
-  const SizeTable sizes = model_.sizes(pipeline_);
-  Bytes summand = 0;
-  if (const StageId reader = collective.gradient_of; reader.valid()) {
-    summand =
-        sizes({.kind = TensorKind::outgoing_gradient, .subject = stage, .peer = reader.value(), .slice = 0});
-  } else if (collective.input_of.valid()) {
-    summand = sizes({.kind = TensorKind::boundary_output, .subject = stage, .slice = 0});
-  }
-  GatheredParts parts(collective, device_.rank(), model_.statistics_bytes(pipeline_, id), summand);
+  const GatheredParts parts(collective, device_.rank(), model_.statistics_bytes(pipeline_, id),
+                            summand_bytes(collective, model_.sizes(pipeline_)));
   if (parts.bytes() == 0) return false;
   const auto [at, added] = gathered_.try_emplace(id, parts);
   if (added) at->second.place(device_.allocate(parts.bytes(), "the parts of a collective"));
@@ -358,10 +345,6 @@ void GpuActions::unshard(InstructionId id, StageId stage, GpuStream stream) {
   const auto blocks = pipeline_.blocks_of(stage);
   if (gathered.empty() || blocks.empty()) return;
   device_.copy(stream, gathered, tensors_.parameters(device_.rank(), blocks.front(), pipeline_.updates()));
-}
-
-std::span<std::byte> GpuActions::norm(int update) const {
-  return norms_.subspan(static_cast<std::size_t>(update) * sizeof(double), sizeof(double));
 }
 
 /// What the rank adds to the squared norm.

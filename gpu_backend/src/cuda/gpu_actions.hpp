@@ -100,9 +100,14 @@ class GpuActions {
   [[nodiscard]] const std::int64_t* step() const {
     return reinterpret_cast<const std::int64_t*>(step_.data());
   }
-  [[nodiscard]] std::size_t number_of(const Action& action) const;
+  /// Of an action in the list of the rank: how many stand before it.
+  [[nodiscard]] std::size_t number_of(const Action& action) const {
+    return static_cast<std::size_t>(&action - program_.actions(program_.first(device_.rank())).data());
+  }
   void unshard(InstructionId id, StageId stage, GpuStream stream);
-  [[nodiscard]] std::span<std::byte> norm(int update) const;
+  [[nodiscard]] std::span<std::byte> norm(int update) const {
+    return norms_.subspan(static_cast<std::size_t>(update) * sizeof(double), sizeof(double));
+  }
   void begin_norm(int update, GpuStream stream);
   [[nodiscard]] bool is_norm(const Action& action) const;
   void copy_part(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const;
