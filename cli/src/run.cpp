@@ -360,7 +360,7 @@ void add_run(CLI::App& app, Selected& selected) {
       ->excludes(certificate);
   command
       ->add_option("--steps", options->steps,
-                   "steps; without given costs every other one predicts those between")
+                   "steps; without given costs one predicts the next, in pairs after the first")
       ->capture_default_str()
       ->check(whole(1, 1000000));
   command

@@ -100,11 +100,17 @@ void print_memory(const RunReport& report) {
 }
 
 /// Where the costs of the simulation come from.
-std::string costs_text(const RunReport& report) {
+std::string_view costs_text(const RunReport& report) {
   if (report.given_costs) return "the given costs";
-  const std::size_t traces = report.run.run.traces.size();
-  if (traces == 1) return "the costs measured in the same step";
-  return traces < 4 ? "the costs measured in the step before it" : "the costs measured in the steps between";
+  return report.run.run.traces.size() == 1 ? "its own costs" : "the costs of the step before it";
+}
+
+/// Which one of the predicted steps is shown.
+std::string shown_text(const RunReport& report) {
+  const std::string steps = std::to_string(report.run.predicted_steps);
+  if (report.run.predicted_steps == 1) return "measured step ";
+  return report.given_costs ? "median of " + steps + " measured steps "
+                            : "of " + steps + " steps the one with the median difference: measured ";
 }
 
 bool has_optimizer(const Program& program) {
@@ -128,10 +134,11 @@ void print_loss(const RunReport& report) {
 
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
-  const std::size_t steps = result.predicted_steps;
-  std::cout << (steps > 1 ? "median of " + std::to_string(steps) + " measured steps " : "measured step ")
-            << time_text(result.measured_step_ns) << ", simulated with " << costs_text(report) << ' '
-            << time_text(result.simulated_step_ns) << '\n';
+  std::cout << shown_text(report) << time_text(result.measured_step_ns) << ", simulated with "
+            << costs_text(report) << ' ' << time_text(result.simulated_step_ns);
+  if (report.given_costs || result.run.traces.size() > 1)
+    std::cout << ", with its own " << time_text(result.repeated_step_ns);
+  std::cout << '\n';
   if (!result.run.processes.empty()) std::cout << clocks_text(result.run.processes);
   const int ranks = report.program.pipeline().ranks();
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -200,6 +207,7 @@ Json run_json(const RunReport& report) {
   const VerifiedRun& result = report.run;
   Json object = {{"measured_step_ns", result.measured_step_ns},
                  {"simulated_step_ns", result.simulated_step_ns},
+                 {"repeated_step_ns", result.repeated_step_ns},
                  {"steps_ns", result.run.step_ns},
                  {"losses", losses_of(report)},
                  {"pool_bytes", largest(result.run.pool_bytes)},

@@ -68,9 +68,9 @@ class Samples {
   Durations samples_;
 };
 
-/// Mean of all but a twentieth at either end, at least one of five.
-Nanoseconds trimmed_mean(std::vector<Nanoseconds> values) {
-  const auto dropped = static_cast<std::ptrdiff_t>((values.size() + 15) / 20);
+/// Mean of all but a share at either end, which counts as one where it is a quarter of one.
+Nanoseconds trimmed_mean(std::vector<Nanoseconds> values, double outliers) {
+  const auto dropped = static_cast<std::ptrdiff_t>(outliers * static_cast<double>(values.size()) + 0.75);
   std::sort(values.begin(), values.end());
   const auto first = values.begin() + dropped;
   const auto last = values.end() - dropped;
@@ -87,17 +87,16 @@ Nanoseconds quantile(std::vector<Nanoseconds> values, double share) {
 
 }  // namespace
 
-Durations measured_durations(const Program& program, const TransportCapabilities& capabilities,
+Durations measured_durations(const Program& program, const ExecutionGraph& graph,
                              std::span<const TimedTrace> traces) {
-  const ExecutionGraph graph = build_execution_graph(program, capabilities);
   Samples samples(program, graph);
   for (const TimedTrace& trace : traces) samples.add(trace);
   return samples.take();
 }
 
-CostTable mean_costs(const Durations& durations) {
+CostTable mean_costs(const Durations& durations, double outliers) {
   CostTable table;
-  for (const auto& [key, values] : durations) table.set(key, trimmed_mean(values));
+  for (const auto& [key, values] : durations) table.set(key, trimmed_mean(values, outliers));
   return table;
 }
 
@@ -113,7 +112,7 @@ CostSpreads cost_spreads(const Durations& durations) {
 }
 
 CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces) {
-  return mean_costs(measured_durations(program, rendezvous(), traces));
+  return mean_costs(measured_durations(program, build_execution_graph(program, rendezvous()), traces));
 }
 
 }  // namespace ppsim

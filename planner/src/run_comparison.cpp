@@ -121,15 +121,15 @@ IdleSplit idle_split(const RunView& run) { return GapWalk(run).walk(); }
 RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
                           const VerifiedRun& run) {
   const TimedTrace& measured = run.compared_trace();
+  const ExecutionGraph graph = build_execution_graph(program, capabilities);
   std::map<OpKind, KindComparison> kinds;
-  for (const auto& [key, values] : measured_durations(program, capabilities, {&measured, 1})) {
+  for (const auto& [key, values] : measured_durations(program, graph, {&measured, 1})) {
     KindComparison& kind = kinds[key.kind];
     kind.kind = key.kind;
     kind.count += static_cast<std::int64_t>(values.size());
     for (const Nanoseconds value : values) kind.measured += value;
     kind.simulated += static_cast<Nanoseconds>(values.size()) * run.costs(key);
   }
-  const ExecutionGraph graph = build_execution_graph(program, capabilities);
   const SizeTable no_sizes;
   RunComparison result;
   for (const auto& [key, times] : kinds) result.kinds.push_back(times);

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "ppsim/core/inference.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
-#include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "require_well_formed.hpp"
+#include "step_prediction.hpp"
 
 namespace ppsim {
 namespace {
@@ -93,71 +92,6 @@ Expected<void> check_comparable(const Program& program, const StageModel& model,
   return {};
 }
 
-/// Of a run's kept traces, oldest first: every other one from the last on, and the ones between. The oldest
-/// belongs to neither where there are three or more: in a first step caches are cold.
-struct AlternateSteps {
-  std::vector<std::size_t> predicted;
-  std::vector<std::size_t> predicting;
-};
-
-AlternateSteps alternate(std::size_t kept) {
-  AlternateSteps steps;
-  for (std::size_t i = kept > 2 ? 1 : 0; i < kept; ++i)
-    ((kept - 1 - i) % 2 == 0 ? steps.predicted : steps.predicting).push_back(i);
-  if (steps.predicting.empty()) steps.predicting = steps.predicted;
-  return steps;
-}
-
-std::vector<std::size_t> all_of(std::size_t kept) {
-  std::vector<std::size_t> all(kept);
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
-}
-
-/// Which of some kept traces has the step that took the median time.
-std::size_t median_step(const RunResult& run, std::vector<std::size_t> traces) {
-  const auto times = std::span(run.step_ns).last(run.traces.size());
-  const auto middle = traces.begin() + static_cast<std::ptrdiff_t>(traces.size() / 2);
-  std::nth_element(traces.begin(), middle, traces.end(),
-                   [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
-  return *middle;
-}
-
-CostTable costs_of(const Program& program, const TransportCapabilities& capabilities,
-                   const std::vector<TimedTrace>& traces, const std::vector<std::size_t>& chosen) {
-  std::vector<TimedTrace> some;
-  some.reserve(chosen.size());
-  for (const std::size_t i : chosen) some.push_back(traces[i]);
-  return mean_costs(measured_durations(program, capabilities, some));
-}
-
-/// Simulates what ran. Given costs predict every step; else every other step predicts those between, so that
-/// a machine that changes its speed changes it for both.
-Expected<void> predict(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
-  const std::vector<TimedTrace>& traces = result.run.traces;
-  const TransportCapabilities& capabilities = options.run.capabilities;
-  const std::size_t cold = traces.size() > 1 ? 1 : 0;
-  const Durations durations = measured_durations(program, capabilities, std::span(traces).subspan(cold));
-  result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
-  AlternateSteps steps = alternate(traces.size());
-  if (options.costs != nullptr) {
-    steps.predicted = all_of(traces.size());
-    result.costs = *options.costs;
-  } else {
-    result.costs = costs_of(program, capabilities, traces, steps.predicting);
-  }
-  result.predicted_steps = steps.predicted.size();
-  result.compared = median_step(result.run, std::move(steps.predicted));
-  result.measured_step_ns = result.run.step_ns[result.run.step_ns.size() - traces.size() + result.compared];
-  auto simulated = simulate_program(program, capabilities, result.costs);
-  if (!simulated) return tl::unexpected(simulated.error());
-  if (!*simulated) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
-  result.simulated = **std::move(simulated);
-  for (const Span& span : result.simulated.spans)
-    result.simulated_step_ns = std::max(result.simulated_step_ns, span.end.time);
-  return {};
-}
-
 struct ComparedRun {
   const RunOptions& options;
   VerifiedRun& result;
@@ -236,7 +170,7 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   }
   const bool follows = run.processes != nullptr && run.processes->process() > 0;
   if (follows || result.run.outcome == RunOutcome::deadlock) return result;
-  if (auto predicted = predict(program, options, result); !predicted)
+  if (auto predicted = predict_steps(program, options, result); !predicted)
     return tl::unexpected(predicted.error());
   if (!result.run.gradients.empty()) result.gradients_hash = gradients_hash(result.run.gradients);
   if (options.compare) {

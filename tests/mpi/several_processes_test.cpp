@@ -298,7 +298,8 @@ TEST(SeveralProcesses, AnEmulatedTransferTakesItsCostAtBothEnds) {
   ASSERT_TRUE(result) << to_string(result.error());
   if (!leads()) return;
   // Half of it is more than clocks of one machine can be apart.
-  for (const auto& [key, times] : measured_durations(program, rendezvous(), result->traces)) {
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  for (const auto& [key, times] : measured_durations(program, graph, result->traces)) {
     if (!is_communication(key.kind)) continue;
     EXPECT_GE(*std::min_element(times.begin(), times.end()), kCost / 2) << key;
   }

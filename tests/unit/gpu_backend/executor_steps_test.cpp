@@ -217,6 +217,8 @@ TEST(MeasuredCosts, AreMeansWithoutTheTwentiethAtEitherEnd) {
   EXPECT_EQ(of({7}).first, 7);
   EXPECT_EQ(of({1, 2, 3, 90}).first, 24) << "of four all count";
   EXPECT_EQ(of({90, 1, 2, 3, 4}).first, 3);
+  const CostClass key{OpKind::forward, 0, -1, 0};
+  EXPECT_EQ(mean_costs({{key, {90, 1, 2, 3, 4}}}, 0)(key), 20) << "nothing is left out";
   std::vector<Nanoseconds> values(40, 10);
   for (const std::size_t slow : {5, 6, 7, 8, 9, 10, 11, 12, 13, 14}) values[slow] = 50;
   values[20] = 0;

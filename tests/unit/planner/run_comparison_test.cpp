@@ -5,8 +5,10 @@
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/profile.hpp"
+#include "ppsim/schedules/registry.hpp"
 #include "support/finished_run.hpp"
 #include "support/linear_model.hpp"
+#include "support/lowered.hpp"
 #include "support/programs.hpp"
 #include "support/timing.hpp"
 
@@ -90,28 +92,42 @@ TEST(VerifiedRun, GivenCostsPredictTheMedianStep) {
   EXPECT_EQ(comparison.simulated.busy, 60);
 }
 
-/// The mean cost of F of stage 0 in some steps of a run.
-Nanoseconds forward_cost(const Program& program, const VerifiedRun& run,
-                         const std::vector<std::size_t>& steps) {
+/// Mean costs of some of the traces that a run has kept.
+CostTable costs_of_steps(const Program& program, const VerifiedRun& run,
+                         const std::vector<std::size_t>& steps, double outliers = 0) {
   std::vector<TimedTrace> traces;
   for (const std::size_t i : steps) traces.push_back(run.run.traces[i]);
-  return mean_costs(measured_durations(program, rendezvous(), traces))({forward, 0, -1, 0});
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  return mean_costs(measured_durations(program, graph, traces), outliers);
 }
 
-TEST(VerifiedRun, EveryOtherStepPredictsThoseBetween) {
-  const Program program = test::two_rank_step();
+Nanoseconds makespan(const Program& program, const CostTable& costs) {
+  Nanoseconds last = 0;
+  for (const Span& span : simulate_program(program, rendezvous(), costs).value().value().spans)
+    last = std::max(last, span.end.time);
+  return last;
+}
+
+TEST(VerifiedRun, AStepPredictsTheNext) {
+  const Program program = test::lowered(generate("1f1b", {.ranks = 2, .microbatches = 6}).value());
   VerifiedRunOptions options;
-  options.run.steps = 8;
-  options.run.kept_traces = 6;
+  options.run.steps = 10;
+  options.run.kept_traces = 8;
   const VerifiedRun result = run_null(program, options);
-  EXPECT_EQ(result.predicted_steps, 3U) << "kept steps 1, 3 and 5";
-  EXPECT_EQ(result.compared % 2, 1U);
-  std::vector<Nanoseconds> predicted;
-  for (const int i : {3, 5, 7}) predicted.push_back(result.run.step_ns[static_cast<std::size_t>(i)]);
-  std::sort(predicted.begin(), predicted.end());
-  EXPECT_EQ(result.measured_step_ns, predicted[1]);
-  EXPECT_EQ(result.costs({forward, 0, -1, 0}), forward_cost(program, result, {2, 4}));
-  EXPECT_EQ(result.measured.costs({forward, 0, -1, 0}), forward_cost(program, result, {1, 2, 3, 4, 5}));
+  std::vector<std::pair<double, std::size_t>> ratios;
+  for (const std::size_t i : {3, 5, 7}) {
+    const auto simulated = static_cast<double>(makespan(program, costs_of_steps(program, result, {i - 1})));
+    ratios.emplace_back(static_cast<double>(result.run.step_ns[i + 2]) / simulated, i);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const std::size_t median = ratios[1].second;
+  EXPECT_EQ(result.predicted_steps, 3U);
+  EXPECT_EQ(result.compared, median);
+  EXPECT_EQ(result.measured_step_ns, result.run.step_ns[median + 2]);
+  EXPECT_EQ(result.costs, costs_of_steps(program, result, {median - 1}));
+  EXPECT_EQ(result.simulated_step_ns, makespan(program, result.costs));
+  EXPECT_EQ(result.repeated_step_ns, makespan(program, costs_of_steps(program, result, {median})));
+  EXPECT_EQ(result.measured.costs, costs_of_steps(program, result, {1, 2, 3, 4, 5, 6, 7}, 0.05));
 }
 
 TEST(VerifiedRun, OfTwoStepsTheFirstPredictsAndOneStepPredictsItself) {
@@ -123,7 +139,7 @@ TEST(VerifiedRun, OfTwoStepsTheFirstPredictsAndOneStepPredictsItself) {
     EXPECT_EQ(result.predicted_steps, 1U);
     EXPECT_EQ(result.compared, static_cast<std::size_t>(steps - 1));
     EXPECT_EQ(result.measured_step_ns, result.run.step_ns.back());
-    EXPECT_EQ(result.costs({forward, 0, -1, 0}), forward_cost(program, result, {0}));
+    EXPECT_EQ(result.costs, costs_of_steps(program, result, {0}));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
@@ -15,13 +16,14 @@ namespace ppsim {
 /// count from the moment when all ends have started, so that waiting for each other is no cost; with credits
 /// a transfer counts from its SEND alone. Members of a group count from the start to the end of the group.
 using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
-[[nodiscard]] Durations measured_durations(const Program& program, const TransportCapabilities& capabilities,
+[[nodiscard]] Durations measured_durations(const Program& program, const ExecutionGraph& graph,
                                            std::span<const TimedTrace> traces);
 
-/// Mean of every class without the fastest and the slowest twentieth of it. A step is a sum of many
-/// durations, and a sum comes to the mean of what it adds: where few are slow, the median of each is less
-/// than its share of the step.
-[[nodiscard]] CostTable mean_costs(const Durations& durations);
+/// Mean of every class without a share of the fastest and as many of the slowest, a twentieth of each unless
+/// told. A step is a sum of many durations, and a sum comes to the mean of what it adds: where few are slow,
+/// the median of each is less than its share of the step.
+/// Requires: 0 <= outliers < 1/3.
+[[nodiscard]] CostTable mean_costs(const Durations& durations, double outliers = 0.05);
 /// Quartiles of every class.
 [[nodiscard]] CostSpreads cost_spreads(const Durations& durations);
 

@@ -17,7 +17,7 @@ struct VerifiedRunOptions {
   RunOptions run;                ///< its certificate may be null: then the Program is verified first
   bool compare = false;          ///< gradients against the unpipelined reference
   double verify_timeout_s = 60;  ///< seconds
-  /// Predict every step; null: every other step, after the first, predicts those between.
+  /// Predict every step; null: what a step took predicts the one behind it, in pairs after the first step.
   const CostTable* costs = nullptr;
 };
 
@@ -39,12 +39,15 @@ struct VerifiedRun {
   RunResult run;
   std::optional<Certificate> certificate;  ///< the one that was used; none for an unverified run
   Tables measured;                         ///< of all kept steps but the first, or of the only one
-  CostTable costs;                         ///< that predict: those given, else the measured ones
-  TimedTrace simulated;                    ///< of the same Program under `costs`
-  std::size_t compared = 0;          ///< index of the trace beside it, of the median step of those predicted
+  CostTable costs;       ///< that predict: those given, else of the step before the compared one
+  TimedTrace simulated;  ///< of the same Program under `costs`
+  /// Index of the trace beside it. Under given costs that of the median step; else the median of measured
+  /// over simulated.
+  std::size_t compared = 0;
   std::size_t predicted_steps = 0;   ///< of which it is the median
   Nanoseconds measured_step_ns = 0;  ///< of that step
   Nanoseconds simulated_step_ns = 0;
+  Nanoseconds repeated_step_ns = 0;          ///< simulated from the mean costs of that very step
   std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
   std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
   std::string gradients_hash;                ///< of the last step; empty where the run hands no gradients out

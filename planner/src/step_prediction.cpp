@@ -1,0 +1,119 @@
+#include "step_prediction.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/simulator/compiled_program.hpp"
+#include "ppsim/simulator/simulate.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Steps of one Program from costs.
+class StepSimulator {
+ public:
+  StepSimulator(const Program& program, const ExecutionGraph& graph, CompiledProgram compiled)
+      : program_(program), graph_(graph), compiled_(std::move(compiled)) {}
+
+  /// What everything takes in one step on average: nothing is left out, so that it adds up to the step.
+  [[nodiscard]] CostTable costs_of(const TimedTrace& step) const {
+    return mean_costs(measured_durations(program_, graph_, {&step, 1}), 0);
+  }
+
+  Expected<Nanoseconds> makespan(const CostTable& costs) {
+    const auto bound = bind_costs(compiled_, costs);
+    if (!bound) return tl::unexpected(bound.error());
+    return simulate(compiled_, *bound, scratch_).makespan;
+  }
+
+  [[nodiscard]] Expected<TimedTrace> trace(const CostTable& costs) const {
+    const auto bound = bind_costs(compiled_, costs);
+    if (!bound) return tl::unexpected(bound.error());
+    return simulate_trace(compiled_, graph_, *bound);
+  }
+
+ private:
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  CompiledProgram compiled_;
+  SimulationScratch scratch_;
+};
+
+/// Of a run's kept traces, oldest first, those that the one before them predicts: every other one from the
+/// last on. The oldest predicts none where there are three or more, for in a first step caches are cold.
+std::vector<std::size_t> predicted_by_the_one_before(std::size_t kept) {
+  std::vector<std::size_t> predicted;
+  const std::size_t first = kept > 2 ? 2 : 1;
+  for (std::size_t i = kept; i > first; i -= 2) predicted.push_back(i - 1);
+  return predicted;
+}
+
+/// The one of a middle value.
+std::size_t median(std::vector<std::pair<double, std::size_t>> candidates) {
+  const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(candidates.size() / 2);
+  std::nth_element(candidates.begin(), middle, candidates.end());
+  return middle->second;
+}
+
+/// Given costs predict every step.
+void choose_by_time(VerifiedRun& result, std::span<const Nanoseconds> times) {
+  std::vector<std::pair<double, std::size_t>> steps;
+  for (std::size_t i = 0; i < times.size(); ++i) steps.emplace_back(static_cast<double>(times[i]), i);
+  result.predicted_steps = steps.size();
+  result.compared = median(std::move(steps));
+}
+
+/// The costs of a step predict the next, so that a machine that changes its speed changes it for both.
+Expected<void> choose_by_ratio(StepSimulator& simulator, VerifiedRun& result,
+                               std::span<const Nanoseconds> times) {
+  const std::vector<TimedTrace>& traces = result.run.traces;
+  std::vector<std::pair<double, std::size_t>> steps;
+  for (const std::size_t i : predicted_by_the_one_before(traces.size())) {
+    const auto simulated = simulator.makespan(simulator.costs_of(traces[i - 1]));
+    if (!simulated) return tl::unexpected(simulated.error());
+    steps.emplace_back(static_cast<double>(times[i]) / std::max(1.0, static_cast<double>(*simulated)), i);
+  }
+  result.predicted_steps = std::max<std::size_t>(steps.size(), 1);
+  result.compared = steps.empty() ? 0 : median(std::move(steps));
+  result.costs = simulator.costs_of(traces[result.compared - (traces.size() > 1 ? 1 : 0)]);
+  return {};
+}
+
+}  // namespace
+
+Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
+  const ExecutionGraph graph = build_execution_graph(program, options.run.capabilities);
+  auto compiled = compile(program, graph);
+  if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
+  StepSimulator simulator(program, graph, *std::move(compiled));
+
+  const std::span<const TimedTrace> traces = result.run.traces;
+  const std::size_t cold = traces.size() > 1 ? 1 : 0;
+  const Durations durations = measured_durations(program, graph, traces.subspan(cold));
+  result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
+
+  const auto times = std::span<const Nanoseconds>(result.run.step_ns).last(traces.size());
+  if (options.costs != nullptr) {
+    choose_by_time(result, times);
+    result.costs = *options.costs;
+  } else if (auto chosen = choose_by_ratio(simulator, result, times); !chosen) {
+    return chosen;
+  }
+  result.measured_step_ns = times[result.compared];
+  const auto repeated = simulator.makespan(simulator.costs_of(result.compared_trace()));
+  if (!repeated) return tl::unexpected(repeated.error());
+  result.repeated_step_ns = *repeated;
+  auto simulated = simulator.trace(result.costs);
+  if (!simulated) return tl::unexpected(simulated.error());
+  result.simulated = *std::move(simulated);
+  for (const Span& span : result.simulated.spans)
+    result.simulated_step_ns = std::max(result.simulated_step_ns, span.end.time);
+  return {};
+}
+
+}  // namespace ppsim

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ppsim/planner/verified_run.hpp"
+
+namespace ppsim {
+
+/// Simulates what ran: fills what VerifiedRun says of costs and of steps, measured and simulated.
+/// Errors: those of bind_costs.
+/// Requires: `result.run` has a trace at least, of `program`, which finished.
+[[nodiscard]] Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options,
+                                           VerifiedRun& result);
+
+}  // namespace ppsim
