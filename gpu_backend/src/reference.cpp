@@ -308,7 +308,9 @@ Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeli
   const Pipeline whole = uncut(pipeline);
   if (auto ok = check(whole, model, options); !ok) return tl::unexpected(ok.error());
   Reference reference(whole, model);
-  for (int step = 0; step < options.steps; ++step) {
+  // A step without updates leaves nothing to those behind it.
+  const int first = pipeline.asynchronous() || options.update ? 0 : options.steps - 1;
+  for (int step = first; step < options.steps; ++step) {
     // What the last update of a run makes nobody reads; within an asynchronous step somebody does.
     const bool updates = pipeline.asynchronous() || (options.update && step + 1 < options.steps);
     reference.step(step, updates, options.clip_norm);
