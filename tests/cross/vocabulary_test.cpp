@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <sstream>
 #include <string>
 
 #include "ppsim/core/lowering.hpp"
@@ -16,76 +15,18 @@
 #include "ppsim/schedules/registry.hpp"
 #include "support/compared_run.hpp"
 #include "support/fake_gpu/run.hpp"
-#include "support/gradient_assembly.hpp"
-#include "support/small_transformer.hpp"
+#include "support/vocabulary_cases.hpp"
 
 namespace ppsim {
 namespace {
 
-constexpr int kLayers = 5;
-
-/// Several sequences in a microbatch, and a vocabulary that no number of ranks divides.
-TransformerConfig config_of(Arithmetic arithmetic) {
-  TransformerConfig config = test::small_transformer(kLayers, arithmetic);
-  config.vocab = 23;
-  config.microbatch_size = 2;
-  return config;
-}
-
-struct Case {
-  const char* name;
-  const char* input;
-  int ranks;
-  int microbatches;
-  UnitCosts costs = {};
-};
-
-std::ostream& operator<<(std::ostream& out, const Case& one) {
-  return out << one.name << ':' << one.input << " on " << one.ranks << " ranks with " << one.microbatches
-             << " microbatches, B " << one.costs.B;
-}
-
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const char* name : {"vocab-1", "vocab-2"}) {
-    for (const char* input : {"first", "sharded"}) {
-      for (const int ranks : {1, 2, 3, 4, 7}) {
-        for (const int microbatches : {1, 2, 5})
-          all.push_back({name, input, ranks, microbatches, {.F = 1, .B = microbatches == 5 ? 0.5 : 2}});
-      }
-    }
-  }
-  return all;
-}
-
-Schedule schedule_of(const Case& one) {
-  ScheduleParameters parameters{.ranks = one.ranks, .microbatches = one.microbatches};
-  parameters.settings = {{"input", one.input}};
-  parameters.costs = unit_cost_table(one.costs);
-  return generate(one.name, parameters).value();
-}
+using Case = test::VocabularyCase;
+using test::schedule_of;
 
 VerifiedRun run_whole(const Case& one, const StageModel& model, const LoweringOptions& lowering = {},
                       int steps = 1) {
   const auto whole = generate("1f1b", {.ranks = one.ranks, .microbatches = one.microbatches}).value();
   return test::compared_run(lower(whole, lowering).value(), model, steps);
-}
-
-template <class T>
-test::Gradients<T> in_shards(const TransformerConfig& config, const VerifiedRun& run, const Case& one) {
-  const bool sharded = std::string(one.input) == "sharded";
-  test::GradientAssembly<T> assembly(config);
-  assembly.add_chain(run.run.gradients, one.ranks, !sharded, false);
-  assembly.add_head_shards(run.run.gradients, one.ranks, one.ranks);
-  if (sharded) assembly.add_embedding_shards(run.run.gradients, 2 * one.ranks, one.ranks);
-  return assembly.all();
-}
-
-template <class T>
-test::Gradients<T> in_one(const TransformerConfig& config, const VerifiedRun& run, const Case& one) {
-  test::GradientAssembly<T> assembly(config);
-  assembly.add_chain(run.run.gradients, one.ranks, true, true);
-  return assembly.all();
 }
 
 /// Largest distance between numbers of the same place, in units of the largest number.
@@ -103,14 +44,15 @@ double distance(const test::Gradients<double>& a, const test::Gradients<double>&
 }
 
 TEST(Vocabulary, InShardsHasTheGradientsOfTheWholeInExactIntegers) {
-  const TransformerConfig config = config_of(Arithmetic::integer_exact);
+  const TransformerConfig config = test::vocabulary_transformer(Arithmetic::integer_exact);
   const auto model = make_transformer(config).value();
-  for (const Case& one : cases()) {
+  for (const Case& one : test::vocabulary_cases()) {
     SCOPED_TRACE(one);
     const VerifiedRun found = test::compared_run(lower(schedule_of(one), {}).value(), *model);
     const VerifiedRun whole = run_whole(one, *model);
     EXPECT_EQ(found.max_abs_difference, 0.0);
-    EXPECT_TRUE(in_shards<std::uint64_t>(config, found, one) == in_one<std::uint64_t>(config, whole, one));
+    EXPECT_TRUE(test::in_shards<std::uint64_t>(config, found.run.gradients, one) ==
+                test::in_one<std::uint64_t>(config, whole.run.gradients, one));
     EXPECT_EQ(found.run.losses, whole.run.losses);
     for (std::size_t r = 0; r < found.proved_bytes.size(); ++r) {
       const RankId rank(static_cast<std::int32_t>(r));
@@ -122,17 +64,18 @@ TEST(Vocabulary, InShardsHasTheGradientsOfTheWholeInExactIntegers) {
 
 /// Finite differences say that the whole is right (transformer_gradient_test).
 TEST(Vocabulary, InShardsHasThemUpToRoundingInFloat64) {
-  const TransformerConfig config = config_of(Arithmetic::float64);
+  const TransformerConfig config = test::vocabulary_transformer(Arithmetic::float64);
   const auto model = make_transformer(config).value();
-  for (const Case& one : cases()) {
+  for (const Case& one : test::vocabulary_cases()) {
     SCOPED_TRACE(one);
     const VerifiedRun found = test::compared_run(lower(schedule_of(one), {}).value(), *model);
     const VerifiedRun whole = run_whole(one, *model);
-    const auto sharded = in_shards<double>(config, found, one);
-    EXPECT_LT(distance(in_one<double>(config, whole, one), sharded), 1e-13);
+    const auto sharded = test::in_shards<double>(config, found.run.gradients, one);
+    EXPECT_LT(distance(test::in_one<double>(config, whole.run.gradients, one), sharded), 1e-13);
     EXPECT_NEAR(found.run.losses.at(0), whole.run.losses.at(0), 1e-12 * one.microbatches);
     if (one.ranks > 1 || one.name != std::string("vocab-1")) continue;
-    EXPECT_TRUE(sharded == in_one<double>(config, whole, one)) << "one shard is the whole, bit by bit";
+    EXPECT_TRUE(sharded == test::in_one<double>(config, whole.run.gradients, one))
+        << "one shard is the whole, bit by bit";
     EXPECT_EQ(found.run.losses, whole.run.losses);
   }
 }
@@ -141,7 +84,7 @@ TEST(Vocabulary, InShardsIsTrainedLikeTheWhole) {
   LoweringOptions lowering;
   lowering.load = lowering.unshard = lowering.reduce_grad = lowering.optimizer = lowering.clip = true;
   for (const Optimizer optimizer : {Optimizer::momentum, Optimizer::adamw}) {
-    TransformerConfig config = config_of(Arithmetic::float64);
+    TransformerConfig config = test::vocabulary_transformer(Arithmetic::float64);
     config.optimizer = optimizer;
     config.learning_rate = 0.01;
     const auto model = make_transformer(config).value();
@@ -161,7 +104,7 @@ TEST(Vocabulary, InShardsIsTrainedLikeTheWhole) {
 TEST(Vocabulary, InShardsIsUpdatedInExactIntegersOverReplicas) {
   LoweringOptions lowering;
   lowering.reduce_grad = lowering.optimizer = true;
-  const auto model = make_transformer(config_of(Arithmetic::integer_exact)).value();
+  const auto model = make_transformer(test::vocabulary_transformer(Arithmetic::integer_exact)).value();
   for (const Case& one : {Case{"vocab-1", "sharded", 2, 3}, Case{"vocab-2", "first", 2, 3}}) {
     SCOPED_TRACE(one);
     const auto twice = replicated(schedule_of(one), 2).value();
@@ -169,37 +112,20 @@ TEST(Vocabulary, InShardsIsUpdatedInExactIntegersOverReplicas) {
   }
 }
 
-/// The same rows with I and W in the place of every B.
-Schedule split(const Schedule& schedule) {
-  const Pipeline& pipeline = schedule.pipeline();
-  ScheduleBuilder builder("split", pipeline);
-  for (int r = 0; r < pipeline.ranks(); ++r) {
-    for (const Step& step : schedule.row(RankId(r))) {
-      const Action action = step.actions().front();
-      if (action.kind != OpKind::backward) {
-        builder.add(RankId(r), step);
-        continue;
-      }
-      builder.add(OpKind::backward_input, action.stage(), action.mb());
-      builder.add(OpKind::backward_weight, action.stage(), action.mb());
-    }
-  }
-  return builder.build().value();
-}
-
 TEST(Vocabulary, InShardsMayHaveItsBackwardInTwoParts) {
-  const auto model = make_transformer(config_of(Arithmetic::float64)).value();
+  const auto model = make_transformer(test::vocabulary_transformer(Arithmetic::float64)).value();
   for (const Case& one : {Case{"vocab-1", "sharded", 3, 4}, Case{"vocab-2", "sharded", 3, 4}}) {
     SCOPED_TRACE(one);
     const VerifiedRun whole = test::compared_run(lower(schedule_of(one), {}).value(), *model);
-    const VerifiedRun parts = test::compared_run(lower(split(schedule_of(one)), {}).value(), *model);
+    const VerifiedRun parts =
+        test::compared_run(lower(test::with_split_backward(schedule_of(one)), {}).value(), *model);
     EXPECT_EQ(whole.gradients_hash, parts.gradients_hash);
     EXPECT_EQ(whole.run.losses, parts.run.losses);
   }
 }
 
 TEST(Vocabulary, OtherStagesMayRecomputeAndOffload) {
-  const auto model = make_transformer(config_of(Arithmetic::integer_exact)).value();
+  const auto model = make_transformer(test::vocabulary_transformer(Arithmetic::integer_exact)).value();
   LoweringOptions lowering;
   lowering.recompute = recompute_from_text("stages=0:full,4:selective,5").value();
   lowering.offload = {.percent = 100, .stages = {StageId(1)}};
@@ -211,7 +137,7 @@ TEST(Vocabulary, OtherStagesMayRecomputeAndOffload) {
 
 /// The executor for GPUs gathers the parts and combines them on every rank: in the order of the CPU.
 TEST(Vocabulary, HasTheBitsOfTheCpuOnTheStrictFake) {
-  const auto model = make_transformer(config_of(Arithmetic::float32)).value();
+  const auto model = make_transformer(test::vocabulary_transformer(Arithmetic::float32)).value();
   LoweringOptions training;
   training.load = training.unshard = training.optimizer = training.clip = true;
   for (const char* name : {"vocab-1", "vocab-2"}) {
@@ -241,8 +167,8 @@ TEST(Vocabulary, HasTheBitsOfTheCpuOnTheStrictFake) {
 }
 
 std::string refusal(const Program& program) {
-  const auto result =
-      test::try_compared_run(program, *make_transformer(config_of(Arithmetic::float32)).value());
+  const auto result = test::try_compared_run(
+      program, *make_transformer(test::vocabulary_transformer(Arithmetic::float32)).value());
   if (result) return "";
   EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
   return to_string(result.error());
@@ -262,14 +188,14 @@ TEST(Vocabulary, IsRefusedWhereTheStatisticsDoNotStay) {
 }
 
 TEST(Vocabulary, HasATokenForEveryShard) {
-  TransformerConfig config = config_of(Arithmetic::float64);
+  TransformerConfig config = test::vocabulary_transformer(Arithmetic::float64);
   config.vocab = 4;
   const auto model = make_transformer(config).value();
   const Case all{"vocab-2", "sharded", 4, 2};
   const VerifiedRun found = test::compared_run(lower(schedule_of(all), {}).value(), *model);
-  EXPECT_LT(
-      distance(in_one<double>(config, run_whole(all, *model), all), in_shards<double>(config, found, all)),
-      1e-13);
+  EXPECT_LT(distance(test::in_one<double>(config, run_whole(all, *model).run.gradients, all),
+                     test::in_shards<double>(config, found.run.gradients, all)),
+            1e-13);
   const auto refused =
       test::try_compared_run(lower(schedule_of({"vocab-1", "first", 5, 2}), {}).value(), *model);
   ASSERT_FALSE(refused);
@@ -284,7 +210,8 @@ std::string check_error(const std::function<void(PipelineSpec&)>& change) {
   change(spec);
   const auto pipeline = Pipeline::make(spec);
   if (!pipeline) return to_string(pipeline.error());
-  const auto good = make_transformer(config_of(Arithmetic::float32)).value()->check(*pipeline);
+  const auto good =
+      make_transformer(test::vocabulary_transformer(Arithmetic::float32)).value()->check(*pipeline);
   return good ? "" : to_string(good.error());
 }
 

@@ -7,6 +7,7 @@
 
 #include "cuda/transformer/gpu_transformer.hpp"
 #include "ppsim/gpu_backend/device.hpp"
+#include "support/parts_in_one.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -92,6 +93,7 @@ class DeviceModel final : public StageModel {
       : cpu_(make_transformer(config).value()), gpu_(make_gpu_transformer(config, machine_libraries())) {}
 
   Expected<void> check(const Pipeline& pipeline) const override { return gpu_->check(pipeline); }
+  Expected<void> check_actions(const Program& program) const override { return gpu_->check_actions(program); }
   SizeTable sizes(const Pipeline& pipeline) const override { return gpu_->sizes(pipeline); }
   void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
                   std::span<std::byte> optimizer_state) const override {
@@ -130,6 +132,17 @@ class DeviceModel final : public StageModel {
     for (const std::span<std::byte> saved : b.earlier) there.earlier.push_back(copies.of(saved));
     stages(pipeline).compute(device_.stream, action, there);
     copies.bring_back();
+  }
+  Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {
+    return gpu_->statistics_bytes(pipeline, collective);
+  }
+  void combine(const Pipeline& pipeline, CollectiveId collective,
+               std::span<const CollectivePart> parts) const override {
+    const PartsInOne in_one(parts);
+    Copies copies(device_);
+    stages(pipeline).combine(device_.stream, collective, in_one.in(copies.of(in_one.memory())));
+    copies.bring_back();
+    in_one.bring_back();
   }
   /// `gradient_scale` is brought about by clipping: gradients of norm 1 are scaled down to it.
   void update(std::span<std::byte> parameters, std::span<std::byte> gradients,

@@ -119,5 +119,30 @@ INSTANTIATE_TEST_SUITE_P(
                          {.ranks = 2, .microbatches = 4, .slices = 3}}),
     [](const auto& one) { return one.param.name; });
 
+ScheduleParameters sharded() {
+  ScheduleParameters parameters{.ranks = 3, .microbatches = 4};
+  parameters.settings = {{"input", "sharded"}};
+  return parameters;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Vocabulary, HeapInAStep,
+    testing::Values(Mode{"vocab_1", {.host_threads = kOneThread}, Arithmetic::bf16, "vocab-1", sharded()},
+                    Mode{"vocab_2",
+                         {.profile = false, .host_threads = kOneThread},
+                         Arithmetic::float32,
+                         "vocab-2",
+                         sharded()},
+                    Mode{"vocab_2_by_copy_engines_in_graphs",
+                         {.transport = CudaTransport::copy, .graphs = true, .host_threads = kOneThread},
+                         Arithmetic::integer_exact,
+                         "vocab-2",
+                         sharded()},
+                    Mode{"vocab_1_by_copy_engines",
+                         {.transport = CudaTransport::copy, .host_threads = kOneThread},
+                         Arithmetic::integer_exact,
+                         "vocab-1",
+                         sharded()}),
+    [](const auto& one) { return one.param.name; });
+
 }  // namespace
 }  // namespace ppsim::test

@@ -34,14 +34,17 @@ int embed(const HostQueue& queue, void* stream, const Embed& c) {
   Touched<T> t;
   const auto* tokens = t.template read<std::int32_t>(c.tokens, c.rows);
   const T* table = t.read(c.table, c.vocab * c.columns);
-  const T* positions = t.read(c.positions, c.length * c.columns);
+  const T* positions = t.read(c.positions, c.positions == nullptr ? 0 : c.length * c.columns);
   T* result = t.write(c.stream, c.rows * c.columns);
   return queue(stream, t.access, [=] {
     for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {
       const std::int64_t row = i / c.columns;
       const std::int64_t column = i % c.columns;
-      result[i] = put<T>(get(table[tokens[row] * c.columns + column]) +
-                         get(positions[row % c.length * c.columns + column]));
+      const std::int64_t at = place_among(tokens[row], c.first, c.vocab);
+      SumOf<T> sum{};
+      if (at >= 0) sum = get(table[at * c.columns + column]);
+      if (positions != nullptr) sum += get(positions[row % c.length * c.columns + column]);
+      result[i] = put<T>(sum);
     }
   });
 }
@@ -52,13 +55,15 @@ int embed_backward(const HostQueue& queue, void* stream, const EmbedBackward& c)
   const auto* tokens = t.template read<std::int32_t>(c.tokens, c.rows);
   const T* d_stream = t.read(c.d_stream, c.rows * c.columns);
   auto* d_table = t.template change<SumOf<T>>(c.d_table, c.vocab * c.columns);
-  auto* d_positions = t.template change<SumOf<T>>(c.d_positions, c.length * c.columns);
+  auto* d_positions =
+      t.template change<SumOf<T>>(c.d_positions, c.d_positions == nullptr ? 0 : c.length * c.columns);
   return queue(stream, t.access, [=] {
     for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {
       const std::int64_t row = i / c.columns;
       const std::int64_t column = i % c.columns;
-      d_table[tokens[row] * c.columns + column] += get(d_stream[i]);
-      d_positions[row % c.length * c.columns + column] += get(d_stream[i]);
+      const std::int64_t at = place_among(tokens[row], c.first, c.vocab);
+      if (at >= 0) d_table[at * c.columns + column] += get(d_stream[i]);
+      if (d_positions != nullptr) d_positions[row % c.length * c.columns + column] += get(d_stream[i]);
     }
   });
 }
@@ -190,10 +195,11 @@ int descend(const HostQueue& queue, void* stream, const Descend& c) {
 template <class T>
 int draw_weights(const HostQueue& queue, void* stream, const DrawWeights& c) {
   Touched<T> t;
-  T* weights = t.write(c.weights, c.count);
+  T* weights = t.write(c.weights, c.rows * c.columns);
   return queue(stream, t.access, [=] {
-    for (std::int64_t i = 0; i < c.count; ++i) {
-      const std::uint64_t draw = random_at(c.seed, c.stream, c.first + static_cast<std::uint64_t>(i));
+    for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {
+      const std::int64_t drawn = i / c.columns * c.row_draws + i % c.columns;
+      const std::uint64_t draw = random_at(c.seed, c.stream, c.first + static_cast<std::uint64_t>(drawn));
       if constexpr (std::is_same_v<T, Ring>) {
         weights[i] = c.fan_in == 0 ? (draw >> 60) | 1 : (draw >> 60) - 8;
       } else {

@@ -7,6 +7,7 @@
 #include "cuda/transformer/gpu_transformer.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "support/host_kernels.hpp"
+#include "support/parts_in_one.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -64,6 +65,15 @@ class HostGpuModel final : public StageModel {
   }
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
     open(pipeline)->compute(nullptr, action, buffers);
+  }
+  Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {
+    return gpu_->statistics_bytes(pipeline, collective);
+  }
+  void combine(const Pipeline& pipeline, CollectiveId collective,
+               std::span<const CollectivePart> parts) const override {
+    const PartsInOne copies(parts);
+    open(pipeline)->combine(nullptr, collective, copies.in(copies.memory()));
+    copies.bring_back();
   }
   /// `gradient_scale` is brought about by clipping: gradients of norm 1 are scaled down to it.
   void update(std::span<std::byte> parameters, std::span<std::byte> gradients,

@@ -75,9 +75,11 @@ int by_type(Stored stored, const Make& make) {
     return by_type(stored, [&](auto zero) { return name<decltype(zero)>(queue, stream, call); }); \
   }
 
-/// The kernels of a layer, and those of the ends of a model and of its optimizer.
+/// The kernels of a layer, those of the ends of a model and of its optimizer, of parts of a vocabulary, of
+/// fp8.
 void add_layer_kernels(cuda::KernelTable& table, const HostQueue& queue);
 void add_end_kernels(cuda::KernelTable& table, const HostQueue& queue);
+void add_vocabulary_kernels(cuda::KernelTable& table, const HostQueue& queue);
 void add_fp8_kernels(cuda::KernelTable& table, const HostQueue& queue);
 
 }  // namespace ppsim::test

@@ -15,6 +15,7 @@ cuda::KernelTable host_kernels(const HostQueue& queue) {
   cuda::KernelTable table;
   add_layer_kernels(table, queue);
   add_end_kernels(table, queue);
+  add_vocabulary_kernels(table, queue);
   add_fp8_kernels(table, queue);
   return table;
 }

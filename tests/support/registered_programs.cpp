@@ -77,10 +77,10 @@ const Reasons& not_updated() {
   return reasons;
 }
 
-Reasons without_kernels(const Reasons& refused) {
+Reasons not_recomputed(const Reasons& refused) {
   Reasons all = refused;
   for (const char* sharded : {"vocab-1", "vocab-2"})
-    all.emplace(sharded, "collective softmax computes a part of a microbatch");
+    all.emplace(sharded, "shares the statistics of its loss where F of a shard has saved them");
   return all;
 }
 

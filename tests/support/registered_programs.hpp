@@ -37,8 +37,8 @@ Coverage for_each_registered(const StageModel& model, std::span<const SchedulePa
 [[nodiscard]] const Reasons& not_computed();
 /// The same and what has updates of its own, where lowering is to add updates.
 [[nodiscard]] const Reasons& not_updated();
-/// Those and what the transformer has no kernels for.
-[[nodiscard]] Reasons without_kernels(const Reasons& refused);
+/// Those and what the transformer cannot recompute in all of its stages.
+[[nodiscard]] Reasons not_recomputed(const Reasons& refused);
 
 /// "": all of the registry ran, but what is in `refused`, for the reasons that it gives. Else what is
 /// otherwise.

@@ -11,6 +11,7 @@
 #include <span>
 #include <type_traits>
 
+#include "loss_parts.hpp"
 #include "transformer_random.hpp"
 
 namespace ppsim::transformer {
@@ -27,14 +28,6 @@ struct LossPlace {
     if (at < 0 || at >= static_cast<std::int64_t>(logits)) return std::nullopt;
     return static_cast<std::size_t>(at);
   }
-};
-
-/// What the loss of a position takes from the logits of a part of the vocabulary, or from all.
-template <class T>
-struct LossParts {
-  T top;     ///< largest logit
-  T sum;     ///< of exp(logit - top)
-  T picked;  ///< logit of the target, 0 where it is not among them; in the ring: the loss itself
 };
 
 /// One descent step: `gradient_scale` multiplies the gradients first.

@@ -52,7 +52,8 @@ class TransformerModel : public StageModel {
     }
     const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
     for (int s = 0; s < pipeline.stages(); ++s)
-      set_stage_sizes<T, Loss, T>(table, slices, {role(pipeline, StageId(s)), s}, set_workspace_sizes);
+      set_stage_sizes<T, StageForWeight<T, Loss>, T>(table, slices, {role(pipeline, StageId(s)), s},
+                                                     set_workspace_sizes);
     if (slices.size() > 1) set_edge_sizes<T>(table, slices, pipeline);
     return table;
   }

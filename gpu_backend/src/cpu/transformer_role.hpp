@@ -25,6 +25,8 @@ struct StageRole {
   [[nodiscard]] bool has_norm() const { return layers > 0 || final_norm; }
   /// Whether the stage is a shard of the head, which takes its part of the loss together with others.
   [[nodiscard]] bool is_head_shard() const { return head && !final_norm; }
+  /// Whether the loss of a microbatch is added to the gradients of the stage's block.
+  [[nodiscard]] bool has_loss() const { return head && shard == 0; }
   [[nodiscard]] bool has_positions() const { return embedding && shard == 0; }
   friend bool operator==(const StageRole&, const StageRole&) = default;
 };

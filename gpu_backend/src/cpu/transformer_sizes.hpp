@@ -38,13 +38,13 @@ template <class T>
   return own.role.embedding ? 0 : boundary_bytes<T>(own.d);
 }
 
-/// All tensors but workspaces, of stored numbers T.
-template <class T, class Loss, class Sum = T>
+/// All tensors but workspaces, of stored numbers T; F saves a ForWeight for W.
+template <class T, class ForWeight, class Sum = T>
 void set_tensor_sizes(const SizedSlice& own) {
   const std::size_t tokens = static_cast<std::size_t>(own.d.rows) * sizeof(std::int32_t);
   const std::size_t boundary = boundary_bytes<T>(own.d);
   const std::size_t for_input = bytes_of<StageForInput<T, Sum>>(own.d, own.role);
-  const std::size_t for_weight = bytes_of<StageForWeight<T, Loss>>(own.d, own.role);
+  const std::size_t for_weight = bytes_of<ForWeight>(own.d, own.role);
   own.set(TensorKind::boundary_input, own.role.embedding ? tokens : boundary);
   own.set(TensorKind::boundary_output, own.role.head ? 0 : boundary);
   own.set(TensorKind::incoming_gradient, own.role.head ? 0 : boundary);
@@ -72,13 +72,13 @@ struct SizedStage {
   std::int32_t stage;
 };
 /// The tensors of a stage for all slices; `set_workspaces` gets each SizedSlice for the rest.
-template <class T, class Loss, class Sum, class SetWorkspaces>
+template <class T, class ForWeight, class Sum, class SetWorkspaces>
 void set_stage_sizes(SizeTable& table, const std::vector<Dimensions>& slices, const SizedStage& own,
                      const SetWorkspaces& set_workspaces) {
   for (std::size_t k = 0; k < slices.size(); ++k) {
     const std::int32_t number = slices.size() == 1 ? -1 : static_cast<std::int32_t>(k);
     const SizedSlice slice{table, slices[k], own.role, own.stage, number};
-    set_tensor_sizes<T, Loss, Sum>(slice);
+    set_tensor_sizes<T, ForWeight, Sum>(slice);
     set_workspaces(slice);
   }
   if (slices.size() == 1) return;

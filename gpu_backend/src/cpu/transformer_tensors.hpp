@@ -219,18 +219,18 @@ struct StageForInput {
 
 /// The gradient of the logits is saved in their place: it needs nothing that comes later, or, on a shard of
 /// the head, nothing but the parts of all shards. These stand in front, where the shards make them the same.
-template <class T, class Loss>
+template <class T, class Loss, class Sum = T>
 struct StageForWeight {
   StageForWeight(Arena& arena, const Dimensions& d, const StageRole& role, bool shared = false)
-      : all_parts(arena.take<LossParts<T>>(role.is_head_shard() ? d.rows : 0)),
-        own_parts(arena.take<LossParts<T>>(role.is_head_shard() ? d.rows : 0)),
+      : all_parts(arena.take<LossParts<Sum>>(role.is_head_shard() ? d.rows : 0)),
+        own_parts(arena.take<LossParts<Sum>>(role.is_head_shard() ? d.rows : 0)),
         layers(arena, d, role.layers, shared),
         final_unit(arena.take_matrix<T>(role.final_norm ? d.rows : 0, d.hidden)),
         d_logits(arena.take_matrix<T>(role.head ? d.rows : 0, vocabulary_of(d, role).count)),
         loss(arena.take<Loss>(role.head ? 1 : 0)) {}
 
-  LossParts<T>* all_parts;  ///< of each row
-  LossParts<T>* own_parts;
+  LossParts<Sum>* all_parts;  ///< of each row
+  LossParts<Sum>* own_parts;
   PerLayer<LayerForWeight<T>> layers;
   View<T> final_unit, d_logits;
   Loss* loss;

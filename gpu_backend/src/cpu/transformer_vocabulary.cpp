@@ -148,13 +148,6 @@ Expected<void> check_vocabulary(const Pipeline& pipeline, int vocab) {
   return Checker(pipeline, vocab).check();
 }
 
-Expected<void> check_whole_vocabulary(const Pipeline& pipeline) {
-  for (const Collective& one : pipeline.spec().collectives) {
-    if (one.per_microbatch()) return unsupported("collective ", one.name, " computes a part of a microbatch");
-  }
-  return {};
-}
-
 Expected<void> check_kept_statistics(const Program& program) {
   const std::set<StageId> shards = head_shards(program.pipeline());
   return check_kept(program, {.concerns =

@@ -30,9 +30,6 @@ template <class... Parts>
 /// F and B of the latter, for their statistics. Errors: bad_argument naming the first that is something else.
 [[nodiscard]] Expected<void> check_vocabulary(const Pipeline& pipeline, int vocab);
 
-/// Whether there is no collective within a microbatch. Errors: bad_argument naming the first.
-[[nodiscard]] Expected<void> check_whole_vocabulary(const Pipeline& pipeline);
-
 /// Whether what the shards of the head save stays on the device from F to B, between which they share parts
 /// of it. Errors: bad_argument naming the first action that takes it away, or an F without backward.
 [[nodiscard]] Expected<void> check_kept_statistics(const Program& program);

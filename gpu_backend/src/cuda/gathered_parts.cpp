@@ -28,9 +28,13 @@ GatheredParts::GatheredParts(const Collective& collective, RankId rank, Bytes st
       summand_(static_cast<std::size_t>(summand)),
       stride_(aligned(statistics_) + aligned(summand_)) {}
 
-CollectivePart GatheredParts::part(std::size_t member) const {
-  const std::span<std::byte> whole = slot(memory_, member);
-  return {whole.first(statistics_), whole.subspan(aligned(statistics_), summand_)};
+void GatheredParts::place(std::span<std::byte> memory) {
+  memory_ = memory;
+  parts_.clear();
+  for (std::size_t member = 0; member < members_; ++member) {
+    const std::span<std::byte> part = memory.subspan(member * stride_, stride_);
+    parts_.push_back({part.first(statistics_), part.subspan(aligned(statistics_), summand_)});
+  }
 }
 
 }  // namespace ppsim

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "ppsim/core/pipeline.hpp"
 #include "ppsim/core/tables.hpp"
@@ -24,15 +26,20 @@ class GatheredParts {
   GatheredParts(const Collective& collective, RankId rank, Bytes statistics, Bytes summand);
 
   [[nodiscard]] Bytes bytes() const { return static_cast<Bytes>(members_ * stride_); }
-  void place(std::span<std::byte> memory) { memory_ = memory; }
+  void place(std::span<std::byte> memory);
   [[nodiscard]] std::span<std::byte> memory() const { return memory_; }
-  [[nodiscard]] std::size_t members() const { return members_; }
-  [[nodiscard]] CollectivePart part(std::size_t member) const;
-  [[nodiscard]] CollectivePart own() const { return part(own_); }
-  /// Where a member's part lies in the memory of any of them.
+  /// Each as many bytes behind the one before it.
+  [[nodiscard]] std::span<const CollectivePart> all() const { return parts_; }
+  [[nodiscard]] const CollectivePart& own() const { return parts_[own_]; }
+
+  /// Starts a sum whose first member this one is.
+  void begin_sum() { added_ = 0; }
+  /// Goes to the next member of the sum, the last one after all.
+  void add_next() { added_ = std::min(added_ + 1, members_ - 1); }
+  /// Where the part of the member that is added lies in the memory of any of them.
   template <class Byte>
-  [[nodiscard]] std::span<Byte> slot(std::span<Byte> memory, std::size_t member) const {
-    return memory.subspan(member * stride_, stride_);
+  [[nodiscard]] std::span<Byte> added(std::span<Byte> memory) const {
+    return memory.subspan(added_ * stride_, stride_);
   }
 
  private:
@@ -41,7 +48,9 @@ class GatheredParts {
   std::size_t statistics_ = 0;
   std::size_t summand_ = 0;
   std::size_t stride_ = 0;
+  std::size_t added_ = 0;
   std::span<std::byte> memory_;
+  std::vector<CollectivePart> parts_;
 };
 
 }  // namespace ppsim

@@ -91,13 +91,18 @@ void GpuActions::find_buffers() {
       buffers_.emplace_back();
       if (is_communication(action.kind) || local_work(action.kind) != LocalWork::compute) continue;
       try {
-        buffers_.back() = tensors_.buffers(place(id), action);
-        buffers_.back()->step = step();
+        buffers_.back() = compute_buffers(id, action);
       } catch (const BackendError&) {
         // What the Program lacks is told by the step that comes to it, if one does.
       }
     }
   }
+}
+
+GpuActions::ComputeBuffers GpuActions::compute_buffers(InstructionId id, const Action& action) const {
+  ComputeBuffers all{tensors_.buffers(place(id), action), tensors_.copies_of_dx(place(id), action)};
+  all.tensors.step = step();
+  return all;
 }
 
 /// Collectives of one communicator follow each other: one buffer serves all microbatches.
@@ -208,16 +213,12 @@ void GpuActions::compute(InstructionId id, const Action& action, GpuStream strea
       device_.fill(stream, tensors_.gradients(device_.rank(), block, update), std::byte{0});
     }
   }
-  const std::optional<ActionBuffers>& buffers = buffers_[number_of(action)];
-  if (buffers) return compute(id, action, *buffers, stream);
-  compute(id, action, tensors_.buffers(place(id), action), stream);
-}
-
-void GpuActions::compute(InstructionId id, const Action& action, const ActionBuffers& buffers,
-                         GpuStream stream) {
-  stages_->compute(stream, action, buffers);
-  for (const std::span<std::byte> copy : tensors_.copies_of_dx(place(id), action))
-    device_.copy(stream, copy, buffers.dx);
+  const std::optional<ComputeBuffers>& found = buffers_[number_of(action)];
+  const std::optional<ComputeBuffers> late =
+      found ? std::nullopt : std::optional(compute_buffers(id, action));
+  const ComputeBuffers& own = found ? *found : *late;
+  stages_->compute(stream, action, own.tensors);
+  for (const std::span<std::byte> copy : own.copies_of_dx) device_.copy(stream, copy, own.tensors.dx);
 }
 
 void GpuActions::move(const Payload& to, const Payload& from, GpuStream stream) {
@@ -268,7 +269,7 @@ StreamCollective GpuActions::collective(InstructionId id, GpuStream stream) {
                         .rank = device_.rank(),
                         .payload = summed(id),
                         .stream = stream};
-  if (const GatheredParts* const parts = parts_of(action)) return gather(call, *parts);
+  if (parts_of(action) != nullptr) return gather(call, gathered_.at(action.collective()));
   if (action.kind == OpKind::unshard) unshard(id, action.stage(), stream);
   if (action.kind == OpKind::reduce_grad) {
     // A rank without gradients of the update adds zeros, and what it gets is nobody's.
@@ -287,17 +288,17 @@ StreamCollective GpuActions::collective(InstructionId id, GpuStream stream) {
   return call;
 }
 
-StreamCollective GpuActions::gather(StreamCollective call, const GatheredParts& parts) const {
+StreamCollective GpuActions::gather(StreamCollective call, GatheredParts& parts) const {
   const CollectiveBuffers own = buffers_of(call.instruction, program_.actions(call.instruction).front());
   device_.fill(call.stream, call.payload, std::byte{0});
   copy_part(call.stream, parts.own().statistics, own.part.statistics);
   copy_part(call.stream, parts.own().summand, own.part.summand);
   call.type = ElementType::uint64;
+  parts.begin_sum();
   // A part and zeros are the part: the next member's takes its place.
-  call.add = [this, parts, next = std::size_t{0}](GpuStream on, std::span<std::byte> into,
-                                                  std::span<const std::byte> from) mutable {
-    next = std::min(next + 1, parts.members() - 1);
-    device_.copy(on, parts.slot(into, next), parts.slot(from, next));
+  call.add = [this, &parts](GpuStream on, std::span<std::byte> into, std::span<const std::byte> from) {
+    parts.add_next();
+    device_.copy(on, parts.added(into), parts.added(from));
   };
   return call;
 }
@@ -306,12 +307,10 @@ void GpuActions::end_collective(InstructionId id, GpuStream stream) {
   const Action& action = program_.actions(id).front();
   const GatheredParts* const all = parts_of(action);
   if (all == nullptr) return;
-  std::vector<CollectivePart> parts;
-  for (std::size_t member = 0; member < all->members(); ++member) parts.push_back(all->part(member));
-  stages_->combine(stream, action.collective(), parts);
+  stages_->combine(stream, action.collective(), all->all());
   const CollectiveBuffers own = buffers_of(id, action);
   copy_part(stream, own.part.statistics, all->own().statistics);
-  const std::span<const std::byte> sum = parts.front().summand;
+  const std::span<const std::byte> sum = all->all().front().summand;
   copy_part(stream, own.result, sum.first(std::min(own.result.size(), sum.size())));
 }
 

@@ -76,6 +76,11 @@ class GpuActions {
     bool optimized = false;
     bool counts = true;  ///< in the norm: a block that several ranks hold counts on the lowest of them
   };
+  /// What an action works on, and where its dx goes as well.
+  struct ComputeBuffers {
+    ActionBuffers tensors;
+    std::vector<std::span<std::byte>> copies_of_dx;
+  };
   using Cell = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< stage, microbatch, slice
   static Cell cell(const Action& a) { return {a.subject, a.microbatch, a.slice}; }
 
@@ -86,11 +91,11 @@ class GpuActions {
   /// Returns: whether the collective brings together parts of a microbatch.
   bool reserve_parts(const Action& action);
   [[nodiscard]] const GatheredParts* parts_of(const Action& action) const;
-  [[nodiscard]] StreamCollective gather(StreamCollective call, const GatheredParts& parts) const;
+  [[nodiscard]] StreamCollective gather(StreamCollective call, GatheredParts& parts) const;
   [[nodiscard]] Taken* find(BlockId block, int update);
   void run(InstructionId id, const Action& action, GpuStream stream);
   void compute(InstructionId id, const Action& action, GpuStream stream);
-  void compute(InstructionId id, const Action& action, const ActionBuffers& buffers, GpuStream stream);
+  [[nodiscard]] ComputeBuffers compute_buffers(InstructionId id, const Action& action) const;
   void optimize(const Action& action, GpuStream stream);
   void move(const Payload& to, const Payload& from, GpuStream stream);
   [[nodiscard]] std::span<std::byte> gradients_of(const Taken& taken) const;
@@ -125,7 +130,7 @@ class GpuActions {
   std::vector<BlockId> blocks_;  ///< that the rank has a share of
   std::vector<Taken> taken_;     ///< by block, update
   /// Per action of the rank: the tensors of one that computes, where the Program has all that it needs.
-  std::vector<std::optional<ActionBuffers>> buffers_;
+  std::vector<std::optional<ComputeBuffers>> buffers_;
   std::map<Cell, Payload> host_copies_;
   std::map<InstructionId, std::span<std::byte>>
       summed_;  ///< what a collective sums that has no tensor to sum

@@ -83,7 +83,7 @@ class Operands {
     const auto memory = stream_.device().allocate(count * static_cast<Bytes>(sizeof(float)), "an operand");
     stream_.enqueue([&](GpuStream on) {
       stream_.device().fill(on, memory, std::byte{0});
-      const cuda::DrawWeights draw{1, seed_++, 0, count, 16, memory.data()};
+      const cuda::DrawWeights draw{1, seed_++, 0, 1, count, count, 16, memory.data()};
       static_cast<void>(machine_.kernels.draw_weights(on, cuda::Stored::bf16, draw));
     });
     stream_.finish();

@@ -63,7 +63,8 @@ class GpuStages {
   virtual void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) = 0;
   /// *into += *from, as accumulate().
   virtual void add_norm(GpuStream stream, double* into, const double* from) = 0;
-  /// A collective of a microbatch, as StageModel::combine: every member runs it, on copies of all parts.
+  /// A collective of a microbatch, as StageModel::combine: every member runs it, on copies of all parts, each
+  /// as many bytes behind the one before it as the next.
   virtual void combine(GpuStream /*stream*/, CollectiveId /*collective*/,
                        std::span<const CollectivePart> /*parts*/) {}
 };

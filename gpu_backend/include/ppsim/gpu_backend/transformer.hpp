@@ -68,7 +68,7 @@ struct TransformerConfig {
 /// slice reads the keys and values of those before it from their saved activations, so that no R, OFFLOAD or
 /// SEND_A may take these away.
 ///
-/// On a CPU the vocabulary may be cut: in front of the chain stand shards of the embedding, the first with
+/// The vocabulary may be cut: in front of the chain stand shards of the embedding, the first with
 /// the positions, whose outputs a collective sums, and behind it, which then ends with the final norm, shards
 /// of the head. One collective brings the statistics of their loss together between F and B, that one or
 /// another behind B sums the gradient of their input. No R, OFFLOAD or SEND_A may take away what shards of

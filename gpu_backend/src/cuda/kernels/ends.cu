@@ -1,11 +1,11 @@
 #include "launch.cuh"
 #include "launchers.hpp"
+#include "loss.cuh"
 
 namespace ppsim::cuda {
 namespace {
 
 constexpr std::uint64_t kTokenStreams = std::uint64_t{1} << 63;
-constexpr std::uint64_t kLossStreams = std::uint64_t{1} << 62;
 
 /// One thread walks one sequence: each token follows from the one before it.
 __global__ void draw_tokens_kernel(DrawTokens call) {
@@ -31,10 +31,14 @@ __global__ void embed_kernel(Embed call) {
   if (i >= call.rows * call.columns) return;
   const std::int64_t row = i / call.columns;
   const std::int64_t c = i % call.columns;
-  const T* table = static_cast<const T*>(call.table) + call.tokens[row] * call.columns;
-  const T* position = static_cast<const T*>(call.positions) + row % call.length * call.columns;
-  static_cast<T*>(call.stream)[i] =
-      Numbers<T>::store(Numbers<T>::load(table[c]) + Numbers<T>::load(position[c]));
+  const std::int64_t at = place_among(call.tokens[row], call.first, call.vocab);
+  typename Numbers<T>::Sum sum{};
+  if (at >= 0) sum = Numbers<T>::load(static_cast<const T*>(call.table)[at * call.columns + c]);
+  if (call.positions != nullptr) {
+    const T* position = static_cast<const T*>(call.positions) + row % call.length * call.columns;
+    sum += Numbers<T>::load(position[c]);
+  }
+  static_cast<T*>(call.stream)[i] = Numbers<T>::store(sum);
 }
 
 /// The block of the first row that holds a token adds all rows that hold it.
@@ -42,10 +46,12 @@ template <class T>
 __global__ void token_gradient_kernel(EmbedBackward call) {
   using Sum = typename Numbers<T>::Sum;
   const std::int32_t token = call.tokens[blockIdx.x];
+  const std::int64_t at = place_among(token, call.first, call.vocab);
+  if (at < 0) return;
   for (std::int64_t r = 0; r < blockIdx.x; ++r) {
     if (call.tokens[r] == token) return;
   }
-  Sum* sums = static_cast<Sum*>(call.d_table) + token * call.columns;
+  Sum* sums = static_cast<Sum*>(call.d_table) + at * call.columns;
   for (std::int64_t r = blockIdx.x; r < call.rows; ++r) {
     if (call.tokens[r] != token) continue;
     const T* row = static_cast<const T*>(call.d_stream) + r * call.columns;
@@ -104,17 +110,6 @@ __global__ void row_loss_kernel(Loss call) {
   if (threadIdx.x == 0) static_cast<Total*>(call.row_losses)[blockIdx.x] = loss;
 }
 
-template <class T>
-__global__ void sum_loss_kernel(Loss call) {
-  using Total = typename Numbers<T>::Sum;
-  Total sum{};
-  for (std::int64_t r = threadIdx.x; r < call.rows; r += blockDim.x) {
-    sum += static_cast<const Total*>(call.row_losses)[r];
-  }
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) *static_cast<Total*>(call.loss) = sum;
-}
-
 }  // namespace
 
 int draw_tokens(void* stream, const DrawTokens& call) {
@@ -133,6 +128,7 @@ int embed_backward(void* stream, Stored stored, const EmbedBackward& call) {
   return by_type(stored, [&](auto zero) {
     using T = decltype(zero);
     token_gradient_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    if (call.d_positions == nullptr) return;
     position_gradient_kernel<T><<<static_cast<unsigned>(call.length), kThreads, 0, stream_of(stream)>>>(call);
   });
 }
@@ -141,7 +137,7 @@ int loss(void* stream, Stored stored, const Loss& call) {
   return by_type(stored, [&](auto zero) {
     using T = decltype(zero);
     row_loss_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
-    sum_loss_kernel<T><<<1, kThreads, 0, stream_of(stream)>>>(call);
+    sum_loss<typename Numbers<T>::Sum>(stream, call);
   });
 }
 

@@ -83,21 +83,22 @@ struct DrawTokens {
   bool next;
   std::int32_t* tokens;
 };
-/// Row r is at position r modulo `length`.
+/// Row r is at position r modulo `length`. The table has a row for each of `vocab` tokens from `first` on;
+/// other tokens have zeros.
 struct Embed {
-  std::int64_t rows, length, columns, vocab;  ///< vocab: rows of the table
+  std::int64_t rows, length, columns, first, vocab;
   const std::int32_t* tokens;
   const void* table;
-  const void* positions;
+  const void* positions;  ///< null: none are added
   void* stream;
 };
 /// Adds to the gradients of both tables, in ascending order of rows.
 struct EmbedBackward {
-  std::int64_t rows, length, columns, vocab;
+  std::int64_t rows, length, columns, first, vocab;
   const std::int32_t* tokens;
   const void* d_stream;
   void* d_table;      ///< sums
-  void* d_positions;  ///< sums
+  void* d_positions;  ///< sums; null: none
 };
 /// Cross-entropy as a part of an average over `tokens`: logits are replaced by their gradients.
 struct Loss {
@@ -107,6 +108,48 @@ struct Loss {
   void* logits;
   void* row_losses;  ///< workspace: a sum a row
   void* loss;        ///< one sum; written
+};
+/// The loss where the vocabulary is in parts, of which the logits of `vocab` tokens from `first` on are one:
+/// logits are replaced by their exponentials below the largest of a row, in the ring by their gradients.
+struct OpenLoss {
+  std::int64_t rows, first, vocab;
+  std::uint64_t seed;
+  const std::int32_t* targets;
+  void* logits;
+  void* own;  ///< LossParts of sums for each row
+  void* all;  ///< the same once more, where those of the other parts are to be merged
+};
+/// What OpenLoss has left of the logits is replaced by their gradients.
+struct CloseLoss {
+  std::int64_t rows, tokens, first, vocab;
+  const std::int32_t* targets;
+  const void* own;
+  const void* all;
+  void* logits;
+  void* row_losses;  ///< workspace: a sum a row; null: another part takes the loss
+  void* loss;        ///< one sum; written
+};
+/// Each row becomes the column of its target times 1 / tokens, or zeros where another part has it; zeros in
+/// the ring.
+struct TargetWeights {
+  std::int64_t rows, columns, tokens, first, vocab;
+  const std::int32_t* targets;
+  const void* weights;  ///< columns x vocab
+  void* result;
+};
+/// Of `parts` parts, which begin `stride` bytes apart, all get the statistics of all, merged in ascending
+/// order. `scaled` of the first, which is null where there is none, becomes the sum over the parts of each
+/// one's scaled, times the factor that its own statistics give, less its of_targets.
+struct MergeLoss {
+  std::int64_t parts, stride, rows, columns, tokens;
+  void* statistics;  ///< LossParts of sums for each row
+  void* scaled;
+  const void* of_targets;
+};
+/// The numbers of the first part become the sums over all, in ascending order.
+struct SumParts {
+  std::int64_t parts, stride, count;
+  void* numbers;
 };
 /// into += from, sums both.
 struct Accumulate {
@@ -140,10 +183,11 @@ struct Descend {
   void* state;            ///< three floats a parameter: master copy, both moments; in the ring one number
   std::int64_t* steps;    ///< updates done, of this block; counted up. Not used in the ring
 };
-/// Parameters as they are before the first step: draw `first`, first + 1, ... of a stream, as on the CPU.
+/// Parameters as they are before the first step, as on the CPU: a matrix is drawn row by row from one stream,
+/// beginning with draw `first`; from the start of a row to that of the next there are `row_draws` of them.
 struct DrawWeights {
   std::uint64_t seed, stream, first;
-  std::int64_t count, fan_in;  ///< fan_in 0: gains
+  std::int64_t rows, columns, row_draws, fan_in;  ///< fan_in 0: gains
   void* weights;
 };
 /// The state of Descend before its first update.
@@ -198,6 +242,11 @@ struct KernelTable {
   std::function<int(void* stream, Stored stored, const Embed& call)> embed;
   std::function<int(void* stream, Stored stored, const EmbedBackward& call)> embed_backward;
   std::function<int(void* stream, Stored stored, const Loss& call)> loss;
+  std::function<int(void* stream, Stored stored, const OpenLoss& call)> open_loss;
+  std::function<int(void* stream, Stored stored, const CloseLoss& call)> close_loss;
+  std::function<int(void* stream, Stored stored, const TargetWeights& call)> target_weights;
+  std::function<int(void* stream, Stored stored, const MergeLoss& call)> merge_loss;
+  std::function<int(void* stream, Stored stored, const SumParts& call)> sum_parts;
   std::function<int(void* stream, Stored stored, const Accumulate& call)> accumulate;
   std::function<int(void* stream, Stored stored, const SquaredNorm& call)> squared_norm;
   std::function<int(void* stream, const AddNorm& call)> add_norm;

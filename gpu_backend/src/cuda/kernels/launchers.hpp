@@ -24,6 +24,12 @@ int embed(void* stream, Stored stored, const Embed& call);
 int embed_backward(void* stream, Stored stored, const EmbedBackward& call);
 int loss(void* stream, Stored stored, const Loss& call);
 
+int open_loss(void* stream, Stored stored, const OpenLoss& call);
+int close_loss(void* stream, Stored stored, const CloseLoss& call);
+int target_weights(void* stream, Stored stored, const TargetWeights& call);
+int merge_loss(void* stream, Stored stored, const MergeLoss& call);
+int sum_parts(void* stream, Stored stored, const SumParts& call);
+
 int accumulate(void* stream, Stored stored, const Accumulate& call);
 int squared_norm(void* stream, Stored stored, const SquaredNorm& call);
 int add_norm(void* stream, const AddNorm& call);

@@ -3,6 +3,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+
+#include "loss_parts.hpp"
 
 #if defined(__CUDACC__)
 #define PPSIM_BOTH __host__ __device__
@@ -78,6 +81,44 @@ PPSIM_BOTH inline float norm_slope(float gradient, float unit, float scale, floa
 PPSIM_BOTH inline Ring norm_slope(Ring gradient, Ring, Ring, Ring) { return gradient; }
 PPSIM_BOTH inline float mean(float sum, std::int64_t count) { return sum / static_cast<float>(count); }
 PPSIM_BOTH inline Ring mean(Ring sum, std::int64_t) { return sum; }
+
+/// Where a token stands among `count` tokens of which `first` is the first; -1: it is none of them.
+PPSIM_BOTH inline std::int64_t place_among(std::int32_t token, std::int64_t first, std::int64_t count) {
+  const std::int64_t at = token - first;
+  return at >= 0 && at < count ? at : -1;
+}
+
+using transformer::LossParts;
+
+/// Adds the parts of some logits to those of others.
+PPSIM_BOTH inline void merge(LossParts<float>& into, const LossParts<float>& from) {
+  const float top = fmaxf(into.top, from.top);
+  into = {top, into.sum * expf(into.top - top) + from.sum * expf(from.top - top), into.picked + from.picked};
+}
+PPSIM_BOTH inline void merge(LossParts<Ring>& into, const LossParts<Ring>& from) {
+  into.picked += from.picked;
+}
+/// What the gradient of the target's logit has less than the others, in an average over so many positions.
+template <class Sum>
+PPSIM_BOTH Sum target_share(std::int64_t positions) {
+  if constexpr (std::is_same_v<Sum, Ring>) {
+    return 0;
+  } else {
+    return 1 / static_cast<Sum>(positions);
+  }
+}
+/// What makes gradients of exponentials that a part has below its own largest logit.
+PPSIM_BOTH inline float gradient_factor(std::int64_t positions, const LossParts<float>& own,
+                                        const LossParts<float>& all) {
+  return expf(own.top - all.top) * (target_share<float>(positions) / all.sum);
+}
+PPSIM_BOTH inline Ring gradient_factor(std::int64_t, const LossParts<Ring>&, const LossParts<Ring>&) {
+  return 1;
+}
+PPSIM_BOTH inline float loss_of(std::int64_t positions, const LossParts<float>& all) {
+  return (logf(all.sum) - (all.picked - all.top)) * target_share<float>(positions);
+}
+PPSIM_BOTH inline Ring loss_of(std::int64_t, const LossParts<Ring>& all) { return all.picked; }
 
 /// SplitMix64 at position `draw` (from 0) of one of its streams: what the CPU's Random gives in turn.
 PPSIM_BOTH inline std::uint64_t mix(std::uint64_t z) {

@@ -109,8 +109,9 @@ __device__ void draw(const DrawWeights& call, std::int64_t i, std::uint64_t bits
 template <class T>
 __global__ void draw_weights_kernel(DrawWeights call) {
   const std::int64_t i = global_index();
-  if (i >= call.count) return;
-  draw(call, i, random_at(call.seed, call.stream, call.first + static_cast<std::uint64_t>(i)), T{});
+  if (i >= call.rows * call.columns) return;
+  const std::int64_t drawn = i / call.columns * call.row_draws + i % call.columns;
+  draw(call, i, random_at(call.seed, call.stream, call.first + static_cast<std::uint64_t>(drawn)), T{});
 }
 
 template <class T>
@@ -153,9 +154,10 @@ int add_norm(void* stream, const AddNorm& call) {
 }
 
 int draw_weights(void* stream, Stored stored, const DrawWeights& call) {
-  if (call.count == 0) return 0;
+  const std::int64_t count = call.rows * call.columns;
+  if (count == 0) return 0;
   return by_type(stored, [&](auto zero) {
-    draw_weights_kernel<decltype(zero)><<<blocks_for(call.count), kThreads, 0, stream_of(stream)>>>(call);
+    draw_weights_kernel<decltype(zero)><<<blocks_for(count), kThreads, 0, stream_of(stream)>>>(call);
   });
 }
 
@@ -174,7 +176,8 @@ int descend(void* stream, Stored stored, const Descend& call) {
 KernelTable compiled_kernels() {
   return {norm_forward,   apply_gain,   norm_backward, causal_softmax, causal_softmax_backward,
           store_sums,     gate,         gate_backward, draw_tokens,    embed,
-          embed_backward, loss,         accumulate,    squared_norm,   add_norm,
+          embed_backward, loss,         open_loss,     close_loss,     target_weights,
+          merge_loss,     sum_parts,    accumulate,    squared_norm,   add_norm,
           descend,        draw_weights, start_state,   ring_product,   find_scale,
           quantize};
 }

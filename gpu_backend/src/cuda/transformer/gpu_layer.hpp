@@ -12,7 +12,7 @@ using transformer::LayerInner;
 using transformer::LayerWeights;
 
 /// Temporary tensors of I: as on the CPU, but the scores of all heads of one sequence, or what cuDNN's
-/// attention needs.
+/// attention needs, and what a loss needs that shards of the head take together.
 template <class T>
 struct InputScratch {
   InputScratch(transformer::Arena& arena, const Dimensions& d, const StageRole& role,
@@ -21,11 +21,13 @@ struct InputScratch {
         d_hidden(arena.take_matrix<T>(role.has_norm() ? d.rows : 0, d.hidden)),
         d_scores(arena.take_matrix<T>(role.layers > 0 ? d.heads * d.length : 0, d.saved_scores())),
         sums(arena.take<SumOf<T>>(role.layers > 0 && d.saves_statistics ? d.rows * d.heads : 0)),
-        workspace(arena.take_bytes(role.layers > 0 ? flash.backward : 0).data()) {}
+        workspace(arena.take_bytes(role.layers > 0 ? flash.backward : 0).data()),
+        row_losses(arena.take<SumOf<T>>(role.is_head_shard() && role.has_loss() ? d.rows : 0)) {}
 
   View<T> d_activated, d_hidden, d_scores;
   SumOf<T>* sums;
   std::byte* workspace;  ///< of cuDNN
+  SumOf<T>* row_losses;
 };
 
 /// An RMSNorm in use, on a stream.

@@ -3,15 +3,13 @@
 #include <algorithm>
 
 #include "cuda/transformer/gpu_layer.hpp"
+#include "cuda/transformer/head_shard.hpp"
 
 namespace ppsim::cuda {
 
-using transformer::Arena;
 using transformer::PerLayer;
 using transformer::StageForInput;
-using transformer::StageForWeight;
 using transformer::StageInner;
-using transformer::StageWeights;
 
 /// Temporary tensors of F and R: as on the CPU, and what the loss needs.
 template <class T>
@@ -22,8 +20,8 @@ struct ForwardScratch {
   };
   ForwardScratch(Arena& arena, const Dimensions& d, const StageRole& role, const Own& own)
       : tensors(arena, d, role, own),
-        targets(arena.take<std::int32_t>(role.head ? d.rows : 0)),
-        row_losses(arena.take<SumOf<T>>(role.head ? d.rows : 0)),
+        targets(arena.take<std::int32_t>(role.head && !role.is_head_shard() ? d.rows : 0)),
+        row_losses(arena.take<SumOf<T>>(role.head && !role.is_head_shard() ? d.rows : 0)),
         workspace(arena.take_bytes(role.layers > 0 ? own.flash.forward : 0).data()) {}
 
   Base tensors;
@@ -39,7 +37,7 @@ class GpuStagePass {
  public:
   using Sum = SumOf<T>;
   using ForInput = StageForInput<T, Sum>;
-  using ForWeight = StageForWeight<T, Sum>;
+  using ForWeight = GpuForWeight<T>;
   using Inner = StageInner<T, Sum>;
 
   struct Place {
@@ -59,6 +57,7 @@ class GpuStagePass {
 
   /// F, and R, which has no y.
   void forward() {
+    if (role_.is_head_shard()) return head_shard().forward();
     const bool keeps_own = buffers_.saved_for_weight.empty();
     Arena workspace(buffers_.workspace);
     ForwardScratch<T> scratch(workspace, d_, role_, {{buffers_.y.empty(), keeps_own}, place_.flash});
@@ -71,10 +70,7 @@ class GpuStagePass {
 
     View<T> stream = buffers_.y.empty() ? own.stream : boundary(buffers_.y);
     if (role_.embedding) {
-      run_.run(run_.table().embed,
-               Embed{d_.rows, d_.length, d_.hidden, d_.vocab, tokens(), weights.tokens.data(),
-                     positions(weights.positions), stream.data()},
-               "the embedding");
+      embed(weights, stream);
     } else {
       run_.copy(boundary(buffers_.x), stream);
     }
@@ -82,7 +78,12 @@ class GpuStagePass {
       GpuLayer<T>(d_, run_, {weights.layers[i], for_input.layers[i], for_weight.layers[i], slices(i)})
           .forward(stream, own.normed, scratch.workspace);
     }
-    if (role_.head) take_loss({weights, for_input, for_weight}, stream, scratch);
+    const Saved saved{weights, for_input, for_weight};
+    if (role_.head) {
+      take_loss(saved, stream, scratch);
+    } else if (role_.final_norm) {
+      final_norm(saved).forward(stream, stream);
+    }
   }
 
   void backward_input() { backward_input(buffers_.inner_gradients, buffers_.workspace); }
@@ -112,15 +113,30 @@ class GpuStagePass {
   }
   const std::int32_t* tokens() const { return Arena(buffers_.x).template take<std::int32_t>(d_.rows); }
 
-  /// Those of the slice, of positions in a sequence.
+  /// Those of the slice, of positions in a sequence; null where the stage has none.
   template <class Number>
   Number* positions(View<Number>& all) const {
-    return all.data() + d_.before * d_.hidden;
+    return role_.has_positions() ? all.data() + d_.before * d_.hidden : nullptr;
   }
   template <class Number>
   const Number* positions(const View<Number>& all) const {
-    return all.data() + d_.before * d_.hidden;
+    return role_.has_positions() ? all.data() + d_.before * d_.hidden : nullptr;
   }
+  void embed(const StageWeights<T>& weights, View<T>& stream) const {
+    const TokenRange own = vocabulary_of(d_, role_);
+    run_.run(run_.table().embed,
+             Embed{d_.rows, d_.length, d_.hidden, own.first, own.count, tokens(), weights.tokens.data(),
+                   positions(weights.positions), stream.data()},
+             "the embedding");
+  }
+  void add_embedding_gradients(const View<T>& d_stream, StageWeights<Sum>& gradients) const {
+    const TokenRange own = vocabulary_of(d_, role_);
+    run_.run(run_.table().embed_backward,
+             EmbedBackward{d_.rows, d_.length, d_.hidden, own.first, own.count, tokens(), d_stream.data(),
+                           gradients.tokens.data(), positions(gradients.positions)},
+             "the gradient of the embedding");
+  }
+  HeadShard<T> head_shard() const { return {{d_, role_, place_.config.seed, place_.tokens}, run_, buffers_}; }
   AttendedSlices<T> slices(int layer) const { return {{place_.slices, role_, buffers_}, layer}; }
 
   GpuNorm<T> final_norm(const Saved& saved) const {
@@ -144,13 +160,14 @@ class GpuStagePass {
 
   /// The gradient of a boundary: dx and dy at the ends of a stage that has them.
   View<T> gradient_at(int index, const Inner& inner) const {
-    if (index == role_.layers && !role_.head) return boundary(buffers_.dy);
+    if (index == role_.layers && !role_.final_norm) return boundary(buffers_.dy);
     if (index == 0 && !role_.embedding) return boundary(buffers_.dx);
     const Index rows = (index - inner.first_boundary) * d_.rows;
     return View<T>(const_cast<T*>(inner.boundaries.data()) + rows * d_.hidden, d_.rows, d_.hidden);
   }
 
   void backward_input(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
+    if (role_.is_head_shard()) return head_shard().backward_input(workspace_buffer);
     Arena inner_arena(inner_buffer);
     Arena workspace(workspace_buffer);
     Arena input_arena(buffers_.saved_for_input);
@@ -161,12 +178,15 @@ class GpuStagePass {
     const ForWeight for_weight(weight_arena, d_, role_);
     const StageWeights<T> weights = weights_in(buffers_.parameters);
 
-    if (role_.head) {
+    if (role_.final_norm) {
       View<T> d_output = gradient_at(role_.layers, inner);
       run_.clear(d_output);
-      run_.product(unrounded(input_shape(d_.rows, d_.hidden, d_.vocab)), for_weight.d_logits.data(),
-                   weights.head.data(), scratch.d_hidden.data());
-      final_norm({weights, for_input, for_weight}).backward(scratch.d_hidden, inner.d_final_gain, d_output);
+      if (role_.head) {
+        run_.product(unrounded(input_shape(d_.rows, d_.hidden, d_.vocab)), for_weight.d_logits.data(),
+                     weights.head.data(), scratch.d_hidden.data());
+      }
+      final_norm({weights, for_input, for_weight})
+          .backward(role_.head ? scratch.d_hidden : boundary(buffers_.dy), inner.d_final_gain, d_output);
     } else if (role_.layers == 0 && !role_.embedding) {
       View<T> d_input = boundary(buffers_.dx);
       run_.copy(boundary(buffers_.dy), d_input);
@@ -180,6 +200,7 @@ class GpuStagePass {
   }
 
   void backward_weight(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
+    if (role_.is_head_shard()) return head_shard().backward_weight();
     Arena inner_arena(inner_buffer);
     Arena workspace(workspace_buffer);
     Arena weight_arena(buffers_.saved_for_weight);
@@ -197,22 +218,17 @@ class GpuStagePass {
                "the final norm's gain");
       run_.product(unrounded(weight_shape(d_.rows, d_.hidden, d_.vocab)), scratch.normed.data(),
                    for_weight.d_logits.data(), gradients.head.data());
-      run_.add(inner.d_final_gain, gradients.final_gain);
       View<Sum> total(gradient_arena.take<Sum>(1), 1, 1);
       run_.add(View<Sum>(for_weight.loss, 1, 1), total);
     }
+    if (role_.final_norm) run_.add(inner.d_final_gain, gradients.final_gain);
     for (int i = 0; i < role_.layers; ++i) {
       // W reads nothing that only I needs.
       const LayerForInput<T, Sum> none = nothing_for_input();
       GpuLayer<T>(d_, run_, {weights.layers[i], none, for_weight.layers[i], slices(i)})
           .backward_weight(inner.layers[i], gradient_at(i + 1, inner), scratch.normed, gradients.layers[i]);
     }
-    if (role_.embedding) {
-      run_.run(run_.table().embed_backward,
-               EmbedBackward{d_.rows, d_.length, d_.hidden, d_.vocab, tokens(), gradient_at(0, inner).data(),
-                             gradients.tokens.data(), positions(gradients.positions)},
-               "the gradient of the embedding");
-    }
+    if (role_.embedding) add_embedding_gradients(gradient_at(0, inner), gradients);
   }
 
   LayerForInput<T, Sum> nothing_for_input() const {

@@ -2,10 +2,12 @@
 
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "cpu/transformer_vocabulary.hpp"
 #include "cuda/device_memory.hpp"
+#include "cuda/transformer/first_parameters.hpp"
 #include "cuda/transformer/gpu_stage_pass.hpp"
 #include "cuda/transformer/gpu_transformer_sizes.hpp"
 #include "ppsim/core/check.hpp"
@@ -50,19 +52,28 @@ Expected<void> check_fp8_slices(const TransformerConfig& config, int slices) {
   return {};
 }
 
+/// Of how many tokens the heads of a pipeline's stages are.
+std::vector<Index> head_widths(const Pipeline& pipeline, const TransformerConfig& config) {
+  std::set<Index> widths;
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    const auto role = transformer::role_of(pipeline, config.layers, StageId(s));
+    if (role && role->head) widths.insert(vocabulary_of(Dimensions(config), *role).count);
+  }
+  return {widths.begin(), widths.end()};
+}
+
 template <class T>
 std::unique_ptr<Products> open_products(const TransformerConfig& config, const GpuPlace& place,
                                         const TransformerLibraries& libraries,
-                                        std::span<const Dimensions> slices) {
+                                        const std::vector<ProductShape>& shapes) {
   if constexpr (std::is_same_v<T, Ring>) {
     return ring_products(*libraries.kernels, libraries.cuda());
   } else {
     if (config.arithmetic == Arithmetic::fp8) {
       check_fp8(libraries.cuda(), place);
-      return fp8_products({libraries.cublaslt(), libraries.cuda(), *libraries.kernels},
-                          product_shapes(slices));
+      return fp8_products({libraries.cublaslt(), libraries.cuda(), *libraries.kernels}, shapes);
     }
-    return cublaslt_products(libraries.cublaslt(), libraries.cuda(), kStored<T>, product_shapes(slices));
+    return cublaslt_products(libraries.cublaslt(), libraries.cuda(), kStored<T>, shapes);
   }
 }
 
@@ -95,7 +106,8 @@ class TransformerStages final : public GpuStages {
         pipeline_(pipeline),
         kernels_(*means.libraries.kernels),
         cuda_(means.libraries.cuda()),
-        products_(open_products<T>(config_, place, means.libraries, slices_)),
+        products_(open_products<T>(config_, place, means.libraries,
+                                   product_shapes(slices_, head_widths(pipeline, config_)))),
         flash_(open_attention(means.attention, means.libraries, config_)),
         partials_(cuda_, kPartials * sizeof(double), "the partial sums of norms") {}
 
@@ -106,8 +118,7 @@ class TransformerStages final : public GpuStages {
     const StageRole role = role_of_block(pipeline_, config_.layers, block);
     Arena arena(parameters);
     const StageWeights<T> weights(arena, d_, role);
-    draw_ends(stream, role, weights);
-    for (int i = 0; i < role.layers; ++i) draw_layer(stream, role.first_layer + i, weights.layers[i]);
+    FirstParameters<T>({kernels_, cuda_, d_, config_.seed, stream}).draw(role, weights);
     const StartState call{numbers(parameters), parameters.data(), state.data(), steps(state)};
     check_launch(cuda_, kernels_.start_state(stream, kStored<T>, call), "the optimizer's first state");
   }
@@ -170,7 +181,45 @@ class TransformerStages final : public GpuStages {
     check_launch(cuda_, kernels_.add_norm(stream, {into, from}), "adding norms");
   }
 
+  void combine(GpuStream stream, CollectiveId /*collective*/,
+               std::span<const CollectivePart> parts) override {
+    const auto count = static_cast<std::int64_t>(parts.size());
+    const CollectivePart& first = parts.front();
+    if (first.statistics.empty()) {
+      const SumParts call{count, stride_of(parts, &CollectivePart::summand), d_.rows * d_.hidden,
+                          first.summand.data()};
+      return check_launch(cuda_, kernels_.sum_parts(stream, kStored<T>, call), "adding parts");
+    }
+    MergeLoss call{.parts = count,
+                   .stride = stride_of(parts, &CollectivePart::statistics),
+                   .rows = d_.rows,
+                   .columns = d_.hidden,
+                   .tokens = d_.rows,
+                   .statistics = first.statistics.data(),
+                   .scaled = nullptr,
+                   .of_targets = nullptr};
+    if (!first.summand.empty()) {
+      PPSIM_CHECK(stride_of(parts, &CollectivePart::summand) == call.stride, "parts of different makes");
+      Arena arena(first.summand);
+      transformer::EarlyGradient<T> early(arena, d_);
+      call.scaled = early.scaled.data();
+      call.of_targets = early.of_targets.data();
+    }
+    check_launch(cuda_, kernels_.merge_loss(stream, kStored<T>, call), "merging parts of a loss");
+  }
+
  private:
+  /// Bytes from a tensor of a part to that of the next, whichever these are.
+  static std::int64_t stride_of(std::span<const CollectivePart> parts,
+                                std::span<std::byte> CollectivePart::*tensor) {
+    const auto distance = [&](std::size_t p) {
+      return (parts[p].*tensor).data() - (parts[p - 1].*tensor).data();
+    };
+    const std::int64_t stride = parts.size() < 2 ? 0 : distance(1);
+    for (std::size_t p = 2; p < parts.size(); ++p)
+      PPSIM_CHECK(distance(p) == stride, "parts of a collective lie at different distances");
+    return stride;
+  }
   /// Draws the tokens that a slice has in the step.
   DrawTokens draw_of(MicrobatchId mb, const ActionBuffers& buffers) const {
     const Dimensions& slice = slices_[static_cast<std::size_t>(buffers.slice)];
@@ -196,49 +245,6 @@ class TransformerStages final : public GpuStages {
     if (memory.empty()) return;
     const auto address = reinterpret_cast<CudaAddress>(memory.data());
     check_cuda(cuda_, cuda_.fill_async(address, 0, memory.size(), stream), "clearing parameters");
-  }
-
-  /// Draws tensors one after the other from one stream of random numbers.
-  class Draws {
-   public:
-    Draws(const TransformerStages& stages, GpuStream stream, std::uint64_t random_stream)
-        : stages_(stages), stream_(stream), random_stream_(random_stream) {}
-    void gains(const View<T>& tensor) { weights(0, tensor); }
-    void weights(Index fan_in, const View<T>& tensor) {
-      const DrawWeights call{stages_.config_.seed, random_stream_, drawn_,
-                             tensor.size(),        fan_in,         const_cast<T*>(tensor.data())};
-      check_launch(stages_.cuda_, stages_.kernels_.draw_weights(stream_, kStored<T>, call),
-                   "drawing parameters");
-      drawn_ += static_cast<std::uint64_t>(tensor.size());
-    }
-
-   private:
-    const TransformerStages& stages_;
-    GpuStream stream_;
-    std::uint64_t random_stream_;
-    std::uint64_t drawn_ = 0;
-  };
-
-  void draw_ends(GpuStream stream, const StageRole& role, const StageWeights<T>& weights) const {
-    if (role.embedding) {
-      Draws draws(*this, stream, 0);
-      draws.weights(1, weights.tokens);
-      draws.weights(1, weights.positions);
-    }
-    if (role.head) {
-      Draws draws(*this, stream, 1);
-      draws.gains(weights.final_gain);
-      draws.weights(d_.hidden, weights.head);
-    }
-  }
-  void draw_layer(GpuStream stream, int layer, const LayerWeights<T>& weights) const {
-    Draws draws(*this, stream, static_cast<std::uint64_t>(layer) + 2);
-    draws.gains(weights.attention_gain);
-    draws.weights(d_.hidden, weights.qkv);
-    draws.weights(d_.hidden, weights.projection);
-    draws.gains(weights.mlp_gain);
-    draws.weights(d_.hidden, weights.gate_up);
-    draws.weights(d_.ffn, weights.down);
   }
 
   TransformerConfig config_;
@@ -270,14 +276,19 @@ class GpuTransformer final : public GpuStageModel {
     }
     if (auto good = transformer::check_slices(config_, pipeline.slices()); !good) return good;
     if (auto good = check_fp8_slices(config_, pipeline.slices()); !good) return good;
-    if (auto good = transformer::check_whole_vocabulary(pipeline); !good) return good;
-    return transformer::check_roles(pipeline, config_.layers);
+    if (auto good = transformer::check_roles(pipeline, config_.layers); !good) return good;
+    return transformer::check_vocabulary(pipeline, config_.vocab);
   }
   Expected<void> check_actions(const Program& program) const override {
-    return transformer::check_kept_slices(program);
+    if (auto good = transformer::check_kept_slices(program); !good) return good;
+    return transformer::check_kept_statistics(program);
   }
   SizeTable sizes(const Pipeline& pipeline) const override {
     return gpu_transformer_sizes<T>(config_, pipeline, attention(pipeline));
+  }
+  Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {
+    if (!transformer::shares_statistics(pipeline, collective)) return 0;
+    return Dimensions(config_).rows * static_cast<Bytes>(sizeof(LossParts<SumOf<T>>));
   }
   std::string kernels_text(const Pipeline& pipeline) const override {
     return "attention by " + attention(pipeline).text;
@@ -286,7 +297,7 @@ class GpuTransformer final : public GpuStageModel {
     return std::is_same_v<T, Ring> ? ElementType::uint64 : ElementType::float32;
   }
   Bytes loss_bytes(const Pipeline& pipeline, BlockId block) const override {
-    return role_of_block(pipeline, config_.layers, block).head ? Bytes{transformer::kLossBytes} : 0;
+    return role_of_block(pipeline, config_.layers, block).has_loss() ? Bytes{transformer::kLossBytes} : 0;
   }
   double loss(std::span<const std::byte> bytes) const override {
     SumOf<T> sum{};

@@ -43,8 +43,8 @@ class GpuTransformerSizes {
       set({TensorKind::optimizer_state, b}, state_bytes(numbers));
     }
     for (int s = 0; s < pipeline_.stages(); ++s) {
-      transformer::set_stage_sizes<T, Sum, Sum>(table_, slices_, {role(StageId(s)), s},
-                                                [&](const SizedSlice& own) { set_workspaces(own); });
+      transformer::set_stage_sizes<T, GpuForWeight<T>, Sum>(
+          table_, slices_, {role(StageId(s)), s}, [&](const SizedSlice& own) { set_workspaces(own); });
     }
     if (slices_.size() > 1) transformer::set_edge_sizes<T>(table_, slices_, pipeline_);
     return table_;
@@ -72,7 +72,8 @@ class GpuTransformerSizes {
     const std::size_t input = transformer::bytes_of<InputScratch<T>>(own.d, own.role, flash_);
     const std::size_t weight = transformer::bytes_of<transformer::WeightTensors<T>>(own.d, own.role);
     const std::size_t inner = transformer::bytes_of<StageInner<T, Sum>>(own.d, own.role);
-    own.set_workspace(OpKind::forward, forward(own.role.head, true));
+    const bool makes_own = !own.role.is_head_shard();
+    own.set_workspace(OpKind::forward, forward(own.role.head && makes_own, makes_own));
     own.set_workspace(OpKind::recompute, forward(true, false));
     own.set_workspace(OpKind::backward_input, input);
     own.set_workspace(OpKind::backward_weight, weight);

@@ -28,15 +28,18 @@ void add_weight_shapes(const Dimensions& d, std::vector<ProductShape>& shapes) {
     Index in, out;
     bool residual;  // its result is added to the residual stream
   };
-  shapes.push_back(unrounded(forward_shape(d.rows, d.hidden, d.vocab, false)));
-  shapes.push_back(unrounded(input_shape(d.rows, d.hidden, d.vocab)));
-  shapes.push_back(unrounded(weight_shape(d.rows, d.hidden, d.vocab)));
   for (const Weights& w : {Weights{d.hidden, 3 * d.hidden, false}, Weights{d.hidden, d.hidden, true},
                            Weights{d.hidden, 2 * d.ffn, false}, Weights{d.ffn, d.hidden, true}}) {
     shapes.push_back(forward_shape(d.rows, w.in, w.out, w.residual));
     shapes.push_back(input_shape(d.rows, w.in, w.out));
     shapes.push_back(weight_shape(d.rows, w.in, w.out));
   }
+}
+
+void add_head_shapes(const Dimensions& d, Index width, std::vector<ProductShape>& shapes) {
+  shapes.push_back(unrounded(forward_shape(d.rows, d.hidden, width, false)));
+  shapes.push_back(unrounded(input_shape(d.rows, d.hidden, width)));
+  shapes.push_back(unrounded(weight_shape(d.rows, d.hidden, width)));
 }
 
 }  // namespace
@@ -65,9 +68,11 @@ AttentionShapes::AttentionShapes(const Dimensions& d, const Dimensions& of) {
   }
 }
 
-std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices) {
+std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices,
+                                         std::span<const Index> head_widths) {
   std::vector<ProductShape> shapes;
   for (std::size_t k = 0; k < slices.size(); ++k) {
+    for (const Index width : head_widths) add_head_shapes(slices[k], width, shapes);
     add_weight_shapes(slices[k], shapes);
     if (slices[k].saves_statistics) continue;
     for (std::size_t j = 0; j <= k; ++j) {

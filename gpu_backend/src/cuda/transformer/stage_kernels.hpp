@@ -14,7 +14,9 @@ namespace ppsim::cuda {
 using transformer::Dimensions;
 using transformer::Index;
 using transformer::StageRole;
+using transformer::TokenRange;
 using transformer::View;
+using transformer::vocabulary_of;
 
 template <class T>
 inline constexpr Stored kStored = Stored::ring;
@@ -36,8 +38,9 @@ struct AttentionShapes {
   ProductShape scores, attended, d_values, d_scores, d_queries, d_keys;
 };
 
-/// Every product of a stage in every slice of a microbatch.
-[[nodiscard]] std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices);
+/// Every product of a stage in every slice of a microbatch, where heads are of so many tokens.
+[[nodiscard]] std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices,
+                                                       std::span<const Index> head_widths);
 
 /// The kernels of one action, on its stream.
 template <class T>
