@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <set>
 #include <sstream>
@@ -136,7 +135,8 @@ Json point_json(const Point& point) {
 /// What came out, and how it ended.
 struct Outcome {
   std::vector<Point> points;
-  std::size_t left_out = 0;  ///< for want of time
+  std::size_t left_out = 0;     ///< for want of time
+  Expected<void> written = {};  ///< or the first file that failed
 
   [[nodiscard]] ErrorSummary errors(double (Prediction::*error)() const) const {
     std::vector<double> values;
@@ -156,6 +156,7 @@ struct Outcome {
     return std::any_of(points.begin(), points.end(), [](const Point& p) { return p.prediction.has_value(); });
   }
   [[nodiscard]] int code() const {
+    if (!written) return exit_code(written.error().code);
     for (const Point& point : points) {
       if (!point.prediction) return exit_code(point.prediction.error().code);
     }
@@ -200,8 +201,6 @@ void print_text(const Outcome& outcome) {
 /// Runs all points, each into the file as soon as it is there.
 Outcome run_points(const Setting& setting, const Stopwatch& watch) {
   const Options& options = setting.options;
-  std::ofstream file;
-  if (!options.points.empty()) file.open(options.points, std::ios::app);
   Outcome outcome;
   for (const std::string& name : options.inputs) {
     if (options.time_limit_s && watch.seconds() > *options.time_limit_s) {
@@ -209,14 +208,28 @@ Outcome run_points(const Setting& setting, const Stopwatch& watch) {
       continue;
     }
     outcome.points.push_back(point_of(setting, name));
-    file << point_json(outcome.points.back()).dump() << std::endl;
+    if (options.points.empty() || !outcome.written) continue;
+    outcome.written = append_text_file(options.points, point_json(outcome.points.back()).dump() + '\n');
   }
   return outcome;
 }
 
-Expected<void> check_points_file(const std::string& path) {
-  if (path.empty() || std::ofstream(path, std::ios::app)) return {};
-  return make_error(ErrorCode::io, "cannot write the points", {.file = path});
+/// Before the calibration rather than after it.
+Expected<void> check_outputs(const Options& options) {
+  for (const std::string& path : {options.points, options.costs_out}) {
+    if (path.empty()) continue;
+    if (auto good = check_writable(path); !good) return good;
+  }
+  return {};
+}
+
+Json outcome_json(const Outcome& outcome) {
+  Json points = Json::array();
+  for (const Point& point : outcome.points) points.push_back(point_json(point));
+  return {{"points", std::move(points)},
+          {"left_out", outcome.left_out},
+          {"step_error", summary_json(outcome, &Prediction::step_error)},
+          {"bubble_error", summary_json(outcome, &Prediction::bubble_error)}};
 }
 
 Expected<int> predict_all(const Options& options, const Output& output) {
@@ -224,7 +237,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   auto run = open_measurement(options.measurement);
   if (!run) return tl::unexpected(run.error());
   run->deadline_s = options.deadline_s;
-  if (auto good = check_points_file(options.points); !good) return tl::unexpected(good.error());
+  if (auto good = check_outputs(options); !good) return tl::unexpected(good.error());
   const auto programs = calibration_programs(options);
   if (!programs) return tl::unexpected(programs.error());
   const auto model = transformer_of(options.measurement.model, options.measurement.device,
@@ -233,25 +246,22 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   const auto held = hold_devices(run->backend);
   auto tables = profile(*programs, **model, *run);
   if (!tables) return tl::unexpected(tables.error());
-  if (!options.costs_out.empty()) {
-    if (auto written = write_text_file(options.costs_out, to_json(*tables)); !written)
-      return tl::unexpected(written.error());
-  }
+  Expected<void> written;
+  if (!options.costs_out.empty()) written = write_text_file(options.costs_out, to_json(*tables));
   const double calibration_s = watch.seconds();
-  const Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch);
+  Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch);
+  if (!written) outcome.written = written;
+  if (!outcome.written) std::cerr << "ppsim: " << outcome.written.error() << '\n';
   if (!output.json) {
     print_text(outcome);
     for (const std::string& kernels : outcome.kernels()) std::cout << kernels << '\n';
     return outcome.code();
   }
-  Json points = Json::array();
-  for (const Point& point : outcome.points) points.push_back(point_json(point));
-  output.print({{"points", std::move(points)},
-                {"left_out", outcome.left_out},
-                {"step_error", summary_json(outcome, &Prediction::step_error)},
-                {"bubble_error", summary_json(outcome, &Prediction::bubble_error)},
-                {"calibration_seconds", calibration_s},
-                {"seconds", watch.seconds()}});
+  Json object = outcome_json(outcome);
+  object["calibration_seconds"] = calibration_s;
+  object["seconds"] = watch.seconds();
+  if (!outcome.written) object["error"] = error_json(outcome.written.error());
+  output.print(object);
   return outcome.code();
 }
 
@@ -278,7 +288,8 @@ void add_options(CLI::App& command, Options& options) {
   command.add_option("--time-limit", options.time_limit_s, "seconds after which no other run starts")
       ->check(positive());
   command
-      .add_option("--points", options.points, "FILE that gets a line of JSON for each run when it is over")
+      .add_option("--points", options.points,
+                  "FILE to which a line of JSON is added for each run when it is over")
       ->check(side_file({".jsonl", ".json"}));
   command.add_option("--costs-out", options.costs_out, "measured costs and sizes, as --costs reads them")
       ->check(side_file({".json"}));

@@ -32,9 +32,10 @@ bool writes_in_place(const std::string& path) {
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
-Expected<void> write_stream(const std::string& path, std::string_view text, const std::string& target) {
+Expected<void> write_stream(const std::string& path, std::string_view text, const std::string& target,
+                            std::ios::openmode mode = std::ios::trunc) {
   errno = 0;
-  std::ofstream out(target, std::ios::binary | std::ios::trunc);
+  std::ofstream out(target, std::ios::binary | mode);
   out << text << std::flush;
   out.close();
   if (out) return {};
@@ -79,6 +80,10 @@ Expected<void> check_writable(const std::string& path) {
   auto written = write_stream(path, "", temporary);
   std::remove(temporary.c_str());
   return written;
+}
+
+Expected<void> append_text_file(const std::string& path, std::string_view text) {
+  return write_stream(path, text, path, std::ios::app);
 }
 
 Expected<void> write_text_file(const std::string& path, std::string_view text) {

@@ -58,7 +58,18 @@ expect_out "error of the step: median"
 expect_exit 5 predict gpipe 1f1b --ranks 2 --microbatches 4 --transformer $model --time-limit 1e-9
 expect_out "2 schedules were left out"
 expect_error 2 "nothing is measured" emulated predict gpipe --ranks 2 --microbatches 4 --backend emulated
-expect_error 1 "cannot write the points" nowhere predict gpipe --ranks 2 --microbatches 4 --points nowhere/points
+# The points of an interrupted run stay; what cannot be written is said before the calibration, or beside the result.
+cp points.jsonl earlier.jsonl
+expect_exit 0 predict gpipe --ranks 2 --microbatches 4 --transformer $model --steps 2 --points points.jsonl
+[ "$(wc -l <points.jsonl)" -eq 4 ] && head -n 3 points.jsonl | cmp - earlier.jsonl || fail "earlier points are gone"
+for option in --points --costs-out; do
+  expect_error 1 "cannot write" gone/x.json predict gpipe --ranks 2 --microbatches 4 --steps 100000 $option gone/x.json
+  expect_exit 1 predict gpipe --ranks 2 --microbatches 4 --transformer $model --steps 2 $option /dev/full
+  expect_err "/dev/full: cannot write: No space left on device"
+  expect_out "error of the step"
+  expect_exit 1 predict gpipe --ranks 2 --microbatches 4 --transformer $model --steps 2 $option /dev/full --json
+  expect_json 'len(d["points"]) == 1 and d["error"]["code"] == "io" and d["error"]["file"] == "/dev/full"'
+done
 for command in predict "profile -o costs.json"; do
   expect_error 2 "within one process" mpi $command gpipe --ranks 2 --microbatches 4 --transport mpi
   expect_out "run --costs-out"  # which measures several

@@ -20,6 +20,10 @@ namespace ppsim {
 /// Errors: io naming the path and the reason.
 [[nodiscard]] Expected<void> write_text_file(const std::string& path, std::string_view text);
 
+/// Adds the text to what the file has; it need not be there.
+/// Errors: io naming the path and the reason.
+[[nodiscard]] Expected<void> append_text_file(const std::string& path, std::string_view text);
+
 /// What the name of a file ends in, in small letters, such as `.csv`; empty: nothing.
 [[nodiscard]] std::string suffix_of(const std::string& path);
 
