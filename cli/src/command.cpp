@@ -44,6 +44,13 @@ int exit_code(ErrorCode code) {
   return kFailed;
 }
 
+int first_code(const std::set<int>& codes) {
+  for (const int code : {kUsage, kFailed, kRefuted, kDoesNotFit, kUnknown}) {
+    if (codes.contains(code)) return code;
+  }
+  return kDone;
+}
+
 int report(const Error& error, const Output& output) {
   if (!output.silent) std::cerr << "ppsim: " << error << '\n';
   if (output.json) output.print({{"error", error_json(error)}});

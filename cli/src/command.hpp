@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct Output {
 
 /// Exit code of an error.
 [[nodiscard]] int exit_code(ErrorCode code);
+/// Of several exit codes the first of 2, 1, 4, 3, 5; else kDone.
+[[nodiscard]] int first_code(const std::set<int>& codes);
 /// Prints an error as the contract says and returns its exit code.
 int report(const Error& error, const Output& output);
 [[nodiscard]] Json error_json(const Error& error);

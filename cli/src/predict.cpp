@@ -156,11 +156,13 @@ struct Outcome {
     return std::any_of(points.begin(), points.end(), [](const Point& p) { return p.prediction.has_value(); });
   }
   [[nodiscard]] int code() const {
-    if (!written) return exit_code(written.error().code);
+    std::set<int> codes;
+    if (!written) codes.insert(exit_code(written.error().code));
+    if (left_out > 0) codes.insert(kUnknown);
     for (const Point& point : points) {
-      if (!point.prediction) return exit_code(point.prediction.error().code);
+      if (!point.prediction) codes.insert(exit_code(point.prediction.error().code));
     }
-    return left_out > 0 ? kUnknown : kDone;
+    return first_code(codes);
   }
 };
 

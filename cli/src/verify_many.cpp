@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
@@ -144,7 +144,7 @@ class Table {
     }
   }
 
-  /// The first code of the contract's order that some row has.
+  /// Returns: the exit code.
   int finish(const Output& output) const {
     if (json_) {
       output.print({{"results", results_}, {"counts", counts_json()}});
@@ -155,10 +155,9 @@ class Table {
         if (count != 0) std::cout << count << ' ' << verdict << '\n';
       }
     }
-    constexpr std::array kFirst = {kUsage, kFailed, kRefuted, kDoesNotFit, kUnknown};
-    const auto found =
-        std::find_if(kFirst.begin(), kFirst.end(), [&](int exit) { return counts_.contains(exit); });
-    return found == kFirst.end() ? kDone : *found;
+    std::set<int> codes;
+    for (const auto& [exit, count] : counts_) codes.insert(exit);
+    return first_code(codes);
   }
 
  private:

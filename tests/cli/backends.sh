@@ -84,6 +84,12 @@ for input in three.json gpipe:ranks=3,microbatches=5; do
   expect_exit 0 predict $input --steps 2 --transformer $model --json
   expect_json 'd["points"][0]["ranks"] == 3 and d["points"][0]["simulated_step_ns"] > 0'
 done
+# The exit code does not depend on the order of the inputs.
+printf '{"deadlock' >broken.json
+printf '0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0\n' >dead.csv
+expect_exit 4 predict dead.csv 1f1b --ranks 2 --microbatches 2 --transformer $model --steps 2
+expect_exit 2 predict dead.csv broken.json 1f1b --ranks 2 --microbatches 2 --transformer $model --steps 2
+expect_exit 2 predict 1f1b broken.json dead.csv --ranks 2 --microbatches 2 --transformer $model --steps 2
 # What was not measured has no error.
 expect_exit 2 predict no-such-schedule --ranks 2 --microbatches 2 --json
 expect_json 'd["step_error"] is None and "error" in d["points"][0]'
