@@ -108,7 +108,8 @@ void add_profile(CLI::App& app, Selected& selected) {
   CLI::App* command = app.add_subcommand(
       "profile", "measure what every action costs: mean, median and quartiles, as --costs reads them");
   command->add_option("INPUT", options->measurement.input.input,
-                      "FILE or NAME to run; none: 1f1b and zb-h1, one stage on each rank");
+                      "FILE or NAME to run; none: 1f1b with optimizer, zb-h1, and 1f1b with recompute, one "
+                      "stage on each rank");
   add_measurement_options(*command, options->measurement, "steps; the first one does not count");
   command->add_option("-o,--output", options->output, "FILE.json or -")
       ->required()
