@@ -1,6 +1,7 @@
 #include "model_options.hpp"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -23,6 +24,7 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
       {"heads", &TransformerConfig::heads},          {"ffn", &TransformerConfig::ffn},
       {"vocab", &TransformerConfig::vocab},          {"sequence", &TransformerConfig::sequence},
       {"batch", &TransformerConfig::microbatch_size}};
+  std::map<std::string, std::string> given;
   std::istringstream items(options.transformer);
   for (std::string item; std::getline(items, item, ',');) {
     const std::size_t equals = item.find('=');
@@ -36,6 +38,11 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
           ErrorCode::bad_argument, "--transformer cannot be read",
           {.found = item, .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch"});
     }
+    const std::string key = item.substr(0, equals);
+    const std::string& first = given.emplace(key, item).first->second;
+    if (first == item) continue;
+    return make_error(ErrorCode::bad_argument, key + " is given twice, and differs",
+                      {.found = first + " and " + item + " of --transformer", .expected = "one of the two"});
   }
   return config;
 }

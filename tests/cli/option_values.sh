@@ -52,6 +52,8 @@ bad "group is given twice" "--set group=4" show interleaved-1f1b:group=2 --ranks
 bad "graph is given twice" "found --set graph=chain and --set graph=skip" show gpipe --ranks 4 --microbatches 4 --set graph=chain \
   --set graph=skip
 expect_exit 0 show gpipe --ranks 4 --microbatches 4 --set graph=skip --set graph=skip
+bad "layers is given twice" "found layers=2 and layers=8 of --transformer" run "${small[@]}" --transformer layers=2,hidden=64,layers=8
+expect_exit 0 run "${small[@]}" --steps 1 --transformer layers=2,layers=2
 for key in ranks microbatches chunks slices; do
   bad "--set is for what only some" "found --set $key=4,microbatches=2, expected --$key" show gpipe --set $key=4,microbatches=2
 done
