@@ -27,6 +27,7 @@ struct Options {
   ModelOptions model;
   BackendChoice device;
   std::string certificate, trace, report, costs_out, extras;
+  std::string of_optimizer;  ///< an option that says how it updates
   bool unverified = false, compare = false, emit_sbatch = false, transport_given = false;
   int steps = 3;
   std::optional<int> ranks_per_node;
@@ -189,6 +190,13 @@ Expected<void> check_options(const Options& options) {
                     {.found = "--backend " + options.device.backend, .expected = "--backend emulated"});
 }
 
+/// What would do nothing.
+Expected<void> check_optimizer(const Options& options, const Program& program) {
+  if (options.of_optimizer.empty() || has_optimizer(program)) return {};
+  return make_error(ErrorCode::bad_argument, "the program has no OPT action and updates no weights",
+                    {.found = options.of_optimizer, .expected = "--with opt, or a Program with OPT actions"});
+}
+
 /// All that a run needs but the processes and the devices.
 struct Prepared {
   Subject subject;
@@ -203,6 +211,7 @@ Expected<Prepared> prepare(const Options& options) {
   if (!subject) return tl::unexpected(subject.error());
   auto program = program_of(options, *subject);
   if (!program) return tl::unexpected(program.error());
+  if (auto good = check_optimizer(options, *program); !good) return tl::unexpected(good.error());
   auto model = model_of(options, *subject, program->pipeline());
   if (!model) return tl::unexpected(model.error());
   auto certificate = certificate_of(options);
@@ -393,6 +402,8 @@ void add_run(CLI::App& app, Selected& selected) {
     command->get_option(timed)->excludes("--no-profile");
   command->callback([&selected, options, command] {
     options->transport_given = command->count("--transport") > 0;
+    for (const char* option : {"--learning-rate", "--optimizer"})
+      if (command->count(option) > 0) options->of_optimizer = option;
     selected = [options](const Output& output) { return run(*options, output); };
   });
 }

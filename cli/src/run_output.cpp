@@ -113,11 +113,6 @@ std::string shown_text(const RunReport& report) {
                             : "of " + steps + " steps the one with the median difference: measured ";
 }
 
-bool has_optimizer(const Program& program) {
-  return std::ranges::find(program.all_actions(), OpKind::optimizer, &Action::kind) !=
-         program.all_actions().end();
-}
-
 /// What the first step lost, and the last where the weights have changed since.
 void print_loss(const RunReport& report) {
   const std::vector<double> losses = losses_of(report);
@@ -190,6 +185,11 @@ void print_gradients(const RunReport& report) {
 }
 
 }  // namespace
+
+bool has_optimizer(const Program& program) {
+  return std::ranges::find(program.all_actions(), OpKind::optimizer, &Action::kind) !=
+         program.all_actions().end();
+}
 
 Json host_json(const HostTime& host) {
   if (host.actions == 0) return nullptr;

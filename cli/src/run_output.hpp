@@ -21,6 +21,8 @@ struct RunReport {
   bool exact = false;                         ///< in integers modulo 2^64, whose loss means nothing
 };
 
+/// Whether it updates weights.
+[[nodiscard]] bool has_optimizer(const Program& program);
 [[nodiscard]] Json run_json(const RunReport& report);
 /// What the host spent on enqueuing, in total and for each action; null where nothing was enqueued.
 [[nodiscard]] Json host_json(const HostTime& host);

@@ -97,6 +97,13 @@ expect_exit 2 predict no-such-schedule --ranks 2 --microbatches 2
 expect_out "no-such-schedule: "
 ! grep -q "median" stdout || fail "an error of nothing"
 
+# Without optimizer steps there is nothing for an optimizer to do.
+for option in "--optimizer momentum" "--learning-rate 0.5"; do
+  expect_error 2 "no OPT action" "found ${option% *}, expected --with opt" run 1f1b --ranks 2 --microbatches 2 $option
+done
+expect_error 2 "scaled costs are above 10^18 ns (found F of " "ns, scaled by 1e+12, expected at most 10^18 ns" \
+  run 1f1b --ranks 2 --microbatches 2 --backend emulated --unit F=1e9 --time-scale 1e12
+
 # Training: the loss of a microbatch goes down, the same in two schedules.
 train=(--with opt --steps 30 --optimizer adamw --learning-rate 0.01)
 expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transformer $model "${train[@]}" --json
