@@ -163,7 +163,12 @@ Expected<CostTable> scaled_costs(const CostTable& costs, double factor) {
   CostTable result;
   for (const auto& [key, duration] : costs.entries()) {
     const double scaled = std::round(static_cast<double>(duration) * factor);
-    if (scaled > kLongestCost) return make_error(ErrorCode::bad_argument, "scaled costs are above 10^18 ns");
+    if (scaled > kLongestCost) {
+      std::ostringstream found;
+      found << key << " of " << duration << " ns, scaled by " << factor;
+      return make_error(ErrorCode::bad_argument, "scaled costs are above 10^18 ns",
+                        {.found = found.str(), .expected = "at most 10^18 ns"});
+    }
     result.set(key, static_cast<Nanoseconds>(scaled));
   }
   return result;
