@@ -95,6 +95,7 @@ timeout 60 mpirun --oversubscribe -np 1 "$ppsim" "${same[@]}" --learning-rate 0.
   -np 1 "$ppsim" "${same[@]}" --learning-rate 0.9 >stdout 2>stderr || found=$?
 [ "$found" -eq 4 ] || fail "exit $found of processes with other models"
 expect_err "process 1 is about to run with another model than process 0"
+expect_err "arithmetic float32, attention auto, seed 1, optimizer momentum"
 found=0
 timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 4 --transport mpi : \
   -np 1 "$ppsim" run nosuch.json --transport mpi >stdout 2>stderr || found=$?

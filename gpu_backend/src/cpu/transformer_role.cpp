@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include "transformer_vocabulary.hpp"
@@ -118,16 +119,57 @@ Expected<void> check_roles(const Pipeline& pipeline, int layers) {
   return check_blocks(pipeline, layers);
 }
 
+namespace {
+
+std::string_view name_of(Arithmetic arithmetic) {
+  switch (arithmetic) {
+    case Arithmetic::float32:
+      return "float32";
+    case Arithmetic::float64:
+      return "float64";
+    case Arithmetic::integer_exact:
+      return "integer";
+    case Arithmetic::bf16:
+      return "bf16";
+    case Arithmetic::fp8:
+      return "fp8";
+  }
+  return "";
+}
+
+std::string_view name_of(AttentionKernels kernels) {
+  switch (kernels) {
+    case AttentionKernels::automatic:
+      return "auto";
+    case AttentionKernels::cudnn:
+      return "cudnn";
+    case AttentionKernels::gemm:
+      return "gemm";
+  }
+  return "";
+}
+
+std::string_view name_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::momentum:
+      return "momentum";
+    case Optimizer::adamw:
+      return "adamw";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string identity_of(const TransformerConfig& config) {
   std::ostringstream text;
   text.precision(std::numeric_limits<double>::max_digits10);
   text << "transformer of " << config.layers << " layers, hidden " << config.hidden << ", " << config.heads
        << " heads, ffn " << config.ffn << ", vocabulary " << config.vocab << ", " << config.microbatch_size
-       << " x " << config.sequence << " tokens, arithmetic " << static_cast<int>(config.arithmetic)
-       << ", attention " << static_cast<int>(config.attention) << ", seed " << config.seed << ", optimizer "
-       << static_cast<int>(config.optimizer) << ", learning rate " << config.learning_rate << ", momentum "
-       << config.momentum << ", second beta " << config.second_beta << ", weight decay "
-       << config.weight_decay;
+       << " x " << config.sequence << " tokens, arithmetic " << name_of(config.arithmetic) << ", attention "
+       << name_of(config.attention) << ", seed " << config.seed << ", optimizer " << name_of(config.optimizer)
+       << ", learning rate " << config.learning_rate << ", momentum " << config.momentum << ", second beta "
+       << config.second_beta << ", weight decay " << config.weight_decay;
   return text.str();
 }
 
