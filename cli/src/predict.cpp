@@ -216,15 +216,6 @@ Outcome run_points(const Setting& setting, const Stopwatch& watch) {
   return outcome;
 }
 
-/// Before the calibration rather than after it.
-Expected<void> check_outputs(const Options& options) {
-  for (const std::string& path : {options.points, options.costs_out}) {
-    if (path.empty()) continue;
-    if (auto good = check_writable(path); !good) return good;
-  }
-  return {};
-}
-
 Json outcome_json(const Outcome& outcome) {
   Json points = Json::array();
   for (const Point& point : outcome.points) points.push_back(point_json(point));
@@ -239,7 +230,8 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   auto run = open_measurement(options.measurement);
   if (!run) return tl::unexpected(run.error());
   run->deadline_s = options.deadline_s;
-  if (auto good = check_outputs(options); !good) return tl::unexpected(good.error());
+  if (auto good = check_outputs({options.points, options.costs_out}); !good)
+    return tl::unexpected(good.error());
   const auto programs = calibration_programs(options);
   if (!programs) return tl::unexpected(programs.error());
   const auto model = transformer_of(options.measurement.model, options.measurement.device,

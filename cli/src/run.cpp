@@ -190,13 +190,6 @@ Expected<void> check_options(const Options& options) {
                     {.found = "--backend " + options.device.backend, .expected = "--backend emulated"});
 }
 
-/// What would do nothing.
-Expected<void> check_optimizer(const Options& options, const Program& program) {
-  if (options.of_optimizer.empty() || has_optimizer(program)) return {};
-  return make_error(ErrorCode::bad_argument, "the program has no OPT action and updates no weights",
-                    {.found = options.of_optimizer, .expected = "--with opt, or a Program with OPT actions"});
-}
-
 /// All that a run needs but the processes and the devices.
 struct Prepared {
   Subject subject;
@@ -211,7 +204,7 @@ Expected<Prepared> prepare(const Options& options) {
   if (!subject) return tl::unexpected(subject.error());
   auto program = program_of(options, *subject);
   if (!program) return tl::unexpected(program.error());
-  if (auto good = check_optimizer(options, *program); !good) return tl::unexpected(good.error());
+  if (auto good = check_updates(options.of_optimizer, *program); !good) return tl::unexpected(good.error());
   auto model = model_of(options, *subject, program->pipeline());
   if (!model) return tl::unexpected(model.error());
   auto certificate = certificate_of(options);
@@ -236,15 +229,6 @@ Expected<void> check_batch(const Options& options) {
     return {};
   return make_error(ErrorCode::bad_argument, "the job has a process for each rank",
                     {.found = "--transport " + options.device.transport, .expected = "--transport mpi"});
-}
-
-/// Before a long run rather than after it.
-Expected<void> check_outputs(const Options& options) {
-  for (const std::string& path : {options.trace, options.report, options.costs_out}) {
-    if (path.empty()) continue;
-    if (auto good = check_writable(path); !good) return good;
-  }
-  return {};
 }
 
 int print_sbatch(const Options& options, const Output& output) {
@@ -273,7 +257,8 @@ int print_sbatch(const Options& options, const Output& output) {
 
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
   if (!output.silent) {
-    if (auto good = check_outputs(options); !good) return tl::unexpected(good.error());
+    if (auto good = check_outputs({options.trace, options.report, options.costs_out}); !good)
+      return tl::unexpected(good.error());
   }
   auto prepared = prepare(options);
   if (!prepared) return tl::unexpected(prepared.error());

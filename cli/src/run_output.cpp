@@ -8,6 +8,7 @@
 
 #include "ppsim/core/hash.hpp"
 #include "ppsim/core/inference.hpp"
+#include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -113,6 +114,11 @@ std::string shown_text(const RunReport& report) {
                             : "of " + steps + " steps the one with the median difference: measured ";
 }
 
+bool has_optimizer(const Program& program) {
+  return std::ranges::find(program.all_actions(), OpKind::optimizer, &Action::kind) !=
+         program.all_actions().end();
+}
+
 /// What the first step lost, and the last where the weights have changed since.
 void print_loss(const RunReport& report) {
   const std::vector<double> losses = losses_of(report);
@@ -186,9 +192,18 @@ void print_gradients(const RunReport& report) {
 
 }  // namespace
 
-bool has_optimizer(const Program& program) {
-  return std::ranges::find(program.all_actions(), OpKind::optimizer, &Action::kind) !=
-         program.all_actions().end();
+Expected<void> check_outputs(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (path.empty()) continue;
+    if (auto good = check_writable(path); !good) return good;
+  }
+  return {};
+}
+
+Expected<void> check_updates(const std::string& option, const Program& program) {
+  if (option.empty() || has_optimizer(program)) return {};
+  return make_error(ErrorCode::bad_argument, "the program has no OPT action and updates no weights",
+                    {.found = option, .expected = "--with opt, or a Program with OPT actions"});
 }
 
 Json host_json(const HostTime& host) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "command.hpp"
 #include "ppsim/planner/run_comparison.hpp"
@@ -21,8 +22,11 @@ struct RunReport {
   bool exact = false;                         ///< in integers modulo 2^64, whose loss means nothing
 };
 
-/// Whether it updates weights.
-[[nodiscard]] bool has_optimizer(const Program& program);
+/// Whether the files that are named can be written: before a long run rather than after it.
+[[nodiscard]] Expected<void> check_outputs(const std::vector<std::string>& paths);
+/// Whether the program has what the option that is given is about, if any: optimizer steps.
+/// Errors: bad_argument.
+[[nodiscard]] Expected<void> check_updates(const std::string& option, const Program& program);
 [[nodiscard]] Json run_json(const RunReport& report);
 /// What the host spent on enqueuing, in total and for each action; null where nothing was enqueued.
 [[nodiscard]] Json host_json(const HostTime& host);
