@@ -127,7 +127,12 @@ class Executor {
 
   /// Returns: why not all threads could be started; those that were run no instruction then.
   std::exception_ptr start_threads(std::vector<std::jthread>& threads, std::latch& gate) {
+    // Made while there is memory for it.
+    const auto refusal = std::make_exception_ptr(
+        BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) +
+                                        " threads, one for each queue of a rank: the system allows fewer"));
     try {
+      threads.reserve(lanes_.size());
       for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
         threads.emplace_back([this, lane, &gate] {
           gate.wait();
@@ -135,9 +140,9 @@ class Executor {
         });
       }
     } catch (const std::system_error&) {
-      return std::make_exception_ptr(
-          BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) +
-                                          " threads, one for each queue of a rank: the system allows fewer"));
+      return refusal;
+    } catch (const std::bad_alloc&) {
+      return refusal;
     }
     return nullptr;
   }
