@@ -1,6 +1,7 @@
 #include "run_output.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
@@ -182,7 +183,12 @@ std::string_view verdict_text(GradientVerdict verdict) {
 void print_gradients(const RunReport& report) {
   const VerifiedRun& result = report.run;
   if (!result.max_abs_difference) return;
-  if (*result.max_abs_difference == 0) {
+  if (!std::isfinite(*result.largest_gradient)) {
+    std::cout << "gradients of the unpipelined reference are not finite: training has diverged, and nothing "
+                 "is judged\n";
+    return;
+  }
+  if (*result.gradients == GradientVerdict::equal) {
     std::cout << "gradients equal the unpipelined reference bit by bit\n";
     return;
   }
@@ -235,7 +241,7 @@ Json run_json(const RunReport& report) {
                  {"program_hash", program_hash(report.program)}};
   if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
   if (result.max_abs_difference) {
-    object["gradients_equal"] = *result.max_abs_difference == 0;
+    object["gradients_equal"] = *result.gradients == GradientVerdict::equal;
     object["max_abs_difference"] = *result.max_abs_difference;
     object["largest_gradient"] = *result.largest_gradient;
     object["gradients"] = verdict_name(*result.gradients);

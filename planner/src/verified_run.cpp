@@ -108,7 +108,8 @@ Expected<void> compare_gradients(const Program& program, const StageModel& model
   result.gradients =
       judge_gradients(*result.max_abs_difference, *result.largest_gradient, model.unit_roundoff());
   const bool updated = pipeline.asynchronous() || (how.update && how.steps > 1);
-  if (*result.gradients == GradientVerdict::wrong && updated && model.unit_roundoff() > 0)
+  const bool rounds = model.unit_roundoff() > 0 && std::isfinite(*result.max_abs_difference);
+  if (*result.gradients == GradientVerdict::wrong && updated && rounds)
     result.gradients = GradientVerdict::unjudged;
   return {};
 }
@@ -129,6 +130,7 @@ Expected<double> default_deadline_s(const Program& program, const TransportCapab
 
 GradientVerdict judge_gradients(double difference, double largest, double unit_roundoff) {
   constexpr double kTerms = 1 << 14;  // of a sum: microbatches, tokens, width
+  if (!std::isfinite(largest)) return GradientVerdict::unjudged;
   if (difference == 0) return GradientVerdict::equal;
   return std::isfinite(difference) && difference <= kTerms * unit_roundoff * largest
              ? GradientVerdict::rounded

@@ -120,6 +120,12 @@ expect_exit 0 run forward-only --ranks 2 --microbatches 4 --transformer $model -
 ! grep -qE 'after|--with opt' stdout || fail "inference that trains"
 ! "$ppsim" run --help | grep -q "training steps" || fail "--steps of what may train nothing"
 
+# NaNs are alike, whatever made them.
+expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model --with opt --learning-rate 1e30 --steps 8 --compare --json
+expect_json 'd["gradients"] == "unjudged" and not d["gradients_equal"]'
+expect_exit 0 run zb-h1 --ranks 2 --microbatches 4 --transformer $model --with opt --learning-rate 1e30 --steps 8 --compare
+expect_out "training has diverged"
+
 # Bit by bit in integers. Floats add up in the order of the schedule, and the text says so; float64 is finer than float32.
 bidirectional=(run chimera --ranks 4 --microbatches 8 --steps 2 --compare --arithmetic)
 expect_exit 0 "${bidirectional[@]}" float32

@@ -32,7 +32,9 @@ TEST(GradientVerdict, BoundsWhatRoundingExplains) {
   EXPECT_EQ(judge_gradients(3.1 / 1024, 3, unit), GradientVerdict::wrong);
   EXPECT_EQ(judge_gradients(1, 3, 0), GradientVerdict::wrong) << "integers are exact";
   const double infinite = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(judge_gradients(infinite, infinite, unit), GradientVerdict::wrong) << "not a number";
+  EXPECT_EQ(judge_gradients(infinite, 3, unit), GradientVerdict::wrong) << "not a number";
+  EXPECT_EQ(judge_gradients(infinite, infinite, unit), GradientVerdict::unjudged);
+  EXPECT_EQ(judge_gradients(0, infinite, unit), GradientVerdict::unjudged) << "NaNs are alike";
 }
 
 /// A transformer whose first backward of a run adds something else.

@@ -25,13 +25,15 @@ struct VerifiedRunOptions {
 enum class GradientVerdict : std::uint8_t {
   equal,     ///< bit by bit
   rounded,   ///< as far apart as sums of floating-point numbers in another order can be
-  unjudged,  ///< apart after an update of the parameters, which lets rounding grow without a bound
+  unjudged,  ///< apart after an update of the parameters, which lets rounding grow without a bound; or the
+             ///< reference has diverged
   wrong,     ///< farther apart than rounding explains
 };
 
 /// Judges the largest absolute difference of gradients, the largest of which is `largest`: sums of up to 2^14
 /// numbers in another order are at most 2^14 unit roundoffs apart (Higham, "Accuracy and Stability of
-/// Numerical Algorithms", 2002, section 4.2), relative to the largest where little cancels.
+/// Numerical Algorithms", 2002, section 4.2), relative to the largest where little cancels. What is compared
+/// with infinities or NaNs is not judged, even where all bits are equal.
 [[nodiscard]] GradientVerdict judge_gradients(double difference, double largest, double unit_roundoff);
 
 /// A run, and how it compares with what was predicted and proved about it.
