@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ppsim/core/check.hpp"
 #include "ppsim/core/execution_graph.hpp"
 
 namespace ppsim {
@@ -95,6 +96,7 @@ Durations measured_durations(const Program& program, const ExecutionGraph& graph
 }
 
 CostTable mean_costs(const Durations& durations, double outliers) {
+  PPSIM_CHECK(outliers >= 0 && outliers <= 0.1, "most durations count");
   CostTable table;
   for (const auto& [key, values] : durations) table.set(key, trimmed_mean(values, outliers));
   return table;

@@ -1,7 +1,6 @@
 #include "step_prediction.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -53,9 +52,9 @@ std::vector<std::size_t> predicted_by_the_one_before(std::size_t kept) {
   return predicted;
 }
 
-/// The one of a middle value.
+/// The one of a middle value, of two the smaller.
 std::size_t median(std::vector<std::pair<double, std::size_t>> candidates) {
-  const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(candidates.size() / 2);
+  const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>((candidates.size() - 1) / 2);
   std::nth_element(candidates.begin(), middle, candidates.end());
   return middle->second;
 }

@@ -103,8 +103,8 @@ CostTable costs_of_steps(const Program& program, const VerifiedRun& run,
 
 Nanoseconds makespan(const Program& program, const CostTable& costs) {
   Nanoseconds last = 0;
-  for (const Span& span : simulate_program(program, rendezvous(), costs).value().value().spans)
-    last = std::max(last, span.end.time);
+  const TimedTrace trace = simulate_program(program, rendezvous(), costs).value().value();
+  for (const Span& span : trace.spans) last = std::max(last, span.end.time);
   return last;
 }
 

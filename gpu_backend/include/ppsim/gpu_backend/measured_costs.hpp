@@ -22,7 +22,7 @@ using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
 /// Mean of every class without a share of the fastest and as many of the slowest, a twentieth of each unless
 /// told. A step is a sum of many durations, and a sum comes to the mean of what it adds: where few are slow,
 /// the median of each is less than its share of the step.
-/// Requires: 0 <= outliers < 1/3.
+/// Requires: 0 <= outliers <= 0.1.
 [[nodiscard]] CostTable mean_costs(const Durations& durations, double outliers = 0.05);
 /// Quartiles of every class.
 [[nodiscard]] CostSpreads cost_spreads(const Durations& durations);
