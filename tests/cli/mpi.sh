@@ -83,6 +83,9 @@ expect_mpi 4 2 run job-hang.json
 expect_err "deadlock_free is refuted"
 expect_nothing_left
 
+# What a launcher says has to make sense.
+RANK=5 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 expect_error 2 "RANK" "a number from 0 to 1" run 1f1b --ranks 2 --microbatches 4 --transport mpi
+
 # Processes that differ are named before anything runs, and one that cannot start is, too.
 found=0
 timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 4 --transport mpi : \
