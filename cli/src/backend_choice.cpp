@@ -78,11 +78,11 @@ Expected<void> check_choice(const BackendChoice& choice) {
 
 Expected<void> open_backend(const BackendChoice& choice) {
   if (auto good = check_choice(choice); !good) return good;
-  if (choice.backend == "cuda") set_cuda_environment();
+  if (choice.backend != "cuda") return {};
+  set_cuda_environment();
   for (const BackendStatus& status : backend_statuses()) {
     if (status.name == choice.backend && !status.available) return cannot_run(choice, status.detail);
   }
-  if (choice.backend != "cuda") return {};
   const auto libraries = check_libraries(cuda_options(choice));
   return libraries ? libraries : cannot_run(choice, libraries.error().message);
 }
