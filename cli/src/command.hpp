@@ -25,6 +25,7 @@ inline constexpr int kDoesNotFit = 3;
 inline constexpr int kRefuted = 4;
 inline constexpr int kUnknown = 5;
 inline constexpr int kInterrupted = 130;
+inline constexpr int kTerminated = 143;
 
 /// How results are printed: data to stdout, everything else to stderr.
 struct Output {

@@ -21,10 +21,22 @@ void write_text(int file, std::string_view text) {
   }
 }
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
   write_text(STDERR_FILENO, "\nppsim: interrupted; no file was left half-written\n");
   if (const std::string* text = object_text) write_text(STDOUT_FILENO, *text);
-  ::_exit(kInterrupted);
+  ::_exit(signal == SIGTERM ? kTerminated : kInterrupted);
+}
+
+std::string limit_text, limit_object;
+
+void on_limit(int) {
+  write_text(STDERR_FILENO, limit_text);
+  write_text(STDOUT_FILENO, limit_object);
+  ::_exit(kFailed);
+}
+
+std::string dumped(const Json& object) {
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void set_object(const Json& known) {
@@ -32,8 +44,7 @@ void set_object(const Json& known) {
   error["code"] = "interrupted";
   Json object = {{"error", std::move(error)}};
   object.update(known);
-  const std::string text = object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  object_text = texts.emplace_back(std::make_unique<const std::string>(text)).get();
+  object_text = texts.emplace_back(std::make_unique<const std::string>(dumped(object))).get();
 }
 
 }  // namespace
@@ -41,10 +52,20 @@ void set_object(const Json& known) {
 void leave_on_interrupt(bool json) {
   if (json) set_object(Json::object());
   std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
 }
 
 void tell_when_interrupted(const Json& known) {
   if (object_text != nullptr) set_object(known);
 }
+
+TimeLimit::TimeLimit(unsigned seconds, const Error& error, const Output& output) {
+  limit_text = "ppsim: " + to_string(error) + "\n";
+  limit_object = output.json && !output.silent ? dumped({{"error", error_json(error)}}) : "";
+  std::signal(SIGALRM, on_limit);
+  ::alarm(seconds);
+}
+
+TimeLimit::~TimeLimit() { ::alarm(0); }
 
 }  // namespace ppsim::cli

@@ -4,11 +4,21 @@
 
 namespace ppsim::cli {
 
-/// From here on Ctrl-C ends the program at once, with the exit code of the contract. Files are replaced in
-/// one step, so there is nothing to clean up. With `json` an object on stdout says what happened.
+/// From here on Ctrl-C and SIGTERM end the program at once, with the exit code of the contract. Files are
+/// replaced in one step, so there is nothing to clean up. With `json` an object on stdout says what happened.
 void leave_on_interrupt(bool json);
 
 /// Adds what is known so far to that object, in the place of what was added before.
 void tell_when_interrupted(const Json& known);
+
+/// Ends the program with `error` where this is still there after so many seconds: for a call that may wait
+/// for ever and that nothing stops. One at a time.
+class TimeLimit {
+ public:
+  TimeLimit(unsigned seconds, const Error& error, const Output& output);
+  ~TimeLimit();
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+};
 
 }  // namespace ppsim::cli

@@ -5,6 +5,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <string>
+#include <string_view>
+
+#include "interruption.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -35,10 +39,26 @@ bool is_launched() {
          variable("SLURM_STEP_NUM_TASKS") != nullptr;
 }
 
+/// MPI waits without limit for a process that does not come.
+Expected<std::unique_ptr<Bootstrap>> meet_by_mpi(const Output& output) {
+  constexpr unsigned kLongest = 120;  // seconds
+  Output own = output;
+  const char* rank = variable("OMPI_COMM_WORLD_RANK");
+  own.silent = rank != nullptr && std::string_view(rank) != "0";
+  const TimeLimit limit(
+      kLongest,
+      {ErrorCode::io,
+       "the processes have not met in MPI_Init",
+       {.found = "one that has stopped or was not started, after " + std::to_string(kLongest) + " s",
+        .expected = "all"}},
+      own);
+  return mpi_bootstrap();
+}
+
 /// mpirun says where nobody is to be met, but MPI knows.
-Expected<std::unique_ptr<Bootstrap>> meet_launched() {
+Expected<std::unique_ptr<Bootstrap>> meet_launched(const Output& output) {
   const bool by_mpi = variable("OMPI_COMM_WORLD_RANK") != nullptr && variable("MASTER_ADDR") == nullptr;
-  if (by_mpi && !mpi_version().empty()) return mpi_bootstrap();
+  if (by_mpi && !mpi_version().empty()) return meet_by_mpi(output);
   const auto self = membership_from_environment(variable);
   if (!self) return tl::unexpected(self.error());
   return meet(*self);
@@ -78,7 +98,7 @@ Expected<void> check_alone(const std::string& instead) {
 }
 
 int on_mpi_processes(const Output& output, const ProcessRun& run) {
-  const auto processes = mpi_bootstrap();
+  const auto processes = meet_by_mpi(output);
   return processes ? run_on(**processes, output, run) : report(processes.error(), output);
 }
 
@@ -87,7 +107,7 @@ int on_launched_processes(const Output& output, const ProcessRun& run) {
     const Expected<int> code = run(output, nullptr);
     return code ? *code : report(code.error(), output);
   }
-  const auto processes = meet_launched();
+  const auto processes = meet_launched(output);
   return processes ? run_on(**processes, output, run) : report(processes.error(), output);
 }
 

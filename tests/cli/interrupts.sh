@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Ctrl-C: exit 130, at once, and the old file or none.
+# Ctrl-C: exit 130, SIGTERM: 143, at once, and the old file or none.
 source "$(dirname "$0")/support/lib.sh"
 
-# interrupted ARGUMENTS...: a command that would run for minutes, interrupted once it is under way.
+# [signal=INT code=130] interrupted ARGUMENTS...: a command that would run for minutes, interrupted once it is under way.
 interrupted() {
   local found=0 waited=0
   # A background job of a script ignores SIGINT; the program is to have the default.
@@ -17,9 +17,9 @@ os.execv(sys.argv[1], sys.argv[1:])' "$ppsim" "$@" >stdout 2>stderr &
     waited=$((waited + 1))
     [ $waited -lt 2000 ] || fail "not under way: ppsim $*"
   done
-  kill -INT $pid
+  kill "-${signal:-INT}" $pid
   wait $pid || found=$?
-  [ $found -eq 130 ] || fail "interrupted: exit $found of ppsim $*"
+  [ $found -eq "${code:-130}" ] || fail "interrupted: exit $found of ppsim $*"
   expect_err "interrupted"
 }
 
@@ -27,6 +27,8 @@ echo old >kept.json
 expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 -o p.json
 interrupted run p.json --steps 1000000 --costs-out kept.json
 interrupted run p.json --steps 1000000 --unverified --trace t.json
+signal=TERM code=143 interrupted run p.json --steps 1000000 --json
+expect_json 'd["error"]["code"] == "interrupted"'
 interrupted simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --runs 10000000 --report r.html
 interrupted verify 1f1b --ranks 256 --microbatches 4096 --json
 expect_json 'd["error"]["code"] == "interrupted" and d["error"]["message"]'
