@@ -79,15 +79,19 @@ class Executor {
     StepEnd end{};
     Error error;
     bool started = true;
+    monitor_.begin_step();
     {
+      // Until the gate is open nothing here may throw: the threads would be waited for at the end of the
+      // scope.
       std::latch gate(1);
       std::vector<std::jthread> threads;
       const std::exception_ptr failure = start_threads(threads, gate);
       started = failure == nullptr;
-      monitor_.begin_step();
+      monitor_.start_clock();
       team_.watch();
       if (!started) monitor_.fail(failure);
       gate.count_down();
+      if (!started) threads.clear();  // whose memory is needed to tell
       end = team_.wait_for_end(deadline_);
       if (end == StepEnd::failed) error = team_.stop(failure_of_lane());
       if (end == StepEnd::late) error = team_.stop(deadline_.late());
@@ -127,7 +131,7 @@ class Executor {
 
   /// Returns: why not all threads could be started; those that were run no instruction then.
   std::exception_ptr start_threads(std::vector<std::jthread>& threads, std::latch& gate) {
-    // Made while there is memory for it.
+    // Made while there is memory for it, and before any thread.
     const auto refusal = std::make_exception_ptr(
         BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) +
                                         " threads, one for each queue of a rank: the system allows fewer"));

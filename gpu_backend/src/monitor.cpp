@@ -32,8 +32,12 @@ void Monitor::begin_step() {
   running_ = lanes_.size();
   left_ = 0;
   end_ = lanes_.empty() ? std::optional(StepEnd::finished) : std::nullopt;
-  origin_ = std::chrono::steady_clock::now();
   last_time_ = -1;
+}
+
+void Monitor::start_clock() {
+  const std::lock_guard lock(mutex_);
+  origin_ = std::chrono::steady_clock::now();
 }
 
 Instant Monitor::now() {

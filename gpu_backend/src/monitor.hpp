@@ -41,7 +41,10 @@ class Monitor final : public CompletionSink {
   /// Requires: references that outlive the monitor.
   Monitor(const Input& input, MemoryMeter& memory);
 
+  /// Forgets the step before. May need memory; start_clock() does not.
   void begin_step();
+  /// Before any instruction starts.
+  void start_clock();
 
   /// Waits until the instruction may start, and starts it. Returns: false when the step is over.
   [[nodiscard]] bool start(std::size_t lane, InstructionId id);
