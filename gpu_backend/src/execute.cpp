@@ -132,7 +132,7 @@ class Executor {
   /// Returns: why not all threads could be started; those that were run no instruction then.
   std::exception_ptr start_threads(std::vector<std::jthread>& threads, std::latch& gate) {
     // Made while there is memory for it, and before any thread.
-    const auto refusal = std::make_exception_ptr(
+    auto refusal = std::make_exception_ptr(
         BackendError(ErrorCode::io, "cannot start " + std::to_string(lanes_.size()) +
                                         " threads, one for each queue of a rank: the system allows fewer"));
     try {
