@@ -8,8 +8,7 @@
 
 #include "ppsim/core/replicas.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
-#include "support/fake_gpu/tampered.hpp"
-#include "support/fake_gpu/transformer.hpp"
+#include "support/fake_gpu/transformer_run.hpp"
 #include "support/sliced_programs.hpp"
 
 namespace ppsim {
@@ -18,31 +17,12 @@ namespace {
 using test::FakeGpu;
 using test::FaultKind;
 using test::for_each_sliced;
+using test::run_transformer;
 using test::SlicedCase;
 using test::SliceLengths;
+using test::sound;
 using test::Tampered;
-
-struct Way {
-  int steps = 1;
-  CudaOptions cuda = {.host_threads = false};
-  std::function<void(GpuApi&)> tamper = {};
-  test::TransformerFaults faults = {};
-};
-
-Tampered run(const Program& program, const TransformerConfig& config, const Way& way = {}) {
-  FakeGpu gpu(test::devices_for(program));
-  const auto make = [&](const GpuApi& api) { return test::fake_transformer(gpu, api, config, way.faults); };
-  auto result = test::run_kernels_on_fake(gpu, program, make,
-                                          {.cuda = way.cuda, .steps = way.steps, .tamper = way.tamper});
-  return {gpu.faults(), std::move(result)};
-}
-
-RunResult sound(const Program& program, const TransformerConfig& config, const Way& way = {}) {
-  Tampered found = run(program, config, way);
-  EXPECT_EQ(test::text_of(found), "");
-  if (!found.result) throw std::runtime_error(to_string(found.result.error()));
-  return *std::move(found.result);
-}
+using test::Way;
 
 LoweringOptions training() {
   LoweringOptions options;
@@ -145,14 +125,15 @@ TransformerConfig two_slices_config() { return test::sliced_transformer(Arithmet
 /// Leaves out one wait of a stream for an event, counted over those of actions.
 Tampered skip_wait(int skipped, int& waits) {
   const test::StepMark mark;
-  return run(two_slices(), two_slices_config(), {.tamper = [&](GpuApi& api) {
-               mark.watch(api);
-               api.cuda.stream_wait_event = [&, wait = api.cuda.stream_wait_event](
-                                                CUstream_st* stream, CUevent_st* event, unsigned int flags) {
-                 if (mark.in_action() && waits++ == skipped) return kCudaSuccess;
-                 return wait(stream, event, flags);
-               };
-             }});
+  return run_transformer(two_slices(), two_slices_config(), {.tamper = [&](GpuApi& api) {
+                           mark.watch(api);
+                           api.cuda.stream_wait_event = [&, wait = api.cuda.stream_wait_event](
+                                                            CUstream_st* stream, CUevent_st* event,
+                                                            unsigned int flags) {
+                             if (mark.in_action() && waits++ == skipped) return kCudaSuccess;
+                             return wait(stream, event, flags);
+                           };
+                         }});
 }
 
 TEST(GpuSlices, EveryWaitThatIsLeftOutIsARace) {
@@ -187,7 +168,7 @@ Tampered stray_product(const std::string& action, int number) {
                       algorithm, workspace, bytes, strays ? stray : stream);
     };
   };
-  return run(two_slices(), two_slices_config(), way);
+  return run_transformer(two_slices(), two_slices_config(), way);
 }
 
 /// Whether an action is named that reads what another one has written.

@@ -10,8 +10,7 @@
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/core/replicas.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
-#include "support/fake_gpu/tampered.hpp"
-#include "support/fake_gpu/transformer.hpp"
+#include "support/fake_gpu/transformer_run.hpp"
 #include "support/vocabulary_cases.hpp"
 
 namespace ppsim {
@@ -19,36 +18,17 @@ namespace {
 
 using test::FakeGpu;
 using test::FaultKind;
+using test::run_transformer;
 using test::schedule_of;
+using test::sound;
 using test::Tampered;
 using test::vocabulary_transformer;
+using test::Way;
 using Case = test::VocabularyCase;
 
 constexpr CudaOptions kStreamed{.host_threads = false};
 constexpr CudaOptions kCopiesInGraphs{
     .transport = CudaTransport::copy, .graphs = true, .host_threads = false};
-
-struct Way {
-  int steps = 1;
-  CudaOptions cuda = kStreamed;
-  std::function<void(GpuApi&)> tamper = {};
-  test::TransformerFaults faults = {};
-};
-
-Tampered run(const Program& program, const TransformerConfig& config, const Way& way = {}) {
-  FakeGpu gpu(test::devices_for(program));
-  const auto make = [&](const GpuApi& api) { return test::fake_transformer(gpu, api, config, way.faults); };
-  auto result = test::run_kernels_on_fake(gpu, program, make,
-                                          {.cuda = way.cuda, .steps = way.steps, .tamper = way.tamper});
-  return {gpu.faults(), std::move(result)};
-}
-
-RunResult sound(const Program& program, const TransformerConfig& config, const Way& way = {}) {
-  Tampered found = run(program, config, way);
-  EXPECT_EQ(test::text_of(found), "");
-  if (!found.result) throw std::runtime_error(to_string(found.result.error()));
-  return *std::move(found.result);
-}
 
 LoweringOptions training() {
   LoweringOptions options;
@@ -180,14 +160,15 @@ TransformerConfig tampered_config() { return vocabulary_transformer(Arithmetic::
 /// Leaves out one wait of a stream for an event, counted over those of actions.
 Tampered skip_wait(const Program& program, int skipped, int& waits) {
   const test::StepMark mark;
-  return run(program, tampered_config(), {.tamper = [&](GpuApi& api) {
-               mark.watch(api);
-               api.cuda.stream_wait_event = [&, wait = api.cuda.stream_wait_event](
-                                                CUstream_st* stream, CUevent_st* event, unsigned int flags) {
-                 if (mark.in_action() && waits++ == skipped) return kCudaSuccess;
-                 return wait(stream, event, flags);
-               };
-             }});
+  return run_transformer(program, tampered_config(), {.tamper = [&](GpuApi& api) {
+                           mark.watch(api);
+                           api.cuda.stream_wait_event = [&, wait = api.cuda.stream_wait_event](
+                                                            CUstream_st* stream, CUevent_st* event,
+                                                            unsigned int flags) {
+                             if (mark.in_action() && waits++ == skipped) return kCudaSuccess;
+                             return wait(stream, event, flags);
+                           };
+                         }});
 }
 
 /// Without collectives of a single rank, for which nothing needs to wait.
@@ -216,7 +197,7 @@ Tampered stray(std::function<int(void*, cuda::Stored, const Call&)> cuda::Kernel
       return real(other, stored, call);
     };
   };
-  return run(in_shards(kTampered), tampered_config(), way);
+  return run_transformer(in_shards(kTampered), tampered_config(), way);
 }
 
 TEST(GpuVocabulary, AKernelOfShardsOnAnotherStreamIsARace) {
@@ -228,7 +209,7 @@ TEST(GpuVocabulary, AKernelOfShardsOnAnotherStreamIsARace) {
 }
 
 std::string refusal(const Program& program, const TransformerConfig& config) {
-  const Tampered found = run(program, config);
+  const Tampered found = run_transformer(program, config);
   return found.result ? "" : to_string(found.result.error());
 }
 
