@@ -4,6 +4,7 @@
 #include "measurement.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
+#include "run_output.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {
@@ -82,23 +83,31 @@ void print_text(const Tables& tables) {
   std::cout << table_text(rows);
 }
 
+/// What was found; `written`: or why it is in no file.
+void print(const Options& options, const Profile& found, const Expected<void>& written,
+           const Output& output) {
+  if (output.json) {
+    Json object = {{"file", options.output}, {"classes", found.tables.spreads.size()}};
+    if (!found.kernels.empty()) object["kernels"] = found.kernels;
+    if (!written) object["error"] = error_json(written.error());
+    output.print(object);
+    return;
+  }
+  print_text(found.tables);
+  if (!found.kernels.empty()) std::cout << found.kernels << '\n';
+  if (written)
+    output.note("wrote " + options.output + "; next: ppsim run or simulate with --costs " + options.output);
+}
+
 int run(const Options& options, const Output& output) {
+  if (auto good = check_outputs({options.output}); !good) return report(good.error(), output);
   const auto found = profiled(options.measurement);
   if (!found) return report(found.error(), output);
-  const Tables& tables = found->tables;
-  const std::string text = to_json(tables);
-  if (auto written = write_text_file(options.output, text); !written) return report(written.error(), output);
-  if (options.output == "-") return kDone;
-  if (output.json) {
-    Json object = {{"file", options.output}, {"classes", tables.spreads.size()}};
-    if (!found->kernels.empty()) object["kernels"] = found->kernels;
-    output.print(object);
-  } else {
-    print_text(tables);
-    if (!found->kernels.empty()) std::cout << found->kernels << '\n';
-    output.note("wrote " + options.output + "; next: ppsim run or simulate with --costs " + options.output);
-  }
-  return kDone;
+  const auto written = write_text_file(options.output, to_json(found->tables));
+  if (options.output == "-") return written ? kDone : report(written.error(), output);
+  if (!written) std::cerr << "ppsim: " << written.error() << '\n';
+  print(options, *found, written, output);
+  return written ? kDone : exit_code(written.error().code);
 }
 
 }  // namespace

@@ -28,6 +28,13 @@ expect_err "No space left on device"
 expect_out "measured step"
 expect_exit 1 run p.json --steps 1 --trace full.csv --json
 expect_json 'd["measured_step_ns"] > 0 and d["error"]["file"] == "full.csv"'
+expect_error 1 "gone/c.json" "cannot write" profile "${small[@]}" --steps 100000 -o gone/c.json
+ln -s /dev/full full.json
+expect_exit 1 profile "${small[@]}" --steps 2 -o full.json
+expect_err "No space left on device"
+expect_out "lower quartile"
+expect_exit 1 profile "${small[@]}" --steps 2 -o full.json --json
+expect_json 'd["classes"] > 0 and d["error"]["file"] == "full.json"'
 expect_exit 1 show "${small[@]}" --format svg -o gone/t.svg
 expect_exit 1 generate "${small[@]}" -o /dev/full
 expect_err "No space left on device"
