@@ -53,8 +53,8 @@ int run(const Options& options, const Output& output) {
   }
   const auto text = ir_text(subject->ir, options.output, CsvDialect::torch);
   if (!text) return report(text.error(), output);
-  if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
   if (auto written = write_costs(options, *subject); !written) return report(written.error(), output);
+  if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
   if (subject->costs && !subject->costs->slice_lengths.empty() && !output.json)
     output.note("slices of " + lengths_text(subject->costs->slice_lengths) + " tokens");
   if (output.json && options.output != "-") {

@@ -149,8 +149,7 @@ int code_of(const VerifiedRun& result) {
   return result.gradients == GradientVerdict::wrong ? kRefuted : kDone;
 }
 
-Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedRun& result,
-                         const Output& output) {
+int report_run(const Options& options, const Ran& ran, const VerifiedRun& result, const Output& output) {
   const int code = code_of(result);
   if (output.silent) return code;
   const ExecutionGraph graph = build_execution_graph(ran.program, ran.capabilities);
@@ -163,11 +162,9 @@ Expected<int> report_run(const Options& options, const Ran& ran, const VerifiedR
   std::optional<RunComparison> comparison;
   if (options.compare)
     summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
-  if (!output.json) print_run(summary);
-  std::cout << std::flush;
-  const auto written = write_outputs(options, view, result);
-  if (!written && !output.json) return tl::unexpected(written.error());
+  const auto written = write_outputs(options, view, result);  // before a reader of stdout may end this
   if (!written) std::cerr << "ppsim: " << written.error() << '\n';
+  if (!output.json) print_run(summary);
   if (output.json) {
     Json object = run_json(summary);
     if (!written) object["error"] = error_json(written.error());

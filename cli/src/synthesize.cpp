@@ -159,9 +159,11 @@ void print_text(const Options& options, const SynthesisRequest& request, const S
 Expected<void> write(const Options& options, const Synthesized& found) {
   const auto text = ir_text(found.schedule, options.output, CsvDialect::torch);
   if (!text) return tl::unexpected(text.error());
-  if (auto written = write_text_file(options.output, *text); !written) return written;
-  if (options.certificate.empty() || !found.certificate) return {};
-  return write_text_file(options.certificate, to_json(*found.certificate));
+  if (!options.certificate.empty() && found.certificate) {
+    if (auto written = write_text_file(options.certificate, to_json(*found.certificate)); !written)
+      return written;
+  }
+  return write_text_file(options.output, *text);
 }
 
 int report_none(const NoSchedule& none, const Output& output) {

@@ -54,6 +54,31 @@ for words in "generate gpipe --ranks 64 --microbatches 1024 -o -" "list models";
   [ ! -s stderr ] || fail "a closed pipe is no news"
 done
 
+# What is on disk by then stays, and all that was asked for is: files are written before the result is printed.
+exec {unread}> >(exec true)
+wait $!
+files_of() {
+  local files=$1 found=0
+  shift
+  timeout $limit_s "$ppsim" "$@" >&$unread 2>stderr || found=$?
+  [ $found -eq 141 ] || fail "a closed pipe: exit $found of $*"
+  for file in $files; do [ -s "$file" ] || fail "no $file of $*"; done
+}
+for json in "" --json; do
+  files_of "z.json z.html zc.json" run p.json --steps 1 --trace z.json --report z.html --costs-out zc.json $json
+  files_of "z.json z.html" simulate p.json --unit F=1 --trace z.json --report z.html $json
+  files_of z.html compare gpipe 1f1b --ranks 2 --microbatches 3 --unit F=1 --report z.html $json
+  files_of z.cert verify p.json --certificate z.cert $json
+  files_of zc.json profile "${small[@]}" --steps 2 -o zc.json $json
+  files_of "zc.json z.jsonl" predict "${small[@]}" --steps 2 --costs-out zc.json --points z.jsonl $json
+  rm z*.*
+done
+files_of z.svg show p.json -o z.svg --json
+files_of zc.json generate terapipe --ranks 2 --microbatches 2 --slices 2 --unit F=1 --token-costs length=64,linear=1 \
+  -o - --costs-out zc.json
+files_of z.cert synthesize --ranks 2 --microbatches 2 --activation-limit 2 --unit F=1,B=2 -o - --certificate z.cert
+exec {unread}>&-
+
 # A file that may not be written stays, and nothing is left beside it.
 echo keep >locked.json
 chmod 444 locked.json
