@@ -183,7 +183,11 @@ void Peers::collect(RunResult& result, const std::vector<StepBegin>& begins) {
   if (alone()) return;
   const auto parts = in_.processes->gather(result_bytes(result, {in_.program, in_.here, begins}));
   if (!parts) fail(parts.error());
-  if (!leads()) return;
+  if (leads()) put_together(result, *parts);
+  assemble();  // nobody leaves, and ends its connections, before process 0 has all
+}
+
+void Peers::put_together(RunResult& result, const std::vector<std::string>& parts) {
   const auto clocks = in_.processes->clock_offsets();
   if (!clocks) fail(clocks.error());
   result.processes.clear();
@@ -192,7 +196,7 @@ void Peers::collect(RunResult& result, const std::vector<StepBegin>& begins) {
     result.processes.push_back(
         {RankId(ranks.begin), ranks.end - ranks.begin, (*clocks)[static_cast<std::size_t>(p)]});
   }
-  merge_results(result, in_.program, *parts);
+  merge_results(result, in_.program, parts);
 }
 
 Expected<RunResult> end_together(Bootstrap* processes, Expected<RunResult> result) {

@@ -67,9 +67,9 @@ class Peers final : public BootstrapListener {
   [[nodiscard]] Error explained(Error error);
   /// Whether no process is gone or was given up.
   [[nodiscard]] bool all_here() const { return alone() || in_.processes->all_here(); }
-  /// At process 0, completes the result by those of the others; these hand theirs in. The traces begin with
-  /// the first process, on the clock of process 0; all have kept those of the same steps. Errors: as
-  /// assemble().
+  /// At process 0, completes the result by those of the others; these hand theirs in, and return when it has
+  /// all. The traces begin with the first process, on the clock of process 0; all have kept those of the same
+  /// steps. Errors: as assemble().
   void collect(RunResult& result, const std::vector<StepBegin>& begins);
 
   std::optional<Error> on_note(int process, std::string_view note) override;
@@ -77,6 +77,7 @@ class Peers final : public BootstrapListener {
 
  private:
   [[nodiscard]] RankRange ranks_of(int process) const;
+  void put_together(RunResult& result, const std::vector<std::string>& parts);
   void wait_for_last_words(std::unique_lock<std::mutex>& lock);
 
   PeersSetup in_;
