@@ -14,6 +14,8 @@
 namespace ppsim::cli {
 namespace {
 
+constexpr const char* kNotMeasured = "not measured";
+
 Bytes largest(const auto& values) {
   Bytes most = 0;
   for (const Bytes value : values) most = std::max(most, value);
@@ -27,6 +29,11 @@ std::vector<double> losses_of(const RunReport& report) {
   for (double& loss : losses) loss /= report.program.pipeline().microbatches();
   return losses;
 }
+
+Json or_null(const std::optional<Nanoseconds>& time) { return time ? Json(*time) : Json(); }
+
+/// `bytes`, or null where nobody looked.
+Json high_water_json(const VerifiedRun& run, Bytes bytes) { return run.timed() ? Json(bytes) : Json(); }
 
 Json idle_json(const IdleSplit& split) {
   return {{"busy", split.busy},
@@ -86,7 +93,7 @@ void print_comparison(const RunReport& report) {
   rows.push_back(comparison_row("idle, transfer under way", measured.transfer, simulated.transfer));
   rows.push_back(comparison_row("the same beyond its cost", measured.contention, simulated.contention));
   rows.push_back(comparison_row("idle, ready to start", measured.launch, simulated.launch));
-  rows.push_back(comparison_row("step", report.run.measured_step_ns, report.run.simulated_step_ns));
+  rows.push_back(comparison_row("step", report.run.measured_step_ns, *report.run.simulated_step_ns));
   std::cout << table_text(rows);
 }
 
@@ -94,7 +101,8 @@ void print_memory(const RunReport& report) {
   const VerifiedRun& result = report.run;
   std::vector<std::vector<std::string>> rows = {{"rank", "high water", "proved worst case", "pool"}};
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
-    rows.push_back({std::to_string(r), size_text(result.run.high_water_bytes.items()[r]),
+    rows.push_back({std::to_string(r),
+                    result.timed() ? size_text(result.run.high_water_bytes.items()[r]) : kNotMeasured,
                     result.proved_bytes.empty() ? "unverified" : size_text(result.proved_bytes[r]),
                     size_text(result.run.pool_bytes.items()[r])});
   }
@@ -111,8 +119,9 @@ std::string_view costs_text(const RunReport& report) {
 std::string shown_text(const RunReport& report) {
   const std::string steps = std::to_string(report.run.predicted_steps);
   if (report.run.predicted_steps == 1) return "measured step ";
-  return report.given_costs ? "median of " + steps + " measured steps "
-                            : "of " + steps + " steps the one with the median difference: measured ";
+  return report.given_costs || !report.run.timed()
+             ? "median of " + steps + " measured steps "
+             : "of " + steps + " steps the one with the median difference: measured ";
 }
 
 bool has_optimizer(const Program& program) {
@@ -134,13 +143,23 @@ void print_loss(const RunReport& report) {
   std::cout << '\n';
 }
 
+/// The step beside its simulations, where there are costs for these.
+void print_times(const RunReport& report) {
+  const VerifiedRun& result = report.run;
+  std::cout << shown_text(report) << time_text(result.measured_step_ns);
+  if (result.simulated_step_ns) {
+    std::cout << ", simulated with " << costs_text(report) << ' ' << time_text(*result.simulated_step_ns);
+  } else {
+    std::cout << ", not simulated: costs were not measured, and --costs gives none";
+  }
+  if (result.repeated_step_ns && (report.given_costs || result.run.traces.size() > 1))
+    std::cout << ", with its own " << time_text(*result.repeated_step_ns);
+  std::cout << '\n';
+}
+
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
-  std::cout << shown_text(report) << time_text(result.measured_step_ns) << ", simulated with "
-            << costs_text(report) << ' ' << time_text(result.simulated_step_ns);
-  if (report.given_costs || result.run.traces.size() > 1)
-    std::cout << ", with its own " << time_text(result.repeated_step_ns);
-  std::cout << '\n';
+  print_times(report);
   if (!result.run.processes.empty()) std::cout << clocks_text(result.run.processes);
   const int ranks = report.program.pipeline().ranks();
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -227,12 +246,12 @@ Json host_json(const HostTime& host) {
 Json run_json(const RunReport& report) {
   const VerifiedRun& result = report.run;
   Json object = {{"measured_step_ns", result.measured_step_ns},
-                 {"simulated_step_ns", result.simulated_step_ns},
-                 {"repeated_step_ns", result.repeated_step_ns},
+                 {"simulated_step_ns", or_null(result.simulated_step_ns)},
+                 {"repeated_step_ns", or_null(result.repeated_step_ns)},
                  {"steps_ns", result.run.step_ns},
                  {"losses", losses_of(report)},
                  {"pool_bytes", largest(result.run.pool_bytes)},
-                 {"high_water_bytes", largest(result.run.high_water_bytes)},
+                 {"high_water_bytes", high_water_json(result, largest(result.run.high_water_bytes))},
                  {"proved_bytes", nullptr},
                  {"backend", report.backend},
                  {"transport", report.transport},
@@ -248,7 +267,7 @@ Json run_json(const RunReport& report) {
   }
   if (!result.gradients_hash.empty()) object["gradients_hash"] = result.gradients_hash;
   for (std::size_t r = 0; r < result.run.pool_bytes.size(); ++r) {
-    Json rank = {{"high_water_bytes", result.run.high_water_bytes.items()[r]},
+    Json rank = {{"high_water_bytes", high_water_json(result, result.run.high_water_bytes.items()[r])},
                  {"pool_bytes", result.run.pool_bytes.items()[r]}};
     if (!result.proved_bytes.empty()) rank["proved_bytes"] = result.proved_bytes[r];
     object["per_rank"].push_back(std::move(rank));

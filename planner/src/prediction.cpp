@@ -19,10 +19,11 @@ Expected<Prediction> predict(const Program& program, const StageModel& model, co
   const auto ran = verify_then_run(program, model, {.run = run, .costs = &costs});
   if (!ran) return tl::unexpected(ran.error());
   if (ran->run.outcome == RunOutcome::deadlock) return make_error(ErrorCode::deadlock, "the run hung");
+  if (!ran->timed()) return make_error(ErrorCode::bad_argument, "a run without profile has no bubble");
   const RunComparison comparison = compare_run(program, run.capabilities, *ran);
   return Prediction{.step_ns = ran->run.step_ns,
                     .measured_step_ns = ran->measured_step_ns,
-                    .simulated_step_ns = ran->simulated_step_ns,
+                    .simulated_step_ns = ran->simulated_step_ns.value_or(0),
                     .measured_bubble = comparison.measured.bubble(),
                     .simulated_bubble = comparison.simulated.bubble(),
                     .host = ran->run.host};

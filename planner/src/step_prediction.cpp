@@ -83,6 +83,38 @@ Expected<void> choose_by_ratio(StepSimulator& simulator, VerifiedRun& result,
   return {};
 }
 
+/// Chooses the step that is shown, and the costs that predict it.
+Expected<void> choose(StepSimulator& simulator, const CostTable* given, VerifiedRun& result) {
+  const auto times = std::span<const Nanoseconds>(result.run.step_ns).last(result.run.traces.size());
+  if (given == nullptr && result.timed()) {
+    if (auto chosen = choose_by_ratio(simulator, result, times); !chosen) return chosen;
+  } else {
+    choose_by_time(result, times);
+    if (given != nullptr) result.costs = *given;
+  }
+  result.measured_step_ns = times[result.compared];
+  return {};
+}
+
+/// The chosen step with the costs of its own actions.
+Expected<void> repeat(StepSimulator& simulator, VerifiedRun& result) {
+  const auto repeated = simulator.makespan(simulator.costs_of(result.compared_trace()));
+  if (!repeated) return tl::unexpected(repeated.error());
+  result.repeated_step_ns = *repeated;
+  return {};
+}
+
+/// The chosen step with the costs that predict it.
+Expected<void> foretell(const StepSimulator& simulator, VerifiedRun& result) {
+  auto simulated = simulator.trace(result.costs);
+  if (!simulated) return tl::unexpected(simulated.error());
+  result.simulated = *std::move(simulated);
+  Nanoseconds last = 0;
+  for (const Span& span : result.simulated.spans) last = std::max(last, span.end.time);
+  result.simulated_step_ns = last;
+  return {};
+}
+
 }  // namespace
 
 Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
@@ -90,29 +122,15 @@ Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& o
   auto compiled = compile(program, graph);
   if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   StepSimulator simulator(program, graph, *std::move(compiled));
-
-  const std::span<const TimedTrace> traces = result.run.traces;
-  const std::size_t cold = traces.size() > 1 ? 1 : 0;
-  const Durations durations = measured_durations(program, graph, traces.subspan(cold));
-  result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
-
-  const auto times = std::span<const Nanoseconds>(result.run.step_ns).last(traces.size());
-  if (options.costs != nullptr) {
-    choose_by_time(result, times);
-    result.costs = *options.costs;
-  } else if (auto chosen = choose_by_ratio(simulator, result, times); !chosen) {
-    return chosen;
+  if (auto chosen = choose(simulator, options.costs, result); !chosen) return chosen;
+  if (result.timed()) {
+    const std::span<const TimedTrace> traces = result.run.traces;
+    const auto durations = measured_durations(program, graph, traces.subspan(traces.size() > 1 ? 1 : 0));
+    result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
+    if (auto repeated = repeat(simulator, result); !repeated) return repeated;
   }
-  result.measured_step_ns = times[result.compared];
-  const auto repeated = simulator.makespan(simulator.costs_of(result.compared_trace()));
-  if (!repeated) return tl::unexpected(repeated.error());
-  result.repeated_step_ns = *repeated;
-  auto simulated = simulator.trace(result.costs);
-  if (!simulated) return tl::unexpected(simulated.error());
-  result.simulated = *std::move(simulated);
-  for (const Span& span : result.simulated.spans)
-    result.simulated_step_ns = std::max(result.simulated_step_ns, span.end.time);
-  return {};
+  if (options.costs == nullptr && !result.timed()) return {};
+  return foretell(simulator, result);
 }
 
 }  // namespace ppsim

@@ -148,7 +148,7 @@ struct RunResult {
   /// ranks; bit-equal where the gradients of the last stage are.
   std::vector<double> losses;
   IdVector<RankId, Bytes> pool_bytes;
-  IdVector<RankId, Bytes> high_water_bytes;  ///< largest sum of the sizes of the tensors alive at once
+  IdVector<RankId, Bytes> high_water_bytes;  ///< most bytes of tensors alive at once; 0 where not timed
   /// Of the last step, before OPT where there is one. Order: block, update, rank. Empty after a deadlock.
   /// Nor where they were not asked for.
   std::vector<BlockGradients> gradients;

@@ -50,7 +50,8 @@ struct RunComparison {
   friend bool operator==(const RunComparison&, const RunComparison&) = default;
 };
 
-/// Requires: a finished run of the Program on a transport of these capabilities.
+/// Requires: a finished run of the Program on a transport of these capabilities, whose instructions were
+/// timed.
 [[nodiscard]] RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
                                         const VerifiedRun& run);
 

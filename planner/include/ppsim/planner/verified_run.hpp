@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,24 +41,29 @@ enum class GradientVerdict : std::uint8_t {
 struct VerifiedRun {
   RunResult run;
   std::optional<Certificate> certificate;  ///< the one that was used; none for an unverified run
-  Tables measured;                         ///< of all kept steps but the first, or of the only one
-  CostTable costs;       ///< that predict: those given, else of the step before the compared one
+  Tables measured;  ///< of all kept steps but the first, or of the only one; none where nothing was timed
+  CostTable costs;  ///< that predict: those given, else of the step before the compared one
   TimedTrace simulated;  ///< of the same Program under `costs`
   /// Index of the trace beside it. Under given costs that of the median step; else the median of measured
   /// over simulated.
   std::size_t compared = 0;
-  std::size_t predicted_steps = 0;   ///< of which it is the median
-  Nanoseconds measured_step_ns = 0;  ///< of that step
-  Nanoseconds simulated_step_ns = 0;
-  Nanoseconds repeated_step_ns = 0;          ///< simulated from the mean costs of that very step
-  std::vector<Bytes> proved_bytes;           ///< per rank; empty for an unverified run
-  std::optional<double> max_abs_difference;  ///< 0 only if all gradients are equal bit by bit
+  std::size_t predicted_steps = 0;               ///< of which it is the median
+  Nanoseconds measured_step_ns = 0;              ///< of that step
+  std::optional<Nanoseconds> simulated_step_ns;  ///< where costs were given, or measured
+  std::optional<Nanoseconds> repeated_step_ns;  ///< from the mean costs of that very step, where it was timed
+  std::vector<Bytes> proved_bytes;              ///< per rank; empty for an unverified run
+  std::optional<double> max_abs_difference;     ///< 0 only if all gradients are equal bit by bit
   std::string gradients_hash;                ///< of the last step; empty where the run hands no gradients out
   std::optional<double> largest_gradient;    ///< of the reference, by its absolute value
   std::optional<GradientVerdict> gradients;  ///< where they were compared
 
   /// Requires: a finished run.
   [[nodiscard]] const TimedTrace& compared_trace() const { return run.traces[compared]; }
+  /// Whether it is known when instructions start and end, which a GPU run without `profile` does not record.
+  /// Requires: a finished run.
+  [[nodiscard]] bool timed() const {
+    return std::ranges::any_of(run.trace().spans, [](const Span& span) { return span.start.time >= 0; });
+  }
 };
 
 /// A deadline for a step whose costs are known: ten times what the simulator says, and half a minute, as
