@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "pipeline_counts.hpp"
 #include "rules.hpp"
 
 namespace ppsim {
@@ -251,10 +252,16 @@ void sort_ids(std::vector<Id>& ids) {
 
 }  // namespace
 
-Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
+Expected<void> check_counts(const PipelineSpec& spec) {
   Rules rules;
   check_counts(rules, spec);
   if (!rules.hold()) return make_error(ErrorCode::bad_argument, rules.text());
+  return {};
+}
+
+Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
+  if (auto good = check_counts(spec); !good) return tl::unexpected(good.error());
+  Rules rules;
   fill_defaults(spec);
   check_tables(rules, spec);
   check_graph(rules, spec);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "pipeline_counts.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -88,12 +90,18 @@ void add_copy(const PipelineSpec& one, const Copy& copy, PipelineSpec& all) {
   for (const Collective& c : one.collectives) all.collectives.push_back(copy.collective(c));
 }
 
-PipelineSpec replicated_spec(const PipelineSpec& one, int count) {
+/// How many of everything there are; no more of it.
+PipelineSpec replicated_counts(const PipelineSpec& one, int count) {
   PipelineSpec all;
   all.ranks = one.ranks * count;
   all.stages = one.stages * count;
   all.microbatches = one.microbatches * count;
   all.slices = one.slices;
+  return all;
+}
+
+PipelineSpec replicated_spec(const PipelineSpec& one, int count) {
+  PipelineSpec all = replicated_counts(one, count);
   all.blocks = IdVector<BlockId, ParameterBlock>(one.blocks.size(), {});
   for (int n = 0; n < count; ++n) add_copy(one, Copy(one, n), all);
   return all;
@@ -113,6 +121,8 @@ Expected<void> check(const PipelineSpec& one, int count) {
     return make_error(ErrorCode::bad_argument, "replicas out of range",
                       {.found = std::to_string(count), .expected = "1 to " + std::to_string(most)});
   }
+  // Before so many copies are made: they may be more than fit into memory.
+  if (auto good = check_counts(replicated_counts(one, count)); !good) return good;
   const bool has_norm = std::any_of(one.collectives.begin(), one.collectives.end(),
                                     [](const Collective& c) { return c.name == "norm"; });
   if (!has_norm) return {};

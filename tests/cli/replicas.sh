@@ -31,6 +31,11 @@ expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --replicas 2 --backend emulate
 expect_json '0.9 < d["measured_step_ns"] / d["simulated_step_ns"] < 2 and d["simulated_step_ns"] == 154000000'
 
 expect_error 2 "replicas out of range" "2000000000" run 1f1b --ranks 2 --microbatches 4 --replicas 2000000000
+# Before so many copies are made.
+for replicas in 9999999 99999999; do
+  (ulimit -v 4000000 && expect_error 2 "ranks must be in [1, 65536], found ${replicas:0:1}" "" \
+    lower 1f1b --ranks 1 --microbatches 1 --replicas $replicas -o -)
+done
 expect_error 2 "lower its schedule with --replicas" "a Program" run replicas.json --replicas 2
 expect_error 2 "know replicas by --dp" "--replicas with --model" \
   lower 1f1b --replicas 2 --model gpt3-175b --cluster dgx-h100 --tp 4 --pp 2 --global-batch-size 4 -o -

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ppsim/core/error.hpp"
+#include "ppsim/core/pipeline.hpp"
+
+namespace ppsim {
+
+/// Whether ranks, stages, microbatches and slices are within the limits of a Pipeline, whatever else `spec`
+/// has. Errors: bad_argument naming every count that is not.
+[[nodiscard]] Expected<void> check_counts(const PipelineSpec& spec);
+
+}  // namespace ppsim
