@@ -1,6 +1,7 @@
 #include "admission.hpp"
 
 #include <array>
+#include <sstream>
 #include <string_view>
 
 #include "ppsim/core/hash.hpp"
@@ -36,32 +37,62 @@ bool fits(const Certificate& certificate, const TransportCapabilities& transport
   return certificate.memory.empty() && certificate.capabilities_hash == capabilities_hash(unbuffered);
 }
 
-Expected<void> refuse(const std::string& why) {
+Expected<void> refuse(const std::string& why, ErrorPlace place = {}) {
   return make_error(ErrorCode::refused,
-                    why + "; verify it with these sizes and this transport, or run it unverified");
+                    why + "; verify it with these sizes and this transport, or run it unverified",
+                    std::move(place));
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string text_of(const TransportCapabilities& capabilities) {
+  std::ostringstream text;
+  text << capabilities;
+  return text.str();
 }
 
 /// What a run relies on. A bound on memory is its own matter: the pool is planned from the Program.
 constexpr auto kRelied =
     std::to_array<std::string_view>({"well_formed", "matched", "deadlock_free", "tensor_use"});
 
+Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes, const RunOptions& options) {
+  if (const std::string hash = sizes_hash(sizes);
+      !certificate.memory.empty() && certificate.sizes_hash != hash)
+    return refuse("the certificate bounds the memory of other tensor sizes",
+                  {.found = certificate.sizes_hash, .expected = hash});
+  for (const std::string_view property : kRelied) {
+    const std::string name(property);
+    if (!certificate.claims(property))
+      return refuse("the certificate does not cover " + name,
+                    {.found = listed(certificate.properties), .expected = name});
+  }
+  if (fits(certificate, options.capabilities)) return {};
+  return refuse("the certificate is for another transport",
+                {.found = text_of(certificate.capabilities), .expected = text_of(options.capabilities)});
+}
+
 Expected<void> check_proof(const Program& program, const SizeTable& sizes, const RunOptions& options) {
   if (options.certificate == nullptr) return refuse("the program has no certificate");
   const Certificate& certificate = *options.certificate;
   if (const std::string hash = program_hash(program); certificate.program_hash != hash) {
-    return make_error(
-        ErrorCode::refused, "the certificate is of another program; verify this one, or run it unverified",
-        {.file = options.certificate_file, .found = certificate.program_hash, .expected = hash});
+    return make_error(ErrorCode::refused,
+                      "the certificate is of another program; verify this one, or run it unverified",
+                      {.found = certificate.program_hash, .expected = hash});
   }
-  if (!certificate.memory.empty() && certificate.sizes_hash != sizes_hash(sizes)) {
-    return refuse("the certificate bounds the memory of other tensor sizes");
-  }
-  for (const std::string_view property : kRelied) {
-    if (!certificate.claims(property))
-      return refuse("the certificate does not cover " + std::string(property));
-  }
-  if (!fits(certificate, options.capabilities)) return refuse("the certificate is for another transport");
+  if (auto good = check_fits(certificate, sizes, options); !good) return good;
   return check_certificate(certificate, program, &sizes);
+}
+
+/// The same with the file of the certificate in what is wrong with it.
+Expected<void> check_named_proof(const Program& program, const SizeTable& sizes, const RunOptions& options) {
+  return check_proof(program, sizes, options).map_error([&](Error error) {
+    error.place.file = options.certificate_file;
+    return error;
+  });
 }
 
 }  // namespace
@@ -69,7 +100,7 @@ Expected<void> check_proof(const Program& program, const SizeTable& sizes, const
 Expected<void> admit(const Program& program, const SizeTable& sizes, const RunOptions& options) {
   if (auto ok = check_options(options); !ok) return ok;
   if (auto ok = check_matches(program); !ok) return ok;
-  return options.unverified ? Expected<void>{} : check_proof(program, sizes, options);
+  return options.unverified ? Expected<void>{} : check_named_proof(program, sizes, options);
 }
 
 }  // namespace ppsim

@@ -79,13 +79,21 @@ expect_error 2 "tampered.cert:" "not JSON" check-certificate program.json tamper
 # A run asks for the certificate of its own Program; without one it verifies.
 expect_exit 0 run program.json --certificate plain.cert --steps 1 --json
 expect_json 'd["verified"]'
-hash_of() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["program_hash"])' "$1"; }
+hash_of() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1" "${2:-program_hash}"; }
 expect_error 4 "plain.cert: the certificate is of another program" "(found $(hash_of plain.cert), expected " run other.json --certificate plain.cert --steps 1
 expect_exit 2 run program.json --certificate plain.cert --unverified
 expect_exit 0 run program.json --unverified --steps 1 --json
 expect_json 'not d["verified"] and d["proved_bytes"] is None'
 expect_exit 0 verify program.json --buffers 4 --certificate buffered.cert
-expect_error 4 "certificate" "" run program.json --certificate buffered.cert --steps 1
+expect_error 4 "buffered.cert: the certificate is for another transport" "(found 4 credits, expected rendezvous)" \
+  run program.json --certificate buffered.cert --steps 1
+expect_error 4 "sized.cert: the certificate bounds the memory of other tensor sizes" "(found $(hash_of sized.cert sizes_hash), expected " \
+  run program.json --certificate sized.cert --steps 1
+sed 's/"tensor_use"/"ascending_accumulation"/' plain.cert >unused.cert
+expect_error 4 "unused.cert: the certificate does not cover tensor_use" "weight_versions, ascending_accumulation, expected tensor_use)" \
+  run program.json --certificate unused.cert --steps 1
+sed 's/"order": \["0 1 /"order": ["1 0 /' plain.cert >swapped.cert
+expect_error 4 "swapped.cert: certificate: " "completes before it starts" run program.json --certificate swapped.cert --steps 1
 
 # No certificate of what is refuted, or of less than a run needs.
 expect_exit 4 verify "$data/deferred_receives.csv" --communicators per-rank --certificate none.cert
