@@ -269,7 +269,8 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   if (costs != nullptr && !options.deadline_s) {
     const auto deadline_s = default_deadline_s(program, run.capabilities, *costs);
     if (!deadline_s) return tl::unexpected(deadline_s.error());
-    run.deadline_s = *deadline_s;
+    run.deadline_rule.first_s = run.deadline_rule.more_s = *deadline_s;
+    run.deadline_rule.times = 0;
   }
   run.gradients = options.compare && options.device.backend != "emulated";
   const StageModel& model = *prepared->model;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -76,6 +77,8 @@ int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {
   const bool orphan = own.silent && !all.all_here();
   if (orphan && all.process() > 1) std::cerr << "ppsim: " << code.error() << '\n';
   own.silent = own.silent && !(orphan && all.process() == 1);
+  const std::vector<int> gone = all.gone();
+  if (std::binary_search(gone.begin(), gone.end(), all.process())) own.silent = true;  // the others speak
   const int exit = report(code.error(), own);
   std::cout << std::flush;  // before a launcher ends this process
   return exit;

@@ -1,15 +1,26 @@
 #include "step_deadline.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 namespace ppsim {
+namespace {
 
-std::optional<std::chrono::nanoseconds> StepDeadline::limit() const {
-  constexpr double kLongest = 1e9;  // seconds; what is longer does not fit and never passes
-  const double limit = seconds();
-  if (limit == 0 || limit > kLongest) return std::nullopt;
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(limit));
+std::optional<std::chrono::nanoseconds> limit_of(double seconds) {
+  constexpr double kLongest = 1e9;  // what is longer does not fit and never passes
+  if (seconds == 0 || seconds > kLongest) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
+
+}  // namespace
+
+Patience patience_of(const RunOptions& options) {
+  constexpr double kLeast = 10;  // seconds
+  const double given = options.deadline_s.value_or(0);
+  return limit_of(given > 0 ? std::max(given, kLeast) : options.deadline_rule.meeting_s);
+}
+
+std::optional<std::chrono::nanoseconds> StepDeadline::limit() const { return limit_of(seconds()); }
 
 double StepDeadline::seconds() const {
   constexpr double kNanosecondsPerSecond = 1e9;

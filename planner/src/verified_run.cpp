@@ -48,6 +48,7 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
   if (processes == nullptr) return prove(program, model, options);
   std::string proof;
   if (processes->process() == 0) {
+    const std::jthread at_work = processes->at_work();  // which rightly takes long
     const auto certificate = prove(program, model, options);
     if (certificate) {
       proof = to_json(*certificate);
@@ -55,7 +56,7 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
       processes->stop(certificate.error());
     }
   }
-  const auto all = processes->allgather(proof);
+  const auto all = processes->allgather(proof, patience_of(options.run));
   if (all) return certificate_from_json(all->front(), "the certificate of process 0");
   static_cast<void>(processes->resume());  // the error tells; a process that is gone stays so
   return tl::unexpected(all.error());

@@ -106,6 +106,20 @@ timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatch
 expect_err "process 1: "
 expect_err "nosuch.json"
 
+# One that never comes to the first meeting: it waits for its input. The others do not wait for ever, whichever it is.
+mkfifo nobody-writes
+expect_missing() {
+  local missing=$1 found=0
+  local -a inputs=(1f1b:ranks=2,microbatches=4 1f1b:ranks=2,microbatches=4)
+  inputs[$missing]=./nobody-writes
+  timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run "${inputs[0]}" --transport mpi --deadline 3 --json : \
+    -np 1 "$ppsim" run "${inputs[1]}" --transport mpi --deadline 3 --json >stdout 2>stderr || found=$?
+  [ "$found" -eq 1 ] || fail "exit $found where process $missing does not come"
+  expect_json '"process '"$missing"' did not come" in d["error"]["message"]'
+}
+expect_missing 0
+expect_missing 1
+
 # A full machine on one process: the pool of rank 1 does not fit.
 found=0
 big=(run 1f1b --ranks 2 --microbatches 4 --transport mpi --transformer layers=16,hidden=256,ffn=4096,vocab=4096 --unverified --steps 1)

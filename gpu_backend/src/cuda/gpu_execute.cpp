@@ -50,7 +50,7 @@ class GpuExecutor {
                             build_execution_graph(program_, unbounded_buffers(input.options.capabilities)),
                             sizes_, input.options.memory_limit)),
         deadline_(input.options),
-        peers_({program_, graph_, here, input.options.processes}),
+        peers_({program_, graph_, here, input.options.processes, patience_of(input.options)}),
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -166,7 +166,7 @@ class GpuExecutor {
     channels_->check();
     read_times(result);
     result.losses.push_back(take_loss());
-    peers_.assemble(&deadline_);  // nobody goes on as long as another one may fail
+    peers_.assemble(deadline_);  // nobody goes on as long as another one may fail
     in_step_ = false;
   }
 

@@ -21,20 +21,23 @@ class MpiBootstrap final : public Bootstrap, public TransportMaker {
   [[nodiscard]] int process() const override { return world_->process(); }
   [[nodiscard]] int size() const override { return world_->size(); }
   [[nodiscard]] int local_process() const override { return world_->local_process(); }
-  [[nodiscard]] Expected<std::vector<std::string>> allgather(const std::string& bytes) override {
-    return connections_->allgather(bytes);
+  [[nodiscard]] Expected<std::vector<std::string>> allgather(const std::string& bytes,
+                                                             Patience patience) override {
+    return connections_->allgather(bytes, patience);
   }
-  [[nodiscard]] Expected<std::vector<std::string>> gather(const std::string& bytes) override {
-    return connections_->gather(bytes);
+  [[nodiscard]] Expected<std::vector<std::string>> gather(const std::string& bytes,
+                                                          Patience patience) override {
+    return connections_->gather(bytes, patience);
   }
+  void say_at_work() override { connections_->say_at_work(); }
   void note(const std::string& note) override { connections_->note(note); }
   void stop(const Error& error) override { connections_->stop(error); }
   [[nodiscard]] Expected<void> resume() override { return connections_->resume(); }
   void listen(BootstrapListener* listener) override { connections_->listen(listener); }
   void give_up(int process) override { connections_->give_up(process); }
   [[nodiscard]] std::vector<int> gone() const override { return connections_->gone(); }
-  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets() override {
-    return connections_->clock_offsets();
+  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets(Patience patience) override {
+    return connections_->clock_offsets(patience);
   }
 
   [[nodiscard]] std::unique_ptr<Transport> make_transport(const RunInput& input,

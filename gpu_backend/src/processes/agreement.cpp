@@ -58,7 +58,7 @@ Expected<void> agree(const Program& program, const ModelIdentity& model, const R
   ByteWriter writer;
   const Fingerprint own{program_hash(program), model.text, sizes_hash(model.sizes), options_text(options)};
   for (const std::string& text : own) writer.put_text(text);
-  const auto all = options.processes->allgather(writer.take());
+  const auto all = options.processes->allgather(writer.take(), patience_of(options));
   if (!all) return tl::unexpected(all.error());
   return compare(*all);
 }

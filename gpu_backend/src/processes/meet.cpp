@@ -9,7 +9,7 @@ namespace ppsim {
 namespace {
 
 constexpr std::uint64_t kLargestGreeting = 1 << 12;
-constexpr std::string_view kProtocol = "ppsim bootstrap 1";
+constexpr std::string_view kProtocol = "ppsim bootstrap 2";
 
 Deadline deadline_of(const Membership& self) {
   return std::chrono::steady_clock::now() +

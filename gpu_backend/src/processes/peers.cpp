@@ -20,9 +20,9 @@ constexpr auto kLastWordsGone = 500ms;  // where one is not: the launcher is abo
 [[noreturn]] void fail(const Error& error) { throw BackendError(error.code, error.message); }
 
 /// Does something unless it ends in time.
-class Patience {
+class Alarm {
  public:
-  Patience(std::optional<std::chrono::nanoseconds> time, std::function<void()> over) {
+  Alarm(std::optional<std::chrono::nanoseconds> time, std::function<void()> over) {
     if (!time) return;
     thread_ = std::jthread([time = *time, over = std::move(over)](const std::stop_token& ended) {
       std::mutex mutex;
@@ -47,23 +47,27 @@ Peers::~Peers() {
   if (!alone()) in_.processes->listen(nullptr);
 }
 
-void Peers::assemble(const StepDeadline* deadline) {
+void Peers::assemble() {
   if (alone()) return;
-  const Patience patience(deadline == nullptr ? std::nullopt : deadline->limit(),
-                          [this, deadline] { static_cast<void>(stop(deadline->late())); });
+  if (const auto here = in_.processes->barrier(in_.patience); !here) fail(here.error());
+}
+
+void Peers::assemble(const StepDeadline& deadline) {
+  if (alone()) return;
+  const Alarm alarm(deadline.limit(), [&] { static_cast<void>(stop(deadline.late())); });
   if (const auto here = in_.processes->barrier(); !here) fail(here.error());
 }
 
 std::string Peers::from_leader(const std::string& bytes) {
   if (alone()) return bytes;
-  const auto all = in_.processes->allgather(leads() ? bytes : std::string());
+  const auto all = in_.processes->allgather(leads() ? bytes : std::string(), in_.patience);
   if (!all) fail(all.error());
   return all->front();
 }
 
 void Peers::begin_step(int step, const StepDeadline& deadline) {
   step_ = step;
-  assemble(&deadline);
+  assemble(deadline);
 }
 
 Error Peers::stop(const Error& error) {
@@ -181,14 +185,20 @@ Error Peers::explained(Error error) {
 
 void Peers::collect(RunResult& result, const std::vector<StepBegin>& begins) {
   if (alone()) return;
-  const auto parts = in_.processes->gather(result_bytes(result, {in_.program, in_.here, begins}));
-  if (!parts) fail(parts.error());
-  if (leads()) put_together(result, *parts);
+  const std::string own = result_bytes(result, {in_.program, in_.here, begins});
+  if (leads()) {
+    const std::jthread at_work = in_.processes->at_work();
+    put_together(result, own);
+  } else if (const auto sent = in_.processes->gather(own); !sent) {
+    fail(sent.error());
+  }
   assemble();  // nobody leaves, and ends its connections, before process 0 has all
 }
 
-void Peers::put_together(RunResult& result, const std::vector<std::string>& parts) {
-  const auto clocks = in_.processes->clock_offsets();
+void Peers::put_together(RunResult& result, const std::string& own) {
+  const auto parts = in_.processes->gather(own, in_.patience);
+  if (!parts) fail(parts.error());
+  const auto clocks = in_.processes->clock_offsets(in_.patience);
   if (!clocks) fail(clocks.error());
   result.processes.clear();
   for (int p = 0; p < in_.processes->size(); ++p) {
@@ -196,7 +206,7 @@ void Peers::put_together(RunResult& result, const std::vector<std::string>& part
     result.processes.push_back(
         {RankId(ranks.begin), ranks.end - ranks.begin, (*clocks)[static_cast<std::size_t>(p)]});
   }
-  merge_results(result, in_.program, parts);
+  merge_results(result, in_.program, *parts);
 }
 
 Expected<RunResult> end_together(Bootstrap* processes, Expected<RunResult> result) {

@@ -23,6 +23,7 @@ struct PeersSetup {
   const ExecutionGraph& graph;
   RankRange here;
   Bootstrap* processes = nullptr;
+  Patience patience = {};                 ///< outside of steps
   std::function<void()> on_stop = [] {};  ///< called from another thread when all stop
 };
 
@@ -39,9 +40,11 @@ class Peers final : public BootstrapListener {
   [[nodiscard]] bool alone() const { return in_.processes == nullptr; }
   [[nodiscard]] bool leads() const { return alone() || in_.processes->process() == 0; }
 
-  /// Waits until all processes are here, not longer than a step may take. Errors: throws what one of them has
-  /// stopped with.
-  void assemble(const StepDeadline* deadline = nullptr);
+  /// Waits until all processes are here. Errors: throws what one of them has stopped with, or who does not
+  /// come.
+  void assemble();
+  /// The same around a step, not longer than it may take. Errors: throws what one of them has stopped with.
+  void assemble(const StepDeadline& deadline);
   /// What process 0 has given. Errors: as assemble().
   [[nodiscard]] std::string from_leader(const std::string& bytes);
   /// Begins a step with all others. Errors: as assemble().
@@ -77,7 +80,7 @@ class Peers final : public BootstrapListener {
 
  private:
   [[nodiscard]] RankRange ranks_of(int process) const;
-  void put_together(RunResult& result, const std::vector<std::string>& parts);
+  void put_together(RunResult& result, const std::string& own);
   void wait_for_last_words(std::unique_lock<std::mutex>& lock);
 
   PeersSetup in_;

@@ -15,7 +15,20 @@ using Deadline = std::chrono::steady_clock::time_point;
 constexpr std::chrono::seconds kLostHost{10};
 
 /// What a frame is about.
-enum class FrameKind : std::uint32_t { hello, welcome, part, all, note, abort, stop, ping, pong, bye };
+enum class FrameKind : std::uint32_t {
+  hello,
+  welcome,
+  part,
+  all,
+  note,
+  abort,
+  late,
+  at_work,
+  stop,
+  ping,
+  pong,
+  bye
+};
 
 /// One message of a connection.
 struct Frame {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <sstream>
 #include <utility>
 
 #include "bytes.hpp"
@@ -22,10 +23,20 @@ std::string error_bytes(const Error& error) {
   return ByteWriter().put(error.code).put_text(error.message).take();
 }
 
-Error error_from(std::string_view bytes) {
-  ByteReader reader(bytes);
+Error error_from(ByteReader& reader) {
   const auto code = reader.get<ErrorCode>();
   return {code, std::string(reader.get_text())};
+}
+
+double seconds_of(Patience patience) { return std::chrono::duration<double>(*patience).count(); }
+
+/// What is wrong where some processes are waited for in vain.
+Error in_vain(const std::vector<int>& processes, double seconds) {
+  std::ostringstream text;
+  text << (processes.size() == 1 ? "process " : "processes ");
+  for (std::size_t i = 0; i < processes.size(); ++i) text << (i == 0 ? "" : ", ") << processes[i];
+  text << " did not come where all processes meet: the others have waited for " << seconds << " s";
+  return {ErrorCode::io, text.str()};
 }
 
 std::string texts_bytes(const std::vector<std::string>& texts) {
@@ -77,18 +88,21 @@ void Star::serve(int process, Peer& peer) {
 
 void Star::receive(int process, Peer& peer, Frame frame) {
   const std::int64_t arrived = now_ns();
+  ByteReader reader(frame.bytes);
   switch (frame.kind) {
     case FrameKind::note:
       return hear_note(process, frame.bytes);
     case FrameKind::ping:
       return send(peer, FrameKind::pong, 0, ByteWriter().put(arrived).take());
     case FrameKind::stop:
-      static_cast<void>(set_stop(error_from(frame.bytes), std::nullopt));
-      return;
+      return hear_stop(reader);
     case FrameKind::abort:
-      return stop_all(error_from(frame.bytes), frame.epoch);
+      return stop_all(error_from(reader), frame.epoch);
+    case FrameKind::late:
+      return stop_without(missing(), frame.epoch, reader.get<double>());
     case FrameKind::part:
     case FrameKind::all:
+    case FrameKind::at_work:
     case FrameKind::pong:
     case FrameKind::bye:
       break;
@@ -97,7 +111,8 @@ void Star::receive(int process, Peer& peer, Frame frame) {
       return;
   }
   const std::lock_guard lock(mutex_);
-  if (frame.kind == FrameKind::pong) pong_ = {ByteReader(frame.bytes).get<Nanoseconds>(), arrived};
+  if (frame.kind == FrameKind::pong) pong_ = {reader.get<Nanoseconds>(), arrived};
+  if (frame.kind == FrameKind::at_work) at_work_ = Clock::now();
   if (frame.kind == FrameKind::bye) peer.left = true;
   if (frame.kind == FrameKind::part && frame.epoch == epoch_) peer.parts.push_back(std::move(frame.bytes));
   if (frame.kind == FrameKind::all && frame.epoch == epoch_) all_.push_back(texts_from(frame.bytes));
@@ -107,7 +122,7 @@ void Star::receive(int process, Peer& peer, Frame frame) {
 void Star::end_of(int process, Peer& peer) {
   {
     const std::lock_guard lock(mutex_);
-    if (peer.left) return;
+    if (peer.left || peer.lost) return;
     lose(process, peer);
   }
   stop_all({ErrorCode::io,
@@ -115,17 +130,49 @@ void Star::end_of(int process, Peer& peer) {
            std::nullopt);
 }
 
-/// Requires: the lock.
+/// Requires: the lock; a stop, which those who wait for the process wait for, too, before or after it.
 void Star::lose(int process, Peer& peer) {
-  peer.left = true;
+  peer.lost = true;
   gone_.insert(std::lower_bound(gone_.begin(), gone_.end(), process), process);
 }
 
 void Star::give_up(int process) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_.at(process);
-  if (!peer.left) lose(process, peer);
+  if (!peer.left && !peer.lost) lose(process, peer);
   changed_.notify_all();
+}
+
+/// Who has not come where all meet, as process 0 knows it.
+std::vector<int> Star::missing() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> result;
+  if (!awaited_) result.push_back(0);
+  for (const auto& [process, peer] : peers_) {
+    if (peer.parts.empty() && process >= awaited_.value_or(0)) result.push_back(process);
+  }
+  return result;
+}
+
+/// As process 0, stops all because of some that count as gone from now on; nobody: their time has not passed.
+void Star::stop_without(const std::vector<int>& processes, std::uint32_t epoch, double seconds) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (epoch != epoch_ || processes.empty()) return;
+    const bool known = std::binary_search(gone_.begin(), gone_.end(), process_);
+    if (processes.front() == process_ && !known) gone_.insert(gone_.begin(), process_);
+  }
+  for (const int process : processes) {
+    if (process != process_) give_up(process);
+  }
+  stop_all(in_vain(processes, seconds), epoch);
+}
+
+/// A stop by process 0.
+void Star::hear_stop(ByteReader& reader) {
+  const Error error = error_from(reader);
+  if (reader.get<bool>()) give_up(0);
+  static_cast<void>(set_stop(error, std::nullopt));
 }
 
 Error Star::absent(int process) const {
@@ -172,7 +219,10 @@ void Star::stop(const Error& error) {
 /// As process 0, tells everybody; as another one that has lost process 0, only itself.
 void Star::stop_all(const Error& error, std::optional<std::uint32_t> epoch) {
   if (!set_stop(error, epoch) || process_ != 0) return;
-  for (auto& [process, peer] : peers_) send(peer, FrameKind::stop, 0, error_bytes(error));
+  const std::vector<int> without = gone();
+  const bool leaderless = !without.empty() && without.front() == 0;
+  const std::string bytes = error_bytes(error) + ByteWriter().put(leaderless).take();
+  for (auto& [process, peer] : peers_) send(peer, FrameKind::stop, 0, bytes);
 }
 
 bool Star::set_stop(const Error& error, std::optional<std::uint32_t> epoch) {
@@ -202,11 +252,36 @@ Expected<void> Star::resume() {
   return {};
 }
 
-Expected<std::vector<std::string>> Star::collect(const std::string& own) {
+void Star::say_at_work() {
+  for (auto& [process, peer] : peers_) send(peer, FrameKind::at_work, 0, {});
+}
+
+bool Star::wait(std::unique_lock<std::mutex>& lock, Patience patience, const std::function<bool()>& what) {
+  const Clock::time_point begin = Clock::now();
+  while (!what()) {
+    if (!patience) {
+      changed_.wait(lock);
+      continue;
+    }
+    const Clock::time_point end = std::max(begin, at_work_) + *patience;
+    if (Clock::now() >= end) return false;
+    changed_.wait_until(lock, end);
+  }
+  return true;
+}
+
+Expected<std::vector<std::string>> Star::collect(const std::string& own, Patience patience) {
   std::unique_lock lock(mutex_);
   std::vector<std::string> parts = {own};
   for (auto& [process, peer] : peers_) {
-    changed_.wait(lock, [&, &peer = peer] { return stopped_ || !peer.parts.empty() || peer.left; });
+    awaited_ = process;
+    const auto there = [&, &peer = peer] { return stopped_ || !peer.parts.empty() || peer.left; };
+    while (!wait(lock, patience, there)) {
+      const std::uint32_t epoch = epoch_;
+      lock.unlock();
+      stop_without(missing(), epoch, seconds_of(patience));
+      lock.lock();
+    }
     if (stopped_) return tl::unexpected(*stopped_);
     if (peer.parts.empty()) return tl::unexpected(absent(process));
     parts.push_back(std::move(peer.parts.front()));
@@ -215,28 +290,40 @@ Expected<std::vector<std::string>> Star::collect(const std::string& own) {
   return parts;
 }
 
-Expected<std::vector<std::string>> Star::gather(const std::string& bytes) {
+Expected<std::vector<std::string>> Star::gather(const std::string& bytes, Patience patience) {
   std::unique_lock lock(mutex_);
   if (stopped_) return tl::unexpected(*stopped_);
   const std::uint32_t epoch = epoch_;
   lock.unlock();
-  if (process_ == 0) return collect(bytes);
-  send(peers_.at(0), FrameKind::part, epoch, bytes);
-  return std::vector<std::string>();
+  if (process_ > 0) {
+    send(peers_.at(0), FrameKind::part, epoch, bytes);
+    return std::vector<std::string>();
+  }
+  auto parts = collect(bytes, patience);
+  lock.lock();
+  awaited_.reset();
+  return parts;
 }
 
-Expected<std::vector<std::string>> Star::allgather(const std::string& bytes) {
+Expected<std::vector<std::string>> Star::allgather(const std::string& bytes, Patience patience) {
   std::unique_lock lock(mutex_);
   const std::uint32_t epoch = epoch_;
   lock.unlock();
-  auto parts = gather(bytes);
+  auto parts = gather(bytes, patience);
   if (!parts) return parts;
   if (process_ == 0) {
     for (auto& [process, peer] : peers_) send(peer, FrameKind::all, epoch, texts_bytes(*parts));
     return parts;
   }
+  Peer& leader = peers_.at(0);
+  const auto told = [&] { return stopped_ || !all_.empty() || leader.left; };
   lock.lock();
-  changed_.wait(lock, [&] { return stopped_ || !all_.empty() || peers_.at(0).left; });
+  if (!wait(lock, patience, told)) {
+    lock.unlock();
+    ask_who_is_missing(epoch, seconds_of(patience));
+    lock.lock();
+    changed_.wait(lock, told);
+  }
   if (stopped_) return tl::unexpected(*stopped_);
   if (all_.empty()) return tl::unexpected(absent(0));
   std::vector<std::string> result = std::move(all_.front());
@@ -244,14 +331,30 @@ Expected<std::vector<std::string>> Star::allgather(const std::string& bytes) {
   return result;
 }
 
-Expected<ClockOffset> Star::offset_of(Peer& peer) {
+/// As another process than 0, has process 0 say who has not come, or stops without it.
+void Star::ask_who_is_missing(std::uint32_t epoch, double seconds) {
+  send(peers_.at(0), FrameKind::late, epoch, ByteWriter().put(seconds).take());
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, kAnswer, [&] { return stopped_ || !all_.empty() || peers_.at(0).left; }))
+    return;
+  lock.unlock();
+  give_up(0);
+  static_cast<void>(set_stop(in_vain({0}, seconds), epoch));
+}
+
+Expected<ClockOffset> Star::offset_of(int process, Peer& peer, Patience patience) {
   constexpr int kRounds = 8;  // the quickest counts
   ClockOffset best{0, std::numeric_limits<Nanoseconds>::max()};
   for (int round = 0; round < kRounds; ++round) {
     const Nanoseconds sent = now_ns();
     send(peer, FrameKind::ping, 0, {});
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return pong_ || stopped_ || peer.left; });
+    if (!wait(lock, patience, [&] { return pong_ || stopped_ || peer.left; })) {
+      const std::uint32_t epoch = epoch_;
+      lock.unlock();
+      stop_without({process}, epoch, seconds_of(patience));
+      lock.lock();
+    }
     if (stopped_) return tl::unexpected(*stopped_);
     if (!pong_) return make_error(ErrorCode::io, "a process has left while clocks were compared");
     const Nanoseconds half = (pong_->back - sent + 1) / 2;
@@ -261,11 +364,11 @@ Expected<ClockOffset> Star::offset_of(Peer& peer) {
   return best;
 }
 
-Expected<std::vector<ClockOffset>> Star::clock_offsets() {
+Expected<std::vector<ClockOffset>> Star::clock_offsets(Patience patience) {
   std::vector<ClockOffset> offsets(1);
   if (process_ != 0) return offsets;
   for (auto& [process, peer] : peers_) {
-    const auto offset = offset_of(peer);
+    const auto offset = offset_of(process, peer, patience);
     if (!offset) return tl::unexpected(offset.error());
     offsets.push_back(*offset);
   }

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "bytes.hpp"
 #include "ppsim/gpu_backend/bootstrap.hpp"
 #include "socket.hpp"
 
@@ -34,15 +37,18 @@ class Star final : public Bootstrap {
   [[nodiscard]] int process() const override { return process_; }
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] int local_process() const override { return local_process_; }
-  [[nodiscard]] Expected<std::vector<std::string>> allgather(const std::string& bytes) override;
-  [[nodiscard]] Expected<std::vector<std::string>> gather(const std::string& bytes) override;
+  [[nodiscard]] Expected<std::vector<std::string>> allgather(const std::string& bytes,
+                                                             Patience patience) override;
+  [[nodiscard]] Expected<std::vector<std::string>> gather(const std::string& bytes,
+                                                          Patience patience) override;
+  void say_at_work() override;
   void note(const std::string& note) override;
   void stop(const Error& error) override;
   [[nodiscard]] Expected<void> resume() override;
   void listen(BootstrapListener* listener) override;
   void give_up(int process) override;
   [[nodiscard]] std::vector<int> gone() const override;
-  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets() override;
+  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets(Patience patience) override;
 
  private:
   /// The other end of a connection.
@@ -51,8 +57,11 @@ class Star final : public Bootstrap {
     std::mutex sending;
     std::deque<std::string> parts;  ///< of gathers that it has joined before this process
     bool left = false;              ///< it has said good-bye
+    bool lost = false;              ///< it counts as gone
     std::thread reader;
   };
+
+  using Clock = std::chrono::steady_clock;
 
   void serve(int process, Peer& peer);
   void receive(int process, Peer& peer, Frame frame);
@@ -63,9 +72,16 @@ class Star final : public Bootstrap {
   void stop_all(const Error& error, std::optional<std::uint32_t> epoch);
   void send(Peer& peer, FrameKind kind, std::uint32_t epoch, std::string bytes);
   void hear_note(int process, std::string_view note);
-  [[nodiscard]] Expected<std::vector<std::string>> collect(const std::string& own);
+  /// Returns: false when the patience was over before.
+  [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, Patience patience,
+                          const std::function<bool()>& what);
+  [[nodiscard]] Expected<std::vector<std::string>> collect(const std::string& own, Patience patience);
+  void ask_who_is_missing(std::uint32_t epoch, double seconds);
+  void hear_stop(ByteReader& reader);
+  [[nodiscard]] std::vector<int> missing() const;
+  void stop_without(const std::vector<int>& processes, std::uint32_t epoch, double seconds);
   [[nodiscard]] Error absent(int process) const;
-  [[nodiscard]] Expected<ClockOffset> offset_of(Peer& peer);
+  [[nodiscard]] Expected<ClockOffset> offset_of(int process, Peer& peer, Patience patience);
 
   const int process_;
   const int size_;
@@ -78,6 +94,8 @@ class Star final : public Bootstrap {
   std::optional<Error> stopped_;
   std::vector<int> gone_;
   std::deque<std::vector<std::string>> all_;  ///< results of allgathers that process 0 has sent
+  std::optional<int> awaited_;                ///< whose part process 0 is waiting for
+  Clock::time_point at_work_;                 ///< when process 0 has said so
   struct Pong {
     Nanoseconds there = 0;
     Nanoseconds back = 0;

@@ -15,9 +15,13 @@ constexpr auto kQuiet = 25ms;  // states that last so long are worth a message
 }  // namespace
 
 Team::Team(const RunInput& input, const ExecutionGraph& graph, Monitor& monitor)
-    : monitor_(monitor), peers_({input.program, graph, input.here, input.options.processes, [&monitor] {
-                                   monitor.stop(StepEnd::stopped);
-                                 }}) {}
+    : monitor_(monitor),
+      peers_({.program = input.program,
+              .graph = graph,
+              .here = input.here,
+              .processes = input.options.processes,
+              .patience = patience_of(input.options),
+              .on_stop = [&monitor] { monitor.stop(StepEnd::stopped); }}) {}
 
 void Team::begin_step(int step, const StepDeadline& deadline) {
   sent_changes_ = std::numeric_limits<std::uint64_t>::max();
@@ -35,7 +39,7 @@ StepEnd Team::wait_for_end(const StepDeadline& deadline) {
   send_states(monitor_.snapshot(), true);
   if (end == StepEnd::stopped) return end;
   try {
-    peers_.assemble(&deadline);
+    peers_.assemble(deadline);
     return end;
   } catch (const BackendError& stopped) {
     peers_.on_stop(stopped.error());

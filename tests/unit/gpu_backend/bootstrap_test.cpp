@@ -48,19 +48,86 @@ TEST(Bootstrap, GatherGivesProcess0WhatAllGave) {
   });
 }
 
+/// One of two processes, whose other one is as a process that is stopped: its connection is there.
+struct BesideASilentOne {
+  Socket silent;
+  std::unique_ptr<Bootstrap> end;
+
+  explicit BesideASilentOne(int process) {
+    std::array<int, 2> pair{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    silent = Socket(pair[0]);
+    std::map<int, Socket> sockets;
+    sockets.emplace(1 - process, Socket(pair[1]));
+    end = std::make_unique<Star>(Membership{.process = process, .size = 2, .local_process = process},
+                                 std::move(sockets));
+  }
+};
+
 TEST(Bootstrap, AStopDoesNotWaitForAProcess0ThatDoesNotAnswer) {
-  std::array<int, 2> pair{};
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
-  const Socket silent(pair[0]);  // as a process that is stopped: its connection is there
-  std::map<int, Socket> sockets;
-  sockets.emplace(0, Socket(pair[1]));
-  Star end({.process = 1, .size = 2, .local_process = 1}, std::move(sockets));
-  end.stop({ErrorCode::io, "a reason"});
-  EXPECT_EQ(end.gone(), std::vector<int>{0});
-  const auto barrier = end.barrier();
+  const BesideASilentOne pair(1);
+  pair.end->stop({ErrorCode::io, "a reason"});
+  EXPECT_EQ(pair.end->gone(), std::vector<int>{0});
+  const auto barrier = pair.end->barrier();
   ASSERT_FALSE(barrier);
   EXPECT_EQ(barrier.error().message, "a reason\nprocess 0 did not answer");
-  EXPECT_FALSE(end.resume());
+  EXPECT_FALSE(pair.end->resume());
+}
+
+constexpr auto kSoon = std::chrono::milliseconds(200);
+
+TEST(Bootstrap, WhoDoesNotComeWhereAllMeetIsNamedOnAll) {
+  const Ends ends = in_process_bootstraps(4).value();
+  on_each(ends, [](Bootstrap& end) {
+    if (end.process() % 2 == 1) return;
+    const auto met = end.barrier(kSoon);
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().message,
+              "processes 1, 3 did not come where all processes meet: the others have waited for 0.2 s");
+    EXPECT_FALSE(end.barrier());
+  });
+  EXPECT_EQ(ends[0]->gone(), (std::vector<int>{1, 3}));
+  EXPECT_TRUE(ends[2]->all_here());
+  EXPECT_FALSE(ends[1]->barrier()) << "it comes too late";
+}
+
+TEST(Bootstrap, AProcess0ThatDoesNotComeWhereAllMeetIsNamedOnAll) {
+  const Ends ends = in_process_bootstraps(3).value();
+  on_each(ends, [](Bootstrap& end) {
+    if (end.process() == 0) return;
+    const auto met = end.barrier(kSoon);
+    ASSERT_FALSE(met);
+    EXPECT_NE(met.error().message.find("process 0"), std::string::npos) << met.error().message;
+    EXPECT_EQ(end.gone(), std::vector<int>{0}) << "the others have to speak for all";
+  });
+  EXPECT_EQ(ends[0]->gone().front(), 0) << "and it must not";
+}
+
+TEST(Bootstrap, WhoWaitsForProcess0DoesSoForAsLongAsItIsAtWork) {
+  const Ends ends = in_process_bootstraps(3).value();
+  on_each(ends, [](Bootstrap& end) {
+    constexpr auto kPatience = std::chrono::seconds(1);
+    if (end.process() == 0) {
+      const std::jthread at_work = end.at_work();
+      std::this_thread::sleep_for(2 * kPatience);
+    }
+    EXPECT_TRUE(end.barrier(kPatience));
+  });
+}
+
+TEST(Bootstrap, AProcess0ThatDoesNotAnswerIsNotWaitedFor) {
+  const BesideASilentOne pair(1);
+  const auto met = pair.end->barrier(kSoon);
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().message.rfind("process 0 did not come", 0), 0U) << met.error().message;
+  EXPECT_EQ(pair.end->gone(), std::vector<int>{0});
+}
+
+TEST(Bootstrap, AProcessThatDoesNotSayItsTimeIsNotWaitedFor) {
+  const BesideASilentOne pair(0);
+  const auto clocks = pair.end->clock_offsets(kSoon);
+  ASSERT_FALSE(clocks);
+  EXPECT_EQ(clocks.error().message.rfind("process 1 did not come", 0), 0U) << clocks.error().message;
 }
 
 TEST(Bootstrap, OneProcessIsEnough) {

@@ -12,6 +12,7 @@
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
+#include "support/linear_model.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -47,6 +48,20 @@ TEST(Peers, WhoIsDoneLeavesNotBeforeProcess0HasTheResultOfAll) {
     }
   }
   for (const auto& result : results) EXPECT_TRUE(result) << to_string(result.error());
+}
+
+TEST(Peers, WhoDoesNotComeToAgreeIsNamed) {
+  const Program program = one_rank_on_each(2);
+  const auto ends = in_process_bootstraps(2).value();
+  RunOptions options = unverified();
+  options.processes = ends[0].get();
+  options.deadline_s = 0;
+  options.deadline_rule.meeting_s = 0.2;
+  const auto result = execute(program, NullModel(), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::io);
+  EXPECT_EQ(result.error().message.rfind("process 1 did not come where all processes meet", 0), 0U)
+      << result.error().message;
 }
 
 }  // namespace

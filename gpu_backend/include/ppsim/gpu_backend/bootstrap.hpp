@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "ppsim/core/error.hpp"
@@ -32,6 +34,9 @@ struct ClockOffset {
   friend bool operator==(const ClockOffset&, const ClockOffset&) = default;
 };
 
+/// Longest time that a process waits for the others; none: for ever.
+using Patience = std::optional<std::chrono::nanoseconds>;
+
 /// The processes of one run, beside the transfers of its Program: who this one is, how all exchange bytes,
 /// and how one stops all. It goes on working when the transport of the Program hangs, and notices at once
 /// when a process dies.
@@ -44,14 +49,22 @@ class Bootstrap {
   /// Number of this process among those of its host.
   [[nodiscard]] virtual int local_process() const = 0;
 
-  /// What every process gave, in ascending order; all call it equally often.
-  /// Errors: what some process stopped all with; io naming a process that is gone.
-  [[nodiscard]] virtual Expected<std::vector<std::string>> allgather(const std::string& bytes) = 0;
-  /// The same for process 0 alone; the others get nothing and do not wait.
-  [[nodiscard]] virtual Expected<std::vector<std::string>> gather(const std::string& bytes) = 0;
-  [[nodiscard]] Expected<void> barrier() {
-    return allgather("").map([](const std::vector<std::string>&) {});
+  /// What every process gave, in ascending order; all call it equally often. Once the patience of one is over
+  /// all are stopped, and those that have not come count as gone.
+  /// Errors: what some process stopped all with; io naming who is gone, or has not come.
+  [[nodiscard]] virtual Expected<std::vector<std::string>> allgather(const std::string& bytes,
+                                                                     Patience patience = {}) = 0;
+  /// The same for process 0 alone, whose patience begins anew with each that comes; the others get nothing
+  /// and do not wait.
+  [[nodiscard]] virtual Expected<std::vector<std::string>> gather(const std::string& bytes,
+                                                                  Patience patience = {}) = 0;
+  [[nodiscard]] Expected<void> barrier(Patience patience = {}) {
+    return allgather("", patience).map([](const std::vector<std::string>&) {});
   }
+  /// Process 0 alone: it is on its way, and the patience of those that wait for it begins anew.
+  virtual void say_at_work() = 0;
+  /// Process 0 alone: says so again and again, for as long as the thread is there.
+  [[nodiscard]] std::jthread at_work();
 
   /// Sends a note to the listener of process 0, which may be this one.
   virtual void note(const std::string& note) = 0;
@@ -64,11 +77,12 @@ class Bootstrap {
 
   /// Counts a process that does not answer as gone; the others are stopped. As process 0 any, else process 0.
   virtual void give_up(int process) = 0;
-  /// Processes that are gone for good, ascending. Others than process 0 miss only process 0.
+  /// Processes that are gone for good, ascending. Others than process 0 miss only process 0, which is one of
+  /// its own where the others have waited for it in vain.
   [[nodiscard]] virtual std::vector<int> gone() const = 0;
   [[nodiscard]] bool all_here() const { return gone().empty(); }
   /// Process 0 alone: per process, itself included.
-  [[nodiscard]] virtual Expected<std::vector<ClockOffset>> clock_offsets() = 0;
+  [[nodiscard]] virtual Expected<std::vector<ClockOffset>> clock_offsets(Patience patience = {}) = 0;
 };
 
 /// Who a process is and where all meet.

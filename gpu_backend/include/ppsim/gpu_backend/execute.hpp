@@ -57,11 +57,13 @@ using BackendOptions = std::variant<CpuOptions, EmulatedOptions, CudaOptions>;
 [[nodiscard]] std::string_view backend_name(const BackendOptions& backend);
 
 /// How long a step may take where nobody says so: the first one `first_s`, every other one `times` as long as
-/// the first one took, and `more_s` more.
+/// the first one took, and `more_s` more. Where processes meet before the first step and after the last one
+/// they wait for each other for `meeting_s`.
 struct DeadlineRule {
   double first_s = 600;
   double times = 10;
   double more_s = 30;
+  double meeting_s = 600;
   friend bool operator==(const DeadlineRule&, const DeadlineRule&) = default;
 };
 
@@ -78,7 +80,7 @@ struct RunOptions {
   int steps = 1;
   int kept_traces = 0;  ///< of the newest steps; 0: of all
   /// Longest time of one step, with what processes do together before and after it: a safety net beside the
-  /// exact detection of hangs. 0: none; empty: by the rule.
+  /// exact detection of hangs. 0: none; empty: by the rule. See also patience_of().
   std::optional<double> deadline_s = std::nullopt;
   DeadlineRule deadline_rule = {};
   /// Of each rank's device: a pool above it is refused, though what is alive at once might fit.
@@ -165,9 +167,14 @@ struct ModelIdentity {
   SizeTable sizes;
   std::string text = {};  ///< StageModel::identity()
 };
+/// How long a process waits for the others where they meet before the first step and after the last one: for
+/// the deadline that is given, but 10 s at least, for what takes milliseconds starts in seconds; where there
+/// is none or 0 is given, by the rule.
+[[nodiscard]] Patience patience_of(const RunOptions& options);
 /// Whether all processes of `options` are about to run the same; alone, they are. execute() asks before
 /// anything else.
-/// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone.
+/// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone or
+/// does not come.
 [[nodiscard]] Expected<void> agree(const Program& program, const ModelIdentity& model,
                                    const RunOptions& options);
 /// Bytes of every tensor class of a model on what it runs on: kernels may lay them out otherwise.
