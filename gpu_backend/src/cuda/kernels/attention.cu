@@ -118,41 +118,40 @@ __global__ void ring_product_kernel(RingProduct call) {
 
 int causal_softmax(void* stream, Stored stored, const CausalSoftmax& call) {
   return by_type(stored, [&](auto zero) {
-    causal_softmax_kernel<decltype(zero)>
-        <<<blocks_for(call.matrices * call.rows, 1), kThreads, 0, stream_of(stream)>>>(call);
+    launch(causal_softmax_kernel<decltype(zero)>,
+           {blocks_for(call.matrices * call.rows, 1), kThreads, stream}, call);
   });
 }
 
 int causal_softmax_backward(void* stream, Stored stored, const CausalSoftmaxBackward& call) {
   return by_type(stored, [&](auto zero) {
-    causal_softmax_backward_kernel<decltype(zero)>
-        <<<blocks_for(call.matrices * call.rows, 1), kThreads, 0, stream_of(stream)>>>(call);
+    launch(causal_softmax_backward_kernel<decltype(zero)>,
+           {blocks_for(call.matrices * call.rows, 1), kThreads, stream}, call);
   });
 }
 
 int store_sums(void* stream, Stored stored, const StoreSums& call) {
   return by_type(stored, [&](auto zero) {
-    store_sums_kernel<decltype(zero)>
-        <<<blocks_for(call.rows * call.columns), kThreads, 0, stream_of(stream)>>>(call);
+    launch(store_sums_kernel<decltype(zero)>, {blocks_for(call.rows * call.columns), kThreads, stream}, call);
   });
 }
 
 int gate(void* stream, Stored stored, const Gate& call) {
   return by_type(stored, [&](auto zero) {
-    gate_kernel<decltype(zero)><<<blocks_for(call.rows * call.width), kThreads, 0, stream_of(stream)>>>(call);
+    launch(gate_kernel<decltype(zero)>, {blocks_for(call.rows * call.width), kThreads, stream}, call);
   });
 }
 
 int gate_backward(void* stream, Stored stored, const GateBackward& call) {
   return by_type(stored, [&](auto zero) {
-    gate_backward_kernel<decltype(zero)>
-        <<<blocks_for(call.rows * call.width), kThreads, 0, stream_of(stream)>>>(call);
+    launch(gate_backward_kernel<decltype(zero)>, {blocks_for(call.rows * call.width), kThreads, stream},
+           call);
   });
 }
 
 int ring_product(void* stream, const RingProduct& call) {
   const dim3 grid(blocks_for(call.rows * call.columns), static_cast<unsigned>(call.batches));
-  ring_product_kernel<<<grid, kThreads, 0, stream_of(stream)>>>(call);
+  launch(ring_product_kernel, {grid, kThreads, stream}, call);
   return launched();
 }
 

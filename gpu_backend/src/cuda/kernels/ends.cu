@@ -113,30 +113,29 @@ __global__ void row_loss_kernel(Loss call) {
 }  // namespace
 
 int draw_tokens(void* stream, const DrawTokens& call) {
-  draw_tokens_kernel<<<blocks_for(call.sequences), kThreads, 0, stream_of(stream)>>>(call);
+  launch(draw_tokens_kernel, {blocks_for(call.sequences), kThreads, stream}, call);
   return launched();
 }
 
 int embed(void* stream, Stored stored, const Embed& call) {
   return by_type(stored, [&](auto zero) {
-    embed_kernel<decltype(zero)>
-        <<<blocks_for(call.rows * call.columns), kThreads, 0, stream_of(stream)>>>(call);
+    launch(embed_kernel<decltype(zero)>, {blocks_for(call.rows * call.columns), kThreads, stream}, call);
   });
 }
 
 int embed_backward(void* stream, Stored stored, const EmbedBackward& call) {
   return by_type(stored, [&](auto zero) {
     using T = decltype(zero);
-    token_gradient_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    launch(token_gradient_kernel<T>, {static_cast<unsigned>(call.rows), kThreads, stream}, call);
     if (call.d_positions == nullptr) return;
-    position_gradient_kernel<T><<<static_cast<unsigned>(call.length), kThreads, 0, stream_of(stream)>>>(call);
+    launch(position_gradient_kernel<T>, {static_cast<unsigned>(call.length), kThreads, stream}, call);
   });
 }
 
 int loss(void* stream, Stored stored, const Loss& call) {
   return by_type(stored, [&](auto zero) {
     using T = decltype(zero);
-    row_loss_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    launch(row_loss_kernel<T>, {static_cast<unsigned>(call.rows), kThreads, stream}, call);
     sum_loss<typename Numbers<T>::Sum>(stream, call);
   });
 }

@@ -20,7 +20,8 @@ __global__ void partial_largest_kernel(FindScale call) {
 
 __global__ void scale_kernel(FindScale call) {
   float largest = 0;
-  for (int i = threadIdx.x; i < kPartials; i += blockDim.x) largest = fmaxf(largest, call.partial[i]);
+  for (unsigned i = threadIdx.x; i < partials_of(call.count); i += blockDim.x)
+    largest = fmaxf(largest, call.partial[i]);
   largest = block_max(largest);
   if (threadIdx.x == 0) *call.scale = fp8_scale(largest, call.type);
 }
@@ -61,15 +62,15 @@ __global__ void quantize_kernel(Quantize call) {
 }  // namespace
 
 int find_scale(void* stream, const FindScale& call) {
-  partial_largest_kernel<<<kPartials, kThreads, 0, stream_of(stream)>>>(call);
-  scale_kernel<<<1, kThreads, 0, stream_of(stream)>>>(call);
+  launch(partial_largest_kernel, {partials_of(call.count), kThreads, stream}, call);
+  launch(scale_kernel, {1, kThreads, stream}, call);
   return launched();
 }
 
 int quantize(void* stream, const Quantize& call) {
   const unsigned tiles = blocks_for(call.rows, kTile) * blocks_for(call.columns, kTile);
   if (tiles == 0) return 0;
-  quantize_kernel<<<tiles, dim3(kTile, kThreads / kTile), 0, stream_of(stream)>>>(call);
+  launch(quantize_kernel, {tiles, dim3(kTile, kThreads / kTile), stream}, call);
   return launched();
 }
 

@@ -38,30 +38,49 @@ __device__ Sum block_max(Sum value) {
 inline unsigned blocks_for(std::int64_t count, std::int64_t per_block = kThreads) {
   return static_cast<unsigned>((count + per_block - 1) / per_block);
 }
+/// How many blocks reduce so many numbers to a partial result each.
+__host__ __device__ inline unsigned partials_of(std::int64_t count) {
+  const std::int64_t full = (count + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(full < 1 ? 1 : full < kPartials ? full : kPartials);
+}
 __device__ inline std::int64_t global_index() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-/// The error of the launch before it, if any.
-inline int launched() { return static_cast<int>(cudaGetLastError()); }
+/// How many threads run a kernel, and the stream that they are enqueued on.
+struct Threads {
+  dim3 grid;
+  dim3 block;
+  void* stream;
+};
 
-/// Calls `launch` with an object of the storage type.
-template <class Launch>
-int by_type(Stored stored, const Launch& launch) {
+/// Enqueues a kernel, as <<<...>>> does: in this form a compiler that knows no CUDA reads the kernels too,
+/// and they are tested on the processor. Errors: launched().
+template <class Call>
+void launch(void (*kernel)(Call), const Threads& threads, Call call) {
+  void* arguments[] = {&call};
+  cudaLaunchKernel(kernel, threads.grid, threads.block, arguments, 0,
+                   static_cast<cudaStream_t>(threads.stream));
+}
+
+/// The error of the launches before it, if any.
+[[nodiscard]] inline int launched() { return static_cast<int>(cudaGetLastError()); }
+
+/// Calls `enqueue` with an object of the storage type.
+template <class Enqueue>
+int by_type(Stored stored, const Enqueue& enqueue) {
   switch (stored) {
     case Stored::bf16:
-      launch(Bf16{});
+      enqueue(Bf16{});
       break;
     case Stored::float32:
-      launch(float{});
+      enqueue(float{});
       break;
     case Stored::ring:
-      launch(Ring{});
+      enqueue(Ring{});
       break;
   }
   return launched();
 }
-
-inline cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 }  // namespace ppsim::cuda

@@ -27,7 +27,7 @@ __global__ void sum_loss_kernel(RowLosses call) {
 template <class Total, class Call>
 void sum_loss(void* stream, const Call& call) {
   const RowLosses losses{call.rows, call.row_losses, call.loss};
-  sum_loss_kernel<Total><<<1, kThreads, 0, stream_of(stream)>>>(losses);
+  launch(sum_loss_kernel<Total>, {1, kThreads, stream}, losses);
 }
 
 }  // namespace ppsim::cuda

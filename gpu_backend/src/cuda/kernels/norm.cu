@@ -87,23 +87,21 @@ __global__ void gain_gradient_kernel(NormBackward call) {
 
 int norm_forward(void* stream, Stored stored, const NormForward& call) {
   return by_type(stored, [&](auto zero) {
-    norm_forward_kernel<decltype(zero)>
-        <<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    launch(norm_forward_kernel<decltype(zero)>, {static_cast<unsigned>(call.rows), kThreads, stream}, call);
   });
 }
 
 int apply_gain(void* stream, Stored stored, const ApplyGain& call) {
   return by_type(stored, [&](auto zero) {
-    apply_gain_kernel<decltype(zero)>
-        <<<blocks_for(call.rows * call.columns), kThreads, 0, stream_of(stream)>>>(call);
+    launch(apply_gain_kernel<decltype(zero)>, {blocks_for(call.rows * call.columns), kThreads, stream}, call);
   });
 }
 
 int norm_backward(void* stream, Stored stored, const NormBackward& call) {
   return by_type(stored, [&](auto zero) {
     using T = decltype(zero);
-    gain_gradient_kernel<T><<<blocks_for(call.columns, kColumns), kThreads, 0, stream_of(stream)>>>(call);
-    norm_backward_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    launch(gain_gradient_kernel<T>, {blocks_for(call.columns, kColumns), kThreads, stream}, call);
+    launch(norm_backward_kernel<T>, {static_cast<unsigned>(call.rows), kThreads, stream}, call);
   });
 }
 

@@ -25,7 +25,7 @@ __global__ void partial_norm_kernel(SquaredNorm call) {
 
 __global__ void whole_norm_kernel(SquaredNorm call) {
   double sum = 0;
-  for (int i = threadIdx.x; i < kPartials; i += blockDim.x) sum += call.partial[i];
+  for (unsigned i = threadIdx.x; i < partials_of(call.count); i += blockDim.x) sum += call.partial[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *call.result += sum;
 }
@@ -82,17 +82,17 @@ __global__ void ring_descend_kernel(Descend call) {
 }
 
 template <class T>
-void launch_descend(cudaStream_t stream, const Descend& call) {
+void launch_descend(void* stream, const Descend& call) {
   if (!call.adam) {
-    momentum_kernel<T><<<blocks_for(call.count), kThreads, 0, stream>>>(call);
+    launch(momentum_kernel<T>, {blocks_for(call.count), kThreads, stream}, call);
     return;
   }
-  adamw_kernel<T><<<blocks_for(call.count), kThreads, 0, stream>>>(call);
-  count_step_kernel<<<1, 1, 0, stream>>>(call.steps);
+  launch(adamw_kernel<T>, {blocks_for(call.count), kThreads, stream}, call);
+  launch(count_step_kernel, {1, 1, stream}, call.steps);
 }
 template <>
-void launch_descend<Ring>(cudaStream_t stream, const Descend& call) {
-  ring_descend_kernel<<<blocks_for(call.count), kThreads, 0, stream>>>(call);
+void launch_descend<Ring>(void* stream, const Descend& call) {
+  launch(ring_descend_kernel, {blocks_for(call.count), kThreads, stream}, call);
 }
 
 __device__ void draw(const DrawWeights& call, std::int64_t i, std::uint64_t bits, Ring) {
@@ -135,42 +135,42 @@ __global__ void start_state_kernel<Ring>(StartState call) {
 int accumulate(void* stream, Stored stored, const Accumulate& call) {
   if (call.count == 0) return 0;
   return by_type(stored, [&](auto zero) {
-    accumulate_kernel<typename Numbers<decltype(zero)>::Sum>
-        <<<blocks_for(call.count), kThreads, 0, stream_of(stream)>>>(call);
+    launch(accumulate_kernel<typename Numbers<decltype(zero)>::Sum>,
+           {blocks_for(call.count), kThreads, stream}, call);
   });
 }
 
 int squared_norm(void* stream, Stored stored, const SquaredNorm& call) {
   return by_type(stored, [&](auto zero) {
-    partial_norm_kernel<typename Numbers<decltype(zero)>::Sum>
-        <<<kPartials, kThreads, 0, stream_of(stream)>>>(call);
-    whole_norm_kernel<<<1, kThreads, 0, stream_of(stream)>>>(call);
+    launch(partial_norm_kernel<typename Numbers<decltype(zero)>::Sum>,
+           {partials_of(call.count), kThreads, stream}, call);
+    launch(whole_norm_kernel, {1, kThreads, stream}, call);
   });
 }
 
 int add_norm(void* stream, const AddNorm& call) {
-  add_norm_kernel<<<1, 1, 0, stream_of(stream)>>>(call);
-  return static_cast<int>(cudaGetLastError());
+  launch(add_norm_kernel, {1, 1, stream}, call);
+  return launched();
 }
 
 int draw_weights(void* stream, Stored stored, const DrawWeights& call) {
   const std::int64_t count = call.rows * call.columns;
   if (count == 0) return 0;
   return by_type(stored, [&](auto zero) {
-    draw_weights_kernel<decltype(zero)><<<blocks_for(count), kThreads, 0, stream_of(stream)>>>(call);
+    launch(draw_weights_kernel<decltype(zero)>, {blocks_for(count), kThreads, stream}, call);
   });
 }
 
 int start_state(void* stream, Stored stored, const StartState& call) {
   if (call.count == 0) return 0;
   return by_type(stored, [&](auto zero) {
-    start_state_kernel<decltype(zero)><<<blocks_for(call.count), kThreads, 0, stream_of(stream)>>>(call);
+    launch(start_state_kernel<decltype(zero)>, {blocks_for(call.count), kThreads, stream}, call);
   });
 }
 
 int descend(void* stream, Stored stored, const Descend& call) {
   if (call.count == 0) return 0;
-  return by_type(stored, [&](auto zero) { launch_descend<decltype(zero)>(stream_of(stream), call); });
+  return by_type(stored, [&](auto zero) { launch_descend<decltype(zero)>(stream, call); });
 }
 
 KernelTable compiled_kernels() {

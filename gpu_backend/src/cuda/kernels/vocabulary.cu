@@ -119,36 +119,34 @@ __global__ void sum_parts_kernel(SumParts call) {
 
 int open_loss(void* stream, Stored stored, const OpenLoss& call) {
   return by_type(stored, [&](auto zero) {
-    open_loss_kernel<decltype(zero)>
-        <<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    launch(open_loss_kernel<decltype(zero)>, {static_cast<unsigned>(call.rows), kThreads, stream}, call);
   });
 }
 
 int close_loss(void* stream, Stored stored, const CloseLoss& call) {
   return by_type(stored, [&](auto zero) {
     using T = decltype(zero);
-    close_loss_kernel<T><<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    launch(close_loss_kernel<T>, {static_cast<unsigned>(call.rows), kThreads, stream}, call);
     if (call.row_losses != nullptr) sum_loss<typename Numbers<T>::Sum>(stream, call);
   });
 }
 
 int target_weights(void* stream, Stored stored, const TargetWeights& call) {
   return by_type(stored, [&](auto zero) {
-    target_weights_kernel<decltype(zero)>
-        <<<blocks_for(call.rows * call.columns), kThreads, 0, stream_of(stream)>>>(call);
+    launch(target_weights_kernel<decltype(zero)>, {blocks_for(call.rows * call.columns), kThreads, stream},
+           call);
   });
 }
 
 int merge_loss(void* stream, Stored stored, const MergeLoss& call) {
   return by_type(stored, [&](auto zero) {
-    merge_loss_kernel<decltype(zero)>
-        <<<static_cast<unsigned>(call.rows), kThreads, 0, stream_of(stream)>>>(call);
+    launch(merge_loss_kernel<decltype(zero)>, {static_cast<unsigned>(call.rows), kThreads, stream}, call);
   });
 }
 
 int sum_parts(void* stream, Stored stored, const SumParts& call) {
   return by_type(stored, [&](auto zero) {
-    sum_parts_kernel<decltype(zero)><<<blocks_for(call.count), kThreads, 0, stream_of(stream)>>>(call);
+    launch(sum_parts_kernel<decltype(zero)>, {blocks_for(call.count), kThreads, stream}, call);
   });
 }
 
