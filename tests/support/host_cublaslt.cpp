@@ -3,7 +3,8 @@
 #include <memory>
 
 #include "cuda/kernels/fp8.hpp"
-#include "support/host_kernel.hpp"
+#include "cuda/kernels/numbers.hpp"
+#include "support/host_kernels.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -49,13 +50,13 @@ float load(const Layout& layout, const void* memory, std::int64_t index) {
     const auto type = layout.type == kCudaTypeFloat8E4M3 ? cuda::Fp8::e4m3 : cuda::Fp8::e5m2;
     return cuda::from_fp8(static_cast<const std::uint8_t*>(memory)[index], type);
   }
-  return cuda::to_float(static_cast<const Bf16*>(memory)[index]);
+  return cuda::to_float(static_cast<const cuda::Bf16*>(memory)[index]);
 }
 void store(const Layout& layout, void* memory, std::int64_t index, float value) {
   if (layout.type == kCudaTypeFloat32) {
     static_cast<float*>(memory)[index] = value;
   } else {
-    static_cast<Bf16*>(memory)[index] = cuda::to_bf16(value);
+    static_cast<cuda::Bf16*>(memory)[index] = cuda::to_bf16(value);
   }
 }
 

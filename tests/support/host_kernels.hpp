@@ -22,7 +22,7 @@ using HostQueue =
 /// Does the work at once.
 [[nodiscard]] HostQueue immediately();
 
-/// The kernels of a transformer as loops of the processor, in the arithmetic of the device's.
+/// The kernels of a transformer: the device's own, run on the processor.
 [[nodiscard]] cuda::KernelTable host_kernels(const HostQueue& queue);
 /// cuBLASLt's calls as loops of the processor, for float32, bf16 and fp8 with sums in float32. It refuses
 /// what the library refuses in fp8 on Hopper.

@@ -1,5 +1,5 @@
 // The transformer's code for GPUs in slices of a sequence against the CPU's, whole and in slices, on kernels
-// that are loops of the processor.
+// that the processor runs.
 
 #include <gtest/gtest.h>
 

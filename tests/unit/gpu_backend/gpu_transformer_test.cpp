@@ -1,4 +1,4 @@
-// The transformer's code for GPUs against the CPU's, on kernels that are loops of the processor.
+// The transformer's code for GPUs against the CPU's, on kernels that the processor runs.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Kernels of parts of a vocabulary, as loops of the processor, against plain formulas and against the kernels
+// Kernels of parts of a vocabulary, run on the processor, against plain formulas and against the kernels
 // of the whole.
 
 #include <gtest/gtest.h>

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cuda/kernels/kernel_table.hpp"
+
+namespace ppsim::test {
+
+/// The device's own kernels, compiled for the processor; streams are not looked at, a launcher returns when
+/// all is done.
+[[nodiscard]] cuda::KernelTable emulated_kernels();
+
+}  // namespace ppsim::test
