@@ -139,12 +139,16 @@ void Peers::on_stop(const Error& error) {
 
 void Peers::wait_for_last_words(std::unique_lock<std::mutex>& lock) {
   if (hung_) return;  // the states that were sent before the stop say it all
-  const auto size = static_cast<std::size_t>(in_.processes->size());
   const std::vector<int> gone = in_.processes->gone();
+  std::vector<int> expected;  // a process may have said its last words and gone
+  for (int process = 0; process < in_.processes->size(); ++process) {
+    if (!std::binary_search(gone.begin(), gone.end(), process)) expected.push_back(process);
+  }
+  const auto has_spoken = [&](int process) { return last_words_.contains(process); };
   changed_.wait_for(lock, gone.empty() ? kLastWords : kLastWordsGone,
-                    [&] { return last_words_.size() + gone.size() >= size; });
-  for (int process = 1; process < in_.processes->size(); ++process) {
-    if (last_words_.contains(process) || std::binary_search(gone.begin(), gone.end(), process)) continue;
+                    [&] { return std::all_of(expected.begin(), expected.end(), has_spoken); });
+  for (const int process : expected) {
+    if (process == 0 || has_spoken(process)) continue;
     silent_.insert(process);
     in_.processes->give_up(process);  // nothing else waits for it
   }
