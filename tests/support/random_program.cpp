@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "ppsim/core/lowering.hpp"
 
@@ -43,7 +45,7 @@ bool is_transfer_instruction(const InstructionDraft& draft) {
   return is_transfer(draft.actions.front().kind);
 }
 
-/// Damages rows of drafts in ways that leave them buildable.
+/// Damages rows of drafts in ways that leave them buildable, or groups what they exchange.
 class Mutator {
  public:
   Mutator(ProgramDraft& draft, Dice& dice) : draft_(draft), dice_(dice) {}
@@ -71,12 +73,63 @@ class Mutator {
     }
   }
 
+  /// Groups the first two messages of channels at both ends. The receives come before all else on their rank,
+  /// so that they are under way while other groups are.
+  void group_ahead(const Pipeline& pipeline) {
+    std::set<ChannelEnds> channels;
+    for (std::int32_t r = 0; r < pipeline.ranks(); ++r) {
+      const RankId rank(r);
+      for (const InstructionDraft& draft : draft_.rows[rank]) {
+        if (is_transfer_instruction(draft) && is_send(draft.actions.front().kind))
+          channels.emplace(draft.communicators.front(), rank, peer_rank(pipeline, draft.actions.front()));
+      }
+    }
+    for (const auto& [communicator, source, destination] : channels) {
+      const std::vector<std::size_t> sends = of_channel(pipeline, source, communicator, destination, true);
+      const std::vector<std::size_t> receives =
+          of_channel(pipeline, destination, communicator, source, false);
+      if (dice_.one_in(4) || sends.empty() || receives.empty()) continue;
+      bring(draft_.rows[source], sends[0], sends[1] - 1);
+      group(draft_.rows[source], sends[1] - 1);
+      Row& row = draft_.rows[destination];
+      for (std::size_t i = 0; i < 2; ++i) {
+        row[receives[i]].after.clear();
+        bring(row, receives[i], i);
+      }
+      group(row, 0);
+    }
+  }
+
  private:
   using Row = std::vector<InstructionDraft>;
+  using ChannelEnds = std::tuple<CommunicatorId, RankId, RankId>;
 
   static void swap(Row& row, std::size_t at) {
     std::swap(row[at], row[at + 1]);
     renumber(row, [at](std::size_t i) { return i == at ? at + 1 : i == at + 1 ? at : i; });
+  }
+
+  /// Where the first two messages of one direction stand; empty if one of them is in a group, or missing.
+  [[nodiscard]] std::vector<std::size_t> of_channel(const Pipeline& pipeline, RankId own,
+                                                    CommunicatorId communicator, RankId peer,
+                                                    bool sends) const {
+    std::vector<std::size_t> found;
+    const Row& row = draft_.rows[own];
+    for (std::size_t i = 0; i < row.size() && found.size() < 2; ++i) {
+      for (std::size_t a = 0; a < row[i].actions.size(); ++a) {
+        const Action& action = row[i].actions[a];
+        if (!is_transfer(action.kind) || is_send(action.kind) != sends) continue;
+        if (row[i].communicators[a] != communicator || peer_rank(pipeline, action) != peer) continue;
+        if (row[i].form != InstructionForm::single) return {};
+        found.push_back(i);
+      }
+    }
+    return found.size() == 2 ? found : std::vector<std::size_t>();
+  }
+
+  static void bring(Row& row, std::size_t from, std::size_t to) {
+    for (; from < to; ++from) swap(row, from);
+    for (; from > to; --from) swap(row, from - 1);
   }
 
   static void drop(Row& row, std::size_t at) {
@@ -144,6 +197,8 @@ Program random_program(const Schedule& schedule, int mutations, std::uint64_t se
   Dice dice(seed);
   const Program lowered = lower_somehow(schedule, dice);
   ProgramDraft draft = to_draft(lowered);
+  Dice grouping(~seed);  // what is not grouped stays as it was
+  if (grouping.one_in(4)) Mutator(draft, grouping).group_ahead(schedule.pipeline());
   for (int i = 0; i < mutations; ++i) Mutator(draft, dice).mutate();
   auto program = ProgramBuilder::build(schedule.pipeline(), draft);
   // An instruction that comes to wait for itself is the one damage that is not a Program.

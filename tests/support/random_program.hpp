@@ -9,9 +9,9 @@
 
 namespace ppsim::test {
 
-/// A Program lowered from the schedule with random options, then damaged `mutations` times: instructions
-/// swapped, dropped, doubled, sent elsewhere, grouped, blocked or ordered. Same arguments, same Program, on
-/// any machine.
+/// A Program lowered from the schedule with random options, one in four with further groups, whose receives
+/// are posted ahead; then damaged `mutations` times: instructions swapped, dropped, doubled, sent elsewhere,
+/// grouped, blocked or ordered. Same arguments, same Program, on any machine.
 [[nodiscard]] Program random_program(const Schedule& schedule, int mutations, std::uint64_t seed);
 
 /// Small durations, a third of them 0, for every kind and some stages.

@@ -12,23 +12,23 @@ namespace {
 /// Above every number that a step reaches.
 constexpr CudaValue kReleased = CudaValue{1} << 62;
 
-/// Largest group on one stream of each rank.
-std::vector<std::size_t> largest_groups(const Program& program) {
-  std::vector<std::size_t> largest(static_cast<std::size_t>(program.pipeline().ranks()), 1);
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.size()); ++i) {
-    const InstructionId id(i);
-    if (!is_transfer(program.actions(id).front().kind)) continue;
-    std::size_t& most = largest[program.rank_of(id).index()];
-    most = std::max(most, program.actions(id).size());
-  }
-  return largest;
+/// The channel of a transfer in an instruction.
+Channel channel_of(const Program& program, InstructionId id, std::size_t member) {
+  const Action& action = program.actions(id)[member];
+  const RankId own = program.rank_of(id);
+  const RankId peer = peer_rank(program.pipeline(), action);
+  const CommunicatorId communicator = program.communicators_of(id)[member];
+  return is_send(action.kind) ? Channel{communicator, own, peer} : Channel{communicator, peer, own};
 }
 
-/// The first member of a group on the channel of another one.
-std::size_t first_of_channel(std::span<const StreamTransfer> group, std::size_t member) {
+/// Whether another channel of the group comes before that of a member on the same queue.
+bool follows_another(const Program& program, InstructionId id, std::size_t member) {
+  const auto queue = [&](std::size_t i) {
+    return program.queue_of(program.actions(id)[i], program.communicators_of(id)[i]);
+  };
   std::size_t first = 0;
-  while (group[first].transfer.channel != group[member].transfer.channel) ++first;
-  return first;
+  while (queue(first) != queue(member)) ++first;
+  return channel_of(program, id, first) != channel_of(program, id, member);
 }
 
 }  // namespace
@@ -36,18 +36,18 @@ std::size_t first_of_channel(std::span<const StreamTransfer> group, std::size_t 
 CopyChannels::CopyChannels(const Program& program, const std::vector<RankDevice*>& ranks,
                            const SharedMemory& memory)
     : program_(program), memory_(memory) {
-  const std::vector<std::size_t> groups = largest_groups(program);
   for (RankDevice* const rank : ranks) {
     RankState& state = ranks_.emplace_back();
     state.device = rank;
-    open_lanes(state, groups[rank->rank().index()]);
+    state.fork = rank->make_event(false);
     for (RankDevice* const other : ranks) rank->device().enable_peer(other->device());
   }
   open_numbers(program);
+  open_lanes(program);
 }
 
 void CopyChannels::open_numbers(const Program& program) {
-  for (const auto& [channel, payloads] : memory_.receives) channels_[channel] = {};
+  for (const auto& [channel, payloads] : memory_.receives) channels_.try_emplace(channel);
   for (const auto& [member, payloads] : memory_.sums) {
     if (program.communicator(member.first).members.size() > 1) members_[member] = {};
   }
@@ -68,11 +68,19 @@ void CopyChannels::open_numbers(const Program& program) {
   for (auto& [member, state] : members_) state.number = next(member.second);
 }
 
-void CopyChannels::open_lanes(RankState& state, std::size_t count) const {
-  state.fork = state.device->make_event(false);
-  if (count < 2) return;
-  for (std::size_t i = 0; i < count; ++i) {
-    state.lanes.push_back({state.device->make_stream(), state.device->make_event(false)});
+void CopyChannels::open_lanes(const Program& program) {
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.size()); ++i) {
+    const InstructionId id(i);
+    const auto actions = program.actions(id);
+    if (!is_transfer(actions.front().kind)) continue;
+    for (std::size_t member = 0; member < actions.size(); ++member) {
+      const auto channel = channels_.find(channel_of(program, id, member));
+      if (channel == channels_.end() || !follows_another(program, id, member)) continue;
+      Lane& lane = is_send(actions[member].kind) ? channel->second.sends : channel->second.receives;
+      if (lane.stream) continue;
+      const RankDevice& device = *ranks_[program.rank_of(id).index()].device;
+      lane = {device.make_stream(), device.make_event(false)};
+    }
   }
 }
 
@@ -93,20 +101,27 @@ void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
   // All receives are announced before anything waits: no member of a group stands behind another one.
   for (const StreamTransfer& end : group) announce(state, end);
   if (group.size() == 1) return complete(state, group[0].transfer, group[0].stream);
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    const std::size_t first = first_of_channel(group, i);
-    const Lane& lane = state.lanes[first];
-    if (first == i) {
-      state.device->record(state.fork.get(), group[i].stream);
-      state.device->wait(lane.stream.get(), state.fork.get());
-    }
-    complete(state, group[i].transfer, lane.stream.get());
+  for (const StreamTransfer& end : group) {
+    const Lane& lane = lane_of(end.transfer);
+    if (!lane.stream) continue;
+    state.device->record(state.fork.get(), end.stream);
+    state.device->wait(lane.stream.get(), state.fork.get());
   }
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    const Lane& lane = state.lanes[first_of_channel(group, i)];
+  for (const StreamTransfer& end : group) {
+    const Lane& lane = lane_of(end.transfer);
+    complete(state, end.transfer, lane.stream ? lane.stream.get() : end.stream);
+  }
+  for (const StreamTransfer& end : group) {
+    const Lane& lane = lane_of(end.transfer);
+    if (!lane.stream) continue;
     state.device->record(lane.done.get(), lane.stream.get());
-    state.device->wait(group[i].stream, lane.done.get());
+    state.device->wait(end.stream, lane.done.get());
   }
+}
+
+const CopyChannels::Lane& CopyChannels::lane_of(const Transfer& transfer) const {
+  const State& channel = channels_.at(transfer.channel);
+  return transfer.direction == Direction::send ? channel.sends : channel.receives;
 }
 
 void CopyChannels::announce(const RankState& state, const StreamTransfer& end) {

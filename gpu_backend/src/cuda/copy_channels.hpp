@@ -29,12 +29,21 @@ class CopyChannels final : public GpuChannels {
   void release() noexcept override;
 
  private:
+  /// A stream beside that of its queue, for one end of a channel that stands behind another channel in a
+  /// group: no member waits for another one. As the end itself it is used by one group at a time, and groups
+  /// on other queues never see it. Without a stream the end needs none.
+  struct Lane {
+    StreamHandle stream = nullptr;
+    EventHandle done = nullptr;
+  };
   /// The numbers of a channel count its messages from 1.
   struct State {
     CudaAddress ready = 0;  ///< receives that have started
     CudaAddress done = 0;   ///< messages that have arrived
     CudaValue sent = 0;     ///< enqueued by the host
     CudaValue received = 0;
+    Lane sends;
+    Lane receives;
   };
   /// A member of a communicator with several. The number of the lowest says how many sums are made; that of
   /// another one is odd while what it adds is there, and even again when it has the sum.
@@ -43,19 +52,14 @@ class CopyChannels final : public GpuChannels {
     CudaValue calls = 0;  ///< enqueued by the host
   };
   using MemberKey = std::pair<CommunicatorId, RankId>;
-  /// A stream of its own for each member of a group, so that none waits for another one.
-  struct Lane {
-    StreamHandle stream;
-    EventHandle done;
-  };
   struct RankState {
     RankDevice* device = nullptr;
-    std::vector<Lane> lanes;
     EventHandle fork;
     std::span<CudaValue> numbers;
   };
 
-  void open_lanes(RankState& state, std::size_t count) const;
+  void open_lanes(const Program& program);
+  [[nodiscard]] const Lane& lane_of(const Transfer& transfer) const;
   void open_numbers(const Program& program);
   void set_numbers(CudaValue value) noexcept;
   void sum(const StreamCollective& call, CudaValue nth);
