@@ -21,9 +21,10 @@ void write_text(int file, std::string_view text) {
   }
 }
 
+std::atomic<bool> silent = false;
+
 void on_interrupt(int signal) {
-  write_text(STDERR_FILENO, "\nppsim: interrupted; no file was left half-written\n");
-  if (const std::string* text = object_text) write_text(STDOUT_FILENO, *text);
+  if (!silent) write_interrupted();
   ::_exit(signal == SIGTERM ? kTerminated : kInterrupted);
 }
 
@@ -58,6 +59,13 @@ void leave_on_interrupt(bool json) {
 void tell_when_interrupted(const Json& known) {
   if (object_text != nullptr) set_object(known);
 }
+
+void write_interrupted() {
+  write_text(STDERR_FILENO, "\nppsim: interrupted; no file was left half-written\n");
+  if (const std::string* text = object_text) write_text(STDOUT_FILENO, *text);
+}
+
+void say_nothing_when_interrupted() { silent = true; }
 
 TimeLimit::TimeLimit(unsigned seconds, const Error& error, const Output& output) {
   limit_text = "ppsim: " + to_string(error) + "\n";

@@ -11,6 +11,11 @@ void leave_on_interrupt(bool json);
 /// Adds what is known so far to that object, in the place of what was added before.
 void tell_when_interrupted(const Json& known);
 
+/// Says now that it was interrupted, as the end by a signal does.
+void write_interrupted();
+/// From here on that end says nothing: another process speaks for this one.
+void say_nothing_when_interrupted();
+
 /// Ends the program with `error` where this is still there after so many seconds: for a call that may wait
 /// for ever and that nothing stops. One at a time.
 class TimeLimit {

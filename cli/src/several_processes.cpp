@@ -1,25 +1,16 @@
 #include "several_processes.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 #include <string_view>
 
 #include "interruption.hpp"
+#include "process_signals.hpp"
 
 namespace ppsim::cli {
 namespace {
-
-/// The launcher ends all processes as soon as one has died. They have a moment to say who it was.
-void on_terminate(int) {
-  constexpr unsigned kMoment = 2;  // seconds
-  ::alarm(kMoment);
-}
-void on_alarm(int) { ::_exit(kFailed); }
 
 const char* variable(const char* name) { return std::getenv(name); }
 
@@ -46,6 +37,7 @@ Expected<std::unique_ptr<Bootstrap>> meet_by_mpi(const Output& output) {
   Output own = output;
   const char* rank = variable("OMPI_COMM_WORLD_RANK");
   own.silent = rank != nullptr && std::string_view(rank) != "0";
+  if (own.silent) say_nothing_when_interrupted();
   const TimeLimit limit(
       kLongest,
       {ErrorCode::io,
@@ -62,16 +54,18 @@ Expected<std::unique_ptr<Bootstrap>> meet_launched(const Output& output) {
   if (by_mpi && !mpi_version().empty()) return meet_by_mpi(output);
   const auto self = membership_from_environment(variable);
   if (!self) return tl::unexpected(self.error());
+  if (self->process > 0) say_nothing_when_interrupted();
   return meet(*self);
 }
 
 int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {
-  std::signal(SIGALRM, on_alarm);
-  std::signal(SIGTERM, on_terminate);
+  ProcessSignals signals(all);
   Output own = output;
   own.silent = all.process() > 0;
   const Expected<int> code = run(own, &all);
+  signals.end_run();
   if (code) return *code;
+  if (const auto interrupted = code_of_interruption(code.error())) return *interrupted;
   all.stop({code.error().code, "process " + std::to_string(all.process()) + ": " + to_string(code.error())});
   // Where process 0 is missing, the next one speaks for all, and each says what it waits for itself.
   const bool orphan = own.silent && !all.all_here();

@@ -180,3 +180,15 @@ expect_end 20
 expect_err "process 1 (rank 1) did not answer"
 expect_err "waits for rank 1"
 expect_nothing_left
+
+# SIGTERM to mpirun, and Ctrl-C to all: process 0 alone says so. mpirun has an exit code of its own.
+start_job --json
+kill -TERM $job
+expect_end 10
+expect_json 'd["error"]["code"] == "interrupted"'
+expect_nothing_left
+start_job --json
+for process in 2 1 0; do signal_process INT $process; done
+expect_end 10
+expect_json 'd["error"]["code"] == "interrupted"'
+expect_nothing_left
