@@ -106,7 +106,12 @@ cat >device/ppsim_gpu_probe <<'END'
 #!/usr/bin/env bash
 case $1 in
   products) echo '{"parts": 1, "products": [{"weights": "qkv", "action": "F", "backend_ns": 104, "plain_ns": 100}]}' ;;
-  partitions) echo '{"whole_ns": 10, "alone_ns": [40, 41, 42, 43], "concurrency": 3.9}' ;;
+  partitions)
+    if [ "$2" = parts=4 ]; then
+      echo '{"whole_ns": 10, "alone_ns": [40, 41, 42, 43], "concurrency": 3.9}'
+    else
+      echo '{"whole_ns": 10, "alone_ns": [80, 81, 82, 83, 84, 85, 86, 87], "concurrency": 4.1}'
+    fi ;;
   waiting) [ "${3#*=}" -le 20 ] && echo '{"kernels_run": true, "all_released": true}' || kill -SEGV $$ ;;
   full-queue) echo '{"launches": 4000, "held_after": 1022, "others_run": true, "released": true}' ;;
   copies) echo "an error" >&2; exit 1 ;;
@@ -155,6 +160,8 @@ python3 - <<'END' || fail "not what was asked"
 import json
 facts = {fact["fact"]: fact for fact in json.load(open("check/facts.json"))["facts"]}
 assert facts["4 parts work at the same time, as graphs"]["as_expected"]
+assert facts["one of 8 parts of the multiprocessors has its share of the speed, streamed"]["as_expected"]
+assert not facts["8 parts work at the same time, streamed"]["as_expected"]
 assert not facts["two processes on one device, told apart by NCCL_HOSTID, over loopback"]["as_expected"]
 assert facts["kernels run beside 20 streams that wait for a number"]["as_expected"]
 assert facts["kernels run beside 24 branches of graphs that wait for a number"]["answer"]["exit"] == -11

@@ -63,13 +63,13 @@ TEST_F(GpuProbe, TimesTheProductsOfAStage) {
 }
 
 TEST_F(GpuProbe, PartsOfTheFakeRunAtOnce) {
-  for (const bool graphs : {false, true}) {
-    const PartitionTimes times = time_partitions(machine(), 4, graphs);
-    EXPECT_EQ(times.multiprocessors, 32);
-    EXPECT_EQ(times.alone_ns, std::vector<Nanoseconds>(4, times.whole_ns));
+  for (const auto& [parts, graphs] : {std::pair(4, false), {4, true}, {8, false}, {8, true}}) {
+    const PartitionTimes times = time_partitions(machine(), parts, graphs);
+    EXPECT_EQ(times.multiprocessors, 128 / parts);
+    EXPECT_EQ(times.alone_ns, std::vector<Nanoseconds>(static_cast<std::size_t>(parts), times.whole_ns));
     EXPECT_EQ(times.together_ns, times.alone_ns);
     EXPECT_EQ(times.span_ns, times.whole_ns);
-    EXPECT_DOUBLE_EQ(times.concurrency(), 4);
+    EXPECT_DOUBLE_EQ(times.concurrency(), parts);
   }
 }
 
