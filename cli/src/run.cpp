@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backend_choice.hpp"
+#include "call_limits.hpp"
 #include "communicators.hpp"
 #include "model_options.hpp"
 #include "ppsim/core/json.hpp"
@@ -265,6 +266,7 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   if (prepared->certificate) run.certificate = &*prepared->certificate;
   run.certificate_file = options.certificate;
   run.processes = processes;
+  run.when_late = [&output](const Error& late) { end_late([&] { return report(late, output); }); };
   const CostTable* costs = has_given_costs(options) ? prepared->subject.cost_table() : nullptr;
   if (costs != nullptr && !options.deadline_s) {
     const auto deadline_s = default_deadline_s(program, run.capabilities, *costs);

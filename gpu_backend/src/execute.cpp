@@ -94,7 +94,10 @@ class Executor {
       if (!started) threads.clear();  // whose memory is needed to tell
       end = team_.wait_for_end(deadline_);
       if (end == StepEnd::failed) error = team_.stop(failure_of_lane());
-      if (end == StepEnd::late) error = team_.stop(deadline_.late());
+      if (end == StepEnd::late) {
+        error = team_.stop(deadline_.late());
+        if (team_.alone() && options_.when_late) options_.when_late(explained(error));
+      }
       if (end == StepEnd::stopped) error = team_.stop_reason();
       if (end != StepEnd::finished) worker_->interrupt();
     }
@@ -114,14 +117,17 @@ class Executor {
     }
   }
 
+  /// With what every rank of this process waits for.
+  [[nodiscard]] Error explained(Error error) {
+    for (const HangWait& wait : hang_report(graph_, lanes_, monitor_.snapshot().states))
+      error.message += "\n" + hang_text(program_, wait);
+    return error;
+  }
+
   /// Adds what the processes wait for at the moment of a failure; where nothing has `started`, nothing does.
   [[noreturn]] void report(const Error& error, bool started) {
-    Error full = team_.alone() ? error : team_.explained(error);
     if (!started) throw BackendError(error.code, error.message);
-    if (team_.alone()) {
-      for (const HangWait& wait : hang_report(graph_, lanes_, monitor_.states()))
-        full.message += "\n" + hang_text(program_, wait);
-    }
+    const Error full = team_.alone() ? explained(error) : team_.explained(error);
     throw BackendError(full.code, full.message);
   }
 

@@ -29,6 +29,10 @@ unknown "time limit reached" 1f1b --ranks 128 --all-microbatches --unit F=1,A=1 
 unknown "time limit reached" zb-h1 --all-microbatches --timeout 0.001
 expect_exit 5 synthesize --ranks 32 --microbatches 256 --activation-limit 16 --unit F=1 --timeout 0.5 -o x.json
 
+# A step that is late ends the run, whole as JSON, too, without the action that computes.
+expect_error 1 "a step did not finish within its deadline of 0.01 s" "" run 1f1b --ranks 2 --microbatches 2 --steps 1 \
+  --deadline 0.01 --transformer layers=2,hidden=512,heads=8,ffn=2048,vocab=64,sequence=512
+
 # Memory: of the Program, of the verifier, of Z3.
 unknown "memory budget reached" 1f1b --ranks 256 --microbatches 8192 --memory-budget 50MB
 expect_json "$nothing"

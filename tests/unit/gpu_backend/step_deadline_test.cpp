@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -51,15 +52,21 @@ TEST(StepDeadline, BoundsMeetingsOutsideOfStepsByMoreThanAMoment) {
   }
 }
 
-/// A null model whose actions stall in the second step.
+/// A null model whose actions stall in the second step: for half a second, or for what they are told to.
 class Stalling final : public StageModel {
  public:
+  explicit Stalling(std::latch* until = nullptr) : until_(until) {}
   Expected<void> check(const Pipeline& pipeline) const override { return null_.check(pipeline); }
   SizeTable sizes(const Pipeline& pipeline) const override { return null_.sizes(pipeline); }
   void initialize(const Pipeline&, BlockId, std::span<std::byte>, std::span<std::byte>) const override {}
   void load(const Pipeline&, MicrobatchId, const ActionBuffers&) const override {}
   void compute(const Pipeline&, const Action&, const ActionBuffers& buffers) const override {
-    if (buffers.step != nullptr && *buffers.step == 1) std::this_thread::sleep_for(500ms);
+    if (buffers.step == nullptr || *buffers.step != 1) return;
+    if (until_ != nullptr) {
+      until_->wait();
+    } else {
+      std::this_thread::sleep_for(500ms);
+    }
   }
   void update(std::span<std::byte>, std::span<std::byte>, std::span<std::byte>, double) const override {}
   void accumulate(std::span<std::byte>, std::span<const std::byte>) const override {}
@@ -69,8 +76,24 @@ class Stalling final : public StageModel {
   }
 
  private:
+  std::latch* until_;
   NullModel null_;
 };
+
+TEST(StepDeadline, IsToldBeforeAnActionThatStillComputesIsWaitedFor) {
+  std::latch told(1);
+  std::string text;
+  RunOptions options = unverified();
+  options.steps = 2;
+  options.deadline_s = 0.1;
+  options.when_late = [&](const Error& late) {
+    text = late.message;
+    told.count_down();
+  };
+  EXPECT_FALSE(execute(two_rank_step(), Stalling(&told), options));
+  EXPECT_TRUE(text.starts_with("a step did not finish within its deadline of 0.1 s\n")) << text;
+  EXPECT_NE(text.find("0F0 is running"), std::string::npos) << text;
+}
 
 TEST(StepDeadline, EndsAStallAfterTheFirstStepOnACpu) {
   RunOptions options = unverified();

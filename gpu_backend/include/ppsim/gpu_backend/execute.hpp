@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -83,6 +84,9 @@ struct RunOptions {
   /// exact detection of hangs. 0: none; empty: by the rule. See also patience_of().
   std::optional<double> deadline_s = std::nullopt;
   DeadlineRule deadline_rule = {};
+  /// Told of a step that passes its deadline on the CPU of one process, before the actions that still compute
+  /// are waited for: they cannot be stopped, but a program can end here.
+  std::function<void(const Error&)> when_late = {};
   /// Of each rank's device: a pool above it is refused, though what is alive at once might fit.
   std::optional<Bytes> memory_limit = std::nullopt;
   double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
