@@ -48,9 +48,9 @@ class GpuChannels {
   virtual void check() = 0;
   /// Makes everything that is enqueued end, whatever it waits for.
   virtual void abort() noexcept = 0;
-  /// What of that any thread may do, at any time and as often as it wants: what goes on may come to wait
-  /// again. Nothing but an abort follows.
-  virtual void release() noexcept {}
+  /// Begins that while other threads enqueue, as often as it is wanted: what goes on may come to wait again.
+  /// Nothing but an abort follows, and both come from one thread.
+  virtual void release() noexcept = 0;
 };
 
 /// The memory of other ranks that the copy transport reads and writes.

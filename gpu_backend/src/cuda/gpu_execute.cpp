@@ -157,10 +157,16 @@ class GpuExecutor {
     const Nanoseconds end = deadline();
     api_.marks.push("PP:step");
     in_step_ = true;
-    issuer.run_step(last, end);
-    const bool complete = all_issued() && wait_quietly(end);
+    const bool left = issuer.run_step(last, end);
+    const bool complete = left && all_issued() && wait_quietly(end);
     api_.marks.pop();
     peers_.throw_if_stopped();
+    if (!left) {
+      // What was released looks complete.
+      throw BackendError(
+          ErrorCode::io,
+          "a step did not finish within its deadline; a thread was held in a call by a full queue");
+    }
     if (!complete || !nothing_left_out())
       throw BackendError(ErrorCode::deadlock, "a step did not finish within its deadline");
     channels_->check();

@@ -29,13 +29,15 @@ Issuer::Issuer(const IssueSetup& setup, bool threads) : setup_(setup) {
   }
 }
 
-void Issuer::run_step(bool takes, Nanoseconds end) {
+bool Issuer::run_step(bool takes, Nanoseconds end) {
   {
     const std::scoped_lock lock(mutex_);
     step_ = {step_.number + 1, takes, end};
     inside_ = threads_.size();
   }
-  threads_.empty() ? issue_together() : issue_with_threads();
+  if (!threads_.empty()) return issue_with_threads();
+  issue_together();
+  return true;
 }
 
 bool Issuer::over() const { return setup_.clock.now() >= step_.end || setup_.peers.stopped(); }
@@ -50,25 +52,30 @@ void Issuer::issue_together() {
   }
 }
 
-void Issuer::issue_with_threads() {
+bool Issuer::issue_with_threads() {
   begun_.notify_all();
-  wait_until_left();
+  const bool left = wait_until_left();
   for (const std::exception_ptr& failure : failures_) {
     if (failure) std::rethrow_exception(failure);
   }
+  return left;
 }
 
 /// Waits until all threads have left the step. Those that are late once they should leave are let go again
-/// and again.
-void Issuer::wait_until_left() {
+/// and again. Returns: whether all left by themselves.
+bool Issuer::wait_until_left() {
   constexpr std::chrono::milliseconds kLook(20);
   std::unique_lock lock(mutex_);
   steady_clock::time_point late = steady_clock::time_point::max();
+  bool by_themselves = true;
   while (!left_.wait_for(lock, kLook, [&] { return inside_ == 0; })) {
     const auto now = steady_clock::now();
     if (late == steady_clock::time_point::max() && (failed_ || over())) late = now + kLeaveTime;
-    if (now >= late) setup_.channels.release();
+    if (now < late) continue;
+    by_themselves = false;
+    setup_.channels.release();
   }
+  return by_themselves;
 }
 
 void Issuer::serve(std::size_t rank, const std::stop_token& stop) {

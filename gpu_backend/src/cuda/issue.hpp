@@ -29,8 +29,9 @@ class Issuer {
   Issuer(const IssueSetup& setup, bool threads);
 
   /// Begins a step on every rank, as RankRun, and enqueues it; leaves at `end` what is not enqueued by then.
+  /// Returns: false when the channels had to be released, for a thread that was held in a call.
   /// Errors: as RankRun; then the others leave too.
-  void run_step(bool takes, Nanoseconds end);
+  [[nodiscard]] bool run_step(bool takes, Nanoseconds end);
 
  private:
   struct Step {
@@ -40,10 +41,10 @@ class Issuer {
   };
 
   void issue_together();
-  void issue_with_threads();
+  [[nodiscard]] bool issue_with_threads();
   void serve(std::size_t rank, const std::stop_token& stop);
   void issue(RankRun& run);
-  void wait_until_left();
+  [[nodiscard]] bool wait_until_left();
   [[nodiscard]] bool over() const;
 
   IssueSetup setup_;

@@ -1,6 +1,7 @@
 #include "nccl_channels.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "ppsim/core/action.hpp"
 #include "ppsim/core/op_kind.hpp"
@@ -74,6 +75,22 @@ class Group {
   bool open_ = false;
 };
 
+/// A communicator for as long as NCCL is called with it; false if it is over.
+class Taken {
+ public:
+  explicit Taken(NcclCommunicator& one) : one_(one), taken_(one.take()) {}
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+  ~Taken() {
+    if (taken_) one_.give_back();
+  }
+  explicit operator bool() const { return taken_; }
+
+ private:
+  NcclCommunicator& one_;
+  bool taken_;
+};
+
 }  // namespace
 
 NcclChannels::NcclChannels(const NcclSetup& setup)
@@ -124,14 +141,14 @@ void NcclChannels::split(CommunicatorId id) {
     ranks_[i]->make_current();
     check_nccl(api_.nccl,
                api_.nccl.communicator_split(roots_[i], member ? 0 : kNcclNoColor, rank.value(),
-                                            &communicators_[{id, rank}], &config_),
+                                            &communicators_[{id, rank}].handle, &config_),
                rank_text(rank) + ": opening " + name(id));
   }
   group.end();
   settle_roots("opening " + name(id));
-  std::erase_if(communicators_, [](const auto& one) { return one.second == nullptr; });
+  std::erase_if(communicators_, [](const auto& one) { return one.second.handle == nullptr; });
   for (const auto& [key, one] : communicators_) {
-    if (key.first == id) settle(one, rank_text(key.second) + ": opening " + name(id));
+    if (key.first == id) settle(one.handle, rank_text(key.second) + ": opening " + name(id));
   }
 }
 
@@ -229,8 +246,27 @@ RankDevice* NcclChannels::local(RankId rank) const {
   return at == ranks_.end() ? nullptr : *at;
 }
 
-ncclComm* NcclChannels::communicator(CommunicatorId id, RankId rank) const {
+NcclCommunicator& NcclChannels::communicator(CommunicatorId id, RankId rank) {
   return communicators_.at({id, rank});
+}
+
+NcclCommunicator& NcclChannels::communicator_of(const Transfer& transfer) {
+  const auto& [id, source, destination] = transfer.channel;
+  return communicator(id, transfer.direction == Direction::send ? source : destination);
+}
+
+/// Takes the communicators of a group: all of them or, where one is over, none.
+bool NcclChannels::take(std::span<const StreamTransfer> ends) {
+  for (const StreamTransfer& end : ends) {
+    if (communicator_of(end.transfer).take()) continue;
+    give_back(ends);
+    return false;
+  }
+  return true;
+}
+
+void NcclChannels::give_back(std::span<const StreamTransfer> ends) {
+  for (const StreamTransfer& end : ends) communicator_of(end.transfer).give_back();
 }
 
 int NcclChannels::peer_number(CommunicatorId id, RankId rank) const {
@@ -262,7 +298,10 @@ void NcclChannels::settle_roots(const std::string& what) {
 bool NcclChannels::busy(RankId rank) {
   auto& pending = pending_.at(rank);
   const auto what = [&] { return rank_text(rank) + ": a communicator"; };
-  std::erase_if(pending, [&](ncclComm* one) { return !in_progress(one, what); });
+  std::erase_if(pending, [&](NcclCommunicator* one) {
+    const Taken taken(*one);
+    return taken && !in_progress(one->handle, what);  // what is over has no end that could be seen
+  });
   return !pending.empty();
 }
 
@@ -272,15 +311,27 @@ void NcclChannels::transfer(const Transfer& transfer, std::span<std::byte> piece
   const bool sends = transfer.direction == Direction::send;
   const RankId own = sends ? source : destination;
   const int peer = peer_number(communicator_id, sends ? destination : source);
-  ncclComm* const one = communicator(communicator_id, own);
-  const int result = sends ? api_.nccl.send(piece.data(), piece.size(), kNcclUint8, peer, one, stream)
-                           : api_.nccl.receive(piece.data(), piece.size(), kNcclUint8, peer, one, stream);
+  NcclCommunicator& one = communicator(communicator_id, own);
+  const int result =
+      sends ? api_.nccl.send(piece.data(), piece.size(), kNcclUint8, peer, one.handle, stream)
+            : api_.nccl.receive(piece.data(), piece.size(), kNcclUint8, peer, one.handle, stream);
   const CommunicatorId id = communicator_id;
   must_succeed(api_.nccl, result, [&] { return rank_text(own) + ": a transfer in " + name(id); });
-  pending_.at(own).push_back(one);
+  pending_.at(own).push_back(&one);
 }
 
 void NcclChannels::post(RankId rank, std::span<const StreamTransfer> ends) {
+  if (!take(ends)) return;  // nothing but the end follows
+  try {
+    post_taken(rank, ends);
+  } catch (...) {
+    give_back(ends);
+    throw;
+  }
+  give_back(ends);
+}
+
+void NcclChannels::post_taken(RankId rank, std::span<const StreamTransfer> ends) {
   Group group(api_.nccl, "a group", rank);
   for (const StreamTransfer& end : ends) {
     for (const std::span<std::byte> piece : end.transfer.payload) transfer(end.transfer, piece, end.stream);
@@ -290,26 +341,43 @@ void NcclChannels::post(RankId rank, std::span<const StreamTransfer> ends) {
 
 void NcclChannels::post(const StreamCollective& call) {
   if (program_.communicator(call.communicator).members.size() < 2) return;
-  ncclComm* const one = communicator(call.communicator, call.rank);
+  NcclCommunicator& one = communicator(call.communicator, call.rank);
+  const Taken taken(one);
+  if (!taken) return;
   const int result = api_.nccl.all_reduce(call.payload.data(), call.payload.data(),
                                           call.payload.size() / element_bytes(call.type),
-                                          nccl_type(call.type), kNcclSum, one, call.stream);
+                                          nccl_type(call.type), kNcclSum, one.handle, call.stream);
   must_succeed(api_.nccl, result,
                [&] { return rank_text(call.rank) + ": a collective in " + name(call.communicator); });
-  pending_.at(call.rank).push_back(one);
+  pending_.at(call.rank).push_back(&one);
 }
 
 void NcclChannels::check() {
-  for (const auto& [key, one] : communicators_) {
+  for (auto& [key, one] : communicators_) {
+    const Taken taken(one);
+    if (!taken) continue;
     const auto what = [&place = key, this] { return rank_text(place.second) + ": " + name(place.first); };
-    static_cast<void>(in_progress(one, what));
+    static_cast<void>(in_progress(one.handle, what));
+  }
+}
+
+/// Each by a thread of its own: the end of one may wait for what its device still does, and so for the end of
+/// others, and for graphs that hold it.
+void NcclChannels::release() noexcept {
+  for (auto& [key, one] : communicators_) {
+    if (one.handle == nullptr || !one.end()) continue;
+    const auto end = [this, handle = one.handle] { api_.nccl.communicator_abort(handle); };
+    try {
+      enders_.emplace_back(end);
+    } catch (const std::exception&) {
+      end();  // no more threads to be had
+    }
   }
 }
 
 void NcclChannels::abort() noexcept {
-  for (const auto& [key, one] : communicators_) {
-    if (one != nullptr) api_.nccl.communicator_abort(one);
-  }
+  release();
+  enders_.clear();
   for (ncclComm* const root : roots_) {
     if (root != nullptr) api_.nccl.communicator_abort(root);
   }

@@ -125,6 +125,37 @@ TEST(GpuDriver, AThreadThatIsHeldInACallIsLetGoAfterTheDeadline) {
   EXPECT_FALSE(gpu.found(FaultKind::leak));
 }
 
+/// The same behind a message that never comes: communicators are aborted while the thread is held.
+TEST(GpuDriver, AThreadThatIsHeldBehindNcclIsLetGoAfterTheDeadline) {
+  const Program program = two_ranks();
+  FakeGpu gpu({.devices = program.pipeline().ranks(), .jumps = false});
+  std::atomic<bool> in_step = false;
+  std::atomic<bool> aborted = false;
+  FakeRunOptions options;
+  options.cuda = {.host_threads = true};
+  options.deadline_s = 0.1;
+  options.tamper = [&](GpuApi& api) {
+    api.clock.now = host_clock().now;
+    api.marks.push = [&, real = api.marks.push](const char* name) {
+      if (std::string(name) == "PP:step") in_step = true;
+      real(name);
+    };
+    api.nccl.communicator_abort = [&, real = api.nccl.communicator_abort](ncclComm* one) {
+      aborted = true;
+      return real(one);
+    };
+    api.cuda.event_record = [&, real = api.cuda.event_record](CUevent_st* event, CUstream_st* stream,
+                                                              unsigned int flags) {
+      while (in_step && !aborted) std::this_thread::yield();
+      return real(event, stream, flags);
+    };
+  };
+  const auto result = run_on_fake(gpu, program, NullModel(), options);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("within its deadline"), std::string::npos) << result.error().message;
+  for (const Fault& fault : gpu.faults()) ADD_FAILURE() << fault;
+}
+
 /// Loading a kernel may wait for every stream of the device, those that wait for other ranks among them.
 TEST(GpuDriver, NoKernelIsLoadedInsideAStep) {
   LoweringOptions training;
