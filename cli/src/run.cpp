@@ -85,19 +85,21 @@ Expected<std::optional<Certificate>> certificate_of(const Options& options) {
   });
 }
 
+/// Errors: the first; what can be written is.
 Expected<void> write_outputs(const Options& options, const RunView& measured, const VerifiedRun& result) {
   const RunView simulated{measured.program, measured.graph, result.simulated, measured.costs, measured.sizes};
-  if (!options.trace.empty()) {
-    const std::vector<TracedRun> runs = {{"measured", measured}, {"simulated", simulated}};
-    if (auto written = write_trace_file(options.trace, runs); !written) return written;
-  }
-  if (!options.report.empty()) {
-    if (auto written = write_run_report(options.report, measured, result.simulated); !written) return written;
-  }
-  if (options.costs_out.empty()) return {};
+  Expected<void> all;
+  const auto note = [&all](Expected<void> written) {
+    if (all && !written) all = std::move(written);
+  };
+  const std::vector<TracedRun> runs = {{"measured", measured}, {"simulated", simulated}};
+  if (!options.trace.empty()) note(write_trace_file(options.trace, runs));
+  if (!options.report.empty()) note(write_run_report(options.report, measured, result.simulated));
+  if (options.costs_out.empty()) return all;
   Tables tables = result.measured;
   tables.sizes = measured.sizes;
-  return write_text_file(options.costs_out, to_json(tables));
+  note(write_text_file(options.costs_out, to_json(tables)));
+  return all;
 }
 
 /// Costs that predict what is measured, which those of --unit and --model do not for a CPU.

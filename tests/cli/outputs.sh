@@ -23,9 +23,10 @@ done
 expect_exit 2 run p.json --steps 1 --report new.html --certificate p.json
 [ ! -e new.html ] || fail "asking has made a file"
 ln -s /dev/full full.csv
-expect_exit 1 run p.json --steps 1 --trace full.csv
+expect_exit 1 run p.json --steps 1 --trace full.csv --costs-out costs.json
 expect_err "No space left on device"
 expect_out "measured step"
+python3 -m json.tool costs.json >/dev/null || fail "a trace that cannot be written has lost the costs"
 expect_exit 1 run p.json --steps 1 --trace full.csv --json
 expect_json 'd["measured_step_ns"] > 0 and d["error"]["file"] == "full.csv"'
 expect_error 1 "gone/c.json" "cannot write" profile "${small[@]}" --steps 100000 -o gone/c.json
