@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <memory>
 
 namespace ppsim::cli {
@@ -25,6 +26,9 @@ std::atomic<bool> silent = false;
 
 void on_interrupt(int signal) {
   if (!silent) write_interrupted();
+  // What the other process writes has to be out first: then mpirun may drop the rest.
+  constexpr timespec kMoment{0, 200'000'000};
+  if (silent) ::nanosleep(&kMoment, nullptr);
   ::_exit(signal == SIGTERM ? kTerminated : kInterrupted);
 }
 

@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 // mpirun kills a second after it has sent SIGTERM. That a process has died is known by the moment.
 constexpr auto kLook = 20ms;
 constexpr auto kMoment = 400ms;
+constexpr auto kForwarded = 100ms;  // once a process has exited mpirun may drop what others have written
 constexpr auto kLongest = 2s;
 
 constexpr std::string_view kByInt = "interrupted by SIGINT";
@@ -63,8 +64,9 @@ void ProcessSignals::watch(const std::stop_token& over) {
 
 void ProcessSignals::say_interrupted(int signal) {
   if (spoken_.test_and_set()) return;  // the run has ended just now
-  all_.stop({ErrorCode::io, std::string(signal == SIGTERM ? kByTerm : kByInt)});
   write_interrupted();
+  std::this_thread::sleep_for(kForwarded);
+  all_.stop({ErrorCode::io, std::string(signal == SIGTERM ? kByTerm : kByInt)});
   ::_exit(code_of(signal));
 }
 
