@@ -15,6 +15,7 @@ struct Part {
   std::vector<Bytes> high_water;
   std::vector<Nanoseconds> durations;  ///< of the steps
   std::vector<double> losses;
+  HostTime host;
   std::vector<BlockGradients> gradients;
 };
 
@@ -27,6 +28,7 @@ Part read(const std::string& bytes) {
   part.high_water = reader.get_all<Bytes>();
   part.durations = reader.get_all<Nanoseconds>();
   part.losses = reader.get_all<double>();
+  part.host = reader.get<HostTime>();
   part.gradients.resize(reader.get<std::size_t>());
   for (BlockGradients& gradients : part.gradients) {
     gradients.block = reader.get<BlockId>();
@@ -87,6 +89,7 @@ std::string result_bytes(const RunResult& result, const PartOfRun& part) {
                               static_cast<std::size_t>(part.here.end - part.here.begin)));
   writer.put_all(std::span(result.step_ns));
   writer.put_all(std::span(result.losses));
+  writer.put(result.host);
   writer.put(result.gradients.size());
   for (const BlockGradients& gradients : result.gradients) {
     writer.put(gradients.block).put(gradients.rank).put(gradients.update).put(gradients.reduced);
@@ -100,6 +103,7 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
   std::vector<InstructionId> firsts;
   for (const std::string& text : texts) parts.push_back(read(text));
   result.gradients.clear();
+  result.host = {};
   std::fill(result.losses.begin(), result.losses.end(), 0.0);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const ProcessFigures& figures = result.processes[p];
@@ -107,6 +111,7 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
       const RankId rank(figures.first_rank.value() + static_cast<std::int32_t>(r));
       result.high_water_bytes[rank] = parts[p].high_water[r];
     }
+    result.host += parts[p].host;
     for (std::size_t step = 0; step < result.losses.size(); ++step)
       result.losses[step] += parts[p].losses[step];
     for (BlockGradients& gradients : parts[p].gradients) result.gradients.push_back(std::move(gradients));

@@ -92,6 +92,10 @@ TEST(GpuProcesses, Process0GetsTheResultOfAll) {
   EXPECT_EQ(all.gradients.size(), 4U);
   ASSERT_EQ(all.processes.size(), 2U);
   EXPECT_EQ(all.processes[1].first_rank, RankId(2));
+  FakeGpu one(host_with(4));
+  const RunResult alone =
+      run_on_fake(one, program, NullModel(), {.steps = 2, .tamper = in_real_time}).value();
+  EXPECT_EQ(all.host.actions, alone.host.actions);
 }
 
 TEST(GpuProcesses, AllKeepTheTracesOfTheSameNewestSteps) {
