@@ -160,7 +160,7 @@ void print_times(const RunReport& report) {
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
   print_times(report);
-  if (!result.run.processes.empty()) std::cout << clocks_text(result.run.processes);
+  if (result.run.processes.size() > 1) std::cout << clocks_text(result.run.processes);
   const int ranks = report.program.pipeline().ranks();
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   if (report.backend == "cpu" && cores < ranks) {

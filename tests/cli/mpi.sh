@@ -72,6 +72,10 @@ export SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 MASTER_ADDR=localhost
 expect_error 2 "do not understand each other" "MPI sees 1 process" run 1f1b --ranks 2 --microbatches 4 --transport mpi
 unset SLURM_PROCID SLURM_STEP_NUM_TASKS MASTER_ADDR
 
+expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --transport mpi
+! grep "processes" stdout || fail "one process is not several"
+RANK=0 WORLD_SIZE=2 expect_error 2 "do not understand each other" "expected mpirun" run 1f1b --ranks 2 --microbatches 4 --transport mpi
+
 # A hang: the lines of a run in one process.
 expect_exit 0 lower 1f1b --ranks 2 --microbatches 4 --order just-in-time --communicators per-rank -o job-hang.json
 expect_exit 4 run job-hang.json --unverified
@@ -119,6 +123,12 @@ expect_missing() {
 }
 expect_missing 0
 expect_missing 1
+
+found=0
+timeout 60 mpirun --oversubscribe -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 4 --transport mpi : \
+  -np 1 "$ppsim" run 1f1b --ranks 2 --microbatches 4 --transport mpi --backend emulated --unit F=1 >stdout 2>stderr || found=$?
+[ "$found" -eq 4 ] || fail "exit $found of processes with other backends"
+expect_err "process 1 is about to run with another backend than process 0: emulated and not cpu"
 
 # A full machine on one process: the pool of rank 1 does not fit.
 found=0

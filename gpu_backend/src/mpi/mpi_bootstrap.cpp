@@ -10,6 +10,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <string_view>
 
 #include "mpi_transport.hpp"
 #include "ppsim/gpu_backend/device.hpp"
@@ -47,7 +48,11 @@ std::uint64_t random_token() {
 
 /// An MPI that does not understand the launcher takes every process for a run of its own.
 Expected<void> check_launcher(const MpiWorld& world) {
-  const auto told = membership_from_environment([](const char* name) { return std::getenv(name); });
+  const auto told = membership_from_environment([](const char* name) -> const char* {
+    const char* value = std::getenv(name);
+    // By MPI nobody asks where the others are met.
+    return value == nullptr && std::string_view(name) == "MASTER_ADDR" ? "localhost" : value;
+  });
   if (world.size() > 1) return {};
   const bool by_torchrun = std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr;
   if (!told && by_torchrun) return tl::unexpected(told.error());

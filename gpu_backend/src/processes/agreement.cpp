@@ -27,7 +27,8 @@ std::string options_text(const RunOptions& options) {
   return text.str();
 }
 
-constexpr std::array kNames = {"another program", "another model", "other tensor sizes", "other options"};
+constexpr std::array kNames = {"another backend", "another program", "another model", "other tensor sizes",
+                               "other options"};
 using Fingerprint = std::array<std::string, kNames.size()>;
 
 Fingerprint read(const std::string& bytes) {
@@ -56,7 +57,8 @@ Expected<void> compare(const std::vector<std::string>& all) {
 Expected<void> agree(const Program& program, const ModelIdentity& model, const RunOptions& options) {
   if (options.processes == nullptr) return {};
   ByteWriter writer;
-  const Fingerprint own{program_hash(program), model.text, sizes_hash(model.sizes), options_text(options)};
+  const Fingerprint own{std::string(backend_name(options.backend)), program_hash(program), model.text,
+                        sizes_hash(model.sizes), options_text(options)};
   for (const std::string& text : own) writer.put_text(text);
   const auto all = options.processes->allgather(writer.take(), patience_of(options));
   if (!all) return tl::unexpected(all.error());
