@@ -56,13 +56,7 @@ std::string driver_text(int& devices) {
   return text;
 }
 
-std::string nccl_text() {
-  const NcclTable nccl = load_nccl();
-  int version = 0;
-  check_nccl(nccl, nccl.version(&version), "the version of NCCL");
-  return "NCCL " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
-         std::to_string(version % 100);
-}
+std::string loaded_nccl_text() { return nccl_text(nccl_version(load_nccl())); }
 
 std::string cublaslt_text() {
   const auto version = static_cast<int>(load_cublaslt().version());
@@ -79,7 +73,7 @@ BackendStatus cuda_status() {
   int devices = 0;
   const std::string driver = looked_up([&] { return driver_text(devices); });
   return {"cuda", devices > 0,
-          driver + "; " + looked_up(nccl_text) + "; " + looked_up(cublaslt_text) + "; " +
+          driver + "; " + looked_up(loaded_nccl_text) + "; " + looked_up(cublaslt_text) + "; " +
               looked_up(optional_cudnn_text)};
 }
 

@@ -91,10 +91,20 @@ class Taken {
   bool taken_;
 };
 
+/// Before 2.26 NCCL_LAUNCH_ORDER_IMPLICIT means nothing, and several communicators may deadlock.
+void check_keeps_order(const NcclTable& nccl) {
+  constexpr int kLeastVersion = 22600;
+  const int version = nccl_version(nccl);
+  if (version >= kLeastVersion) return;
+  throw BackendError(ErrorCode::io, nccl_text(version) +
+                                        " is too old: several communicators on a device need 2.26 or later");
+}
+
 }  // namespace
 
 NcclChannels::NcclChannels(const NcclSetup& setup)
     : api_(setup.api), program_(setup.program), ranks_(setup.ranks), look_around_(setup.look_around) {
+  check_keeps_order(api_.nccl);
   constexpr double kNanosecondsPerSecond = 1e9;
   patience_ = static_cast<Nanoseconds>(setup.patience_s * kNanosecondsPerSecond);
   count_anew();

@@ -64,5 +64,8 @@ struct NcclTable {
 
 /// Errors: throws BackendError with `what` and the text of a result that is neither success nor in progress.
 void check_nccl(const NcclTable& nccl, int result, std::string_view what);
+/// Its version as ncclGetVersion says it, and that as a text.
+[[nodiscard]] int nccl_version(const NcclTable& nccl);
+[[nodiscard]] std::string nccl_text(int version);
 
 }  // namespace ppsim

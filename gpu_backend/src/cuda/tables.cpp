@@ -80,6 +80,17 @@ void check_nccl(const NcclTable& nccl, int result, std::string_view what) {
                                         (last == nullptr || *last == '\0' ? "" : std::string(": ") + last));
 }
 
+int nccl_version(const NcclTable& nccl) {
+  int version = 0;
+  check_nccl(nccl, nccl.version(&version), "the version of NCCL");
+  return version;
+}
+
+std::string nccl_text(int version) {
+  return "NCCL " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
 void check_cublaslt(const CublasLtTable& cublaslt, int status, std::string_view what) {
   if (status == kCublasSuccess) return;
   throw BackendError(ErrorCode::io, std::string(what) + ": " + text_or(cublaslt.error_name(status), status) +

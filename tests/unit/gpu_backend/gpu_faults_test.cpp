@@ -83,7 +83,7 @@ std::string error_name(const std::string& symbol) {
 /// Calls that concern no rank or device of their own.
 bool is_of_all(const std::string& symbol) {
   return symbol == "cuDeviceGetCount" || symbol == "ncclGetUniqueId" || symbol == "ncclGroupStart" ||
-         symbol == "ncclGroupEnd";
+         symbol == "ncclGroupEnd" || symbol == "ncclGetVersion";
 }
 
 /// What is said before any rank begins.

@@ -7,6 +7,7 @@
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
+#include "support/fake_gpu/run.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -51,6 +52,25 @@ TEST(GpuRefusal, AModelWithoutKernelsIsRefused) {
   options.backend = CudaOptions{};
   EXPECT_EQ(execute(two_ranks(), NullModel(), options).error().message,
             "this model has no kernels for a GPU");
+}
+
+TEST(GpuRefusal, AnNcclThatDoesNotKeepTheOrderOfLaunchesIsTooOld) {
+  const Program program = two_ranks();
+  FakeGpu gpu(devices_for(program));
+  const auto with_version = [](int number) {
+    return [number](GpuApi& api) {
+      api.nccl.version = [number](int* version) {
+        *version = number;
+        return kNcclSuccess;
+      };
+    };
+  };
+  const auto result = run_on_fake(gpu, program, NullModel(), {.tamper = with_version(22505)});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message,
+            "NCCL 2.25.5 is too old: several communicators on a device need 2.26 or later");
+  FakeGpu other(devices_for(program));
+  EXPECT_TRUE(run_on_fake(other, program, NullModel(), {.tamper = with_version(22602)}));
 }
 
 }  // namespace
