@@ -9,7 +9,7 @@ namespace ppsim::repairing {
 namespace {
 
 /// Places tried on each side of an instruction: repairs are local, and lists may be long.
-constexpr std::size_t kMostPlaces = 16;
+constexpr std::size_t kMostPlaces = 64;
 
 InstructionId at(std::int32_t i) { return InstructionId(i); }
 
