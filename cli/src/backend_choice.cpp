@@ -51,22 +51,22 @@ Expected<void> cannot_run(const BackendChoice& choice, const std::string& why) {
 
 }  // namespace
 
-void add_gpu_options(CLI::App& command, BackendChoice& choice) {
+void add_gpu_options(Command& command, BackendChoice& choice) {
   command
       .add_option("--ranks-per-device", choice.ranks_per_device,
                   "cuda: so many ranks share a device, each with its part of the multiprocessors")
-      ->check(count());
+      .check(count());
   command.add_flag("--graphs", choice.graphs, "cuda: a step is one CUDA graph per rank");
   command
       .add_option("--attention", choice.attention,
                   "cuda: auto, cudnn (its flash attention, in bf16 and fp8) or gemm (products and a softmax)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "cudnn", "gemm"}));
+      .show_default()
+      .check(one_of({"auto", "cudnn", "gemm"}));
 }
 
-void add_buffer_option(CLI::App& command, BackendChoice& choice) {
+void add_buffer_option(Command& command, BackendChoice& choice) {
   command.add_option("--buffers", choice.buffers, "rendezvous, or messages that a channel buffers")
-      ->capture_default_str();
+      .show_default();
 }
 
 Expected<void> check_choice(const BackendChoice& choice) {

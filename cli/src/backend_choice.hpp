@@ -16,9 +16,9 @@ struct BackendChoice {
 };
 
 /// --ranks-per-device, --graphs and --attention.
-void add_gpu_options(CLI::App& command, BackendChoice& choice);
+void add_gpu_options(Command& command, BackendChoice& choice);
 /// --buffers.
-void add_buffer_option(CLI::App& command, BackendChoice& choice);
+void add_buffer_option(Command& command, BackendChoice& choice);
 
 /// Whether there is such a backend, and it has the transport and the options, here or elsewhere.
 /// Errors: bad_argument.

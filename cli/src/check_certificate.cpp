@@ -67,15 +67,14 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-void add_check_certificate(CLI::App& app, Selected& selected) {
+void add_check_certificate(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("check-certificate", "re-validate a certificate without a solver");
-  command->add_option("FILE", options->program, "the program")->required();
-  command->add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote")->required();
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  Command command = program.add_subcommand("check-certificate", "re-validate a certificate without a solver");
+  command.add_option("FILE", options->program, "the program").required();
+  command.add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote").required();
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

@@ -68,34 +68,37 @@ Json error_json(const Error& error) {
           {"message", error.message}};
 }
 
-void add_parameter_options(CLI::App& app, InputOptions& options) {
-  app.add_option("--ranks", options.ranks, "pipeline ranks of NAME")->check(count());
-  app.add_option("--microbatches", options.microbatches, "microbatches of NAME")->check(count());
-  app.add_option("--chunks", options.chunks, "stages per rank of NAME")->check(count());
-  app.add_option("--slices", options.slices, "pieces of a microbatch along the sequence of NAME")
-      ->check(count());
-  app.add_option("--set", options.settings, "settings of NAME, key=value")->allow_extra_args(false);
+void add_parameter_options(Command& command, InputOptions& options) {
+  command.add_option("--ranks", options.ranks, "pipeline ranks of NAME").check(count());
+  command.add_option("--microbatches", options.microbatches, "microbatches of NAME").check(count());
+  command.add_option("--chunks", options.chunks, "stages per rank of NAME").check(count());
+  command.add_option("--slices", options.slices, "pieces of a microbatch along the sequence of NAME")
+      .check(count());
+  command.add_option("--set", options.settings, "settings of NAME, key=value").one_value_each();
 }
 
-void add_replicas_option(CLI::App& app, InputOptions& options) {
-  app.add_option(
-         "--replicas", options.replicas,
-         "data-parallel copies of a schedule, each on ranks and microbatches of its own, that sum their "
-         "gradients: N times the ranks")
-      ->capture_default_str()
-      ->check(count());
+void add_replicas_option(Command& command, InputOptions& options) {
+  command
+      .add_option(
+          "--replicas", options.replicas,
+          "data-parallel copies of a schedule, each on ranks and microbatches of its own, that sum their "
+          "gradients: N times the ranks")
+      .show_default()
+      .check(count());
 }
 
-void add_offload_option(CLI::App& app, InputOptions& options) {
-  app.add_option("--offload", options.offload,
-                 "none, all, half, 25% or stages=0,1: activations in host memory until their backward")
-      ->capture_default_str();
+void add_offload_option(Command& command, InputOptions& options) {
+  command
+      .add_option("--offload", options.offload,
+                  "none, all, half, 25% or stages=0,1: activations in host memory until their backward")
+      .show_default();
 }
 
-void add_dialect_option(CLI::App& app, std::string& dialect) {
-  app.add_option("--dialect", dialect,
-                 "alphabet of a CSV file: torch, torch-2.15 (writes WAIT cells), legacy or zero-bubble")
-      ->capture_default_str();
+void add_dialect_option(Command& command, std::string& dialect) {
+  command
+      .add_option("--dialect", dialect,
+                  "alphabet of a CSV file: torch, torch-2.15 (writes WAIT cells), legacy or zero-bubble")
+      .show_default();
 }
 
 Expected<CsvDialect> dialect_from_name(const std::string& name) {
@@ -111,7 +114,7 @@ Expected<TransportCapabilities> buffers_from_text(const std::string& text) {
   TransportCapabilities capabilities;
   if (text == "rendezvous") return capabilities;
   int credits = 0;
-  if (!CLI::detail::lexical_cast(text, credits) || credits < 1) {
+  if (!read_number(text, credits) || credits < 1) {
     return make_error(ErrorCode::bad_argument, "--buffers out of range",
                       {.found = text, .expected = "rendezvous, or 1 or more"});
   }

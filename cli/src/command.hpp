@@ -1,13 +1,13 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "options.hpp"
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/planner/costs.hpp"
@@ -48,9 +48,6 @@ struct Output {
 int report(const Error& error, const Output& output);
 [[nodiscard]] Json error_json(const Error& error);
 
-/// The command that the arguments chose; returns the exit code.
-using Selected = std::function<int(const Output&)>;
-
 /// FILE or NAME with the parameters of NAME.
 struct InputOptions {
   std::string input;
@@ -64,10 +61,10 @@ struct InputOptions {
     return ranks || microbatches || chunks || slices || !settings.empty();
   }
 };
-void add_parameter_options(CLI::App& app, InputOptions& options);
-void add_replicas_option(CLI::App& app, InputOptions& options);
-void add_offload_option(CLI::App& app, InputOptions& options);
-void add_dialect_option(CLI::App& app, std::string& dialect);
+void add_parameter_options(Command& command, InputOptions& options);
+void add_replicas_option(Command& command, InputOptions& options);
+void add_offload_option(Command& command, InputOptions& options);
+void add_dialect_option(Command& command, std::string& dialect);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
 
 /// --unit and --token-costs, --costs, --model and what belongs to a model.
@@ -82,8 +79,8 @@ struct CostOptions {
   std::optional<CostSource> instead = {};  ///< where no other source is given
   [[nodiscard]] bool given() const { return !unit.empty() || !costs.empty() || !model.empty(); }
 };
-void add_cost_options(CLI::App& app, CostOptions& options);
-void add_recompute_option(CLI::App& app, CostOptions& options);
+void add_cost_options(Command& command, CostOptions& options);
+void add_recompute_option(Command& command, CostOptions& options);
 /// Nothing when no costs were given.
 /// Errors: bad_argument when two sources are given, or those of the source.
 [[nodiscard]] Expected<std::optional<CostSource>> cost_source(const CostOptions& options);
@@ -139,19 +136,19 @@ enum class Align { left, right };
                                      Align align = Align::right);
 
 /// Each adds its subcommand, one file each.
-void add_list(CLI::App& app, Selected& selected);
-void add_generate(CLI::App& app, Selected& selected);
-void add_convert(CLI::App& app, Selected& selected);
-void add_lower(CLI::App& app, Selected& selected);
-void add_show(CLI::App& app, Selected& selected);
-void add_simulate(CLI::App& app, Selected& selected);
-void add_compare(CLI::App& app, Selected& selected);
-void add_verify(CLI::App& app, Selected& selected);
-void add_check_certificate(CLI::App& app, Selected& selected);
-void add_synthesize(CLI::App& app, Selected& selected);
-void add_run(CLI::App& app, Selected& selected);
-void add_profile(CLI::App& app, Selected& selected);
-void add_predict(CLI::App& app, Selected& selected);
-void add_doctor(CLI::App& app, Selected& selected);
+void add_list(Command& program);
+void add_generate(Command& program);
+void add_convert(Command& program);
+void add_lower(Command& program);
+void add_show(Command& program);
+void add_simulate(Command& program);
+void add_compare(Command& program);
+void add_verify(Command& program);
+void add_check_certificate(Command& program);
+void add_synthesize(Command& program);
+void add_run(Command& program);
+void add_profile(Command& program);
+void add_predict(Command& program);
+void add_doctor(Command& program);
 
 }  // namespace ppsim::cli

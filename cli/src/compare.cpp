@@ -235,20 +235,19 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Selected& selected) {
+void add_compare(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command command = program.add_subcommand(
       "compare", "several schedules on the same devices, parameters and tokens, in one table");
-  command->add_option("INPUTS", options->inputs, "FILEs or NAMEs")->required();
-  add_parameter_options(*command, options->input);
-  add_offload_option(*command, options->input);
-  add_dialect_option(*command, options->input.dialect);
-  command->add_option("--report", options->report, "self-contained HTML page")
-      ->check(side_file({".html", ".htm"}));
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  command.add_option("INPUTS", options->inputs, "FILEs or NAMEs").required();
+  add_parameter_options(command, options->input);
+  add_offload_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  command.add_option("--report", options->report, "self-contained HTML page")
+      .check(side_file({".html", ".htm"}));
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

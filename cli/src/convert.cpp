@@ -54,17 +54,16 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-void add_convert(CLI::App& app, Selected& selected) {
+void add_convert(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("convert", "translate between native JSON and PyTorch CSV");
-  command->add_option("IN", options->input.input, "FILE.json, FILE.csv or -")->required();
-  command->add_option("OUT", options->output, "FILE.json, FILE.csv or - (JSON)")
-      ->required()
-      ->check(output_file({".json", ".csv"}));
-  command->add_option("--flavor", options->flavor, "compute_only or compute_comms; default: the input's");
-  add_dialect_option(*command, options->input.dialect);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  Command command = program.add_subcommand("convert", "translate between native JSON and PyTorch CSV");
+  command.add_option("IN", options->input.input, "FILE.json, FILE.csv or -").required();
+  command.add_option("OUT", options->output, "FILE.json, FILE.csv or - (JSON)")
+      .required()
+      .check(output_file({".json", ".csv"}));
+  command.add_option("--flavor", options->flavor, "compute_only or compute_comms; default: the input's");
+  add_dialect_option(command, options->input.dialect);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

@@ -75,42 +75,46 @@ Expected<CostSource> workload(const CostOptions& options) {
 
 }  // namespace
 
-void add_cost_options(CLI::App& app, CostOptions& options) {
-  app.add_option("--unit", options.unit,
-                 "F=1,B=2[,I=1,W=1,R=1,FB=3,c=0,A=1]: 1 is one millisecond of a stage; A in bytes")
-      ->group(kGroup);
-  app.add_option(
-         "--token-costs", options.tokens,
-         "length=2048,linear=0.001,quadratic=1e-6[,fixed=0][,granularity=16][,lengths=1024+1024]: what "
-         "the slices of a sequence cost, in multiples of --unit")
-      ->group(kGroup);
-  app.add_option("--costs", options.costs, "table of costs and sizes (JSON)")->group(kGroup);
-  auto* model = app.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
-                    ->group(kGroup);
+void add_cost_options(Command& command, CostOptions& options) {
+  command
+      .add_option("--unit", options.unit,
+                  "F=1,B=2[,I=1,W=1,R=1,FB=3,c=0,A=1]: 1 is one millisecond of a stage; A in bytes")
+      .group(kGroup);
+  command
+      .add_option(
+          "--token-costs", options.tokens,
+          "length=2048,linear=0.001,quadratic=1e-6[,fixed=0][,granularity=16][,lengths=1024+1024]: what "
+          "the slices of a sequence cost, in multiples of --unit")
+      .group(kGroup);
+  command.add_option("--costs", options.costs, "table of costs and sizes (JSON)").group(kGroup);
+  const Option model =
+      command.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
+          .group(kGroup);
   const auto of_model = [&](const char* name, auto& value, const char* summary) {
-    return app.add_option(name, value, summary)->group(kGroup)->needs(model);
+    return command.add_option(name, value, summary).group(kGroup).needs(model);
   };
   of_model("--cluster", options.cluster, "NAME or a JSON description");
-  of_model("--nodes", options.nodes, "nodes of the cluster (1)")->check(count());
-  of_model("--tp", options.spread.tensor, "tensor parallelism (1)")->check(count());
-  of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)")->check(count());
-  of_model("--dp", options.spread.data, "data parallelism (1)")->check(count());
-  of_model("--cp", options.spread.context, "context parallelism (1)")->check(count());
-  of_model("--ep", options.spread.expert, "expert parallelism, within dp (1)")->check(count());
-  of_model("--microbatch-size", options.spread.microbatch_size, "sequences (1)")->check(count());
-  of_model("--global-batch-size", options.spread.global_batch_size, "sequences (1)")->check(count());
+  of_model("--nodes", options.nodes, "nodes of the cluster (1)").check(count());
+  of_model("--tp", options.spread.tensor, "tensor parallelism (1)").check(count());
+  of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)").check(count());
+  of_model("--dp", options.spread.data, "data parallelism (1)").check(count());
+  of_model("--cp", options.spread.context, "context parallelism (1)").check(count());
+  of_model("--ep", options.spread.expert, "expert parallelism, within dp (1)").check(count());
+  of_model("--microbatch-size", options.spread.microbatch_size, "sequences (1)").check(count());
+  of_model("--global-batch-size", options.spread.global_batch_size, "sequences (1)").check(count());
   of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)")
-      ->check(whole(0, std::numeric_limits<std::int64_t>::max()));
+      .check(whole(0, std::numeric_limits<std::int64_t>::max()));
   of_model("--dtype", options.dtype, "bf16 or fp8 (bf16)");
   of_model("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first (tp-cp-dp-pp)");
   of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");
 }
 
-void add_recompute_option(CLI::App& app, CostOptions& options) {
-  app.add_option("--recompute", options.recompute,
-                 "none, full, stages=0,2; with --model selective (within the backward: costs and sizes, no "
-                 "R) and adaptive (the cheapest that fits)")
-      ->group(kGroup);
+void add_recompute_option(Command& command, CostOptions& options) {
+  command
+      .add_option("--recompute", options.recompute,
+                  "none, full, stages=0,2; with --model selective (within the backward: costs and sizes, no "
+                  "R) and adaptive (the cheapest that fits)")
+      .group(kGroup);
 }
 
 Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {

@@ -53,9 +53,9 @@ int run(const Output& output) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Selected& selected) {
-  CLI::App* command = app.add_subcommand("doctor", "check that this installation works");
-  command->callback([&selected] { selected = [](const Output& output) { return run(output); }; });
+void add_doctor(Command& program) {
+  Command command = program.add_subcommand("doctor", "check that this installation works");
+  command.runs(run);
 }
 
 }  // namespace ppsim::cli

@@ -67,20 +67,19 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-void add_generate(CLI::App& app, Selected& selected) {
+void add_generate(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("generate", "write a schedule of the registry to a file");
-  command->add_option("NAME", options->input.input, "schedule, or name:key=value,...")->required();
-  add_parameter_options(*command, options->input);
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
-  command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
-      ->required()
-      ->check(output_file({".json", ".csv"}));
-  command->add_option("--costs-out", options->costs_out, "the costs as a table that --costs reads")
-      ->check(side_file({".json"}));
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  Command command = program.add_subcommand("generate", "write a schedule of the registry to a file");
+  command.add_option("NAME", options->input.input, "schedule, or name:key=value,...").required();
+  add_parameter_options(command, options->input);
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
+      .required()
+      .check(output_file({".json", ".csv"}));
+  command.add_option("--costs-out", options->costs_out, "the costs as a table that --costs reads")
+      .check(side_file({".json"}));
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

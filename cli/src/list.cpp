@@ -158,17 +158,15 @@ int run(const std::string& what, const std::string& docs, const Output& output) 
 
 }  // namespace
 
-void add_list(CLI::App& app, Selected& selected) {
+void add_list(Command& program) {
   auto what = std::make_shared<std::string>();
   auto docs = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("list", "what there is: schedules, models, clusters, properties, policies");
-  command->add_option("WHAT", *what, "schedules, models, clusters, properties or policies")->required();
-  command->add_option("--docs", *docs,
-                      "write the page and the pictures of schedules to DIR and DIR/schedules");
-  command->callback([&selected, what, docs] {
-    selected = [what, docs](const Output& output) { return run(*what, *docs, output); };
-  });
+  Command command =
+      program.add_subcommand("list", "what there is: schedules, models, clusters, properties, policies");
+  command.add_option("WHAT", *what, "schedules, models, clusters, properties or policies").required();
+  command.add_option("--docs", *docs,
+                     "write the page and the pictures of schedules to DIR and DIR/schedules");
+  command.runs([what, docs](const Output& output) { return run(*what, *docs, output); });
 }
 
 }  // namespace ppsim::cli

@@ -75,33 +75,32 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-void add_lower(CLI::App& app, Selected& selected) {
+void add_lower(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("lower", "insert communication: a schedule becomes a program");
-  command->add_option("IN", options->input.input, "FILE or NAME")->required();
-  add_parameter_options(*command, options->input);
-  add_replicas_option(*command, options->input);
-  add_offload_option(*command, options->input);
-  add_dialect_option(*command, options->input.dialect);
-  command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
-      ->required()
-      ->check(output_file({".json", ".csv"}));
-  command->add_option("--order", options->order,
-                      "timed (default with costs), global (default without), just-in-time, early:N, "
-                      "issue-ordered or as-written");
-  command->add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel")
-      ->check(count());
-  command->add_option("--communicators", options->policy, "per-rank, per-pair, per-edge or per-stage-edge")
-      ->capture_default_str();
-  command->add_option("--grouping", options->grouping, "none, paired or as-written")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"none", "paired", "as-written"}));
-  command->add_option("--with", options->extras,
-                      "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  Command command = program.add_subcommand("lower", "insert communication: a schedule becomes a program");
+  command.add_option("IN", options->input.input, "FILE or NAME").required();
+  add_parameter_options(command, options->input);
+  add_replicas_option(command, options->input);
+  add_offload_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  command.add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
+      .required()
+      .check(output_file({".json", ".csv"}));
+  command.add_option("--order", options->order,
+                     "timed (default with costs), global (default without), just-in-time, early:N, "
+                     "issue-ordered or as-written");
+  command.add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel")
+      .check(count());
+  command.add_option("--communicators", options->policy, "per-rank, per-pair, per-edge or per-stage-edge")
+      .show_default();
+  command.add_option("--grouping", options->grouping, "none, paired or as-written")
+      .show_default()
+      .check(one_of({"none", "paired", "as-written"}));
+  command.add_option("--with", options->extras,
+                     "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

@@ -26,28 +26,26 @@ int flushed(int exit, const ppsim::cli::Output& output) {
 
 int run(int argc, char** argv) {
   using namespace ppsim::cli;
-  CLI::App app{
-      "Pipeline-parallel schedules: what they cost, what memory they need, and that they cannot hang.",
-      "ppsim"};
-  app.set_version_flag("--version", PPSIM_VERSION);
-  app.require_subcommand(1);
-  app.fallthrough();
+  CommandLine program(
+      {.name = "ppsim",
+       .version = PPSIM_VERSION,
+       .summary =
+           "Pipeline-parallel schedules: what they cost, what memory they need, and that they cannot hang.",
+       .footer =
+           "Exit codes: 0 done; 1 run-time failure; 2 bad command line or file; 3 does not fit; 4 refuted; 5 "
+           "unknown; 130 interrupted."});
   Output output{.arguments = {argv + 1, argv + argc}};
-  app.add_flag("--json", output.json, "print one JSON object, units in the keys");
-  app.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
-  Selected selected;
+  program.add_flag("--json", output.json, "print one JSON object, units in the keys");
+  program.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
   for (const auto add :
        {add_list, add_generate, add_convert, add_lower, add_show, add_simulate, add_compare, add_verify,
         add_check_certificate, add_synthesize, add_run, add_profile, add_predict, add_doctor}) {
-    add(app, selected);
+    add(program);
   }
-  app.footer(
-      "Exit codes: 0 done; 1 run-time failure; 2 bad command line or file; 3 does not fit; 4 refuted; 5 "
-      "unknown; 130 interrupted.");
   output.json = asks_for_json(argc, argv);  // so that a bad command line is reported as asked
-  const auto parsed = parse_command_line(app, argc, argv);
-  if (!parsed) return report(parsed.error(), output);
-  return flushed(*parsed ? selected(output) : kDone, output);
+  const auto action = parse_command_line(program, argc, argv);
+  if (!action) return report(action.error(), output);
+  return flushed((*action)(output), output);
 }
 
 }  // namespace

@@ -24,16 +24,15 @@ Expected<void> check(const Measurement& measurement) {
 
 }  // namespace
 
-void add_measurement_options(CLI::App& command, Measurement& measurement, const std::string& steps) {
+void add_measurement_options(Command& command, Measurement& measurement, const std::string& steps) {
   add_parameter_options(command, measurement.input);
   add_dialect_option(command, measurement.input.dialect);
-  command.add_option("--backend", measurement.device.backend, "cpu or cuda")->capture_default_str();
-  command.add_option("--transport", measurement.device.transport, "for cuda nccl or copy")
-      ->capture_default_str();
+  command.add_option("--backend", measurement.device.backend, "cpu or cuda").show_default();
+  command.add_option("--transport", measurement.device.transport, "for cuda nccl or copy").show_default();
   add_gpu_options(command, measurement.device);
   add_buffer_option(command, measurement.device);
   add_model_options(command, measurement.model);
-  command.add_option("--steps", measurement.steps, steps)->capture_default_str()->check(whole(2, 100000));
+  command.add_option("--steps", measurement.steps, steps).show_default().check(whole(2, 100000));
 }
 
 Expected<RunOptions> open_measurement(const Measurement& measurement) {

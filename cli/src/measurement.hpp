@@ -16,7 +16,7 @@ struct Measurement {
 };
 
 /// All of it but what is run; `steps` says what the steps are for.
-void add_measurement_options(CLI::App& command, Measurement& measurement, const std::string& steps);
+void add_measurement_options(Command& command, Measurement& measurement, const std::string& steps);
 
 /// How the programs are run, once the device is there.
 /// Errors: bad_argument for an emulated device, several processes, and what the device does not have.

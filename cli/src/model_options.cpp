@@ -31,7 +31,7 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
     bool found = false;
     for (const auto& [name, field] : fields) {
       if (equals == std::string::npos || item.substr(0, equals) != name) continue;
-      found = CLI::detail::lexical_cast(item.substr(equals + 1), config.*field);
+      found = read_number(item.substr(equals + 1), config.*field);
     }
     if (!found) {
       return make_error(
@@ -49,19 +49,20 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
 
 }  // namespace
 
-void add_model_options(CLI::App& app, ModelOptions& options) {
-  app.add_option("--transformer", options.transformer,
-                 "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
-  app.add_option(
-         "--arithmetic", options.arithmetic,
-         "float32, integer (exact, modulo 2^64); on the CPU float64; on GPUs bf16, or fp8 in the layers' "
-         "products of weights")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "float64", "integer", "bf16", "fp8"}));
-  app.add_option("--optimizer", options.optimizer, "of the program's OPT actions: momentum or adamw")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"momentum", "adamw"}));
-  app.add_option("--learning-rate", options.learning_rate, "of the optimizer")->capture_default_str();
+void add_model_options(Command& command, ModelOptions& options) {
+  command.add_option("--transformer", options.transformer,
+                     "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
+  command
+      .add_option(
+          "--arithmetic", options.arithmetic,
+          "float32, integer (exact, modulo 2^64); on the CPU float64; on GPUs bf16, or fp8 in the layers' "
+          "products of weights")
+      .show_default()
+      .check(one_of({"float32", "float64", "integer", "bf16", "fp8"}));
+  command.add_option("--optimizer", options.optimizer, "of the program's OPT actions: momentum or adamw")
+      .show_default()
+      .check(one_of({"momentum", "adamw"}));
+  command.add_option("--learning-rate", options.learning_rate, "of the optimizer").show_default();
 }
 
 Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, const BackendChoice& device,

@@ -16,7 +16,7 @@ struct ModelOptions {
   double learning_rate = TransformerConfig().learning_rate;
   friend bool operator==(const ModelOptions&, const ModelOptions&) = default;
 };
-void add_model_options(CLI::App& app, ModelOptions& options);
+void add_model_options(Command& command, ModelOptions& options);
 
 /// A transformer with a layer for every stage at least, its attention as the device's options say. Where it
 /// runs in slices, these have the lengths given, or are as equal as can be.

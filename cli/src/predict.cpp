@@ -264,40 +264,39 @@ int run(const Options& options, const Output& output) {
   return code ? *code : report(code.error(), output);
 }
 
-void add_options(CLI::App& command, Options& options) {
+void add_options(Command& command, Options& options) {
   command.add_option("INPUTS", options.inputs, "FILEs or NAMEs to predict and run, 1f1b:microbatches=8")
-      ->required();
+      .required();
   add_measurement_options(
       command, options.measurement,
       "of each run: their median is compared; of a calibration the first one does not count");
   command
       .add_option("--calibrate", options.calibrate,
                   "FILE or NAME, once for each: what is run first, to measure every action")
-      ->allow_extra_args(false)
-      ->capture_default_str();
+      .one_value_each()
+      .show_default();
   command
       .add_option("--deadline", options.deadline_s,
                   "seconds that a step may take; default: 10 x what is predicted and 30 s")
-      ->check(positive());
+      .check(positive());
   command.add_option("--time-limit", options.time_limit_s, "seconds after which no other run starts")
-      ->check(positive());
+      .check(positive());
   command
       .add_option("--points", options.points,
                   "FILE to which a line of JSON is added for each run when it is over")
-      ->check(side_file({".jsonl", ".json"}));
+      .check(side_file({".jsonl", ".json"}));
   command.add_option("--costs-out", options.costs_out, "measured costs and sizes, as --costs reads them")
-      ->check(side_file({".json"}));
+      .check(side_file({".json"}));
 }
 
 }  // namespace
 
-void add_predict(CLI::App& app, Selected& selected) {
+void add_predict(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command command = program.add_subcommand(
       "predict", "measure every action once, then run schedules: how far is the simulation off?");
-  add_options(*command, *options);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  add_options(command, *options);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

@@ -112,19 +112,18 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, Selected& selected) {
+void add_profile(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command command = program.add_subcommand(
       "profile", "measure what every action costs: mean, median and quartiles, as --costs reads them");
-  command->add_option("INPUT", options->measurement.input.input,
-                      "FILE or NAME to run; none: 1f1b with optimizer, zb-h1, and 1f1b with recompute, one "
-                      "stage on each rank");
-  add_measurement_options(*command, options->measurement, "steps; the first one does not count");
-  command->add_option("-o,--output", options->output, "FILE.json or -")
-      ->required()
-      ->check(output_file({".json"}));
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  command.add_option("INPUT", options->measurement.input.input,
+                     "FILE or NAME to run; none: 1f1b with optimizer, zb-h1, and 1f1b with recompute, one "
+                     "stage on each rank");
+  add_measurement_options(command, options->measurement, "steps; the first one does not count");
+  command.add_option("-o,--output", options->output, "FILE.json or -")
+      .required()
+      .check(output_file({".json"}));
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

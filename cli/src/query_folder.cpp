@@ -61,7 +61,7 @@ int with_queries(const std::string& path, const Output& output,
   return exit == kUsage ? exit : (*folder)->finish(exit, output);
 }
 
-void add_query_option(CLI::App& command, std::string& path) {
+void add_query_option(Command& command, std::string& path) {
   command.add_option("--smt2", path,
                      "write every query that Z3 is asked as an SMT-LIB 2 file into the folder DIR");
 }

@@ -44,6 +44,6 @@ class QueryFolder {
 }
 
 /// Adds --smt2.
-void add_query_option(CLI::App& command, std::string& path);
+void add_query_option(Command& command, std::string& path);
 
 }  // namespace ppsim::cli

@@ -307,13 +307,13 @@ int run(const Options& options, const Output& output) {
 }
 
 /// What runs the program, and on which processes.
-void add_backend_options(CLI::App& command, Options& options) {
+void add_backend_options(Command& command, Options& options) {
   command
       .add_option("--backend", options.device.backend,
                   "cpu; emulated: every action takes what COSTS say and computes nothing; cuda")
-      ->capture_default_str();
+      .show_default();
   command.add_option("--time-scale", options.time_scale, "emulated: takes so many times what COSTS say (1)")
-      ->check(positive());
+      .check(positive());
   command
       .add_option(
           "--transport", options.device.transport,
@@ -321,12 +321,12 @@ void add_backend_options(CLI::App& command, Options& options) {
           "(the default there, in one process or in those of mpirun, torchrun or srun) or copy (copy "
           "engines, "
           "for several ranks on a device)")
-      ->capture_default_str();
-  auto* script = command.add_flag("--emit-sbatch", options.emit_sbatch,
-                                  "print a Slurm script that runs this, with a process for each rank");
+      .show_default();
+  const Option script = command.add_flag("--emit-sbatch", options.emit_sbatch,
+                                         "print a Slurm script that runs this, with a process for each rank");
   command.add_option("--ranks-per-node", options.ranks_per_node, "of that script; default: 8, or all")
-      ->needs(script)
-      ->check(count());
+      .needs(script)
+      .check(count());
   add_gpu_options(command, options.device);
   command.add_flag("--no-profile", options.device.no_profile,
                    "cuda: no events per action, and so no trace and no measured costs");
@@ -335,63 +335,63 @@ void add_backend_options(CLI::App& command, Options& options) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Selected& selected) {
+void add_run(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command command = program.add_subcommand(
       "run", "execute a verified program: a small transformer, or the times of a cost table");
-  command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
-  add_parameter_options(*command, options->input);
-  add_offload_option(*command, options->input);
-  add_replicas_option(*command, options->input);
-  add_dialect_option(*command, options->input.dialect);
-  add_backend_options(*command, *options);
-  add_model_options(*command, options->model);
-  command->add_option("--with", options->extras,
-                      "load,unshard,reduce-grad,opt,clip: actions that lowering adds to a schedule");
-  auto* certificate = command->add_option("--certificate", options->certificate,
-                                          "proof to rely on; without one the program is verified first");
+  command.add_option("INPUT", options->input.input, "FILE or NAME").required();
+  add_parameter_options(command, options->input);
+  add_offload_option(command, options->input);
+  add_replicas_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  add_backend_options(command, *options);
+  add_model_options(command, options->model);
+  command.add_option("--with", options->extras,
+                     "load,unshard,reduce-grad,opt,clip: actions that lowering adds to a schedule");
+  const Option certificate = command.add_option(
+      "--certificate", options->certificate, "proof to rely on; without one the program is verified first");
   command
-      ->add_flag("--unverified", options->unverified,
-                 "run without a proof what is at least well-formed; a hang is detected and reported")
-      ->excludes(certificate);
+      .add_flag("--unverified", options->unverified,
+                "run without a proof what is at least well-formed; a hang is detected and reported")
+      .excludes(certificate);
   command
-      ->add_option("--steps", options->steps,
-                   "steps; without given costs one predicts the next, in pairs after the first")
-      ->capture_default_str()
-      ->check(whole(1, 1000000));
+      .add_option("--steps", options->steps,
+                  "steps; without given costs one predicts the next, in pairs after the first")
+      .show_default()
+      .check(whole(1, 1000000));
   command
-      ->add_option(
+      .add_option(
           "--deadline", options->deadline_s,
           "seconds that a step may take, 0 for any; default: 10 x what COSTS say of this device and 30 s; "
           "without them 600 s for the first step, then 10 x what that one took and 30 s")
-      ->check(not_negative());
-  command->add_flag(
+      .check(not_negative());
+  command.add_flag(
       "--compare", options->compare,
       "measured against simulated by kind of action, gradients against the unpipelined reference where the "
       "CPU has the arithmetic");
   command
-      ->add_option(
+      .add_option(
           "--trace", options->trace,
           "trace of one step, measured and simulated: .json (Perfetto, Chrome), .pftrace; .csv has the "
           "measured one")
-      ->check(trace_file());
+      .check(trace_file());
   command
-      ->add_option("--report", options->report,
-                   "self-contained HTML page, the measured step over the simulated")
-      ->check(side_file({".html", ".htm"}));
+      .add_option("--report", options->report,
+                  "self-contained HTML page, the measured step over the simulated")
+      .check(side_file({".html", ".htm"}));
   command
-      ->add_option("--costs-out", options->costs_out,
-                   "measured costs with their quartiles, and sizes, as --costs reads them")
-      ->check(side_file({".json"}));
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
+      .add_option("--costs-out", options->costs_out,
+                  "measured costs with their quartiles, and sizes, as --costs reads them")
+      .check(side_file({".json"}));
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
   for (const char* timed : {"--compare", "--trace", "--report", "--costs-out"})
-    command->get_option(timed)->excludes("--no-profile");
-  command->callback([&selected, options, command] {
-    options->transport_given = command->count("--transport") > 0;
+    command.option(timed).excludes(command.option("--no-profile"));
+  command.runs([options, command](const Output& output) {
+    options->transport_given = command.has_been_given("--transport");
     for (const char* option : {"--learning-rate", "--optimizer"})
-      if (command->count(option) > 0) options->of_optimizer = option;
-    selected = [options](const Output& output) { return run(*options, output); };
+      if (command.has_been_given(option)) options->of_optimizer = option;
+    return run(*options, output);
   });
 }
 

@@ -85,7 +85,7 @@ Expected<void> check_alone(const std::string& instead) {
     const char* count = variable(size.name);
     int processes = 0;
     if (count == nullptr || variable(size.only_with) == nullptr) continue;
-    if (!CLI::detail::lexical_cast(count, processes) || processes < 2) continue;
+    if (!read_number(count, processes) || processes < 2) continue;
     return make_error(ErrorCode::bad_argument,
                       "a launcher has started " + std::to_string(processes) +
                           " processes, each of which would run the whole program",

@@ -130,26 +130,24 @@ int run(Options options, const Output& output) {
 
 }  // namespace
 
-void add_show(CLI::App& app, Selected& selected) {
+void add_show(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("show", "draw the timeline of a schedule or program");
-  command->add_option("INPUT", options->input.input, "FILE or NAME; without costs F=1, B=2")->required();
-  add_parameter_options(*command, options->input);
-  add_offload_option(*command, options->input);
-  add_dialect_option(*command, options->input.dialect);
-  command
-      ->add_option("--format", options->format, "text or svg; default: what the suffix of -o says, or text")
-      ->check(CLI::IsMember({"text", "svg"}));
-  command->add_option("-o,--output", options->output, "FILE.txt, FILE.svg or -")
-      ->capture_default_str()
-      ->check(output_file({".txt", ".svg"}));
-  command->add_option("--trace", options->trace, "draw this run of the program: what --trace X.csv wrote");
-  command->add_option("--width", options->width, "characters or pixels")->check(whole(20, 20000));
-  command->add_option("--palette", options->palette, "colour-blind or pytorch")->capture_default_str();
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+  Command command = program.add_subcommand("show", "draw the timeline of a schedule or program");
+  command.add_option("INPUT", options->input.input, "FILE or NAME; without costs F=1, B=2").required();
+  add_parameter_options(command, options->input);
+  add_offload_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  command.add_option("--format", options->format, "text or svg; default: what the suffix of -o says, or text")
+      .check(one_of({"text", "svg"}));
+  command.add_option("-o,--output", options->output, "FILE.txt, FILE.svg or -")
+      .show_default()
+      .check(output_file({".txt", ".svg"}));
+  command.add_option("--trace", options->trace, "draw this run of the program: what --trace X.csv wrote");
+  command.add_option("--width", options->width, "characters or pixels").check(whole(20, 20000));
+  command.add_option("--palette", options->palette, "colour-blind or pytorch").show_default();
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

@@ -185,39 +185,38 @@ int run(const Options& options, const Output& output) {
 
 }  // namespace
 
-void add_simulate(CLI::App& app, Selected& selected) {
+void add_simulate(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("simulate", "what one step costs: time, bubble, memory, communication");
-  command->add_option("INPUT", options->input.input, "FILE or NAME")->required();
-  add_parameter_options(*command, options->input);
-  add_offload_option(*command, options->input);
-  add_dialect_option(*command, options->input.dialect);
-  command->add_option("--communicators", options->policy,
-                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
-  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
-      ->capture_default_str();
-  command->add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
-      ->check(trace_file());
-  command->add_option("--compare-trace", options->compared,
-                      "a run of this program, what --trace X.csv wrote: a table by kind of action");
-  command->add_option("--report", options->report, "self-contained HTML page")
-      ->check(side_file({".html", ".htm"}));
-  auto* runs =
-      command->add_option("--runs", options->runs, "repeat with random costs")->check(whole(1, 10000000));
+  Command command =
+      program.add_subcommand("simulate", "what one step costs: time, bubble, memory, communication");
+  command.add_option("INPUT", options->input.input, "FILE or NAME").required();
+  add_parameter_options(command, options->input);
+  add_offload_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  command.add_option("--communicators", options->policy,
+                     "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
+  command.add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+      .show_default();
+  command.add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
+      .check(trace_file());
+  command.add_option("--compare-trace", options->compared,
+                     "a run of this program, what --trace X.csv wrote: a table by kind of action");
+  command.add_option("--report", options->report, "self-contained HTML page")
+      .check(side_file({".html", ".htm"}));
+  const Option runs =
+      command.add_option("--runs", options->runs, "repeat with random costs").check(whole(1, 10000000));
   command
-      ->add_option("--jitter", options->jitter.deviation, "relative deviation of every cost class in --runs")
-      ->capture_default_str()
-      ->check(between(0, 10))
-      ->needs(runs);
-  command->add_option("--seed", options->jitter.seed, "where the random costs start")
-      ->capture_default_str()
-      ->check(whole(0, std::numeric_limits<std::int64_t>::max()))
-      ->needs(runs);
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+      .add_option("--jitter", options->jitter.deviation, "relative deviation of every cost class in --runs")
+      .show_default()
+      .check(between(0, 10))
+      .needs(runs);
+  command.add_option("--seed", options->jitter.seed, "where the random costs start")
+      .show_default()
+      .check(whole(0, std::numeric_limits<std::int64_t>::max()))
+      .needs(runs);
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

@@ -203,35 +203,34 @@ int run(Options options, const Output& output) {
 
 }  // namespace
 
-void add_synthesize(CLI::App& app, Selected& selected) {
+void add_synthesize(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("synthesize", "the shortest schedule within a limit of live activations");
-  command->add_option("--ranks", options->ranks, "pipeline ranks, one stage each")->check(count());
-  command->add_option("--microbatches", options->microbatches, "microbatches of a step")->check(count());
+  Command command =
+      program.add_subcommand("synthesize", "the shortest schedule within a limit of live activations");
+  command.add_option("--ranks", options->ranks, "pipeline ranks, one stage each").check(count());
+  command.add_option("--microbatches", options->microbatches, "microbatches of a step").check(count());
   command
-      ->add_option("--activation-limit", options->limit,
-                   "microbatches that a rank may hold between their F and their W or B")
-      ->required();
-  command->add_option("--objective", options->objective, "makespan, or span: of the longest rank")
-      ->capture_default_str();
-  command->add_option("--backward", options->backward, "split: I and W; fused: B")->capture_default_str();
-  command->add_option("--order-of", options->order_of,
-                      "FILE or NAME whose order of F and I (or B) is kept: only the W are placed");
-  command->add_option("--timeout", options->timeout_s, "seconds")->capture_default_str()->check(seconds());
+      .add_option("--activation-limit", options->limit,
+                  "microbatches that a rank may hold between their F and their W or B")
+      .required();
+  command.add_option("--objective", options->objective, "makespan, or span: of the longest rank")
+      .show_default();
+  command.add_option("--backward", options->backward, "split: I and W; fused: B").show_default();
+  command.add_option("--order-of", options->order_of,
+                     "FILE or NAME whose order of F and I (or B) is kept: only the W are placed");
+  command.add_option("--timeout", options->timeout_s, "seconds").show_default().check(seconds());
   command
-      ->add_option("--certificate", options->certificate,
-                   "write the proof to FILE that it runs within the limit, in every timing")
-      ->check(side_file({".json", ".cert"}));
-  command->add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
-      ->required()
-      ->check(output_file({".json", ".csv"}));
-  command->add_option("--memory-budget", options->memory_budget,
-                      "of the search, e.g. 4GB; without enough the best so far is taken");
-  add_query_option(*command, options->smt2);
-  add_cost_options(*command, options->costs);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+      .add_option("--certificate", options->certificate,
+                  "write the proof to FILE that it runs within the limit, in every timing")
+      .check(side_file({".json", ".cert"}));
+  command.add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
+      .required()
+      .check(output_file({".json", ".csv"}));
+  command.add_option("--memory-budget", options->memory_budget,
+                     "of the search, e.g. 4GB; without enough the best so far is taken");
+  add_query_option(command, options->smt2);
+  add_cost_options(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

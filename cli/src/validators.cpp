@@ -14,11 +14,11 @@ namespace ppsim::cli {
 namespace {
 
 /// A number that `fits`, which nothing that is no number does, nor one beyond all bounds.
-CLI::Validator number(const std::string& name, const std::string& expected,
-                      const std::function<bool(double)>& fits) {
+Validator number(const std::string& name, const std::string& expected,
+                 const std::function<bool(double)>& fits) {
   return {[expected, fits](const std::string& text) {
             double value = 0;
-            const bool good = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && fits(value);
+            const bool good = read_number(text, value) && std::isfinite(value) && fits(value);
             return good ? std::string() : "found " + text + ", expected " + expected;
           },
           name};
@@ -45,23 +45,34 @@ std::string refused_suffix(const std::string& path, const std::vector<std::strin
 
 }  // namespace
 
-CLI::Validator positive() {
+Validator positive() {
   return number("POSITIVE", "a number above 0", [](double value) { return value > 0; });
 }
 
-CLI::Validator not_negative() {
+Validator not_negative() {
   return number("NONNEGATIVE", "a number from 0 on", [](double value) { return value >= 0; });
 }
 
-CLI::Validator between(double least, double most) {
+Validator between(double least, double most) {
   std::ostringstream range;
   range << std::setprecision(10) << "a number from " << least << " to " << most;
   return number("", range.str(), [=](double value) { return value >= least && value <= most; });
 }
 
-CLI::Validator seconds() { return between(0.001, 1e6).description("SECONDS"); }
+Validator seconds() { return {between(0.001, 1e6).refusal, "SECONDS"}; }
 
-CLI::Validator whole(std::int64_t least, std::int64_t most) {
+Validator one_of(const std::vector<std::string>& words) {
+  std::string all = "{";
+  for (const std::string& word : words) all += (all.size() == 1 ? "" : ",") + word;
+  all += '}';
+  return {[=](const std::string& text) {
+            const bool good = std::ranges::find(words, text) != words.end();
+            return good ? std::string() : text + " not in " + all;
+          },
+          all};
+}
+
+Validator whole(std::int64_t least, std::int64_t most) {
   const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
   return {[=](const std::string& text) {
             std::int64_t value = 0;
@@ -74,22 +85,22 @@ CLI::Validator whole(std::int64_t least, std::int64_t most) {
           ""};
 }
 
-CLI::Validator count() { return whole(1, std::numeric_limits<int>::max()); }
+Validator count() { return whole(1, std::numeric_limits<int>::max()); }
 
-CLI::Validator output_file(std::vector<std::string> suffixes) {
+Validator output_file(std::vector<std::string> suffixes) {
   return {
       [suffixes = std::move(suffixes)](const std::string& path) { return refused_suffix(path, suffixes); },
       kOutputFile};
 }
 
-CLI::Validator side_file(std::vector<std::string> suffixes) {
+Validator side_file(std::vector<std::string> suffixes) {
   return {[suffixes = std::move(suffixes)](const std::string& path) {
             return path == "-" ? std::string(kNoFile) : refused_suffix(path, suffixes);
           },
           kOutputFile};
 }
 
-CLI::Validator trace_file() {
+Validator trace_file() {
   return {[](const std::string& path) {
             const std::vector<std::string> suffixes = {".csv", ".json", ".pftrace"};
             return suffix_of(path).empty() ? wrong_suffix(path, suffixes) : refused_suffix(path, suffixes);
@@ -97,8 +108,8 @@ CLI::Validator trace_file() {
           kOutputFile};
 }
 
-bool is_output_file(const CLI::Option& option) {
-  return option.get_type_name().ends_with(std::string(":") + kOutputFile);
+bool is_output_file(const ParsedOption& option) {
+  return option.type.ends_with(std::string(":") + kOutputFile);
 }
 
 }  // namespace ppsim::cli

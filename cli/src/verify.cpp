@@ -289,78 +289,79 @@ int run(VerifyRequest options, const Output& output) {
 }
 
 /// What ends a search before it has an answer. Requires: the options that they belong to.
-void add_limits(CLI::App& app, VerifyRequest& request) {
-  app.add_option("--timeout", request.timeout_s, "seconds")->capture_default_str()->check(seconds());
-  app.add_option("--memory-budget", request.memory_budget,
-                 "of the verifier itself, e.g. 4GB; what needs more is unknown");
-  app.add_option("--state-limit", request.state_limit,
-                 "states that a search under --resident may visit; more is unknown")
-      ->capture_default_str()
-      ->needs(app.get_option("--resident"))
-      ->check(whole(1, std::numeric_limits<std::int64_t>::max()));
-  app.add_option("--sample-limit", request.sample_limit,
-                 "with --all-microbatches: instructions of all Programs that may be generated to recognise "
-                 "the schedule; what needs more is unknown")
-      ->capture_default_str()
-      ->needs(app.get_option("--all-microbatches"))
-      ->check(whole(1, std::numeric_limits<std::int64_t>::max()));
+void add_limits(Command& command, VerifyRequest& request) {
+  command.add_option("--timeout", request.timeout_s, "seconds").show_default().check(seconds());
+  command.add_option("--memory-budget", request.memory_budget,
+                     "of the verifier itself, e.g. 4GB; what needs more is unknown");
+  command
+      .add_option("--state-limit", request.state_limit,
+                  "states that a search under --resident may visit; more is unknown")
+      .show_default()
+      .needs(command.option("--resident"))
+      .check(whole(1, std::numeric_limits<std::int64_t>::max()));
+  command
+      .add_option("--sample-limit", request.sample_limit,
+                  "with --all-microbatches: instructions of all Programs that may be generated to recognise "
+                  "the schedule; what needs more is unknown")
+      .show_default()
+      .needs(command.option("--all-microbatches"))
+      .check(whole(1, std::numeric_limits<std::int64_t>::max()));
 }
 
 }  // namespace
 
-void add_verify(CLI::App& app, Selected& selected) {
+void add_verify(Command& program) {
   auto options = std::make_shared<VerifyRequest>();
-  CLI::App* command = app.add_subcommand(
+  Command command = program.add_subcommand(
       "verify", "prove or refute: no deadlock, no mix-up, memory within the limit, in every timing");
-  command->add_option("INPUT", options->inputs, "FILE or NAME; several, or a folder, give one table")
-      ->required();
-  add_parameter_options(*command, options->input);
-  add_offload_option(*command, options->input);
-  add_dialect_option(*command, options->input.dialect);
-  command->add_option(
+  command.add_option("INPUT", options->inputs, "FILE or NAME; several, or a folder, give one table")
+      .required();
+  add_parameter_options(command, options->input);
+  add_offload_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  command.add_option(
       "--properties", options->properties,
       "comma-separated; default: all that apply but ascending_accumulation (ppsim list properties)");
-  command->add_option("--memory-limit", options->memory_limit,
-                      "of one rank, e.g. 80GB; default with --model: the GPU's");
-  command->add_option(
+  command.add_option("--memory-limit", options->memory_limit,
+                     "of one rank, e.g. 80GB; default with --model: the GPU's");
+  command.add_option(
       "--communicators", options->policy,
       "re-lower with per-rank, per-pair, per-edge (the default) or per-stage-edge; several, with commas, or "
       "all give one table");
-  command->add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
-      ->capture_default_str();
+  command.add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
+      .show_default();
   command
-      ->add_option("--resident", options->resident,
-                   "communication operations of a rank that may be in flight at once")
-      ->check(count());
-  command->add_option("--makespan-limit", options->makespan_limit,
-                      "the step takes at most this, e.g. 12ms, for all costs of --spread or --for-all");
-  command->add_option("--spread", options->spread, "every one of COSTS may be off by this, e.g. 10%");
-  command->add_option("--for-all", options->for_all,
-                      "every cost between bounds in units, e.g. F=0.5..2,I=0.5..2,W=1,B=I+W,c=0..0.1");
-  command->add_option(
+      .add_option("--resident", options->resident,
+                  "communication operations of a rank that may be in flight at once")
+      .check(count());
+  command.add_option("--makespan-limit", options->makespan_limit,
+                     "the step takes at most this, e.g. 12ms, for all costs of --spread or --for-all");
+  command.add_option("--spread", options->spread, "every one of COSTS may be off by this, e.g. 10%");
+  command.add_option("--for-all", options->for_all,
+                     "every cost between bounds in units, e.g. F=0.5..2,I=0.5..2,W=1,B=I+W,c=0..0.1");
+  command.add_option(
       "--never-slower-than", options->other,
       "prove that the step never takes longer than that of another FILE or NAME, for all costs "
       "of --spread or --for-all, the same for both");
-  command->add_flag("--per-stage", options->per_stage,
-                    "with --never-slower-than: each stage has costs of its own, all within --for-all");
-  command->add_flag("--all-microbatches", options->all_microbatches,
-                    "for every number of microbatches of NAME at once; without --ranks for every number of "
-                    "ranks as well");
-  add_limits(*command, *options);
-  command->add_flag("--cross-check", options->cross_check,
-                    "decide deadlock by Z3 too, where the program is small enough");
+  command.add_flag("--per-stage", options->per_stage,
+                   "with --never-slower-than: each stage has costs of its own, all within --for-all");
+  command.add_flag("--all-microbatches", options->all_microbatches,
+                   "for every number of microbatches of NAME at once; without --ranks for every number of "
+                   "ranks as well");
+  add_limits(command, *options);
+  command.add_flag("--cross-check", options->cross_check,
+                   "decide deadlock by Z3 too, where the program is small enough");
   command
-      ->add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
-      ->check(side_file({".json", ".cert"}));
-  add_query_option(*command, options->smt2);
+      .add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
+      .check(side_file({".json", ".cert"}));
+  add_query_option(command, options->smt2);
   command
-      ->add_option("--repair", options->repair,
-                   "write to FILE the Program after the smallest change that removes its deadlock")
-      ->check(side_file({".json"}));
-  add_cost_options(*command, options->costs);
-  add_recompute_option(*command, options->costs);
-  command->callback(
-      [&selected, options] { selected = [options](const Output& output) { return run(*options, output); }; });
+      .add_option("--repair", options->repair,
+                  "write to FILE the Program after the smallest change that removes its deadlock")
+      .check(side_file({".json"}));
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
 }
 
 }  // namespace ppsim::cli

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace ppsim::cli {
+
+struct Output;
+
+/// What a command does; returns the exit code.
+using Action = std::function<int(const Output&)>;
+
+/// What an option's value must be.
+struct Validator {
+  std::function<std::string(const std::string&)> refusal;  ///< what is wrong with a text; empty: nothing
+  std::string value = {};                                  ///< as --help calls it
+};
+
+/// The types of variables that options set.
+template <class T>
+concept OptionValue = std::same_as<T, std::string> || std::same_as<T, int> || std::same_as<T, std::int64_t> ||
+    std::same_as<T, std::uint64_t> || std::same_as<T, double> || std::same_as<T, std::optional<int>> ||
+    std::same_as<T, std::optional<double>> || std::same_as<T, std::vector<std::string>>;
+
+/// An option, a flag or an argument of a command. A copy is the same one.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option& check(const Validator& validator);
+  Option& required();
+  /// --help shows what the variable holds now.
+  Option& show_default();
+  /// Each mention takes one value, and arguments may follow it.
+  Option& one_value_each();
+  /// The heading in --help.
+  Option& group(const std::string& heading);
+  Option& needs(const Option& other);
+  Option& excludes(const Option& other);
+
+ private:
+  CLI::Option* option_;
+};
+
+/// A command of the program:
+///
+///     Command command = program.add_subcommand("show", "draw the timeline");
+///     command.add_option("INPUT", options->input, "FILE or NAME").required();
+///     command.add_option("--width", options->width, "characters").check(whole(20, 20000));
+///     command.runs([options](const Output& output) { return run(*options, output); });
+///
+/// Variables must outlive the action. A copy is the same command.
+class Command {
+ public:
+  Command(CLI::App* app, Action* chosen) : app_(app), chosen_(chosen) {}
+
+  [[nodiscard]] Command add_subcommand(const std::string& name, const std::string& help);
+  /// "--name", "-n,--name", or "NAME" for an argument.
+  template <OptionValue T>
+  Option add_option(const std::string& name, T& variable, const std::string& help);
+  Option add_flag(const std::string& name, bool& variable, const std::string& help);
+  void runs(const Action& action);
+
+  /// Requires: it was added.
+  [[nodiscard]] Option option(const std::string& name) const;
+  [[nodiscard]] bool has_been_given(const std::string& name) const;
+
+ protected:
+  CLI::App* app_;
+  Action* chosen_;
+};
+
+/// What a command line says of one option.
+struct ParsedOption {
+  std::string name;
+  std::vector<std::string> long_names;  ///< with their dashes
+  std::string help;
+  std::string type;  ///< as --help shows it
+  bool takes_value = false;
+  std::vector<std::string> values;
+};
+
+/// A command line, good or bad.
+struct ParsedLine {
+  std::optional<std::string> error;
+  bool helped = false;                   ///< help or the version was asked for and is printed
+  std::vector<std::string> subcommands;  ///< that there are
+  std::string subcommand;                ///< the chosen one, if any
+  std::vector<ParsedOption> options;     ///< of the program and of its chosen subcommand
+  std::vector<std::string> extras;       ///< words that belong to none
+  Action action;                         ///< of the chosen subcommand
+};
+
+/// The program, of which one subcommand must be chosen.
+class CommandLine : public Command {
+ public:
+  struct Text {
+    std::string name, version, summary, footer;
+  };
+  explicit CommandLine(const Text& text);
+  [[nodiscard]] ParsedLine parse(int argc, char** argv);
+
+ private:
+  struct State;
+  explicit CommandLine(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+/// Reads a number as options do: 0x10 is 16. T: int or double.
+template <class T>
+[[nodiscard]] bool read_number(const std::string& text, T& number);
+
+}  // namespace ppsim::cli
