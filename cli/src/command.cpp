@@ -11,8 +11,7 @@ namespace ppsim::cli {
 
 void Output::print(const Json& object) const {
   if (silent) return;
-  // A command line may hold bytes that are no UTF-8; they show as replacement characters.
-  std::cout << object.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  std::cout << object.dump(2) << '\n';
 }
 
 void Output::note(const std::string& text) const {

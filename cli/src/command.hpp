@@ -1,12 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "json.hpp"
 #include "options.hpp"
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/lowering.hpp"
@@ -14,8 +14,6 @@
 #include "ppsim/planner/ir_source.hpp"
 
 namespace ppsim::cli {
-
-using Json = nlohmann::ordered_json;
 
 /// Exit codes of the command line contract.
 inline constexpr int kDone = 0;

@@ -156,7 +156,7 @@ Error error_of(const ParsedLine& line, const Words& words) {
 
 }  // namespace
 
-Expected<Action> parse_command_line(CommandLine& program, int argc, char** argv) {
+Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** argv) {
   const Words words(argv + 1, argv + argc);
   ParsedLine line = program.parse(argc, argv);
   if (line.error) return tl::unexpected(error_of(line, words));
@@ -164,7 +164,7 @@ Expected<Action> parse_command_line(CommandLine& program, int argc, char** argv)
   if (auto missing = missing_value(line, words)) return tl::unexpected(*std::move(missing));
   if (auto shared = shared_input(line)) return tl::unexpected(*std::move(shared));
   if (auto overwritten = overwritten_input(line)) return tl::unexpected(*std::move(overwritten));
-  return std::move(line.action);
+  return std::move(line.run);
 }
 
 }  // namespace ppsim::cli

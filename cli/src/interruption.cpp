@@ -40,16 +40,12 @@ void on_limit(int) {
   ::_exit(kFailed);
 }
 
-std::string dumped(const Json& object) {
-  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 void set_object(const Json& known) {
   Json error = error_json({ErrorCode::io, "interrupted"});
   error["code"] = "interrupted";
   Json object = {{"error", std::move(error)}};
   object.update(known);
-  object_text = texts.emplace_back(std::make_unique<const std::string>(dumped(object))).get();
+  object_text = texts.emplace_back(std::make_unique<const std::string>(object.dump(2) + "\n")).get();
 }
 
 }  // namespace
@@ -73,7 +69,7 @@ void say_nothing_when_interrupted() { silent = true; }
 
 TimeLimit::TimeLimit(unsigned seconds, const Error& error, const Output& output) {
   limit_text = "ppsim: " + to_string(error) + "\n";
-  limit_object = output.json && !output.silent ? dumped({{"error", error_json(error)}}) : "";
+  limit_object = output.json && !output.silent ? Json{{"error", error_json(error)}}.dump(2) + "\n" : "";
   std::signal(SIGALRM, on_limit);
   ::alarm(seconds);
 }

@@ -139,7 +139,10 @@ int run(const std::string& what, const std::string& docs, const Output& output) 
     std::vector<std::vector<std::string>> rows = {listing.header};
     for (const std::vector<Json>& row : listing.rows) {
       std::vector<std::string> cells;
-      for (const Json& cell : row) cells.push_back(cell.is_string() ? cell.get<std::string>() : cell.dump());
+      for (const Json& cell : row) {
+        const auto* text = std::get_if<std::string>(&cell.value());
+        cells.push_back(text != nullptr ? *text : cell.dump());
+      }
       rows.push_back(std::move(cells));
     }
     for (auto& row : rows) row.resize(std::min(row.size(), listing.columns));

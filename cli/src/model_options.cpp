@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

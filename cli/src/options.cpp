@@ -62,8 +62,8 @@ Option Command::add_flag(const std::string& name, bool& variable, const std::str
   return Option(app_->add_flag(name, variable, help));
 }
 
-void Command::runs(const Action& action) {
-  app_->callback([chosen = chosen_, action] { *chosen = action; });
+void Command::runs(const CommandRun& run) {
+  app_->callback([chosen = chosen_, run] { *chosen = run; });
 }
 
 Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }
@@ -74,7 +74,7 @@ struct CommandLine::State {
   explicit State(const Text& text) : app(text.summary, text.name) {}
 
   CLI::App app;
-  Action chosen;
+  CommandRun chosen;
 };
 
 CommandLine::CommandLine(std::shared_ptr<State> state)
@@ -129,7 +129,7 @@ ParsedLine CommandLine::parse(int argc, char** argv) {
     add_options_of(*command, line);
   }
   line.extras = app_->remaining(true);
-  line.action = *chosen_;
+  line.run = *chosen_;
   return line;
 }
 

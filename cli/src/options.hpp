@@ -18,7 +18,7 @@ namespace ppsim::cli {
 struct Output;
 
 /// What a command does; returns the exit code.
-using Action = std::function<int(const Output&)>;
+using CommandRun = std::function<int(const Output&)>;
 
 /// What an option's value must be.
 struct Validator {
@@ -59,17 +59,17 @@ class Option {
 ///     command.add_option("--width", options->width, "characters").check(whole(20, 20000));
 ///     command.runs([options](const Output& output) { return run(*options, output); });
 ///
-/// Variables must outlive the action. A copy is the same command.
+/// Variables must outlive what is run. A copy is the same command.
 class Command {
  public:
-  Command(CLI::App* app, Action* chosen) : app_(app), chosen_(chosen) {}
+  Command(CLI::App* app, CommandRun* chosen) : app_(app), chosen_(chosen) {}
 
   [[nodiscard]] Command add_subcommand(const std::string& name, const std::string& help);
   /// "--name", "-n,--name", or "NAME" for an argument.
   template <OptionValue T>
   Option add_option(const std::string& name, T& variable, const std::string& help);
   Option add_flag(const std::string& name, bool& variable, const std::string& help);
-  void runs(const Action& action);
+  void runs(const CommandRun& run);
 
   /// Requires: it was added.
   [[nodiscard]] Option option(const std::string& name) const;
@@ -77,7 +77,7 @@ class Command {
 
  protected:
   CLI::App* app_;
-  Action* chosen_;
+  CommandRun* chosen_;
 };
 
 /// What a command line says of one option.
@@ -98,7 +98,7 @@ struct ParsedLine {
   std::string subcommand;                ///< the chosen one, if any
   std::vector<ParsedOption> options;     ///< of the program and of its chosen subcommand
   std::vector<std::string> extras;       ///< words that belong to none
-  Action action;                         ///< of the chosen subcommand
+  CommandRun run;                        ///< of the chosen subcommand
 };
 
 /// The program, of which one subcommand must be chosen.

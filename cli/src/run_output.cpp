@@ -274,7 +274,7 @@ Json run_json(const RunReport& report) {
   }
   if (!report.kernels.empty()) object["kernels"] = report.kernels;
   add_processes(object, result.run.processes);
-  if (const Json host = host_json(result.run.host); !host.is_null()) object["host"] = host;
+  if (result.run.host.actions > 0) object["host"] = host_json(result.run.host);
   if (report.comparison != nullptr) add_comparison(object, *report.comparison);
   return object;
 }

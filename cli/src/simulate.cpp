@@ -145,10 +145,11 @@ int run(const Options& options, const Output& output) {
   Json object = evaluation_json(*step);
   if (outcome->communicators) object["communicators"] = policy_name(*outcome->communicators);
   if (*measured) object["compared"] = measured_json(**measured, makespan);
+  Expected<JitterResult> spread;
   if (options.runs) {
     JitterOptions jitter = options.jitter;
     jitter.runs = *options.runs;
-    const auto spread = simulate_with_jitter(*step, jitter);
+    spread = simulate_with_jitter(*step, jitter);
     if (!spread) return report(spread.error(), output);
     object["jitter"] = {{"runs", jitter.runs},
                         {"deviation", jitter.deviation},
@@ -173,12 +174,9 @@ int run(const Options& options, const Output& output) {
   print_text(*step);
   if (*measured) std::cout << measured_text(**measured, makespan);
   if (options.runs) {
-    const Json& jitter = object["jitter"];
     std::cout << "over " << *options.runs << " runs with costs off by "
-              << percent_text(options.jitter.deviation) << ": median "
-              << time_text(jitter["median_makespan_ns"].get<Nanoseconds>()) << ", 5 % to 95 % "
-              << time_text(jitter["p5_makespan_ns"].get<Nanoseconds>()) << " to "
-              << time_text(jitter["p95_makespan_ns"].get<Nanoseconds>()) << '\n';
+              << percent_text(options.jitter.deviation) << ": median " << time_text(spread->median_ns)
+              << ", 5 % to 95 % " << time_text(spread->p5_ns) << " to " << time_text(spread->p95_ns) << '\n';
   }
   return code;
 }

@@ -61,7 +61,8 @@ Json all_unknown(const VerifyRequest& request, const std::string& reason) {
 int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output) {
   const Json properties = all_unknown(request, reason);
   std::vector<std::vector<std::string>> rows = {{"property", "verdict"}};
-  for (const auto& [name, unknown] : properties.items()) rows.push_back({name, "unknown"});
+  for (const auto& [name, unknown] : std::get<Json::Object>(properties.value()))
+    rows.push_back({name, "unknown"});
   if (output.json) {
     output.print({{"properties", properties}});
   } else {

@@ -89,6 +89,8 @@ Expected<void> check_request(const VerifyRequest& request) {
       {.found = found_text(request), .expected = "one file or name, one policy or none"});
 }
 
+constexpr const char* kVerdicts[] = {"proved", "error", "refuted", "does not fit", "unknown"};
+
 std::string verdict_text(int exit) {
   if (exit == kDone) return "proved";
   if (exit == kRefuted) return "refuted";
@@ -150,9 +152,8 @@ class Table {
       output.print({{"results", results_}, {"counts", counts_json()}});
     } else {
       std::cout << table_text(lines_, Align::left) << '\n';
-      const Json counts = counts_json();
-      for (const auto& [verdict, count] : counts.items()) {
-        if (count != 0) std::cout << count << ' ' << verdict << '\n';
+      for (const char* verdict : kVerdicts) {
+        if (const int count = count_of(verdict); count != 0) std::cout << count << ' ' << verdict << '\n';
       }
     }
     std::set<int> codes;
@@ -161,10 +162,15 @@ class Table {
   }
 
  private:
+  [[nodiscard]] int count_of(std::string_view verdict) const {
+    int sum = 0;
+    for (const auto& [exit, count] : counts_) sum += verdict_text(exit) == verdict ? count : 0;
+    return sum;
+  }
+
   [[nodiscard]] Json counts_json() const {
-    Json counts = {{"proved", 0}, {"error", 0}, {"refuted", 0}, {"does not fit", 0}, {"unknown", 0}};
-    for (const auto& [exit, count] : counts_)
-      counts[verdict_text(exit)] = counts[verdict_text(exit)].get<int>() + count;
+    Json counts;
+    for (const char* verdict : kVerdicts) counts[verdict] = count_of(verdict);
     return counts;
   }
 
