@@ -71,9 +71,10 @@ Option Command::option(const std::string& name) const { return Option(app_->get_
 bool Command::has_been_given(const std::string& name) const { return app_->count(name) > 0; }
 
 struct CommandLine::State {
-  explicit State(const Text& text) : app(text.summary, text.name) {}
+  explicit State(const Text& text) : app(text.summary, text.name), footer(text.footer) {}
 
   CLI::App app;
+  std::string footer;
   CommandRun chosen;
 };
 
@@ -84,7 +85,6 @@ CommandLine::CommandLine(const Text& text) : CommandLine(std::make_shared<State>
   app_->set_version_flag("--version", text.version);
   app_->require_subcommand(1);
   app_->fallthrough();
-  app_->footer(text.footer);
 }
 
 namespace {
@@ -114,6 +114,7 @@ bool is_help(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 ParsedLine CommandLine::parse(int argc, char** argv) {
+  app_->footer(state_->footer);  // not before, or every subcommand would have it
   ParsedLine line;
   try {
     app_->parse(argc, argv);
