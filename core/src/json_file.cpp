@@ -30,10 +30,6 @@ std::string quoted_list(const std::vector<std::string>& texts) {
   return list;
 }
 
-std::string dump(const json& value) {
-  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
-}
-
 }  // namespace
 
 Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& file) {
@@ -76,17 +72,17 @@ Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& fil
 }
 
 Expected<std::string> JsonFile::format(const std::vector<std::string>& formats, int version) const {
-  if (!root_.is_object()) return error_at({}, "not a file of ppsim", dump(root_), "an object");
+  if (!root_.is_object()) return error_at({}, "not a file of ppsim", value_text(root_), "an object");
   const auto format = root_.find("format");
   if (format == root_.end()) return error_at({}, "a file without \"format\"", "", quoted_list(formats));
   const auto known = [&](const std::string& name) { return *format == name; };
   if (std::none_of(formats.begin(), formats.end(), known)) {
-    return error_at({"format"}, "a file of another format", dump(*format), quoted_list(formats));
+    return error_at({"format"}, "a file of another format", value_text(*format), quoted_list(formats));
   }
   const auto found = root_.find("version");
   if (found == root_.end()) return error_at({}, "a file without \"version\"", "", std::to_string(version));
   if (!found->is_number_integer() || *found != version) {
-    return error_at({"version"}, "a file of another version", dump(*found), std::to_string(version));
+    return error_at({"version"}, "a file of another version", value_text(*found), std::to_string(version));
   }
   return format->get<std::string>();
 }

@@ -9,6 +9,9 @@
 
 namespace ppsim {
 
+/// A value as an error message shows it.
+[[nodiscard]] std::string value_text(const nlohmann::json& value);
+
 /// Where and how a document breaks its schema.
 struct SchemaViolation {
   JsonPath path;
