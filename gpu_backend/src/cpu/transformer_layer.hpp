@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "transformer_products.hpp"
 #include "transformer_tensors.hpp"
 
 namespace ppsim::transformer {
@@ -91,10 +92,10 @@ struct Attention {
       for (Index h = 0; h < d.heads; ++h) {
         auto score = scores_of(s, h);
         for (KeysValues<T>& slice : slices)
-          columns(score, slice).noalias() = part(qkv, s, h) * slice.keys(d, s, h).transpose();
+          set_product_by_transpose(columns(score, slice), part(qkv, s, h), slice.keys(d, s, h));
         for (Index r = 0; r < d.length; ++r) attend_back(score.row(r), d.before + r);
         for (KeysValues<T>& slice : slices)
-          part(attended, s, h).noalias() += columns(score, slice) * slice.values(d, s, h);
+          add_product(part(attended, s, h), columns(score, slice), slice.values(d, s, h));
       }
     }
   }
@@ -109,14 +110,14 @@ struct Attention {
         auto score = scores_of(s, h);
         const auto d_out = part(d_attended, s, h);
         for (KeysValues<T>& slice : slices)
-          columns(d_score, slice).noalias() = d_out * slice.values(d, s, h).transpose();
+          set_product_by_transpose(columns(d_score, slice), d_out, slice.values(d, s, h));
         for (Index r = 0; r < d.length; ++r)
           attend_back_gradient(score.row(r), d.before + r, row(d_score, r));
         for (std::size_t k = 0; k < slices.size(); ++k) {
           const auto d_part = columns(d_score, slices[k]);
-          part(d_qkv, s, h).noalias() += d_part * slices[k].keys(d, s, h);
-          gradients[k].keys(d, s, h).noalias() += d_part.transpose() * part(qkv, s, h);
-          gradients[k].values(d, s, h).noalias() += columns(score, slices[k]).transpose() * d_out;
+          add_product(part(d_qkv, s, h), d_part, slices[k].keys(d, s, h));
+          add_product_of_transpose(gradients[k].keys(d, s, h), d_part, part(qkv, s, h));
+          add_product_of_transpose(gradients[k].values(d, s, h), columns(score, slices[k]), d_out);
         }
       }
     }
@@ -190,26 +191,26 @@ class Layer {
   /// Replaces the residual stream by the output of the layer and fills the saved activations.
   void forward(View<T>& stream, View<T>& normed) {
     attention_norm().forward(stream, normed);
-    for_input_.qkv.noalias() = normed * weights_.qkv;
+    set_product(for_input_.qkv, normed, weights_.qkv);
     attention().forward(for_weight_.attended);
-    stream.noalias() += for_weight_.attended * weights_.projection;
+    add_product(stream, for_weight_.attended, weights_.projection);
     mlp_norm().forward(stream, normed);
-    for_input_.gate_up.noalias() = normed * weights_.gate_up;
+    set_product(for_input_.gate_up, normed, weights_.gate_up);
     activate();
-    stream.noalias() += for_weight_.activated * weights_.down;
+    add_product(stream, for_weight_.activated, weights_.down);
   }
 
   /// Writes the gradient of the layer's input, and what W needs.
   void backward_input(const View<T>& d_output, LayerInner<T>& inner, InputTensors<T>& scratch,
                       View<T>& d_input) {
-    scratch.d_activated.noalias() = d_output * weights_.down.transpose();
+    set_product_by_transpose(scratch.d_activated, d_output, weights_.down);
     activate_backward(scratch.d_activated, inner.d_gate_up);
-    scratch.d_hidden.noalias() = inner.d_gate_up * weights_.gate_up.transpose();
+    set_product_by_transpose(scratch.d_hidden, inner.d_gate_up, weights_.gate_up);
     inner.d_middle = d_output;
     mlp_norm().backward(scratch.d_hidden, inner.d_mlp_gain, inner.d_middle);
-    scratch.d_hidden.noalias() = inner.d_middle * weights_.projection.transpose();
+    set_product_by_transpose(scratch.d_hidden, inner.d_middle, weights_.projection);
     attention().backward(scratch.d_hidden, scratch.d_scores, inner.d_qkv);
-    scratch.d_hidden.noalias() = inner.d_qkv * weights_.qkv.transpose();
+    set_product_by_transpose(scratch.d_hidden, inner.d_qkv, weights_.qkv);
     d_input = inner.d_middle;
     attention_norm().backward(scratch.d_hidden, inner.d_attention_gain, d_input);
   }
@@ -259,13 +260,13 @@ struct LayerWeightInputs {
 /// Adds the weight gradients of one layer; `normed` is workspace.
 template <class Policy, class T = typename Policy::Scalar>
 void add_weight_gradients(const LayerWeightInputs<T>& in, View<T>& normed, LayerWeights<T> gradients) {
-  gradients.down.noalias() += in.saved.activated.transpose() * in.d_output;
+  add_product_of_transpose(gradients.down, in.saved.activated, in.d_output);
   Norm<Policy>{in.weights.mlp_gain, in.saved.mlp_unit, {nullptr, 0, 1}}.apply_gain(normed);
-  gradients.gate_up.noalias() += normed.transpose() * in.inner.d_gate_up;
+  add_product_of_transpose(gradients.gate_up, normed, in.inner.d_gate_up);
   gradients.mlp_gain += in.inner.d_mlp_gain;
-  gradients.projection.noalias() += in.saved.attended.transpose() * in.inner.d_middle;
+  add_product_of_transpose(gradients.projection, in.saved.attended, in.inner.d_middle);
   Norm<Policy>{in.weights.attention_gain, in.saved.attention_unit, {nullptr, 0, 1}}.apply_gain(normed);
-  gradients.qkv.noalias() += normed.transpose() * in.inner.d_qkv;
+  add_product_of_transpose(gradients.qkv, normed, in.inner.d_qkv);
   gradients.attention_gain += in.inner.d_attention_gain;
 }
 

@@ -147,7 +147,7 @@ class StagePass {
   void take_loss(const StageWeights<T>& weights, const StageForInput<T>& for_input,
                  StageForWeight<T, Loss>& for_weight, const HeadTensors& tensors) const {
     final_norm(weights, for_input, for_weight).forward(tensors.stream, tensors.normed);
-    for_weight.d_logits.noalias() = tensors.normed * weights.head;
+    set_product(for_weight.d_logits, tensors.normed, weights.head);
     *for_weight.loss = 0;
     for_each_position([&](Index r, const LossPlace& at) {
       const LossParts<T> parts = Policy::open_loss(at, row(for_weight.d_logits, r));
@@ -174,7 +174,7 @@ class StagePass {
     Arena weight_arena(buffers_.saved_for_weight);
     StageForWeight<T, Loss> for_weight(weight_arena, d_, role_);
     const StageWeights<T> weights = weights_in(buffers_.parameters);
-    for_weight.d_logits.noalias() = boundary(buffers_.x) * weights.head;
+    set_product(for_weight.d_logits, boundary(buffers_.x), weights.head);
     for_each_position([&](Index r, const LossPlace& at) {
       for_weight.all_parts[r] = for_weight.own_parts[r] = Policy::open_loss(at, row(for_weight.d_logits, r));
     });
@@ -184,7 +184,7 @@ class StagePass {
   void make_early_gradient(const StageWeights<T>& weights, const StageForWeight<T, Loss>& for_weight) const {
     Arena arena(buffers_.dx);
     EarlyGradient<T> early(arena, d_);
-    early.scaled.noalias() = for_weight.d_logits * weights.head.transpose();
+    set_product_by_transpose(early.scaled, for_weight.d_logits, weights.head);
     early.of_targets.setZero();
     for_each_position([&](Index r, const LossPlace& at) {
       const auto target = at.target_among(static_cast<std::size_t>(weights.head.cols()));
@@ -206,7 +206,7 @@ class StagePass {
       if (role_.shard == 0) *for_weight.loss += Policy::loss(at.positions, all);
     });
     if (!role_.gradient_in_forward)
-      boundary(buffers_.dx).noalias() = for_weight.d_logits * weights.head.transpose();
+      set_product_by_transpose(boundary(buffers_.dx), for_weight.d_logits, weights.head);
   }
 
   /// The gradient of a boundary: dx and dy at the ends of a stage that has them.
@@ -234,7 +234,7 @@ class StagePass {
       View<T> d_output = gradient_at(role_.layers, inner);
       d_output.setZero();
       if (role_.head) {
-        scratch.d_hidden.noalias() = for_weight.d_logits * weights.head.transpose();
+        set_product_by_transpose(scratch.d_hidden, for_weight.d_logits, weights.head);
       } else {
         scratch.d_hidden = boundary(buffers_.dy);
       }
@@ -262,10 +262,10 @@ class StagePass {
     StageWeights<T> gradients(gradient_arena, d_, role_);
 
     if (role_.is_head_shard()) {
-      gradients.head.noalias() += boundary(buffers_.x).transpose() * for_weight.d_logits;
+      add_product_of_transpose(gradients.head, boundary(buffers_.x), for_weight.d_logits);
     } else if (role_.head) {
       Norm<Policy>{weights.final_gain, for_weight.final_unit, {nullptr, 0, 1}}.apply_gain(scratch.normed);
-      gradients.head.noalias() += scratch.normed.transpose() * for_weight.d_logits;
+      add_product_of_transpose(gradients.head, scratch.normed, for_weight.d_logits);
     }
     if (role_.head) *gradient_arena.take<Loss>(1) += *for_weight.loss;
     if (role_.final_norm) gradients.final_gain += inner.d_final_gain;
