@@ -3,6 +3,7 @@
 option(PPSIM_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(PPSIM_BENCH "Build the benchmarks (needs Google Benchmark)" OFF)
 option(PPSIM_FUZZ "Build the fuzzers of the readers (needs clang++)" OFF)
+option(PPSIM_UNITY "Compile several sources at once: faster, unless one of them is edited again and again" ON)
 option(PPSIM_WERROR "Treat compiler warnings as errors" OFF)
 set(PPSIM_SANITIZE "" CACHE STRING "Sanitizers, comma separated: address,undefined or thread")
 set(PPSIM_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kWork = 0;  // the first places of every rank: its computation, its copies
 constexpr std::size_t kWorkTracks = 2;
-constexpr std::size_t kMostTracks = 64;  // of a rank, so that memory stays linear in the Program
+constexpr std::size_t kMaxTracksOfRank = 64;  // of a rank, so that memory stays linear in the Program
 
 void merge(std::int32_t* into, const std::int32_t* from, std::size_t width) {
   for (std::size_t i = 0; i < width; ++i) into[i] = std::max(into[i], from[i]);
@@ -40,7 +40,7 @@ int CertificateClocks::add_track(RankId rank, std::size_t tracks) {
 }
 
 void CertificateClocks::number_tracks(const Program& program) {
-  const auto has_room = [&](RankId rank) { return width_[rank] + tracks_.events() <= kMostTracks; };
+  const auto has_room = [&](RankId rank) { return width_[rank] + tracks_.events() <= kMaxTracksOfRank; };
   std::map<std::pair<RankId, RankId>, std::size_t> pairs;
   for (std::size_t c = 0; c < ends_.size(); ++c) {
     const auto [from, to] = std::pair(rank_at(c, 0), rank_at(c, 1));
@@ -54,7 +54,7 @@ void CertificateClocks::number_tracks(const Program& program) {
   }
   for (std::size_t k = 0; k < program.communicators().size(); ++k) {
     for (const RankId rank : program.communicators()[k].members) {
-      if (width_[rank] < kMostTracks)
+      if (width_[rank] < kMaxTracksOfRank)
         met_place_[{rank, tracks_.first_communicator() + k}] = add_track(rank, 1);
     }
   }

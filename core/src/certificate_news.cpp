@@ -8,8 +8,8 @@
 namespace ppsim {
 namespace {
 
-constexpr std::size_t kMostTracks = 64;                    // whose news are followed together
-constexpr std::size_t kMostCounts = std::size_t{1} << 25;  // held at once
+constexpr std::size_t kMaxTracksAtOnce = 64;              // whose news are followed together
+constexpr std::size_t kMaxCounts = std::size_t{1} << 25;  // held at once
 constexpr std::size_t kNowhere = ~std::size_t{0};
 
 /// How far some tracks have come for certain at the items of a stretch of the order. Nothing is known of what
@@ -167,7 +167,7 @@ class Search {
   std::optional<std::size_t> check_overlapping(std::vector<std::size_t> some, std::size_t length) {
     const auto track_of = [&](std::size_t i) { return precedences_[i].part.track; };
     std::sort(some.begin(), some.end(), [&](auto a, auto b) { return track_of(a) < track_of(b); });
-    const std::size_t most = std::clamp(kMostCounts / (2 * length + 1), std::size_t{1}, kMostTracks);
+    const std::size_t most = std::clamp(kMaxCounts / (2 * length + 1), std::size_t{1}, kMaxTracksAtOnce);
     for (auto first = some.begin(); first != some.end();) {
       std::vector<std::size_t> followed;
       auto last = first;

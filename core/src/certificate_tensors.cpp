@@ -14,7 +14,7 @@ namespace ppsim {
 namespace {
 
 using Instructions = std::span<const InstructionId>;
-using Clock = CertificateClocks::Clock;
+using OrderClock = CertificateClocks::Clock;
 
 constexpr std::uint32_t start_of(InstructionId id) { return 2 * static_cast<std::uint32_t>(id.value()); }
 constexpr std::uint32_t completion_of(InstructionId id) { return start_of(id) + 1; }
@@ -39,7 +39,7 @@ class Precedences {
     InstructionId of;
     CertificateTracks::Part part;
     int place = CertificateClocks::kUntracked;  ///< of the track, in the clocks of the rank
-    [[nodiscard]] bool is_over(Clock clock) const {
+    [[nodiscard]] bool is_over(OrderClock clock) const {
       return place != CertificateClocks::kUntracked && clock[static_cast<std::size_t>(place)] >= part.count;
     }
   };
@@ -64,7 +64,7 @@ class Precedences {
 
   /// The parts are over before the item happens, or `claim` does not hold.
   void expect(const std::vector<Last>& parts, std::uint32_t item, const Claim& claim) {
-    const Clock clock = clock_of(item);
+    const OrderClock clock = clock_of(item);
     for (const Last& last : parts) {
       if (last.is_over(clock)) continue;
       open_.push_back({last.of, last.part, item});
@@ -74,10 +74,10 @@ class Precedences {
 
   /// What all the starts have in common.
   [[nodiscard]] std::vector<std::int32_t> before_any(Instructions instructions) const {
-    const Clock first = clock_of(start_of(instructions.front()));
+    const OrderClock first = clock_of(start_of(instructions.front()));
     std::vector<std::int32_t> common(first.begin(), first.end());
     for (const InstructionId id : instructions) {
-      const Clock clock = clock_of(start_of(id));
+      const OrderClock clock = clock_of(start_of(id));
       std::transform(common.begin(), common.end(), clock.begin(), common.begin(),
                      [](std::int32_t a, std::int32_t b) { return std::min(a, b); });
     }
@@ -91,7 +91,7 @@ class Precedences {
   }
 
  private:
-  [[nodiscard]] Clock clock_of(std::uint32_t item) const {
+  [[nodiscard]] OrderClock clock_of(std::uint32_t item) const {
     const InstructionId id(static_cast<std::int32_t>(item / 2));
     return item % 2 == 0 ? clocks_.at_start(id) : clocks_.at_completion(id);
   }
@@ -257,7 +257,7 @@ class TensorCheck {
     if (writers.size() > 1) {
       const auto [common, fresh] = before_any_.try_emplace(later);
       if (fresh) common->second = precedences_.before_any(writers);
-      const Clock clock(common->second);
+      const OrderClock clock(common->second);
       if (std::all_of(used.begin(), used.end(), [&](const auto& last) { return last.is_over(clock); }))
         return {};
     }

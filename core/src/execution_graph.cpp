@@ -9,8 +9,6 @@
 namespace ppsim {
 namespace {
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 bool is_shard_user(OpKind kind) {
   return kind == OpKind::forward || gives_input_gradient(kind) || kind == OpKind::backward_weight ||
          kind == OpKind::recompute;

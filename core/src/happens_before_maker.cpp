@@ -19,8 +19,6 @@ int first_queue(const Program& program, InstructionId id) {
   return queue;
 }
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 }  // namespace
 
 HappensBeforeMaker::HappensBeforeMaker(const Program& program, const ExecutionGraph& graph,

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kMaxQueues = 1 << 20;
 
-class Checker {
+class InstructionChecker {
  public:
-  Checker(const InstructionContext& context, const InstructionPlace& place, Rules& rules)
+  InstructionChecker(const InstructionContext& context, const InstructionPlace& place, Rules& rules)
       : pipeline_(context.pipeline), communicators_(context.communicators), place_(place), rules_(rules) {}
 
   void check(const InstructionView& instruction) {
@@ -182,7 +182,7 @@ void check_communicators(const InstructionContext& context, Rules& rules) {
 
 void check_instruction(const InstructionContext& context, const InstructionPlace& place,
                        const InstructionView& instruction, Rules& rules) {
-  Checker(context, place, rules).check(instruction);
+  InstructionChecker(context, place, rules).check(instruction);
 }
 
 }  // namespace ppsim

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kFormat = "ppsim-certificate";
+constexpr const char* kCertificateFormat = "ppsim-certificate";
 constexpr int kVersion = 2;
 
 ordered_json capabilities_json(const TransportCapabilities& capabilities) {
@@ -62,7 +62,7 @@ ordered_json witness_json(const MemoryWitness& witness) {
 /// Takes a number from the start of `text`, and the blank behind it.
 /// Returns: nothing where there is no number of this type.
 template <class Number>
-std::optional<Number> take_number(std::string_view& text) {
+std::optional<Number> take_listed_number(std::string_view& text) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number < 0) return std::nullopt;
@@ -72,9 +72,9 @@ std::optional<Number> take_number(std::string_view& text) {
   return number;
 }
 
-class Reader {
+class CertificateReader {
  public:
-  explicit Reader(const JsonFile& file) : file_(file), root_(file.root()) {}
+  explicit CertificateReader(const JsonFile& file) : file_(file), root_(file.root()) {}
 
   Expected<Certificate> read() {
     certificate_.program_hash = root_.at("program_hash").get<std::string>();
@@ -83,7 +83,7 @@ class Reader {
     certificate_.capabilities = read_capabilities(root_.at("capabilities"));
     certificate_.properties = root_.at("properties").get<std::vector<std::string>>();
     auto order = for_each_item({"order"}, root_.at("order"), [&](std::string_view& text) {
-      const auto item = take_number<std::uint32_t>(text);
+      const auto item = take_listed_number<std::uint32_t>(text);
       if (item) certificate_.order.push_back(*item);
       return item.has_value();
     });
@@ -102,9 +102,9 @@ class Reader {
     const auto strings = object.find("reuse");
     if (strings == object.end()) return {};
     return for_each_item({"memory", std::to_string(index), "reuse"}, *strings, [&](std::string_view& text) {
-      const auto earlier = take_number<std::uint32_t>(text);
-      const auto later = earlier ? take_number<std::uint32_t>(text) : std::nullopt;
-      const auto bytes = later ? take_number<Bytes>(text) : std::nullopt;
+      const auto earlier = take_listed_number<std::uint32_t>(text);
+      const auto later = earlier ? take_listed_number<std::uint32_t>(text) : std::nullopt;
+      const auto bytes = later ? take_listed_number<Bytes>(text) : std::nullopt;
       if (bytes) witness.reuse.push_back({*earlier, *later, *bytes});
       return bytes.has_value();
     });
@@ -136,7 +136,7 @@ class Reader {
 
 std::string to_json(const Certificate& certificate) {
   ordered_json object = {
-      {"format", kFormat}, {"version", kVersion}, {"program_hash", certificate.program_hash}};
+      {"format", kCertificateFormat}, {"version", kVersion}, {"program_hash", certificate.program_hash}};
   if (!certificate.sizes_hash.empty()) object["sizes_hash"] = certificate.sizes_hash;
   object["capabilities_hash"] = certificate.capabilities_hash;
   object["capabilities"] = capabilities_json(certificate.capabilities);
@@ -150,15 +150,15 @@ std::string to_json(const Certificate& certificate) {
 Expected<Certificate> certificate_from_json(std::string_view text, const std::string& file) {
   const auto parsed = JsonFile::parse(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
-  if (auto format = parsed->format({kFormat}, kVersion); !format) {
+  if (auto format = parsed->format({kCertificateFormat}, kVersion); !format) {
     Error error = format.error();
     const json& root = parsed->root();
-    if (root.is_object() && root.value("format", json()) == kFormat)
+    if (root.is_object() && root.value("format", json()) == kCertificateFormat)
       error.message += ": verify the Program again to make a new one";
     return tl::unexpected(std::move(error));
   }
   if (auto valid = parsed->validate("certificate"); !valid) return tl::unexpected(valid.error());
-  return Reader(*parsed).read();
+  return CertificateReader(*parsed).read();
 }
 
 }  // namespace ppsim

@@ -10,9 +10,9 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r\n";
 
 /// Walks a text that is known to be valid JSON, without recursion.
-class Walker {
+class JsonWalker {
  public:
-  explicit Walker(std::string_view text, std::size_t at = 0) : text_(text), at_(at) {
+  explicit JsonWalker(std::string_view text, std::size_t at = 0) : text_(text), at_(at) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
     if (at == 0 && text.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     skip_blanks();
@@ -86,7 +86,7 @@ class Walker {
 
 /// Offset of a member of the object or array at `at`.
 std::optional<std::size_t> find_member(std::string_view text, std::size_t at, const std::string& name) {
-  Walker walker(text, at);
+  JsonWalker walker(text, at);
   const bool object = walker.here() == '{';
   if (!object && walker.here() != '[') return std::nullopt;
   walker.step();
@@ -112,7 +112,7 @@ std::string pointer_text(const JsonPath& path) {
 }
 
 std::size_t locate(std::string_view text, const JsonPath& path) {
-  std::size_t at = Walker(text).at();
+  std::size_t at = JsonWalker(text).at();
   for (const std::string& part : path) {
     const std::optional<std::size_t> member = find_member(text, at, part);
     if (!member) break;
@@ -123,7 +123,7 @@ std::size_t locate(std::string_view text, const JsonPath& path) {
 
 std::optional<DuplicateKey> find_duplicate_key(std::string_view text) {
   std::vector<std::set<std::string>> open;
-  for (Walker walker(text); !walker.at_end();) {
+  for (JsonWalker walker(text); !walker.at_end();) {
     const std::size_t at = walker.at();
     switch (walker.here()) {
       case '{':
@@ -143,7 +143,7 @@ std::optional<DuplicateKey> find_duplicate_key(std::string_view text) {
       case '"': {
         const std::string_view token = walker.token();
         if (walker.here() != ':') break;
-        std::string key = Walker::decoded(token);
+        std::string key = JsonWalker::decoded(token);
         if (!open.back().insert(key).second) return DuplicateKey{std::move(key), at};
         break;
       }
@@ -156,7 +156,7 @@ std::optional<DuplicateKey> find_duplicate_key(std::string_view text) {
 
 std::optional<std::size_t> find_nested_deeper(std::string_view text, std::size_t limit) {
   std::size_t depth = 0;
-  for (Walker walker(text); !walker.at_end();) {
+  for (JsonWalker walker(text); !walker.at_end();) {
     const char here = walker.here();
     if (here == '"') {
       walker.token();

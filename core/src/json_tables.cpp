@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kFormat = "ppsim-tables";
+constexpr const char* kTablesFormat = "ppsim-tables";
 
 const char* subject_key(Subject subject) {
   switch (subject) {
@@ -123,13 +123,13 @@ std::string to_json(const Tables& tables) {
   auto sizes = ordered_json::array();
   for (const auto& [key, size] : tables.sizes.entries()) sizes.push_back(size_json(key, size));
   return laid_out(
-      {{"format", kFormat}, {"version", 1}, {"costs", std::move(costs)}, {"sizes", std::move(sizes)}});
+      {{"format", kTablesFormat}, {"version", 1}, {"costs", std::move(costs)}, {"sizes", std::move(sizes)}});
 }
 
 Expected<Tables> tables_from_json(std::string_view text, const std::string& file) {
   const auto parsed = JsonFile::parse(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
-  if (auto format = parsed->format({kFormat}); !format) return tl::unexpected(format.error());
+  if (auto format = parsed->format({kTablesFormat}); !format) return tl::unexpected(format.error());
   if (auto valid = parsed->validate("tables"); !valid) return tl::unexpected(valid.error());
   Tables tables;
   const auto costs =

@@ -13,9 +13,9 @@ namespace {
 using nlohmann::json;
 
 /// Reads keys of one object and remembers the first that is missing or of a wrong type.
-class Reader {
+class DescriptionReader {
  public:
-  Reader(const json& object, const std::string& file) : object_(object), file_(file) {}
+  DescriptionReader(const json& object, const std::string& file) : object_(object), file_(file) {}
 
   /// The first of the keys that is present.
   std::optional<std::int64_t> optional_integer(std::initializer_list<const char*> keys) {
@@ -103,7 +103,7 @@ Expected<GpuDescription> gpu_of(const JsonFile& file) {
 Expected<ModelDescription> model_from_config_json(std::string_view text, const std::string& file) {
   const Expected<json> parsed = parse_object(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
-  Reader reader(*parsed, file);
+  DescriptionReader reader(*parsed, file);
   ModelDescription model;
   model.name = reader.text("model_type", "model");
   model.layers = reader.integer({"num_hidden_layers", "n_layer"});

@@ -9,9 +9,9 @@ namespace ppsim {
 namespace {
 
 /// The numbers that copy `number` gives to what the original has.
-class Copy {
+class Replica {
  public:
-  Copy(const PipelineSpec& one, int number) : one_(one), number_(number) {}
+  Replica(const PipelineSpec& one, int number) : one_(one), number_(number) {}
 
   [[nodiscard]] RankId rank(RankId id) const { return RankId(moved(id.value(), one_.ranks)); }
   [[nodiscard]] StageId stage(StageId id) const { return StageId(stage(id.value())); }
@@ -74,7 +74,7 @@ class Copy {
   int number_;
 };
 
-void add_copy(const PipelineSpec& one, const Copy& copy, PipelineSpec& all) {
+void add_copy(const PipelineSpec& one, const Replica& copy, PipelineSpec& all) {
   for (const RankId rank : one.placement) all.placement.push_back(copy.rank(rank));
   for (const StageEdge& edge : one.edges) all.edges.push_back({copy.stage(edge.from), copy.stage(edge.to)});
   for (const auto& route : one.routes) all.routes.push_back(copy.stages(route));
@@ -103,11 +103,11 @@ PipelineSpec replicated_counts(const PipelineSpec& one, int count) {
 PipelineSpec replicated_spec(const PipelineSpec& one, int count) {
   PipelineSpec all = replicated_counts(one, count);
   all.blocks = IdVector<BlockId, ParameterBlock>(one.blocks.size(), {});
-  for (int n = 0; n < count; ++n) add_copy(one, Copy(one, n), all);
+  for (int n = 0; n < count; ++n) add_copy(one, Replica(one, n), all);
   return all;
 }
 
-Step moved(const Step& step, const Copy& copy) {
+Step moved(const Step& step, const Replica& copy) {
   const auto actions = step.actions();
   if (step.idle()) return step;
   if (step.overlapped()) return {copy.action(actions[0]), copy.action(actions[1])};
@@ -140,7 +140,7 @@ Expected<Schedule> replicated(const Schedule& schedule, int count) {
   if (!pipeline) return tl::unexpected(pipeline.error());
   ScheduleBuilder builder(schedule.name() + " x " + std::to_string(count), *std::move(pipeline));
   for (int n = 0; n < count; ++n) {
-    const Copy copy(one, n);
+    const Replica copy(one, n);
     for (int r = 0; r < one.ranks; ++r) {
       for (const Step& step : schedule.row(RankId(r))) builder.add(copy.rank(RankId(r)), moved(step, copy));
     }
@@ -152,7 +152,7 @@ CostTable replicated(const CostTable& costs, const Pipeline& pipeline, int count
   CostTable all;
   for (int n = 0; n < count; ++n) {
     for (const auto& [key, duration] : costs.entries())
-      all.set(Copy(pipeline.spec(), n).cost_class(key), duration);
+      all.set(Replica(pipeline.spec(), n).cost_class(key), duration);
   }
   return all;
 }
@@ -160,7 +160,8 @@ CostTable replicated(const CostTable& costs, const Pipeline& pipeline, int count
 SizeTable replicated(const SizeTable& sizes, const Pipeline& pipeline, int count) {
   SizeTable all;
   for (int n = 0; n < count; ++n) {
-    for (const auto& [key, size] : sizes.entries()) all.set(Copy(pipeline.spec(), n).size_class(key), size);
+    for (const auto& [key, size] : sizes.entries())
+      all.set(Replica(pipeline.spec(), n).size_class(key), size);
   }
   return all;
 }

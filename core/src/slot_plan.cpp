@@ -12,15 +12,15 @@
 namespace ppsim {
 namespace {
 
-constexpr std::uint64_t kWork = std::uint64_t{1} << 25U;  // of all ranks: some tenths of a second
+constexpr std::uint64_t kMaxWork = std::uint64_t{1} << 25U;  // of all ranks: some tenths of a second
 
-class Planner {
+class SlotPlanner {
  public:
-  explicit Planner(const SlotRequest& request)
+  explicit SlotPlanner(const SlotRequest& request)
       : table_(request.table),
         sizes_(request.sizes),
         alignment_(request.alignment),
-        work_(kWork / static_cast<std::uint64_t>(request.program.pipeline().ranks())),
+        work_(kMaxWork / static_cast<std::uint64_t>(request.program.pipeline().ranks())),
         started_(request.program.size(), 0),
         ended_(request.program.size(), 0) {
     const std::vector<std::uint32_t>& items = request.order.items;
@@ -104,7 +104,7 @@ std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, std::size_
   const auto ranks = static_cast<std::size_t>(request.program.pipeline().ranks());
   SlotPlan plan{.offset = std::vector<Bytes>(request.table.tensors.size(), 0),
                 .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
-  const Planner planner(request);
+  const SlotPlanner planner(request);
   for (std::size_t r = 0; r < ranks; ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
     const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, request.order, rank);

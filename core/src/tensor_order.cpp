@@ -6,8 +6,8 @@
 namespace ppsim {
 namespace {
 
-constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
-constexpr std::int32_t kAlways = -1;
+constexpr std::int32_t kAfterAll = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kBeforeAll = -1;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, 
   };
   first_ = of_rank_or_later(rank);
   last_ = of_rank_or_later(RankId(rank.value() + 1));
-  born_.assign((last_ - first_) * lanes_, kNever);
+  born_.assign((last_ - first_) * lanes_, kAfterAll);
   dead_.assign((last_ - first_) * lanes_, 0);
   for (std::uint32_t t = first_; t < last_; ++t) {
     const Tensor& tensor = table.tensors[t];
@@ -37,8 +37,8 @@ TensorOrder::TensorOrder(const TensorTable& table, const HappensBefore& clocks, 
       const auto lane = dead + clocks.lane_of(user);
       *lane = std::max(*lane, clocks.index_in_lane(user) + 1);
     }
-    if (tensor.from_start) std::fill_n(born, lanes_, kAlways);
-    if (tensor.to_end) std::fill_n(dead, lanes_, kNever);
+    if (tensor.from_start) std::fill_n(born, lanes_, kBeforeAll);
+    if (tensor.to_end) std::fill_n(dead, lanes_, kAfterAll);
   }
 }
 

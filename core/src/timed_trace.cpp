@@ -23,8 +23,6 @@ struct MemoryChange {
   Bytes bytes = 0;
 };
 
-bool happened(Instant at) { return at.time >= 0; }
-
 /// When the first writer starts; in the past of everything for what exists from the start.
 Instant allocation(const Tensor& tensor, const TimedTrace& trace, const TensorTable& table) {
   if (tensor.from_start) return {};

@@ -90,9 +90,9 @@ Expected<void> check_header(const std::vector<CsvRow>& rows, const std::string& 
 }
 
 /// Places the rows of a file on the instructions of a Program.
-class Placement {
+class SpanPlacement {
  public:
-  Placement(const Program& program, const std::string& file)
+  SpanPlacement(const Program& program, const std::string& file)
       : program_(program), file_(file), seen_(program.size(), false) {
     trace_.spans = IdVector<InstructionId, Span>(program.size());
   }
@@ -161,7 +161,7 @@ Expected<std::vector<TraceRow>> trace_rows_from_csv(std::string_view text, const
 Expected<TimedTrace> trace_from_csv(std::string_view text, const std::string& file, const Program& program) {
   const auto rows = trace_rows_from_csv(text, file);
   if (!rows) return tl::unexpected(rows.error());
-  Placement placement(program, file);
+  SpanPlacement placement(program, file);
   for (const TraceRow& row : *rows) {
     if (auto placed = placement.place(row); !placed) return tl::unexpected(placed.error());
   }

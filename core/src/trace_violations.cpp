@@ -9,8 +9,6 @@
 namespace ppsim {
 namespace {
 
-bool happened(Instant at) { return at.time >= 0; }
-
 /// Looks at times alone: a file has no rounds.
 class TraceCheck {
  public:

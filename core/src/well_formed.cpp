@@ -57,9 +57,9 @@ std::optional<OpKind> return_of(OpKind kind) {
   return std::nullopt;
 }
 
-class Checker {
+class ProgramChecker {
  public:
-  Checker(const Program& program, const ExecutionGraph& graph)
+  ProgramChecker(const Program& program, const ExecutionGraph& graph)
       : program_(program), pipeline_(program.pipeline()), graph_(graph) {}
 
   std::vector<Violation> run() {
@@ -232,7 +232,7 @@ std::vector<Violation> well_formed_violations(const Program& program) {
 }
 
 std::vector<Violation> well_formed_violations(const Program& program, const ExecutionGraph& graph) {
-  return Checker(program, graph).run();
+  return ProgramChecker(program, graph).run();
 }
 
 std::vector<Violation> match_violations(const Program& program) {

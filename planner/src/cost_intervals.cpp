@@ -16,24 +16,13 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr double kLargestUnit = 1e9;  // as in --unit
 constexpr std::int64_t kLargestFactor = 1000;
 constexpr std::int64_t kMillion = 1'000'000;
-constexpr std::array<std::string_view, 7> kKeys = {"F", "B", "I", "W", "R", "FB", "c"};
+constexpr std::array<std::string_view, 7> kUnitCostKeys = {"F", "B", "I", "W", "R", "FB", "c"};
 
 tl::unexpected<Error> bad_cost(std::string_view found, std::string_view expected) {
   return make_error(ErrorCode::bad_argument, "a cost that cannot be read",
                     {.found = std::string(found), .expected = std::string(expected)});
-}
-
-/// Items between separators, also empty ones.
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> items;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    items.push_back(text.substr(begin, text.find(separator, begin) - begin));
-    begin += items.back().size() + 1;
-  }
-  return items;
 }
 
 Expected<Nanoseconds> units(std::string_view text) {
@@ -49,11 +38,11 @@ class Reader {
     for (const std::string_view item : split(text, ',')) {
       const std::size_t equals = item.find('=');
       const std::string key(item.substr(0, equals));
-      if (std::ranges::find(kKeys, key) == kKeys.end() || equals == std::string_view::npos)
+      if (std::ranges::find(kUnitCostKeys, key) == kUnitCostKeys.end() || equals == std::string_view::npos)
         return bad_cost(item, "key=value with one of F, B, I, W, R, FB, c");
       if (!written_.try_emplace(key, item.substr(equals + 1)).second) return bad_cost(item, "each key once");
     }
-    for (const std::string_view key : kKeys) {
+    for (const std::string_view key : kUnitCostKeys) {
       if (auto cost = cost_of(std::string(key)); !cost) return tl::unexpected(cost.error());
     }
     return std::move(result_);
@@ -101,7 +90,7 @@ class Reader {
   Expected<LinearCost> term(std::string_view text) {
     const std::size_t star = text.find('*');
     const std::string_view key = star == std::string_view::npos ? text : text.substr(star + 1);
-    if (std::ranges::find(kKeys, key) == kKeys.end()) {
+    if (std::ranges::find(kUnitCostKeys, key) == kUnitCostKeys.end()) {
       return units(text)
           .map([](Nanoseconds constant) {
             return LinearCost{constant, {}};

@@ -9,8 +9,6 @@
 namespace ppsim {
 namespace {
 
-constexpr double kLargestUnit = 1e9;  // units; keeps sums of many actions within 64-bit nanoseconds
-
 constexpr double kLongestCost = 1e18;  // nanoseconds
 
 struct UnitValues {

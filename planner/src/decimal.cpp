@@ -13,4 +13,13 @@ std::optional<double> parse_decimal(const std::string& text) {
   return value;
 }
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> items;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    items.push_back(text.substr(begin, text.find(separator, begin) - begin));
+    begin += items.back().size() + 1;
+  }
+  return items;
+}
+
 }  // namespace ppsim

@@ -17,8 +17,6 @@ Nanoseconds overlap(Interval a, Interval b) {
   return std::max<Nanoseconds>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 bool on_compute(const Program& program, InstructionId id) {
   return info(program.actions(id)[0].kind).resource == Resource::compute;
 }

@@ -14,22 +14,11 @@ namespace {
 constexpr double kLargestCost = 1e6;  // units; keeps sums of many slices within 64-bit nanoseconds
 constexpr int kMostTokens = 1 << 24;
 constexpr int kUsualPieces = 128;
-constexpr const char* kKeys = "length, granularity, fixed, linear, quadratic, lengths";
+constexpr const char* kTokenCostKeys = "length, granularity, fixed, linear, quadratic, lengths";
 
 tl::unexpected<Error> refuse(const char* what, std::string found, std::string expected) {
   return make_error(ErrorCode::bad_argument, what,
                     {.found = std::move(found), .expected = std::move(expected)});
-}
-
-/// The items between separators.
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> items;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::string_view item = text.substr(begin, text.find(separator, begin) - begin);
-    items.emplace_back(item);
-    begin += item.size() + 1;
-  }
-  return items;
 }
 
 std::optional<int> parse_tokens(const std::string& text) {
@@ -46,8 +35,8 @@ Expected<void> assign(TokenCosts& costs, const std::string& key, const std::stri
     return {};
   }
   if (key == "lengths") {
-    for (const std::string& item : split(value, '+')) {
-      const std::optional<int> tokens = parse_tokens(item);
+    for (const std::string_view item : split(value, '+')) {
+      const std::optional<int> tokens = parse_tokens(std::string(item));
       if (!tokens) return refuse("token costs: not a number of tokens", key + "=" + value, "512+256+256");
       costs.lengths.push_back(*tokens);
     }
@@ -57,7 +46,7 @@ Expected<void> assign(TokenCosts& costs, const std::string& key, const std::stri
   if (key == "fixed") cost = &costs.fixed;
   if (key == "linear") cost = &costs.linear;
   if (key == "quadratic") cost = &costs.quadratic;
-  if (cost == nullptr) return refuse("unknown token cost", key, std::string("one of ") + kKeys);
+  if (cost == nullptr) return refuse("unknown token cost", key, std::string("one of ") + kTokenCostKeys);
   const std::optional<double> number = parse_decimal(value);
   if (!number || *number < 0 || *number > kLargestCost) {
     return refuse("a token cost is out of range", key + "=" + value, "a number from 0 to 1e6");
@@ -107,11 +96,12 @@ void for_each_slice(const std::vector<int>& lengths, const Visit& visit) {
 Expected<TokenCosts> parse_token_costs(std::string_view text) {
   TokenCosts costs;
   std::map<std::string, std::string> given;
-  for (const std::string& item : split(text, ',')) {
+  for (const std::string_view part : split(text, ',')) {
+    const std::string item(part);
     const std::size_t equals = item.find('=');
     const std::string key = item.substr(0, equals);
     if (equals == std::string::npos) {
-      return refuse("unknown token cost", item, std::string("key=value with one of ") + kKeys);
+      return refuse("unknown token cost", item, std::string("key=value with one of ") + kTokenCostKeys);
     }
     const std::string value = item.substr(equals + 1);
     if (!given.emplace(key, value).second)

@@ -9,8 +9,6 @@
 namespace ppsim {
 namespace {
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 bool on_compute(const Program& program, InstructionId id) {
   return info(program.actions(id)[0].kind).resource == Resource::compute;
 }

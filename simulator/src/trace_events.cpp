@@ -7,8 +7,6 @@
 namespace ppsim {
 namespace {
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 void add_slices(const RunView& run, RankId rank, TraceEvents& events) {
   const std::size_t first = events.slices.size();
   for (InstructionId id = run.program.first(rank); id < run.program.last(rank); id = next(id)) {

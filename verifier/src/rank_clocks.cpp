@@ -7,16 +7,14 @@
 #include "ppsim/core/check.hpp"
 
 namespace ppsim {
-namespace {
-
-using Clock = std::span<std::int32_t>;
+using ClockRow = std::span<std::int32_t>;
 
 /// A table of clocks with a mark on those that are known.
 class ClockTable {
  public:
   ClockTable(std::size_t rows, std::size_t lanes)
       : lanes_(lanes), counts_(rows * lanes, 0), known_(rows, 0) {}
-  [[nodiscard]] Clock operator[](std::size_t row) { return {counts_.data() + row * lanes_, lanes_}; }
+  [[nodiscard]] ClockRow operator[](std::size_t row) { return {counts_.data() + row * lanes_, lanes_}; }
   /// Returns: whether the row was known before.
   [[nodiscard]] bool mark_known(std::size_t row) { return std::exchange(known_[row], 1) != 0; }
 
@@ -25,6 +23,8 @@ class ClockTable {
   std::vector<std::int32_t> counts_;
   std::vector<char> known_;
 };
+
+namespace {
 
 /// Which lane an elementary completion belongs to, before lanes have numbers: (kind, channel or
 /// communicator).
@@ -124,7 +124,7 @@ class ClockPass {
   }
 
   /// Adds `point` to a clock that already holds all that precedes it.
-  void tick(Clock clock, Point point) {
+  void tick(ClockRow clock, Point point) {
     if (point.lane < 0) return;
     clock[static_cast<std::size_t>(point.lane)] = point.index + 1;
     const auto row =
@@ -134,7 +134,7 @@ class ClockPass {
   }
 
   void start(InstructionId id) {
-    const Clock clock = instruction_[id.index()];
+    const ClockRow clock = instruction_[id.index()];
     for (const InstructionId predecessor : graph_.predecessors_of(id))
       merge(clock, instruction_[predecessor.index()]);
     if (!is_own(id)) return;
@@ -145,7 +145,7 @@ class ClockPass {
 
   /// Until here the clock of an instruction is that of its start, which its messages and meeting take in.
   void complete(InstructionId id) {
-    const Clock clock = instruction_[id.index()];
+    const ClockRow clock = instruction_[id.index()];
     const auto messages = graph_.messages_of(id);
     for (const std::uint32_t m : messages) end_of(m, id);
     for (const std::uint32_t m : messages) merge(clock, end_of(m, id));
@@ -156,14 +156,14 @@ class ClockPass {
     }
   }
 
-  Clock end_of(std::size_t m, InstructionId id) {
+  ClockRow end_of(std::size_t m, InstructionId id) {
     return graph_.messages[m].receive == id ? received(m) : sent(m);
   }
 
   /// That the message before it is out goes without saying: its ends have the same queues, so they are
   /// complete when these start, or start with them in one group.
-  Clock sent(std::size_t m) {
-    const Clock clock = sent_[m];
+  ClockRow sent(std::size_t m) {
+    const ClockRow clock = sent_[m];
     if (sent_.mark_known(m)) return clock;
     const Message& message = graph_.messages[m];
     merge(clock, instruction_[message.send.index()]);
@@ -173,9 +173,9 @@ class ClockPass {
     return clock;
   }
 
-  Clock received(std::size_t m) {
+  ClockRow received(std::size_t m) {
     if (!buffered()) return sent(m);
-    const Clock clock = received_[m];
+    const ClockRow clock = received_[m];
     if (received_.mark_known(m)) return clock;
     merge(clock, sent(m));
     merge(clock, instruction_[graph_.messages[m].receive.index()]);
@@ -183,8 +183,8 @@ class ClockPass {
     return clock;
   }
 
-  Clock met(std::size_t meeting) {
-    const Clock clock = met_[meeting];
+  ClockRow met(std::size_t meeting) {
+    const ClockRow clock = met_[meeting];
     if (met_.mark_known(meeting)) return clock;
     Point own;
     for (const InstructionId member : graph_.members_of(graph_.meetings[meeting])) {

@@ -10,8 +10,6 @@
 namespace ppsim {
 namespace {
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 /// Looks for what waits for nothing but itself.
 class Knot {
  public:

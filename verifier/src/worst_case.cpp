@@ -13,9 +13,10 @@ namespace {
 
 /// Branch and bound over what the relaxation leaves open: which of several writers comes first and which of
 /// several users last. A tensor is live if and only if it is so for some choice of the two.
-class Search {
+class WorstCaseSearch {
  public:
-  Search(const std::vector<Lifetime>& lifetimes, std::size_t lanes, std::size_t limit, const Limits& limits)
+  WorstCaseSearch(const std::vector<Lifetime>& lifetimes, std::size_t lanes, std::size_t limit,
+                  const Limits& limits)
       : lifetimes_(lifetimes), lanes_(lanes), limit_(limit), limits_(limits), best_moment_(lanes, 0) {
     best_ = need(best_moment_);
   }
@@ -104,7 +105,7 @@ std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQue
   const RankClocks clocks(question, rank, Receipts::at_once, limits);
   const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank, limits);
   Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits);
-  Search search(lifetimes, clocks.lanes(), branch_limit, limits);
+  WorstCaseSearch search(lifetimes, clocks.lanes(), branch_limit, limits);
   if (!search.run(root)) return std::nullopt;
   WorstCase worst;
   worst.rank = rank;

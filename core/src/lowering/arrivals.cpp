@@ -5,8 +5,6 @@
 namespace ppsim::lowering {
 namespace {
 
-constexpr std::int32_t kNobody = -1;
-
 /// Numbers of the (stage, microbatch, slice) of one rank.
 class LocalCells {
  public:

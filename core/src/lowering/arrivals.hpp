@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <vector>
 
 #include "lowering/lines.hpp"
@@ -11,8 +12,11 @@ namespace ppsim::lowering {
 /// What fills a buffer for a later compute line of the same rank: RECV_F, RECV_B, LOAD, RELOAD and UNSHARD.
 [[nodiscard]] bool is_arrival(const Line& line);
 
+/// In the place of a line or a rank: none.
+inline constexpr std::int32_t kNobody = -1;
+
 /// For every line of a row the place of its first user: F for RECV_F and LOAD, B or I for RECV_B and RELOAD,
-/// the next compute line of the stage for UNSHARD; -1 for lines that are no arrival.
+/// the next compute line of the stage for UNSHARD; kNobody for lines that are no arrival.
 [[nodiscard]] std::vector<std::int32_t> first_users(const Pipeline& pipeline, RankId rank,
                                                     const LineRow& row);
 

@@ -38,10 +38,10 @@ std::size_t last_before(const std::vector<std::size_t>& places, std::size_t plac
 }
 
 /// Lays the copies of one rank beside its computation.
-class Planner {
+class CopyPlanner {
  public:
-  Planner(const std::vector<Wait>& waits, const CostTable& costs, std::span<const Step> row,
-          const RowTimes& times)
+  CopyPlanner(const std::vector<Wait>& waits, const CostTable& costs, std::span<const Step> row,
+              const RowTimes& times)
       : row_(row), times_(times), computes_(compute_places(row)) {
     for (const Wait& wait : waits) {
       const Action offload = with_kind(wait.forward, OpKind::offload);
@@ -156,7 +156,7 @@ std::vector<Copy> plan_copies(const std::vector<Wait>& waits, const LoweringOpti
 
 std::optional<std::vector<Copy>> plan_copies(const std::vector<Wait>& waits, const CostTable& costs,
                                              std::span<const Step> row, const RowTimes& times) {
-  return Planner(waits, costs, row, times).run();
+  return CopyPlanner(waits, costs, row, times).run();
 }
 
 }  // namespace ppsim::lowering

@@ -8,8 +8,6 @@
 namespace ppsim::lowering {
 namespace {
 
-constexpr std::int32_t kNobody = -1;
-
 /// The arrivals of one stream, in order; those from `placed` on still wait for their place.
 struct StreamState {
   std::vector<std::size_t> lines;

@@ -7,21 +7,23 @@
 namespace ppsim {
 namespace {
 
-Expected<void> refuse(const std::string& why) { return make_error(ErrorCode::bad_argument, why); }
+Expected<void> bad_request(const std::string& why) { return make_error(ErrorCode::bad_argument, why); }
 
 Expected<void> check_capabilities(const TransportCapabilities& capabilities) {
-  if (capabilities.credits) return refuse("a GPU transport promises no buffers: a program needs rendezvous");
-  if (capabilities.residency) return refuse("the GPU transports have no residency limit of their own");
-  if (capabilities.issue_blocks) return refuse("the GPU transports do not block the host");
+  if (capabilities.credits)
+    return bad_request("a GPU transport promises no buffers: a program needs rendezvous");
+  if (capabilities.residency) return bad_request("the GPU transports have no residency limit of their own");
+  if (capabilities.issue_blocks) return bad_request("the GPU transports do not block the host");
   return {};
 }
 
 Expected<void> check_graph(const Program& program, const TransportCapabilities& capabilities) {
   for (const Instruction& instruction : program.instructions()) {
-    if (instruction.blocking) return refuse("a program with blocking instructions cannot run as a graph");
+    if (instruction.blocking)
+      return bad_request("a program with blocking instructions cannot run as a graph");
   }
   const ExecutionGraph graph = build_execution_graph(program, capabilities);
-  if (!run_order(graph).complete) return refuse("a program that cannot finish cannot run as a graph");
+  if (!run_order(graph).complete) return bad_request("a program that cannot finish cannot run as a graph");
   return {};
 }
 
@@ -29,15 +31,15 @@ Expected<void> check_graph(const Program& program, const TransportCapabilities& 
 
 Expected<void> check_gpu_options(const Program& program, const RunOptions& run) {
   const auto& options = std::get<CudaOptions>(run.backend);
-  if (options.ranks_per_device < 1) return refuse("at least one rank runs on a device");
-  if (options.max_ctas < 1) return refuse("a communicator has at least one CTA");
+  if (options.ranks_per_device < 1) return bad_request("at least one rank runs on a device");
+  if (options.max_ctas < 1) return bad_request("a communicator has at least one CTA");
   if (run.processes != nullptr && run.processes->size() > 1) {
     if (options.transport == CudaTransport::copy)
-      return refuse("the copy transport joins the ranks of one process; several need NCCL");
+      return bad_request("the copy transport joins the ranks of one process; several need NCCL");
   }
-  if (run.poison) return refuse("the CUDA backend does not overwrite freed tensors");
+  if (run.poison) return bad_request("the CUDA backend does not overwrite freed tensors");
   if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {
-    return refuse("NCCL has one rank on a device; several need the copy transport");
+    return bad_request("NCCL has one rank on a device; several need the copy transport");
   }
   if (auto good = check_capabilities(run.capabilities); !good) return good;
   return options.graphs ? check_graph(program, run.capabilities) : Expected<void>{};

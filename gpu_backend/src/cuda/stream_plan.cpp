@@ -8,8 +8,6 @@
 namespace ppsim {
 namespace {
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 /// How many instructions of each queue are complete for certain.
 using Clock = std::vector<std::int32_t>;
 

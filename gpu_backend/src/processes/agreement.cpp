@@ -31,7 +31,7 @@ constexpr std::array kNames = {"another backend", "another program", "another mo
                                "other options"};
 using Fingerprint = std::array<std::string, kNames.size()>;
 
-Fingerprint read(const std::string& bytes) {
+Fingerprint fingerprint_of(const std::string& bytes) {
   ByteReader reader(bytes);
   Fingerprint result;
   for (std::string& text : result) text = reader.get_text();
@@ -39,9 +39,9 @@ Fingerprint read(const std::string& bytes) {
 }
 
 Expected<void> compare(const std::vector<std::string>& all) {
-  const Fingerprint first = read(all.front());
+  const Fingerprint first = fingerprint_of(all.front());
   for (std::size_t process = 1; process < all.size(); ++process) {
-    const Fingerprint other = read(all[process]);
+    const Fingerprint other = fingerprint_of(all[process]);
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       if (other[i] == first[i]) continue;
       return make_error(ErrorCode::refused, "process " + std::to_string(process) + " is about to run with " +

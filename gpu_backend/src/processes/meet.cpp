@@ -41,9 +41,9 @@ class Host {
  private:
   /// Returns: the number of a process of this run; 0 for somebody else.
   Expected<int> greet(const Socket& socket) const {
-    constexpr auto kPatience = std::chrono::seconds(5);  // for those who connect and say nothing
+    constexpr auto kGreetingPatience = std::chrono::seconds(5);  // for those who connect and say nothing
     const auto hello =
-        receive_small_frame(socket, kLargestGreeting, std::chrono::steady_clock::now() + kPatience);
+        receive_small_frame(socket, kLargestGreeting, std::chrono::steady_clock::now() + kGreetingPatience);
     if (!hello || hello->kind != FrameKind::hello) return 0;
     try {
       ByteReader reader(hello->bytes);

@@ -19,7 +19,7 @@ struct Part {
   std::vector<BlockGradients> gradients;
 };
 
-Part read(const std::string& bytes) {
+Part part_of(const std::string& bytes) {
   ByteReader reader(bytes);
   Part part;
   part.begins = reader.get_all<StepBegin>();
@@ -101,7 +101,7 @@ std::string result_bytes(const RunResult& result, const PartOfRun& part) {
 void merge_results(RunResult& result, const Program& program, const std::vector<std::string>& texts) {
   std::vector<Part> parts;
   std::vector<InstructionId> firsts;
-  for (const std::string& text : texts) parts.push_back(read(text));
+  for (const std::string& text : texts) parts.push_back(part_of(text));
   result.gradients.clear();
   result.host = {};
   std::fill(result.losses.begin(), result.losses.end(), 0.0);

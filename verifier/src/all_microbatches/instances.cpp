@@ -8,8 +8,6 @@
 namespace ppsim {
 namespace {
 
-InstructionId next(InstructionId id) { return InstructionId(id.value() + 1); }
-
 /// Which part of an instruction's occurrences the n-th of `count` is, and which instance of that part.
 struct Slot {
   int part = 0;

@@ -133,8 +133,8 @@ class MemberSearch {
 
   /// The lines may be above the needs, so a few more members are tried.
   [[nodiscard]] FamilyAnswer refuted_from(std::int64_t k) const {
-    constexpr int kMostReplays = 20;
-    for (int i = 0; i < kMostReplays; ++i, ++k) {
+    constexpr int kMaxMemoryReplays = 20;
+    for (int i = 0; i < kMaxMemoryReplays; ++i, ++k) {
       auto answer = replay(question_, family_.rule.period * k + family_.remainder);
       if (answer && std::holds_alternative<Refuted>(answer->verdict)) return *std::move(answer);
       if (!answer || !std::holds_alternative<Proved>(answer->verdict)) break;

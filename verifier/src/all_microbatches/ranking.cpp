@@ -6,7 +6,7 @@
 namespace ppsim {
 namespace {
 
-struct Edge {
+struct RankingEdge {
   int before = 0;
   int after = 0;
   std::int64_t length = 0;
@@ -14,13 +14,14 @@ struct Edge {
 
 /// Least numbers >= 0 with number[after] >= number[before] + length along every edge. Returns: nothing where
 /// a cycle has a positive length.
-std::optional<std::vector<std::int64_t>> longest_paths(std::size_t nodes, const std::vector<Edge>& edges) {
+std::optional<std::vector<std::int64_t>> longest_paths(std::size_t nodes,
+                                                       const std::vector<RankingEdge>& edges) {
   std::vector<std::size_t> begin(nodes + 1, 0);
-  for (const Edge& e : edges) ++begin[static_cast<std::size_t>(e.before) + 1];
+  for (const RankingEdge& e : edges) ++begin[static_cast<std::size_t>(e.before) + 1];
   for (std::size_t n = 0; n < nodes; ++n) begin[n + 1] += begin[n];
-  std::vector<Edge> out(edges.size());
+  std::vector<RankingEdge> out(edges.size());
   std::vector<std::size_t> at(begin.begin(), begin.end() - 1);
-  for (const Edge& e : edges) out[at[static_cast<std::size_t>(e.before)]++] = e;
+  for (const RankingEdge& e : edges) out[at[static_cast<std::size_t>(e.before)]++] = e;
 
   std::vector<std::int64_t> number(nodes, 0);
   std::vector<std::size_t> steps(nodes, 0);  // edges of the longest path that is known
@@ -44,8 +45,8 @@ std::optional<std::vector<std::int64_t>> longest_paths(std::size_t nodes, const 
   return number;
 }
 
-std::vector<Edge> edges_of(const PeriodicProgram& family) {
-  std::vector<Edge> edges;
+std::vector<RankingEdge> edges_of(const PeriodicProgram& family) {
+  std::vector<RankingEdge> edges;
   edges.reserve(family.waits.size());
   for (const SeriesWait& wait : family.waits) {
     edges.push_back({family.series[static_cast<std::size_t>(wait.before)].event,
@@ -57,7 +58,7 @@ std::vector<Edge> edges_of(const PeriodicProgram& family) {
 /// How far the rank of `before` must stay behind that of `after`, both as instance 0. Their distance in k
 /// only grows with k, so the first k asks for most.
 std::int64_t distance(const PeriodicProgram& family, const Ranking& ranking, const SeriesWait& wait,
-                      const Edge& edge) {
+                      const RankingEdge& edge) {
   const std::int64_t growth = wait.shift.per_period + ranking.phase[static_cast<std::size_t>(edge.before)] -
                               ranking.phase[static_cast<std::size_t>(edge.after)];
   return 1 + ranking.scale * (wait.shift.constant - 1 + growth * family.first);
@@ -66,7 +67,7 @@ std::int64_t distance(const PeriodicProgram& family, const Ranking& ranking, con
 }  // namespace
 
 std::optional<Ranking> find_ranking(const PeriodicProgram& family) {
-  std::vector<Edge> edges = edges_of(family);
+  std::vector<RankingEdge> edges = edges_of(family);
   for (std::size_t w = 0; w < edges.size(); ++w) edges[w].length = family.waits[w].shift.per_period;
   auto phase = longest_paths(family.events.size(), edges);
   if (!phase) return std::nullopt;
@@ -80,7 +81,7 @@ std::optional<Ranking> find_ranking(const PeriodicProgram& family) {
 }
 
 bool ranks_all_waits(const PeriodicProgram& family, const Ranking& ranking) {
-  const std::vector<Edge> edges = edges_of(family);
+  const std::vector<RankingEdge> edges = edges_of(family);
   for (std::size_t w = 0; w < edges.size(); ++w) {
     const auto before = static_cast<std::size_t>(edges[w].before);
     const auto after = static_cast<std::size_t>(edges[w].after);

@@ -33,12 +33,12 @@ using RoleKey = std::vector<MemberKey>;
 /// Which wait of which roles: those of one key differ in rank and number of ranks only.
 using WaitKey = std::tuple<int, int, Apart, std::int64_t>;  // before, after, apart, growth
 
-struct Point {
+struct SamplePoint {
   int ranks = 0;
   int rank = 0;
-  friend auto operator<=>(const Point&, const Point&) = default;
+  friend auto operator<=>(const SamplePoint&, const SamplePoint&) = default;
 };
-using Samples = std::map<Point, std::int64_t>;
+using Samples = std::map<SamplePoint, std::int64_t>;
 
 /// The line through all samples. Where each number of ranks has one rank only, it does not depend on r.
 std::optional<RankLine> line_through(const Samples& samples) {
@@ -157,7 +157,7 @@ class RoleFinder {
     const std::string what = result_.roles[static_cast<std::size_t>(after)].name + " waits for " +
                              result_.roles[static_cast<std::size_t>(before)].name;
     for (const PeriodicProgram& family : families_) {
-      const Point p{family.ranks, 0};
+      const SamplePoint p{family.ranks, 0};
       if (!first.contains(p) || last[p] - first[p] + 1 != count[family.ranks])
         return refused(what + " on ranks that are no range for " + std::to_string(family.ranks) + " ranks");
     }

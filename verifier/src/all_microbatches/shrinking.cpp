@@ -40,9 +40,9 @@ std::optional<std::int64_t> farthest(const Edges& edges, const std::vector<std::
 
 /// Looks for how far from its ends everything has to be. In the names, a counter is `high` if it is above
 /// gap_, and `low` if it is at most low_; `k` is the number of periods of the longer member.
-class Search {
+class ShrinkingSearch {
  public:
-  Search(const PeriodicProgram& family, const SizeTable& sizes) : family_(family), sizes_(sizes) {}
+  ShrinkingSearch(const PeriodicProgram& family, const SizeTable& sizes) : family_(family), sizes_(sizes) {}
 
   std::optional<Shrinking> run() {
     if (!has_known_counts() || !starts_one_by_one()) return std::nullopt;
@@ -179,7 +179,7 @@ class Search {
 }  // namespace
 
 std::optional<Shrinking> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes) {
-  return Search(family, sizes).run();
+  return ShrinkingSearch(family, sizes).run();
 }
 
 }  // namespace ppsim

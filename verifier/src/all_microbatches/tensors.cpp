@@ -10,7 +10,7 @@ namespace {
 
 using Touch = TensorSeries::Touch;
 
-tl::unexpected<Error> refused(const SizeClass& size_class, const std::string& why) {
+tl::unexpected<Error> refused_tensors(const SizeClass& size_class, const std::string& why) {
   return make_error(ErrorCode::refused, "tensors of " + std::string(tensor_kind_name(size_class.kind)) +
                                             " of " + std::to_string(size_class.subject) + why);
 }
@@ -126,14 +126,14 @@ bool alike(const std::vector<Touch>& touches) {
 Expected<void> check_kind(const TensorSeries& series, const std::vector<Instance>& instances,
                           std::int64_t k) {
   if (static_cast<std::int64_t>(instances.size()) != series.count.at(k))
-    return refused(series.size_class, " are of another number");
+    return refused_tensors(series.size_class, " are of another number");
   if (!alike(series.writers) || !alike(series.users))
-    return refused(series.size_class, " are used in two directions");
+    return refused_tensors(series.size_class, " are used in two directions");
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const auto n = static_cast<std::int64_t>(i);
     if (!is_instance(series.writers, instances[i].writers, n, k) ||
         !is_instance(series.users, instances[i].users, n, k))
-      return refused(series.size_class, " are not used alike in each period");
+      return refused_tensors(series.size_class, " are not used alike in each period");
   }
   return {};
 }
@@ -159,7 +159,8 @@ Expected<std::vector<TensorSeries>> find_tensors(const Sample& at_k, const Sampl
   std::vector<TensorSeries> result;
   for (const auto& [kind, instances] : kinds) {
     const auto found = next.find(kind);
-    if (found == next.end()) return refused(kind.size_class, " are not used alike with more microbatches");
+    if (found == next.end())
+      return refused_tensors(kind.size_class, " are not used alike with more microbatches");
     const Instance& first = instances.front();
     const Instance& first_next = found->second.front();
     const Instance& second = instances[std::min<std::size_t>(1, instances.size() - 1)];
@@ -190,7 +191,7 @@ Expected<void> check_tensors(const std::vector<TensorSeries>& tensors, const Sam
     if (found != kinds.end()) kinds.erase(found);
   }
   if (!kinds.empty())
-    return refused(kinds.begin()->first.size_class, " are not used as with more microbatches");
+    return refused_tensors(kinds.begin()->first.size_class, " are not used as with more microbatches");
   return {};
 }
 

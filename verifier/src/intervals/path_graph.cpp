@@ -5,7 +5,7 @@
 namespace ppsim {
 namespace {
 
-using Point = std::uint32_t;
+using PointNumber = std::uint32_t;
 
 /// Adds the points of a Program along a run order, so that what a point needs is there before it.
 class Builder {
@@ -36,21 +36,21 @@ class Builder {
  private:
   [[nodiscard]] bool rendezvous() const { return !graph_.capabilities.credits.has_value(); }
 
-  Point start_of(InstructionId id) {
-    std::vector<Point> before;
+  PointNumber start_of(InstructionId id) {
+    std::vector<PointNumber> before;
     for (const InstructionId p : graph_.predecessors_of(id)) before.push_back(end_[p.index()]);
     return join(std::move(before));
   }
 
-  Point end_of(InstructionId id) {
+  PointNumber end_of(InstructionId id) {
     const std::int32_t meeting = graph_.meeting_of[id.index()];
     if (meeting >= 0) return end_of_meeting(static_cast<std::size_t>(meeting));
     if (!graph_.messages_of(id).empty()) return end_of_messages(id);
     return add({start_[id.index()]}, id, cost_class_of(program_.actions(id), program_.instruction(id).form));
   }
 
-  Point end_of_messages(InstructionId id) {
-    std::vector<Point> before;
+  PointNumber end_of_messages(InstructionId id) {
+    std::vector<PointNumber> before;
     for (const std::uint32_t m : graph_.messages_of(id)) {
       before.push_back(out(m));
       const bool arrived_before = graph_.messages[m].receive == id && !rendezvous();
@@ -59,20 +59,20 @@ class Builder {
     return join(std::move(before));
   }
 
-  Point end_of_meeting(std::size_t index) {
+  PointNumber end_of_meeting(std::size_t index) {
     if (met_[index] != 0) return met_[index];
     const auto members = graph_.members_of(graph_.meetings[index]);
-    std::vector<Point> before;
+    std::vector<PointNumber> before;
     for (const InstructionId member : members) before.push_back(start_[member.index()]);
     met_[index] = add(std::move(before), members[0], cost_class_of(program_.actions(members[0])[0]));
     return met_[index];
   }
 
   /// When a message is out; under rendezvous it is received then, too.
-  Point out(std::size_t index) {
+  PointNumber out(std::size_t index) {
     if (out_[index] != 0) return out_[index];
     const Message& message = graph_.messages[index];
-    std::vector<Point> before{start_[message.send.index()]};
+    std::vector<PointNumber> before{start_[message.send.index()]};
     if (rendezvous()) before.push_back(start_[message.receive.index()]);
     if (message.previous >= 0) before.push_back(out(static_cast<std::size_t>(message.previous)));
     if (message.credit >= 0) {
@@ -85,21 +85,21 @@ class Builder {
     return out_[index];
   }
 
-  static void drop_repeats(std::vector<Point>& before) {
+  static void drop_repeats(std::vector<PointNumber>& before) {
     std::ranges::sort(before);
     before.erase(std::unique(before.begin(), before.end()), before.end());
     if (before.size() > 1 && before.front() == 0) before.erase(before.begin());
   }
 
   /// The latest of several points; a single one is itself.
-  Point join(std::vector<Point> before) {
+  PointNumber join(std::vector<PointNumber> before) {
     drop_repeats(before);
     if (before.empty()) return 0;
     if (before.size() == 1) return before.front();
     return append(before, {});
   }
 
-  Point add(std::vector<Point> before, InstructionId id, const CostClass& cost_class) {
+  PointNumber add(std::vector<PointNumber> before, InstructionId id, const CostClass& cost_class) {
     drop_repeats(before);
     const auto next = static_cast<std::int32_t>(result_.classes.size());
     const auto [known, is_new] = numbers_.try_emplace(cost_class, next);
@@ -107,21 +107,21 @@ class Builder {
     return append(before, {.cost_class = known->second, .instruction = id});
   }
 
-  Point append(const std::vector<Point>& before, PathPoint point) {
+  PointNumber append(const std::vector<PointNumber>& before, PathPoint point) {
     point.first_before = static_cast<std::uint32_t>(result_.before.size());
     point.before_count = static_cast<std::uint32_t>(before.size());
     result_.before.insert(result_.before.end(), before.begin(), before.end());
     result_.points.push_back(point);
-    return static_cast<Point>(result_.points.size() - 1);
+    return static_cast<PointNumber>(result_.points.size() - 1);
   }
 
   const Program& program_;
   const ExecutionGraph& graph_;
   PathGraph result_;
-  std::vector<Point> start_;  ///< per instruction
-  std::vector<Point> end_;
-  std::vector<Point> out_;  ///< per message; 0: not there yet
-  std::vector<Point> met_;  ///< per meeting; 0: not there yet
+  std::vector<PointNumber> start_;  ///< per instruction
+  std::vector<PointNumber> end_;
+  std::vector<PointNumber> out_;  ///< per message; 0: not there yet
+  std::vector<PointNumber> met_;  ///< per meeting; 0: not there yet
   std::map<CostClass, std::int32_t> numbers_;
 };
 

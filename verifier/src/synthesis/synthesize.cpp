@@ -9,7 +9,7 @@
 namespace ppsim {
 namespace {
 
-using synthesis::Clock;
+using SteadyClock = synthesis::Clock;
 
 // Of the time, for the proof about what the search found: at least this share, and these seconds of a longer
 // time.
@@ -17,13 +17,13 @@ constexpr double kProofShare = 0.1;
 constexpr double kProofTime = 0.5;
 constexpr double kLeastProofTime = 0.1;  // seconds
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
-Clock::time_point after(Clock::time_point start, double seconds) {
+SteadyClock::time_point after(SteadyClock::time_point start, double seconds) {
   constexpr double kLongest = 1e8;  // a clock cannot tell later times
-  return start + std::chrono::duration_cast<Clock::duration>(
+  return start + std::chrono::duration_cast<SteadyClock::duration>(
                      std::chrono::duration<double>(std::min(seconds, kLongest)));
 }
 
@@ -57,7 +57,7 @@ std::optional<Certificate> proof_of(const Program& program, int limit, double ti
 }  // namespace
 
 Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
-  const Clock::time_point start = Clock::now();
+  const SteadyClock::time_point start = SteadyClock::now();
   if (auto good = synthesis::check_request(request); !good) return tl::unexpected(good.error());
   if (request.activation_limit < 1) {
     return NoSchedule{

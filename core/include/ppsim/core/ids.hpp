@@ -28,6 +28,12 @@ class StrongId {
   std::int32_t value_ = -1;
 };
 
+/// The id that follows.
+template <class Tag>
+[[nodiscard]] constexpr StrongId<Tag> next(StrongId<Tag> id) {
+  return StrongId<Tag>(id.value() + 1);
+}
+
 using RankId = StrongId<struct RankTag>;                  ///< position in the pipeline dimension
 using StageId = StrongId<struct StageTag>;                ///< contiguous piece of the model
 using MicrobatchId = StrongId<struct MicrobatchTag>;      ///< unit that flows through the pipeline
