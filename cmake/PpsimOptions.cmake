@@ -1,6 +1,11 @@
 # Options of the build and the compiler flags that every target of this project shares.
 
-option(PPSIM_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+if(PROJECT_IS_TOP_LEVEL)
+  set(PPSIM_TESTS AUTO CACHE STRING "Build the tests: AUTO (where what they need is installed), ON or OFF")
+else()
+  set(PPSIM_TESTS OFF CACHE STRING "Build the tests: AUTO (where what they need is installed), ON or OFF")
+endif()
+set_property(CACHE PPSIM_TESTS PROPERTY STRINGS AUTO ON OFF)
 option(PPSIM_BENCH "Build the benchmarks (needs Google Benchmark)" OFF)
 option(PPSIM_FUZZ "Build the fuzzers of the readers (needs clang++)" OFF)
 option(PPSIM_UNITY "Compile several sources at once: faster, unless one of them is edited again and again" ON)
@@ -72,6 +77,21 @@ if(PPSIM_MPI STREQUAL "ON" OR PPSIM_MPI STREQUAL "AUTO")
   endif()
 elseif(NOT PPSIM_MPI STREQUAL "OFF")
   message(FATAL_ERROR "PPSIM_MPI=${PPSIM_MPI}: expected AUTO, ON or OFF")
+endif()
+
+# The program is built without what its tests need.
+set(PPSIM_TESTS_FOUND ${PPSIM_TESTS})
+if(PPSIM_TESTS STREQUAL "AUTO")
+  set(Boost_USE_STATIC_LIBS ON)
+  find_package(GTest QUIET)
+  find_package(rapidcheck CONFIG QUIET)
+  find_package(Boost 1.74 QUIET COMPONENTS context)
+  set(PPSIM_TESTS_FOUND OFF)
+  if(GTest_FOUND AND rapidcheck_FOUND AND Boost_CONTEXT_FOUND)
+    set(PPSIM_TESTS_FOUND ON)
+  else()
+    message(STATUS "Tests: left out; scripts/test installs what they need")
+  endif()
 endif()
 
 # Warnings, sanitizers and reproducible paths for one target.
