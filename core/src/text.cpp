@@ -163,11 +163,14 @@ Expected<Action> parse_action(const Pipeline& pipeline, std::string_view text) {
   return scan_and_resolve(pipeline, text);
 }
 
+std::string actions_text(const Pipeline& pipeline, InstructionForm form, std::span<const Action> actions) {
+  return form_text(form, actions.size(), [&](std::size_t i) { return action_text(pipeline, actions[i]); });
+}
+
 std::string step_text(const Pipeline& pipeline, const Step& step) {
   if (step.idle()) return "";
   const auto form = step.overlapped() ? InstructionForm::overlap : InstructionForm::single;
-  return form_text(form, step.actions().size(),
-                   [&](std::size_t i) { return action_text(pipeline, step.actions()[i]); });
+  return actions_text(pipeline, form, step.actions());
 }
 
 Expected<Step> parse_step(const Pipeline& pipeline, std::string_view text) {
@@ -179,9 +182,7 @@ Expected<Step> parse_step(const Pipeline& pipeline, std::string_view text) {
 }
 
 std::string actions_text(const Program& program, InstructionId id) {
-  const std::span<const Action> actions = program.actions(id);
-  return form_text(program.instruction(id).form, actions.size(),
-                   [&](std::size_t i) { return action_text(program.pipeline(), actions[i]); });
+  return actions_text(program.pipeline(), program.instruction(id).form, program.actions(id));
 }
 
 std::string instruction_text(const Program& program, InstructionId id) {

@@ -127,9 +127,10 @@ std::string name_of(const Ir& ir) {
   return schedule != nullptr ? schedule->name() : "program";
 }
 
-Expected<Program> to_program(const Ir& ir, const LoweringOptions& options, const CostTable* costs) {
+Expected<Program> to_program(const Ir& ir, const LoweringOptions& options, const CostTable* costs,
+                             const PassObserver& observer) {
   if (const auto* program = std::get_if<Program>(&ir)) return *program;
-  return lower(std::get<Schedule>(ir), options, costs);
+  return lower(std::get<Schedule>(ir), options, costs, observer);
 }
 
 }  // namespace ppsim

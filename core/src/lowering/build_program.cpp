@@ -1,6 +1,5 @@
 #include "lowering/build_program.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "communicator_assignment.hpp"
@@ -8,30 +7,6 @@
 
 namespace ppsim::lowering {
 namespace {
-
-InstructionForm form_of(const LineRow& row, const Line& line) {
-  if (row.second_of(line) == nullptr) return InstructionForm::single;
-  return is_transfer(line.action.kind) ? InstructionForm::group : InstructionForm::overlap;
-}
-
-/// The `after` of a row by places instead of ids, ascending, each once.
-std::vector<AfterEdge> edges_of_places(const LineRow& row) {
-  if (row.after.empty()) return {};
-  std::vector<std::int32_t> place_of;
-  for (std::size_t i = 0; i < row.lines.size(); ++i) {
-    const auto id = static_cast<std::size_t>(row.lines[i].id);
-    if (place_of.size() <= id) place_of.resize(id + 1, -1);
-    place_of[id] = static_cast<std::int32_t>(i);
-  }
-  std::vector<AfterEdge> edges;
-  for (const AfterEdge& edge : row.after) {
-    edges.push_back(
-        {place_of[static_cast<std::size_t>(edge.later)], place_of[static_cast<std::size_t>(edge.earlier)]});
-  }
-  std::sort(edges.begin(), edges.end());
-  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  return edges;
-}
 
 void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignment, ProgramWriter& writer) {
   const std::vector<AfterEdge> edges = edges_of_places(row);

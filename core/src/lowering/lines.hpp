@@ -42,6 +42,11 @@ struct LineRow {
 
 using LineRows = IdVector<RankId, LineRow>;
 
+[[nodiscard]] InstructionForm form_of(const LineRow& row, const Line& line);
+
+/// The `after` of a row by places instead of ids. Order: ascending, each once.
+[[nodiscard]] std::vector<AfterEdge> edges_of_places(const LineRow& row);
+
 [[nodiscard]] inline bool computes(const Line& line) {
   return info(line.action.kind).resource == Resource::compute;
 }

@@ -9,6 +9,7 @@
 #include "lowering/order_by_issue.hpp"
 #include "lowering/order_exchanges.hpp"
 #include "lowering/pair_transfers.hpp"
+#include "lowering/pass_text.hpp"
 #include "lowering/place_arrivals.hpp"
 #include "lowering/sort_by_time.hpp"
 #include "lowering/walk.hpp"
@@ -99,12 +100,34 @@ Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& 
   return {};
 }
 
+/// Passes the rows on to the observer, if there is one.
+struct Observed {
+  const Pipeline& pipeline;
+  const PassObserver& observer;
+
+  template <class Rows>
+  void after(std::string_view pass, const Rows& rows) const {
+    if (observer) observer(pass, rows_text(pipeline, rows));
+  }
+};
+
 /// Everything that a rank does beside its steps, transfers aside.
-void insert_local_work(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
+void insert_local_work(const Pipeline& pipeline, const LoweringOptions& options, const Observed& observed,
+                       StepRows& rows) {
   insert_recompute(pipeline, options.recompute, rows);
-  if (options.load) insert_loads(pipeline, rows);
-  if (options.unshard) insert_unshards(rows);
-  if (options.reduce_grad || options.optimizer) insert_updates(pipeline, options, rows);
+  observed.after("insert_recompute", rows);
+  if (options.load) {
+    insert_loads(pipeline, rows);
+    observed.after("insert_loads", rows);
+  }
+  if (options.unshard) {
+    insert_unshards(rows);
+    observed.after("insert_unshards", rows);
+  }
+  if (options.reduce_grad || options.optimizer) {
+    insert_updates(pipeline, options, rows);
+    observed.after("insert_updates", rows);
+  }
 }
 
 /// Copies lie beside the computation as it runs without them, where costs say how.
@@ -122,47 +145,71 @@ Expected<void> insert_copies(const Pipeline& pipeline, const LoweringOptions& op
   return {};
 }
 
-void put_in_order(const Pipeline& pipeline, const LoweringOptions& options, LineRows& lines) {
+void put_in_order(const Pipeline& pipeline, const LoweringOptions& options, const Observed& observed,
+                  LineRows& lines) {
   switch (options.order) {
     case IssueOrder::timed:
-      return sort_by_time(lines);
+      sort_by_time(lines);
+      return observed.after("sort_by_time", lines);
     case IssueOrder::early:
-      return place_arrivals(pipeline, options, lines);
+      place_arrivals(pipeline, options, lines);
+      return observed.after("place_arrivals", lines);
     case IssueOrder::issue_ordered:
-      return order_by_issue(lines);
+      order_by_issue(lines);
+      return observed.after("order_by_issue", lines);
     case IssueOrder::global:
     case IssueOrder::as_written:
       return;
   }
 }
 
+/// Turns steps into instructions in issue order, transfers included.
+Expected<LineRows> issued(const Pipeline& pipeline, const LoweringOptions& options, const CostTable* costs,
+                          const Observed& observed, StepRows& rows) {
+  order_exchanges(pipeline, rows);
+  observed.after("order_exchanges", rows);
+  Expected<EarliestTimes> times = walk(pipeline, rows, costs);
+  if (!times) return tl::unexpected(times.error());
+  LineRows lines = insert_transfers(pipeline, rows, *times, costs != nullptr);
+  observed.after("insert_transfers", lines);
+  times->walk = {};
+  put_in_order(pipeline, options, observed, lines);
+  if (options.receive_buffers) {
+    if (auto good = limit_receives(pipeline, options, lines); !good) return tl::unexpected(good.error());
+    observed.after("limit_receives", lines);
+  }
+  if (options.grouping == Grouping::paired) {
+    pair_transfers(pipeline, lines);
+    observed.after("pair_transfers", lines);
+  }
+  return lines;
+}
+
 }  // namespace
 
-Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs) {
+Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs,
+                        const PassObserver& observer) {
   if (auto good = check_options(schedule.pipeline(), options, costs); !good)
     return tl::unexpected(good.error());
   if (auto good = check_additions(schedule, options); !good) return tl::unexpected(good.error());
   Expected<Pipeline> pipeline = options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline();
   if (!pipeline) return tl::unexpected(pipeline.error());
 
+  const Observed observed{*pipeline, observer};
   StepRows rows(schedule);
-  insert_local_work(*pipeline, options, rows);
-  const bool timed = options.order == IssueOrder::timed;
+  observed.after("schedule", rows);
+  insert_local_work(*pipeline, options, observed, rows);
+  const CostTable* timing = options.order == IssueOrder::timed ? costs : nullptr;
   if (options.offload.on()) {
-    if (auto good = insert_copies(*pipeline, options, timed ? costs : nullptr, rows); !good)
+    if (auto good = insert_copies(*pipeline, options, timing, rows); !good)
       return tl::unexpected(good.error());
+    observed.after("insert_offload", rows);
   }
-  order_exchanges(*pipeline, rows);
-  Expected<EarliestTimes> times = walk(*pipeline, rows, timed ? costs : nullptr);
-  if (!times) return tl::unexpected(times.error());
-  LineRows lines = insert_transfers(*pipeline, rows, *times, timed);
-  times->walk = {};
-  put_in_order(*pipeline, options, lines);
-  if (options.receive_buffers) {
-    if (auto good = limit_receives(*pipeline, options, lines); !good) return tl::unexpected(good.error());
-  }
-  if (options.grouping == Grouping::paired) pair_transfers(*pipeline, lines);
-  return build_program(*pipeline, options.communicators, std::move(lines));
+  Expected<LineRows> lines = issued(*pipeline, options, timing, observed, rows);
+  if (!lines) return tl::unexpected(lines.error());
+  Expected<Program> program = build_program(*pipeline, options.communicators, *std::move(lines));
+  if (program) observed.after("build_program", *program);
+  return program;
 }
 
 Expected<Program> with_communicators(const Program& program, CommunicatorPolicy policy) {

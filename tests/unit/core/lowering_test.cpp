@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/core/text.hpp"
 #include "support/lowered.hpp"
 #include "support/lowering_cases.hpp"
 #include "support/programs.hpp"
@@ -20,6 +21,52 @@ using test::two_ranks;
 
 CostTable costs(double forward, double backward, double transfer) {
   return unit_cost_table({.F = forward, .B = backward, .c = transfer});
+}
+
+// Passes.
+
+TEST(Lowering, AnObserverSeesEveryPassInOrder) {
+  const CostTable table = costs(1, 2, 0.1);
+  const LoweringOptions options{.order = IssueOrder::timed,
+                                .grouping = Grouping::paired,
+                                .receive_buffers = 1,
+                                .recompute = Recompute::full,
+                                .load = true,
+                                .unshard = true,
+                                .reduce_grad = true,
+                                .optimizer = true};
+  std::string passes;
+  PassRows last;
+  const auto program = lower(two_ranks(), options, &table, [&](std::string_view pass, const PassRows& rows) {
+    passes += std::string(pass) + " ";
+    last = rows;
+  });
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_EQ(passes,
+            "schedule insert_recompute insert_loads insert_unshards insert_updates order_exchanges "
+            "insert_transfers sort_by_time limit_receives pair_transfers build_program ");
+  for (int r = 0; r < 2; ++r) {
+    for (std::size_t i = 0; i < last[RankId(r)].size(); ++i) {
+      const InstructionId id(program->first(RankId(r)).value() + static_cast<std::int32_t>(i));
+      EXPECT_EQ(last[RankId(r)][i], instruction_text(*program, id));
+    }
+  }
+  EXPECT_EQ(*program, *lower(two_ranks(), options, &table));
+}
+
+TEST(Lowering, AnObserverSeesWhatAPassChanged) {
+  IdVector<RankId, std::vector<std::string>> before, after;
+  const auto program = lower(two_ranks(), {.order = IssueOrder::early}, nullptr,
+                             [&](std::string_view pass, const PassRows& rows) {
+                               if (pass == "insert_transfers") before = rows;
+                               if (pass == "place_arrivals") after = rows;
+                             });
+  ASSERT_TRUE(program) << program.error();
+  using Row = std::vector<std::string>;
+  EXPECT_EQ(before[RankId(1)],
+            Row({"1RECV_F0", "1F0", "1RECV_F1", "1B0", "1SEND_B0", "1F1", "1B1", "1SEND_B1"}));
+  EXPECT_EQ(after[RankId(1)],
+            Row({"1RECV_F0", "1F0", "1B0", "1SEND_B0", "1RECV_F1 after 2", "1F1", "1B1", "1SEND_B1"}));
 }
 
 // Orders.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "ppsim/core/error.hpp"
+#include "ppsim/core/ids.hpp"
 #include "ppsim/core/memory_saving.hpp"
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/schedule.hpp"
@@ -46,13 +48,20 @@ std::ostream& operator<<(std::ostream& out, const LoweringOptions& options);
 /// Errors: bad_argument naming the orders there are.
 [[nodiscard]] Expected<void> set_order(LoweringOptions& options, std::string_view name);
 
+/// The instructions of each rank as text, in issue order, each with the places in its row that it comes
+/// after.
+using PassRows = IdVector<RankId, std::vector<std::string>>;
+/// Is told what every pass of a lowering makes of the rows, in the order of the passes.
+using PassObserver = std::function<void(std::string_view pass, const PassRows& rows)>;
+
 /// Inserts transfers, puts every instruction on its queue and in issue order.
-/// `costs` is needed by IssueOrder::timed and ignored elsewhere.
+/// `costs` is needed by IssueOrder::timed and ignored elsewhere; `observer` may be empty.
 /// Errors: bad_argument for options that do not go together (clip without optimizer, as-written without
 /// transfers in the schedule, timed without costs) or name stages that the pipeline does not have; deadlock
 /// when the rows of the schedule wait for each other.
 [[nodiscard]] Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options,
-                                      const CostTable* costs = nullptr);
+                                      const CostTable* costs = nullptr,
+                                      const PassObserver& observer = nullptr);
 
 /// The same Program with the communicators of another policy; order and groups stay.
 [[nodiscard]] Expected<Program> with_communicators(const Program& program, CommunicatorPolicy policy);

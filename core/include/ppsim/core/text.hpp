@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ namespace ppsim {
 [[nodiscard]] std::string instruction_text(const Program& program, InstructionId id);
 [[nodiscard]] Expected<InstructionDraft> parse_instruction(const Pipeline& pipeline, std::string_view text);
 
+/// The actions of one instruction or step: `1F0`, `{0SEND_F1 0RECV_B0}` or `(0F1;0B0)OVERLAP_F_B`.
+[[nodiscard]] std::string actions_text(const Pipeline& pipeline, InstructionForm form,
+                                       std::span<const Action> actions);
 /// instruction_text without communicators, `after` and `!`, for messages.
 [[nodiscard]] std::string actions_text(const Program& program, InstructionId id);
 

@@ -61,9 +61,9 @@ inline constexpr int kUsualSlices = std::numeric_limits<int>::min();
 /// Errors: ill_formed when the rest is no Schedule.
 [[nodiscard]] Expected<Schedule> compute_only(const Program& program);
 
-/// A Program as it is; a Schedule lowered, `timed` where costs are given and no order is asked for.
+/// A Program as it is; a Schedule lowered. `observer` may be empty.
 /// Errors: those of lower.
 [[nodiscard]] Expected<Program> to_program(const Ir& ir, const LoweringOptions& options,
-                                           const CostTable* costs);
+                                           const CostTable* costs, const PassObserver& observer = nullptr);
 
 }  // namespace ppsim

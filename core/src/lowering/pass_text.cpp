@@ -1,0 +1,56 @@
+#include "lowering/pass_text.hpp"
+
+#include "ppsim/core/text.hpp"
+
+namespace ppsim::lowering {
+namespace {
+
+/// Adds to each cell the places that it comes after.
+void append_after(const std::vector<AfterEdge>& edges, std::vector<std::string>& row) {
+  std::int32_t last = -1;
+  for (const AfterEdge& edge : edges) {
+    row[static_cast<std::size_t>(edge.later)] +=
+        (edge.later == last ? "," : " after ") + std::to_string(edge.earlier);
+    last = edge.later;
+  }
+}
+
+std::string line_text(const Pipeline& pipeline, const LineRow& row, const Line& line) {
+  std::vector<Action> actions;
+  row.for_each_action(line, [&](const Action& action) { actions.push_back(action); });
+  return actions_text(pipeline, form_of(row, line), actions);
+}
+
+}  // namespace
+
+PassRows rows_text(const Pipeline& pipeline, const StepRows& rows) {
+  PassRows text(static_cast<std::size_t>(rows.ranks()));
+  for (int r = 0; r < rows.ranks(); ++r) {
+    std::vector<std::string>& row = text[RankId(r)];
+    for (const Step& step : rows[RankId(r)]) row.push_back(step_text(pipeline, step));
+    append_after(rows.after(RankId(r)), row);
+  }
+  return text;
+}
+
+PassRows rows_text(const Pipeline& pipeline, const LineRows& rows) {
+  PassRows text(rows.size());
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    std::vector<std::string>& row = text[RankId(r)];
+    for (const Line& line : rows[RankId(r)].lines) row.push_back(line_text(pipeline, rows[RankId(r)], line));
+    append_after(edges_of_places(rows[RankId(r)]), row);
+  }
+  return text;
+}
+
+PassRows rows_text(const Pipeline& pipeline, const Program& program) {
+  PassRows text(static_cast<std::size_t>(pipeline.ranks()));
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    for (InstructionId id = program.first(RankId(r)); id < program.last(RankId(r));
+         id = InstructionId(id.value() + 1))
+      text[RankId(r)].push_back(instruction_text(program, id));
+  }
+  return text;
+}
+
+}  // namespace ppsim::lowering

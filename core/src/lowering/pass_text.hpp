@@ -1,0 +1,14 @@
+#pragma once
+
+#include "lowering/lines.hpp"
+#include "lowering/step_rows.hpp"
+#include "ppsim/core/lowering.hpp"
+
+namespace ppsim::lowering {
+
+/// What a pass made, as an observer of the lowering gets it. Shape: [rank][place].
+[[nodiscard]] PassRows rows_text(const Pipeline& pipeline, const StepRows& rows);
+[[nodiscard]] PassRows rows_text(const Pipeline& pipeline, const LineRows& rows);
+[[nodiscard]] PassRows rows_text(const Pipeline& pipeline, const Program& program);
+
+}  // namespace ppsim::lowering
