@@ -4,6 +4,25 @@
 #include <stdexcept>
 
 namespace ppsim::test {
+namespace {
+
+bool alike(const Action& a, const Action& b) {
+  return a.kind == b.kind && a.subject == b.subject && a.peer == b.peer;
+}
+
+void swap_kinds(const SwappedKinds& swapped, std::vector<InstructionDraft>& row) {
+  if (swapped.position + 1 >= row.size()) return;
+  const Action a = row[swapped.position].actions.front();
+  const Action b = row[swapped.position + 1].actions.front();
+  for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+    const Action& here = row[i].actions.front();
+    if (here.microbatch < swapped.from || !alike(here, a) || !alike(row[i + 1].actions.front(), b)) continue;
+    std::swap(row[i], row[i + 1]);
+    ++i;
+  }
+}
+
+}  // namespace
 
 ProgramFor programs_of(const std::string& name, ScheduleParameters parameters, LoweringOptions options) {
   return [=](int microbatches) -> Expected<Program> {
@@ -33,6 +52,15 @@ bool swap_neighbours(std::vector<InstructionDraft>& row, const Action& first, co
   if (found == row.end()) return false;
   std::iter_swap(found, found + 1);
   return true;
+}
+
+ProgramFor with_swapped_kinds(ProgramFor programs, const SwappedKinds& swapped) {
+  return changed(std::move(programs), [swapped](ProgramDraft& draft, int) {
+    for (auto& row : draft.rows) {
+      for (InstructionDraft& instruction : row) instruction.after.clear();
+    }
+    swap_kinds(swapped, draft.rows[RankId(swapped.rank)]);
+  });
 }
 
 }  // namespace ppsim::test

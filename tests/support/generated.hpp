@@ -19,4 +19,14 @@ ProgramFor changed(ProgramFor programs, ChangeDraft change);
 /// `second`. Returns: whether it did.
 bool swap_neighbours(std::vector<InstructionDraft>& row, const Action& first, const Action& second);
 
+/// Two kinds of instructions that change places wherever one stands directly before the other on a rank. The
+/// kinds are those of a position in its list, so they may be others for some number of microbatches.
+struct SwappedKinds {
+  int rank = 0;
+  std::size_t position = 0;  ///< of the first; the other is the next
+  int from = 0;              ///< microbatch
+};
+/// A schedule's Programs after that; their `after` lists are empty, so that more orders are possible.
+ProgramFor with_swapped_kinds(ProgramFor programs, const SwappedKinds& swapped);
+
 }  // namespace ppsim::test

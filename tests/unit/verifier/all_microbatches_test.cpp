@@ -186,6 +186,19 @@ TEST(AllMicrobatches, AScheduleThatChangesLateIsSeenFarAhead) {
   EXPECT_EQ(breaks_at(report, Property::matched), 31);
 }
 
+/// GPipe on one queue, where rank 0 swaps what stands at a position of its list. That is the last send and
+/// the first receive, which hangs, for one number only; for all others it changes nothing that matters.
+TEST(AllMicrobatches, AnOrderThatHangsForOneNumberOnlyIsRefuted) {
+  LoweringOptions options;
+  options.communicators = CommunicatorPolicy::per_pair;
+  const ProgramFor programs = programs_of("gpipe", ranks(2), options);
+  for (const int hangs : {3, 9, 12, 14, 16}) {
+    const SwappedKinds swapped{.rank = 0, .position = static_cast<std::size_t>(2 * hangs - 1)};
+    const AllMicrobatchesReport report = ask(with_swapped_kinds(programs, swapped));
+    EXPECT_EQ(breaks_at(report, Property::deadlock_free), hangs);
+  }
+}
+
 TEST(AllMicrobatches, TwoResidentKernelsHangFourRanksThreeDoNot) {
   const ProgramFor programs = programs_of("1f1b", ranks(4));
   AllMicrobatchesOptions options;

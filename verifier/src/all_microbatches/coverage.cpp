@@ -69,8 +69,9 @@ class FamilySearch {
       const int m = from + far * steady_from(ranks_) * program.rule.period;
       if (source_.affords(2 * m)) result.insert(m);
     }
-    for (int m = 1; m <= from; ++m) {
-      const bool near = std::abs(m % ranks_) <= 1 || (m + 1) % ranks_ == 0;
+    // One number that differs says nothing about the next: of those in reach none is left out.
+    for (int m = 1; m <= std::max(from, dense_); ++m) {
+      const bool near = m % ranks_ <= 1 || (m + 1) % ranks_ == 0;
       if (m % program.rule.period == program.remainder && (m <= dense_ || (near && source_.affords(4 * m))))
         result.insert(m);
     }
