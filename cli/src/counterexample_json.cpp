@@ -39,8 +39,8 @@ Json json_of(const Program&, const ResidencyHang& hang) {
 
 Json json_of(const Program&, const Deadlock& deadlock) {
   Json result = {{"cycle", waits_json(deadlock.cycle)}};
-  for (const Culprit& culprit : deadlock.culprits) {
-    Json item = place_json(culprit.place);
+  for (const Wait& culprit : deadlock.culprits) {
+    Json item = place_json(culprit.who);
     item["why"] = culprit.why;
     result["absent"].push_back(std::move(item));
   }

@@ -63,7 +63,7 @@ Json evaluation_json(const Evaluation& step) {
                                        {"action", actions_text(step.program, item.instruction)},
                                        {"start_ns", item.start},
                                        {"end_ns", item.end},
-                                       {"reason", critical_reason_name(item.reason)}});
+                                       {"reason", critical_reason_name(item)}});
   }
   object["peak_bytes"] = size_json(step, step.peak_bytes());
   object["p2p_bytes"] = size_json(step, step.sent_bytes());

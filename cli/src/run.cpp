@@ -123,12 +123,12 @@ Expected<Program> program_of(const Options& options, const Subject& subject) {
   return lowered_program(subject, lowering);
 }
 
-int print_hang(const Program& program, const VerifiedRun& result, const Output& output) {
+int print_hang(const VerifiedRun& result, const Output& output) {
   std::string text = "the run hung";
   Json waits = Json::array();
-  for (const HangWait& wait : result.run.hang) {
-    text += "\n" + hang_text(program, wait);
-    waits.push_back(hang_text(program, wait));
+  for (const Wait& wait : result.run.hang) {
+    text += "\n" + to_string(wait);
+    waits.push_back(to_string(wait));
   }
   output.note("ppsim: " + text);
   if (output.json) {
@@ -282,7 +282,7 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
       .run = run, .compare = run.gradients && has_reference(options), .costs = costs};
   const auto result = verify_then_run(program, model, how);
   if (!result) return tl::unexpected(result.error());
-  if (result->run.outcome == RunOutcome::deadlock) return print_hang(program, *result, output);
+  if (result->run.outcome == RunOutcome::deadlock) return print_hang(*result, output);
   return report_run(options,
                     {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()),
                      prepared->subject.replicas, kernels_text(options.device, model, program.pipeline())},

@@ -57,7 +57,7 @@ class Executor {
     if (result.outcome == RunOutcome::finished) {
       if (options_.gradients) result.gradients = worker_->gradients();
     } else {
-      result.hang = team_.alone() ? hang_report(graph_, lanes_, monitor_.states()) : team_.report();
+      result.hang = team_.alone() ? hang_report(program_, graph_, lanes_, monitor_.states()) : team_.report();
     }
     result.pool_bytes = memory_.slots.pool_bytes;
     result.high_water_bytes = meter_.high_water();
@@ -119,8 +119,8 @@ class Executor {
 
   /// With what every rank of this process waits for.
   [[nodiscard]] Error explained(Error error) {
-    for (const HangWait& wait : hang_report(graph_, lanes_, monitor_.snapshot().states))
-      error.message += "\n" + hang_text(program_, wait);
+    for (const Wait& wait : hang_report(program_, graph_, lanes_, monitor_.snapshot().states))
+      error.message += "\n" + to_string(wait);
     return error;
   }
 

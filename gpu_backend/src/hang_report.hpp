@@ -4,18 +4,20 @@
 
 #include "lanes.hpp"
 #include "monitor.hpp"
-#include "ppsim/gpu_backend/execute.hpp"
+#include "ppsim/core/wait_analysis.hpp"
 
 namespace ppsim {
 
 /// Everything that the head of each lane waits for.
 /// Requires: the states of a run in which nothing can start or complete any more.
-[[nodiscard]] std::vector<HangWait> hang_report(const ExecutionGraph& graph, const std::vector<Lane>& lanes,
-                                                const std::vector<InstructionState>& states);
+[[nodiscard]] std::vector<Wait> hang_report(const Program& program, const ExecutionGraph& graph,
+                                            const std::vector<Lane>& lanes,
+                                            const std::vector<InstructionState>& states);
 
 /// Whether anything can start or complete. States only ever go forward, and nothing but states enables
 /// anything: so where this is false of states of the instructions that were read at different moments, it is
 /// false for good.
-[[nodiscard]] bool can_move(const ExecutionGraph& graph, const std::vector<InstructionState>& states);
+[[nodiscard]] bool can_move(const Program& program, const ExecutionGraph& graph,
+                            const std::vector<InstructionState>& states);
 
 }  // namespace ppsim

@@ -277,15 +277,6 @@ class Compiler {
   std::vector<Lane> lanes_;
 };
 
-RunState state_after(const RunOrder& order, std::size_t size) {
-  RunState state{std::vector<char>(size, 0), std::vector<char>(size, 0)};
-  for (const std::uint32_t event : order.items) {
-    std::vector<char>& mark = (event & 1U) != 0 ? state.complete : state.started;
-    mark[event >> 1] = 1;
-  }
-  return state;
-}
-
 }  // namespace
 
 tl::expected<CompiledProgram, Stuck> compile(const Program& program, const ExecutionGraph& graph) {

@@ -7,20 +7,6 @@
 namespace ppsim {
 namespace {
 
-CriticalReason reason_of(WaitReason reason) {
-  switch (reason) {
-    case WaitReason::data:
-      return CriticalReason::data;
-    case WaitReason::queue:
-      return CriticalReason::queue;
-    case WaitReason::after:
-      return CriticalReason::after;
-    case WaitReason::host:
-      return CriticalReason::host;
-  }
-  PPSIM_CHECK(false, "unknown wait reason");
-}
-
 /// Walks a run backwards from its end, each time to something that ended when the current step began.
 class PathFinder {
  public:
@@ -51,7 +37,7 @@ class PathFinder {
     }
   }
 
-  /// Adds what was under way until the end of `id`; the instruction whose start began it.
+  /// Adds what was in flight until the end of `id`; the instruction whose start began it.
   InstructionId step_that_ended(InstructionId id) {
     const std::int32_t meeting = run_.graph.meeting_of[id.index()];
     if (meeting >= 0) return collective_step(run_.graph.meetings[static_cast<std::size_t>(meeting)], id);
@@ -91,11 +77,11 @@ class PathFinder {
       if (by_send || (by_receive && rendezvous)) return end;
       const auto credit = static_cast<std::size_t>(message.credit);
       if (message.credit >= 0 && messages_[credit].received == times.begin) {
-        path_.back().reason = CriticalReason::credit;
+        path_.back().reason = WaitReason::credit;
         index = credit;
         receipt = true;
       } else {
-        path_.back().reason = CriticalReason::channel;
+        path_.back().reason = WaitReason::channel;
         index = static_cast<std::size_t>(message.previous);
         receipt = false;
       }
@@ -107,11 +93,11 @@ class PathFinder {
     const auto before = run_.graph.predecessors_of(id);
     for (std::size_t i = 0; i < before.size(); ++i) {
       if (span(before[i]).end != span(id).start) continue;
-      path_.back().reason = reason_of(run_.graph.reasons_of(id)[i]);
+      path_.back().reason = run_.graph.reasons_of(id)[i];
       return before[i];
     }
     if (span(id).start == Instant{}) return InstructionId();
-    path_.back().reason = CriticalReason::place;
+    path_.back().reason = WaitReason::place;
     return holder_of_place(id);
   }
 
@@ -127,7 +113,7 @@ class PathFinder {
   }
 
   void add(InstructionId id, Instant start, Instant end) {
-    path_.push_back({id, start.time, end.time, CriticalReason::step_start});
+    path_.push_back({id, start.time, end.time, std::nullopt});
   }
 
   const RunView& run_;
@@ -137,26 +123,8 @@ class PathFinder {
 
 }  // namespace
 
-std::string_view critical_reason_name(CriticalReason reason) {
-  switch (reason) {
-    case CriticalReason::step_start:
-      return "step_start";
-    case CriticalReason::data:
-      return "data";
-    case CriticalReason::queue:
-      return "queue";
-    case CriticalReason::after:
-      return "after";
-    case CriticalReason::host:
-      return "host";
-    case CriticalReason::channel:
-      return "channel";
-    case CriticalReason::credit:
-      return "credit";
-    case CriticalReason::place:
-      return "place";
-  }
-  return "";
+std::string_view critical_reason_name(const CriticalStep& step) {
+  return step.reason ? wait_reason_name(*step.reason) : "step_start";
 }
 
 std::vector<CriticalStep> critical_path(const RunView& run) { return PathFinder(run).find(); }

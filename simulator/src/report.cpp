@@ -107,7 +107,7 @@ class EntryData {
     Json list = Json::array();
     for (const CriticalStep& step : entry_.metrics.critical_path) {
       list.push_back({step.start, step.end, program_.rank_of(step.instruction).value(),
-                      actions_text(program_, step.instruction), critical_reason_name(step.reason)});
+                      actions_text(program_, step.instruction), critical_reason_name(step)});
     }
     return list;
   }

@@ -148,8 +148,8 @@ class Culprits {
   }
   [[nodiscard]] bool named(const Deadlock& deadlock) const {
     const auto in_cycle = [this](const Wait& w) { return touches(w.who.instruction) || names(w.who.action); };
-    const auto absent = [this](const Culprit& c) {
-      return touches(c.place.instruction) || names(c.place.action) || names(c.why);
+    const auto absent = [this](const Wait& c) {
+      return touches(c.who.instruction) || names(c.who.action) || names(c.why);
     };
     return std::ranges::any_of(deadlock.cycle, in_cycle) || std::ranges::any_of(deadlock.culprits, absent);
   }

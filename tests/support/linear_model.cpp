@@ -192,7 +192,7 @@ std::string memory_figures(const Program& program, const StageModel& model, cons
 
 std::vector<std::string> hang_lines(const Program& program, const RunResult& result) {
   std::vector<std::string> lines;
-  for (const HangWait& wait : result.hang) lines.push_back(hang_text(program, wait));
+  for (const Wait& wait : result.hang) lines.push_back(to_string(wait));
   return lines;
 }
 

@@ -17,7 +17,7 @@ Lines lines_of(const Program&, const std::vector<Violation>& violations) {
 Lines lines_of(const Program&, const Deadlock& deadlock) {
   Lines lines;
   for (const Wait& wait : deadlock.cycle) lines.push_back(to_string(wait));
-  for (const Culprit& culprit : deadlock.culprits) lines.push_back(to_string(culprit));
+  for (const Wait& culprit : deadlock.culprits) lines.push_back(to_string(culprit));
   return lines;
 }
 

@@ -61,15 +61,9 @@ class NeededStarts {
 bool is_genuine(const ExecutionGraph& graph, const Wait& wait) {
   const InstructionId who = wait.who.instruction;
   const InstructionId other = wait.waits_for.instruction;
-  switch (wait.blocked) {
-    case Wait::Blocked::start: {
-      const auto predecessors = graph.predecessors_of(who);
-      return std::ranges::find(predecessors, other) != predecessors.end();
-    }
-    case Wait::Blocked::completion:
-      return NeededStarts(graph, who).contains(other);
-  }
-  return false;
+  if (!delays_start(wait.reason)) return NeededStarts(graph, who).contains(other);
+  const auto predecessors = graph.predecessors_of(who);
+  return std::ranges::find(predecessors, other) != predecessors.end();
 }
 
 }  // namespace
@@ -90,7 +84,7 @@ Expected<void> recheck_cycle(const Program& program, const ExecutionGraph& graph
     }
     if (wait.waits_for != next.who) return refuse(wait, "the next item is about something else");
     if (!is_genuine(graph, wait)) return refuse(wait, "no such wait");
-    if (wait.blocked == Wait::Blocked::completion && next.blocked != Wait::Blocked::start) {
+    if (!delays_start(wait.reason) && !delays_start(next.reason)) {
       return refuse(wait, "what it waits for may start");
     }
   }

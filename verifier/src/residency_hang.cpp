@@ -1,11 +1,10 @@
 #include "residency_hang.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "ppsim/core/check.hpp"
-#include "stuck_state.hpp"
+#include "ppsim/core/wait_analysis.hpp"
 
 namespace ppsim {
 namespace {
@@ -15,8 +14,9 @@ class Knot {
  public:
   Knot(const Program& program, const ExecutionGraph& graph, const HungState& hung)
       : program_(program),
-        state_(graph, {hung.started.begin(), hung.started.end()},
-               {hung.complete.begin(), hung.complete.end()}) {}
+        graph_(graph),
+        state_(program, graph,
+               {{hung.started.begin(), hung.started.end()}, {hung.complete.begin(), hung.complete.end()}}) {}
 
   /// The smallest one that begins with an operation that nothing but a place is missing for.
   ResidencyHang smallest() {
@@ -38,28 +38,14 @@ class Knot {
 
  private:
   [[nodiscard]] bool lacks_place(InstructionId id) const {
-    if (state_.started(id) || !is_communication(program_.actions(id).front().kind)) return false;
-    std::vector<StuckWait> waits;
-    state_.waits(id, waits);
-    return waits.empty();
-  }
-
-  [[nodiscard]] std::vector<InstructionId> holders(RankId rank) const {
-    std::vector<InstructionId> result;
-    for (InstructionId id = program_.first(rank); id < program_.last(rank); id = next(id)) {
-      if (state_.running(id) && is_communication(program_.actions(id).front().kind)) result.push_back(id);
-    }
-    return result;
+    return !state_.started(id) && state_.waits_of(id).front().reason == WaitReason::place;
   }
 
   /// One thing that keeps it back, or for a place all that hold one.
-  [[nodiscard]] std::vector<StuckWait> waits_of(InstructionId id) {
-    std::vector<StuckWait> waits;
-    state_.waits(id, waits);
-    if (!waits.empty()) return {waits.front()};
-    const RankId rank = program_.rank_of(id);
-    full_.insert(rank);
-    for (const InstructionId holder : holders(rank)) waits.push_back({holder, WaitCause::place});
+  [[nodiscard]] std::vector<InstructionWait> waits_of(InstructionId id) {
+    std::vector<InstructionWait> waits = state_.waits_of(id);
+    if (waits.front().reason != WaitReason::place) return {waits.front()};
+    full_.insert(program_.rank_of(id));
     return waits;
   }
 
@@ -68,8 +54,8 @@ class Knot {
     std::vector<Wait> result;
     std::vector<InstructionId> found{first};
     for (std::size_t i = 0; i < found.size(); ++i) {
-      for (const StuckWait& wait : waits_of(found[i])) {
-        result.push_back(wait_of(program_, found[i], wait));
+      for (const InstructionWait& wait : waits_of(found[i])) {
+        result.push_back(in_words(program_, graph_, wait));
         if (std::ranges::find(found, wait.waits_for) == found.end()) found.push_back(wait.waits_for);
       }
     }
@@ -80,13 +66,14 @@ class Knot {
   [[nodiscard]] std::vector<Place> resident_places() const {
     std::vector<Place> result;
     for (const RankId rank : full_) {
-      for (const InstructionId id : holders(rank)) result.push_back(place_of(program_, id));
+      for (const InstructionId id : state_.holders(rank)) result.push_back(place_of(program_, id));
     }
     return result;
   }
 
   const Program& program_;
-  StuckState state_;
+  const ExecutionGraph& graph_;
+  WaitAnalysis state_;
   std::set<RankId> full_;
 };
 

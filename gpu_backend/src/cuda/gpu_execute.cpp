@@ -247,7 +247,8 @@ class GpuExecutor {
       throw BackendError(reason.code, reason.message);
     }
     result.outcome = RunOutcome::deadlock;
-    result.hang = peers_.alone() ? hang_report(graph_, make_lanes(program_), states) : peers_.report();
+    result.hang =
+        peers_.alone() ? hang_report(program_, graph_, make_lanes(program_), states) : peers_.report();
     keep_trace(result.traces, in_.options.kept_traces, {.spans = no_spans()});
   }
 

@@ -119,7 +119,7 @@ std::optional<Error> Peers::on_note(int process, std::string_view note) {
   changed_.notify_all();
   const bool over = std::all_of(states_.begin(), states_.end(),
                                 [](InstructionState s) { return s == InstructionState::complete; });
-  if (stop_ || over || can_move(in_.graph, states_)) return std::nullopt;
+  if (stop_ || over || can_move(in_.program, in_.graph, states_)) return std::nullopt;
   hung_ = true;
   return Error{ErrorCode::deadlock, "the run hung"};
 }
@@ -161,29 +161,29 @@ std::vector<InstructionState> Peers::last_states() {
   return states_;
 }
 
-std::vector<HangWait> Peers::report() {
+std::vector<Wait> Peers::report() {
   if (alone()) return {};
   if (!leads()) {
     if (all_here() || own_.empty()) return {};
-    return hang_report(in_.graph, make_lanes(in_.program, in_.here.begin, in_.here.end), own_);
+    return hang_report(in_.program, in_.graph, make_lanes(in_.program, in_.here.begin, in_.here.end), own_);
   }
   std::unique_lock lock(mutex_);
   wait_for_last_words(lock);
-  if (hung_) return hang_report(in_.graph, make_lanes(in_.program), states_);
+  if (hung_) return hang_report(in_.program, in_.graph, make_lanes(in_.program), states_);
   if (states_.empty()) return {};
   std::vector<Lane> lanes;
   for (const int process : last_words_) {
     const RankRange ranks = ranks_of(process);
     for (Lane& lane : make_lanes(in_.program, ranks.begin, ranks.end)) lanes.push_back(std::move(lane));
   }
-  return hang_report(in_.graph, lanes, states_);
+  return hang_report(in_.program, in_.graph, lanes, states_);
 }
 
 Error Peers::explained(Error error) {
-  const std::vector<HangWait> waits = report();
+  const std::vector<Wait> waits = report();
   for (const int process : silent_)
     error.message += "\n" + process_text(process, ranks_of(process)) + " did not answer";
-  for (const HangWait& wait : waits) error.message += "\n" + hang_text(in_.program, wait);
+  for (const Wait& wait : waits) error.message += "\n" + to_string(wait);
   return error;
 }
 

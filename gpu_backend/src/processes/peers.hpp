@@ -65,7 +65,7 @@ class Peers final : public BootstrapListener {
   [[nodiscard]] std::vector<InstructionState> last_states();
   /// After a stop what all processes wait for, at process 0; elsewhere empty, unless process 0 is missing:
   /// then what this one waits for.
-  [[nodiscard]] std::vector<HangWait> report();
+  [[nodiscard]] std::vector<Wait> report();
   /// A failure with who did not answer and that report.
   [[nodiscard]] Error explained(Error error);
   /// Whether no process is gone or was given up.

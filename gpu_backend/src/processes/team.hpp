@@ -33,7 +33,7 @@ class Team {
   /// Why the others have stopped this process.
   [[nodiscard]] Error stop_reason() { return peers_.stop_reason(); }
   /// As Peers::report() and explained().
-  [[nodiscard]] std::vector<HangWait> report() { return peers_.report(); }
+  [[nodiscard]] std::vector<Wait> report() { return peers_.report(); }
   [[nodiscard]] Error explained(Error error) { return peers_.explained(std::move(error)); }
   /// As Peers::collect().
   void collect(RunResult& result, const std::vector<StepBegin>& begins) { peers_.collect(result, begins); }

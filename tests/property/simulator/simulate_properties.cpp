@@ -28,17 +28,17 @@ Case draw_case(int mutations, bool with_residency) {
 
 std::vector<InstructionId> waiters(const Stuck& stuck) {
   std::vector<InstructionId> ids;
-  for (const Stall& stall : stuck.stalls) ids.push_back(stall.waiter);
+  for (const InstructionWait& stall : stuck.stalls) ids.push_back(stall.waiter);
   return ids;
 }
 
 /// A cycle of waits, or a chain of them that ends at something that does not exist.
-bool explains(const std::vector<Stall>& chain) {
+bool explains(const std::vector<Wait>& chain) {
   if (chain.empty()) return false;
   for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
-    if (chain[i].waits_for != chain[i + 1].waiter) return false;
+    if (chain[i].waits_for != chain[i + 1].who) return false;
   }
-  return !chain.back().waits_for.valid() || chain.back().waits_for == chain.front().waiter;
+  return !chain.back().waits_for.instruction.valid() || chain.back().waits_for == chain.front().who;
 }
 
 void expect_same_as_naive(const Case& c) {
@@ -55,7 +55,7 @@ void expect_same_as_naive(const Case& c) {
   RC_ASSERT(run.error().mismatches.empty() == (naive.outcome == NaiveRun::Outcome::deadlock));
   if (naive.outcome == NaiveRun::Outcome::mismatch) return;
   RC_ASSERT(waiters(run.error()) == naive.incomplete);
-  RC_ASSERT(explains(culprits(run.error())));
+  RC_ASSERT(explains(run.error().culprits));
 }
 
 RC_GTEST_PROP(SimulateProperty, LoweredProgramsRunAsTheNaiveExecutorSays, ()) {

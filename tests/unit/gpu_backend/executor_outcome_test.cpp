@@ -35,10 +35,10 @@ TEST(ExecutorOutcome, RunsAProgramWithoutInstructions) {
 
 TEST(ExecutorOutcome, DeferredReceivesHangOnOneQueueForEachRank) {
   const std::vector<std::string> expected = {
-      "rank 0: 0B0 waits for rank 0: 0RECV_B0 (it needs its result)",
-      "rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1 (its counterpart has not started)",
-      "rank 1: 1F1 waits for rank 1: 1RECV_F1 (it needs its result)",
-      "rank 1: 1SEND_B0 waits for rank 0: 0RECV_B0 (its counterpart has not started)",
+      "rank 0: 0B0 waits for rank 0: 0RECV_B0 (needs its result)",
+      "rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1 (a transfer begins when both ends have started)",
+      "rank 1: 1F1 waits for rank 1: 1RECV_F1 (needs its result)",
+      "rank 1: 1SEND_B0 waits for rank 0: 0RECV_B0 (a transfer begins when both ends have started)",
   };
   EXPECT_EQ(hang_of(deferred_receives(false)), expected);
 }
@@ -70,8 +70,9 @@ TEST(ExecutorOutcome, NamesASendWithoutReceive) {
       .communicators = communicators({{0, 1}}),
       .rows = {{"0F0", "0SEND_F0@0"},
                {}}}.build();
-  EXPECT_EQ(hang_of(program),
-            std::vector<std::string>{"rank 0: 0SEND_F0 waits for nothing in the program (no RECV meets it)"});
+  EXPECT_EQ(
+      hang_of(program),
+      std::vector<std::string>{"rank 0: 0SEND_F0 never completes (0SEND_F0 meets no RECV on its channel)"});
   EXPECT_EQ(run(program, NullModel(), unverified(1)).outcome, RunOutcome::finished);
 }
 
@@ -81,7 +82,7 @@ TEST(ExecutorOutcome, NamesAReceiveWithoutSend) {
                                       .rows = {{"0F0"}, {"1RECV_F0@0"}}}
                               .build();
   const std::vector<std::string> expected = {
-      "rank 1: 1RECV_F0 waits for nothing in the program (no SEND meets it)"};
+      "rank 1: 1RECV_F0 never completes (1RECV_F0 meets no SEND on its channel)"};
   EXPECT_EQ(hang_of(program), expected);
   EXPECT_EQ(hang_of(program, 3), expected);
 }
@@ -90,7 +91,7 @@ TEST(ExecutorOutcome, NamesAnAbsentProducerAndWhatStandsBehindIt) {
   const Program program = HandProgram{.pipeline = chain_spec(1, 1, 2), .rows = {{"0B0", "0F1"}}}.build();
   const std::vector<std::string> lines = hang_of(program);
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_NE(lines[0].find("rank 0: 0B0 waits for nothing in the program"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[0].find("rank 0: 0B0 never completes (0B0 needs "), std::string::npos) << lines[0];
 }
 
 TEST(ExecutorOutcome, NamesTheReceiveThatOwesACredit) {
@@ -104,7 +105,7 @@ TEST(ExecutorOutcome, NamesTheReceiveThatOwesACredit) {
                 "1B0"}}}.build();
   const std::vector<std::string> lines = hang_of(program, 2);
   EXPECT_NE(std::find(lines.begin(), lines.end(),
-                      "rank 0: 0SEND_F2 waits for rank 1: 1RECV_F0 (no credit before it receives)"),
+                      "rank 0: 0SEND_F2 waits for rank 1: 1RECV_F0 (no credit is left before it receives)"),
             lines.end())
       << lines.front();
 }
@@ -117,9 +118,10 @@ TEST(ExecutorOutcome, ABlockingInstructionHoldsBackTheHost) {
   EXPECT_EQ(run(hand.build(), NullModel(), unverified()).outcome, RunOutcome::finished);
   hand.rows[0][1] += " !";
   const std::vector<std::string> lines = hang_of(hand.build());
-  EXPECT_NE(std::find(lines.begin(), lines.end(),
-                      "rank 0: 0SEND_F0 waits for rank 0: 0RECV_B0 (the host blocks on it)"),
-            lines.end());
+  EXPECT_NE(
+      std::find(lines.begin(), lines.end(),
+                "rank 0: 0SEND_F0 waits for rank 0: 0RECV_B0 (the host waits for it before it issues more)"),
+      lines.end());
 }
 
 TEST(ExecutorOutcome, AGroupCompletesAsAWhole) {
@@ -145,9 +147,8 @@ TEST(ExecutorOutcome, ACollectiveWaitsForEveryMember) {
       .pipeline = spec, .communicators = communicators({{0, 1}}), .rows = {{"0COLL@0"}, {"0COLL@0"}}};
   EXPECT_EQ(run(hand.build(), NullModel(), unverified()).outcome, RunOutcome::finished);
   hand.rows[1].clear();
-  EXPECT_EQ(hang_of(hand.build()),
-            std::vector<std::string>{"rank 0: 0COLL waits for nothing in the program (a member "
-                                     "of the communicator takes no part)"});
+  EXPECT_EQ(hang_of(hand.build()), std::vector<std::string>{"rank 0: 0COLL never completes (only 1 of 2 "
+                                                            "members of communicator c0 take part)"});
 }
 
 TEST(ExecutorOutcome, MeetingsOfDifferentTensorsAreNotRun) {

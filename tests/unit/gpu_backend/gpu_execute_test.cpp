@@ -27,7 +27,7 @@ Program schedule_program(const std::string& name, int ranks = 2, int microbatche
 
 std::string hang_of(const Program& program, const RunResult& result) {
   std::string text;
-  for (const HangWait& wait : result.hang) text += hang_text(program, wait) + "\n";
+  for (const Wait& wait : result.hang) text += to_string(wait) + "\n";
   return text;
 }
 

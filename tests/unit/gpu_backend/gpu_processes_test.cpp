@@ -220,7 +220,7 @@ TEST(GpuProcesses, AnErrorOfADeviceStopsAllAndIsNamedWithWhatTheyWaitFor) {
     EXPECT_EQ(result.error().message.rfind("process 1 (rank 1): rank 1: 1B0: filling memory: ", 0), 0U)
         << result.error().message;
   }
-  EXPECT_NE(results[0].error().message.find("rank 1: 1SEND_B0 waits for rank 1: 1B0 (it needs its result)"),
+  EXPECT_NE(results[0].error().message.find("rank 1: 1SEND_B0 waits for rank 1: 1B0 (needs its result)"),
             std::string::npos)
       << results[0].error().message;
 }

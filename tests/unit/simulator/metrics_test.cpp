@@ -116,7 +116,7 @@ std::vector<std::string> path_of(const FinishedRun& run) {
   std::vector<std::string> texts;
   for (const CriticalStep& step : run.metrics().critical_path) {
     texts.push_back(std::to_string(step.instruction.value()) + " " + std::to_string(step.start) + "-" +
-                    std::to_string(step.end) + " " + std::string(critical_reason_name(step.reason)));
+                    std::to_string(step.end) + " " + std::string(critical_reason_name(step)));
   }
   return texts;
 }

@@ -143,10 +143,10 @@ TEST(Simulate, DeadlockNamesItsCycle) {
   const Error error = to_error(program, stuck);
   EXPECT_EQ(error.code, ErrorCode::deadlock);
   EXPECT_NE(error.message.find("waits for rank 1: "), std::string::npos) << error.message;
-  const std::vector<Stall> cycle = culprits(stuck);
+  const std::vector<Wait>& cycle = stuck.culprits;
   ASSERT_FALSE(cycle.empty());
   for (std::size_t i = 0; i < cycle.size(); ++i) {
-    EXPECT_EQ(cycle[i].waits_for, cycle[(i + 1) % cycle.size()].waiter);
+    EXPECT_EQ(cycle[i].waits_for, cycle[(i + 1) % cycle.size()].who);
   }
 }
 
@@ -161,18 +161,20 @@ TEST(Simulate, SendWithoutReceiveIsNamed) {
       communicators({{0, 1}}),
       {{"0F0", "0SEND_F0@0"},
        {}}}.build();
-  const std::vector<Stall> alone = culprits(run_stuck(program));
+  const std::vector<Wait> alone = run_stuck(program).culprits;
   ASSERT_EQ(alone.size(), 1U);
-  EXPECT_EQ(alone[0], (Stall{InstructionId(1), InstructionId(), StallReason::no_other_end}));
+  EXPECT_EQ(alone[0].who.instruction, InstructionId(1));
+  EXPECT_FALSE(alone[0].waits_for.instruction.valid());
+  EXPECT_EQ(alone[0].reason, WaitReason::counterpart);
   EXPECT_TRUE(simulate_program(program, credits(1), CostTable()).value().has_value());
 }
 
 TEST(Simulate, MissingDependencyIsNamed) {
   const Program program =
       HandProgram{{.ranks = 2, .stages = 2, .microbatches = 1}, {}, {{"0F0"}, {"1F0"}}}.build();
-  const std::vector<Stall> alone = culprits(run_stuck(program));
+  const std::vector<Wait> alone = run_stuck(program).culprits;
   ASSERT_EQ(alone.size(), 1U);
-  EXPECT_EQ(alone[0].reason, StallReason::unsatisfiable);
+  EXPECT_EQ(alone[0].reason, WaitReason::unsatisfiable);
 }
 
 TEST(Simulate, MissingMemberIsNamed) {
@@ -180,9 +182,9 @@ TEST(Simulate, MissingMemberIsNamed) {
       {.ranks = 2, .stages = 2, .microbatches = 1, .collectives = {{"barrier", {RankId(0), RankId(1)}}}},
       communicators({{0, 1}}),
       {{"0COLL@0"}, {}}}.build();
-  const std::vector<Stall> alone = culprits(run_stuck(program));
+  const std::vector<Wait> alone = run_stuck(program).culprits;
   ASSERT_EQ(alone.size(), 1U);
-  EXPECT_EQ(alone[0].reason, StallReason::no_member);
+  EXPECT_EQ(alone[0].reason, WaitReason::member);
 }
 
 TEST(Simulate, ExhaustedCreditIsNamed) {
@@ -193,7 +195,7 @@ TEST(Simulate, ExhaustedCreditIsNamed) {
        {"1RECV_F0@0 after 5", "1RECV_F1@0", "1F0 after 3", "1B0 after 3", "1SEND_B0@1",
         "1F1 after 4"}}}.build();
   const Stuck stuck = run_stuck(program, credits(1));
-  const auto is_credit = [](const Stall& stall) { return stall.reason == StallReason::credit; };
+  const auto is_credit = [](const InstructionWait& stall) { return stall.reason == WaitReason::credit; };
   EXPECT_TRUE(std::any_of(stuck.stalls.begin(), stuck.stalls.end(), is_credit));
 }
 
@@ -221,9 +223,9 @@ TEST(Simulate, ResidencyCanDeadlock) {
   // Each rank's only place goes to a receive that is posted ahead of the send that the other rank waits for.
   const Program program = test::deferred_receives(true);
   const Stuck stuck = run_stuck(program, residency(1));
-  const auto waits_for_place = [](const Stall& stall) { return stall.reason == StallReason::place; };
+  const auto waits_for_place = [](const InstructionWait& stall) { return stall.reason == WaitReason::place; };
   EXPECT_TRUE(std::any_of(stuck.stalls.begin(), stuck.stalls.end(), waits_for_place));
-  EXPECT_FALSE(culprits(stuck).empty());
+  EXPECT_FALSE(stuck.culprits.empty());
 }
 
 TEST(Simulate, FastClockAgreesWithTheTrace) {

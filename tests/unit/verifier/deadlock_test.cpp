@@ -30,7 +30,7 @@ std::vector<std::string> cycle_lines(const Deadlock& deadlock) {
 
 std::vector<std::string> culprit_lines(const Deadlock& deadlock) {
   std::vector<std::string> lines;
-  for (const Culprit& culprit : deadlock.culprits) lines.push_back(to_string(culprit));
+  for (const Wait& culprit : deadlock.culprits) lines.push_back(to_string(culprit));
   return lines;
 }
 
@@ -51,9 +51,9 @@ TEST(DeadlockFree, DeferredReceivesHangOnOneQueuePerRank) {
   EXPECT_EQ(
       cycle_lines(deadlock),
       (Lines{"rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1 (a transfer begins when both ends have started)",
-             "rank 1: 1RECV_F1 waits for rank 1: 1SEND_B0 (stands behind it on queue world)",
+             "rank 1: 1RECV_F1 waits for rank 1: 1SEND_B0 (is later on queue world)",
              "rank 1: 1SEND_B0 waits for rank 0: 0RECV_B0 (a transfer begins when both ends have started)",
-             "rank 0: 0RECV_B0 waits for rank 0: 0SEND_F1 (stands behind it on queue world)"}));
+             "rank 0: 0RECV_B0 waits for rank 0: 0SEND_F1 (is later on queue world)"}));
   EXPECT_TRUE(deadlock.culprits.empty());
   EXPECT_EQ(deadlock.blocked, 10u);
 }
@@ -107,10 +107,10 @@ TEST(DeadlockFree, CreditsRunOut) {
   EXPECT_EQ(
       cycle_lines(deadlock_of(program)),
       (Lines{"rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1 (a transfer begins when both ends have started)",
-             "rank 1: 1RECV_F1 waits for rank 1: 1SEND_B0 (has it in its after list)",
+             "rank 1: 1RECV_F1 waits for rank 1: 1SEND_B0 (is listed after it)",
              "rank 1: 1SEND_B0 waits for rank 0: 0RECV_B0 (a transfer begins when both ends have started)",
-             "rank 0: 0RECV_B0 waits for rank 0: 0SEND_F2 (has it in its after list)",
-             "rank 0: 0SEND_F2 waits for rank 0: 0SEND_F1 (stands behind it on queue c0)"}));
+             "rank 0: 0RECV_B0 waits for rank 0: 0SEND_F2 (is listed after it)",
+             "rank 0: 0SEND_F2 waits for rank 0: 0SEND_F1 (is later on queue c0)"}));
   EXPECT_TRUE(is_deadlock_free(program, credits(1)));
 }
 
@@ -122,9 +122,9 @@ TEST(DeadlockFree, NamesTheReceiveThatWouldFreeACredit) {
              "1RECV_F2@0 after 7", "1F2"}};
   EXPECT_EQ(cycle_lines(deadlock_of(p.build(), credits(1))),
             (Lines{"rank 0: 0SEND_F3 waits for rank 1: 1RECV_F2 (no credit is left before it receives)",
-                   "rank 1: 1RECV_F2 waits for rank 1: 1SEND_B1 (has it in its after list)",
+                   "rank 1: 1RECV_F2 waits for rank 1: 1SEND_B1 (is listed after it)",
                    "rank 1: 1SEND_B1 waits for rank 0: 0RECV_B0 (no credit is left before it receives)",
-                   "rank 0: 0RECV_B0 waits for rank 0: 0SEND_F3 (has it in its after list)"}));
+                   "rank 0: 0RECV_B0 waits for rank 0: 0SEND_F3 (is listed after it)"}));
 }
 
 TEST(DeadlockFree, ReportsAShortestOfSeveralCycles) {
@@ -224,7 +224,7 @@ TEST(DeadlockFree, AHangByResidencyNamesWhatHoldsThePlaces) {
   }
   // Nothing but a place is missing for the first, and whatever holds one is named.
   const Wait& first = hang.waits.front();
-  EXPECT_EQ(first.why, "holds a place of the rank, which has no more");
+  EXPECT_EQ(first.why, "needs a place of its rank, and it holds one");
   for (const Place& place : hang.resident) {
     if (place.rank != first.who.rank) continue;
     const auto is_for = [&](const Wait& w) { return w.who == first.who && w.waits_for == place; };
@@ -247,14 +247,14 @@ TEST(RecheckCycle, RefusesWhatIsNone) {
   renamed[0].who.action = "0SEND_F0";
   EXPECT_FALSE(recheck_cycle(program, graph, renamed).has_value()) << "another action stands there";
   std::vector<Wait> wrong_kind = cycle;
-  wrong_kind[0].blocked = Wait::Blocked::start;
+  wrong_kind[0].reason = WaitReason::data;
   EXPECT_FALSE(recheck_cycle(program, graph, wrong_kind).has_value()) << "no wait of that kind";
 
   // Two ends of one transfer need each other's start to complete; that alone is no deadlock.
   const Place send = cycle[0].who;
   const Place receive = cycle[0].waits_for;
-  const std::vector<Wait> partners = {{send, receive, Wait::Blocked::completion, ""},
-                                      {receive, send, Wait::Blocked::completion, ""}};
+  const std::vector<Wait> partners = {{send, receive, WaitReason::rendezvous, ""},
+                                      {receive, send, WaitReason::rendezvous, ""}};
   EXPECT_FALSE(recheck_cycle(program, graph, partners).has_value());
 }
 

@@ -56,6 +56,8 @@ struct Certificate {
 std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
 
 /// Re-validates every claim from the Program alone. `sizes` may be null when the certificate has no memory.
+/// Shares neither the wait analysis nor the clock pass with those who make claims, so that it can contradict
+/// them.
 /// Errors: refused, naming the first claim that does not hold and why (another Program, an unknown property,
 /// an order that starts an instruction before what it waits for, a tensor that may be used before it is
 /// complete, a reuse without happens-before, a bound below the sum).

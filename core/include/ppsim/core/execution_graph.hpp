@@ -33,8 +33,24 @@ struct CollectiveMeeting {
   bool matched = true;   ///< all name the same collective, microbatch and subject
 };
 
-/// Why one instruction waits for another one of its rank.
-enum class WaitReason : std::uint8_t { data, queue, after, host };
+/// Why an instruction waits: for something that keeps it from starting, or for something that keeps it from
+/// completing once it has started. The reasons of predecessors are the first four.
+enum class WaitReason : std::uint8_t {
+  data,           ///< it needs the result of another one
+  queue,          ///< an earlier instruction of its queue is not complete
+  after,          ///< it is listed `after` another one
+  host,           ///< the host waits for another one before it issues more
+  place,          ///< all places of the residency limit are taken
+  unsatisfiable,  ///< it needs what no instruction of its rank provides
+  running,        ///< it takes its time: no other instruction is needed
+  rendezvous,     ///< an end of its transfer has not started
+  credit,         ///< its channel is full
+  unsent,         ///< the SEND of what it receives has not started
+  channel,        ///< an earlier message of its channel is not out
+  counterpart,    ///< a SEND without RECV, or the other way round
+  collective,     ///< a member of its collective has not started
+  member,         ///< a member of the communicator takes no part in its collective
+};
 
 /// An instruction that can never start: a required fact that no action of its rank provides, or an action on
 /// a rank where it does not belong.

@@ -22,7 +22,8 @@ struct NaiveRun {
 };
 
 /// Runs a Program by the letter of E1 to E8, one instant and one round at a time, with sets and linear scans:
-/// slow, obvious, and written without the execution graph, so that the two can be tested against each other.
+/// slow, obvious, and written without the execution graph and the wait analysis on it, so that they can be
+/// tested against each other.
 /// With a residency limit the ready instruction of the lowest position takes a free place; a group takes one.
 [[nodiscard]] NaiveRun run_naively(const Program& program, const TransportCapabilities& capabilities,
                                    const CostTable& costs);

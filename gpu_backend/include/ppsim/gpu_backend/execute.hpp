@@ -14,6 +14,7 @@
 #include "ppsim/core/program.hpp"
 #include "ppsim/core/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/wait_analysis.hpp"
 #include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
@@ -97,17 +98,6 @@ struct RunOptions {
   bool gradients = true;  ///< hand them out; a GPU run without them needs no pinned memory for them
 };
 
-/// One thing that a run waits for that hangs or took too long.
-struct HangWait {
-  InstructionId instruction;
-  /// Invalid: nothing in the Program will bring it about. The instruction itself: it is being computed.
-  InstructionId waits_for;
-  std::string why;
-  friend bool operator==(const HangWait&, const HangWait&) = default;
-};
-/// "rank 1: 1RECV_F0 waits for rank 0: 0SEND_F0 (its counterpart has not started)".
-[[nodiscard]] std::string hang_text(const Program& program, const HangWait& wait);
-
 /// The gradients of a block that one rank holds: of its own stages, or the sum over the ranks after
 /// REDUCE_GRAD.
 struct BlockGradients {
@@ -159,7 +149,7 @@ struct RunResult {
   /// Nor where they were not asked for.
   std::vector<BlockGradients> gradients;
   HostTime host;                          ///< of a GPU run
-  std::vector<HangWait> hang;             ///< everything that the heads of the queues wait for, rank by rank
+  std::vector<Wait> hang;                 ///< everything that the heads of the queues wait for, rank by rank
   std::vector<ProcessFigures> processes;  ///< empty for a run in one process
 
   /// Requires: not empty, which no result of execute() is.

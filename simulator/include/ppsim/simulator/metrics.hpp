@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
 #include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/wait_analysis.hpp"
 #include "ppsim/simulator/simulate.hpp"
 
 namespace ppsim {
@@ -57,27 +59,16 @@ struct RankMetrics {
   friend bool operator==(const RankMetrics&, const RankMetrics&) = default;
 };
 
-/// Why something on the critical path did not begin earlier.
-enum class CriticalReason : std::uint8_t {
-  step_start,  ///< nothing could
-  data,        ///< it needed the result of what precedes it
-  queue,       ///< its queue was taken
-  after,       ///< it is ordered after what precedes it
-  host,        ///< the host waited
-  channel,     ///< an earlier message of its channel was under way
-  credit,      ///< the channel was full
-  place,       ///< the residency limit was exhausted
-};
-[[nodiscard]] std::string_view critical_reason_name(CriticalReason reason);
-
 /// One piece of the critical path. For a transfer or collective, the end that began last.
 struct CriticalStep {
   InstructionId instruction;
   Nanoseconds start = 0;
   Nanoseconds end = 0;
-  CriticalReason reason = CriticalReason::step_start;
+  std::optional<WaitReason> reason;  ///< why it did not begin earlier; nothing at the start of the step
   friend bool operator==(const CriticalStep&, const CriticalStep&) = default;
 };
+/// "data", "queue", "after", "host", "channel", "credit", "place" or "step_start".
+[[nodiscard]] std::string_view critical_reason_name(const CriticalStep& step);
 
 /// Everything that the simulator says about one run.
 struct RunMetrics {

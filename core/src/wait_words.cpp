@@ -1,0 +1,153 @@
+#include <algorithm>
+
+#include "ppsim/core/check.hpp"
+#include "ppsim/core/text.hpp"
+#include "ppsim/core/wait_analysis.hpp"
+
+namespace ppsim {
+namespace {
+
+/// The name of the first queue that two instructions share.
+std::string shared_queue(const Program& program, InstructionId a, InstructionId b) {
+  const std::vector<int> of_a = program.queues_of(a);
+  const std::vector<int> of_b = program.queues_of(b);
+  const auto shared = std::ranges::find_first_of(of_a, of_b);
+  PPSIM_CHECK(shared != of_a.end(), "a wait for a queue that two instructions do not share");
+  return program.queue_name(*shared);
+}
+
+std::string unsatisfiable_text(const ExecutionGraph& graph, InstructionId id) {
+  const auto row = std::ranges::lower_bound(graph.unsatisfiable, id, {}, &Unsatisfiable::instruction);
+  PPSIM_CHECK(row != graph.unsatisfiable.end() && row->instruction == id, "a wait for nothing absent");
+  return row->why;
+}
+
+std::string counterpart_text(const Program& program, const Message& message) {
+  const Action& present =
+      program.all_actions()[message.send.valid() ? message.send_action : message.receive_action];
+  return action_text(program.pipeline(), present) +
+         (message.send.valid() ? " meets no RECV on its channel" : " meets no SEND on its channel");
+}
+
+std::string member_text(const Program& program, const CollectiveMeeting& meeting) {
+  const Communicator& communicator = program.communicator(meeting.communicator);
+  return "only " + std::to_string(meeting.member_count) + " of " +
+         std::to_string(communicator.members.size()) + " members of communicator " + communicator.name +
+         " take part";
+}
+
+std::string why_text(const Program& program, const ExecutionGraph& graph, const InstructionWait& wait) {
+  switch (wait.reason) {
+    case WaitReason::data:
+      return "needs its result";
+    case WaitReason::queue:
+      return "is later on queue " + shared_queue(program, wait.waiter, wait.waits_for);
+    case WaitReason::after:
+      return "is listed after it";
+    case WaitReason::host:
+      return "the host waits for it before it issues more";
+    case WaitReason::place:
+      return "needs a place of its rank, and it holds one";
+    case WaitReason::unsatisfiable:
+      return unsatisfiable_text(graph, wait.waiter);
+    case WaitReason::running:
+      return "takes its time";
+    case WaitReason::rendezvous:
+      return "a transfer begins when both ends have started";
+    case WaitReason::credit:
+      return "no credit is left before it receives";
+    case WaitReason::unsent:
+      return "nothing arrives before it sends";
+    case WaitReason::channel:
+      return "messages of a channel keep their order";
+    case WaitReason::counterpart:
+      return counterpart_text(program, graph.messages[static_cast<std::size_t>(wait.message)]);
+    case WaitReason::collective:
+      return "a collective begins when all members have started";
+    case WaitReason::member:
+      return member_text(program,
+                         graph.meetings[static_cast<std::size_t>(graph.meeting_of[wait.waiter.index()])]);
+  }
+  PPSIM_CHECK(false, "unknown reason");
+}
+
+std::string text_of(const Place& place) {
+  return "rank " + std::to_string(place.rank.value()) + ": " + place.action;
+}
+
+}  // namespace
+
+std::string_view wait_reason_name(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::data:
+      return "data";
+    case WaitReason::queue:
+      return "queue";
+    case WaitReason::after:
+      return "after";
+    case WaitReason::host:
+      return "host";
+    case WaitReason::place:
+      return "place";
+    case WaitReason::unsatisfiable:
+      return "unsatisfiable";
+    case WaitReason::running:
+      return "running";
+    case WaitReason::rendezvous:
+      return "rendezvous";
+    case WaitReason::credit:
+      return "credit";
+    case WaitReason::unsent:
+      return "unsent";
+    case WaitReason::channel:
+      return "channel";
+    case WaitReason::counterpart:
+      return "counterpart";
+    case WaitReason::collective:
+      return "collective";
+    case WaitReason::member:
+      return "member";
+  }
+  return "";
+}
+
+bool delays_start(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::data:
+    case WaitReason::queue:
+    case WaitReason::after:
+    case WaitReason::host:
+    case WaitReason::place:
+    case WaitReason::unsatisfiable:
+      return true;
+    case WaitReason::running:
+    case WaitReason::rendezvous:
+    case WaitReason::credit:
+    case WaitReason::unsent:
+    case WaitReason::channel:
+    case WaitReason::counterpart:
+    case WaitReason::collective:
+    case WaitReason::member:
+      return false;
+  }
+  PPSIM_CHECK(false, "unknown reason");
+}
+
+Place place_of(const Program& program, InstructionId id) {
+  return {id, program.rank_of(id), program.position(id), actions_text(program, id)};
+}
+
+Wait in_words(const Program& program, const ExecutionGraph& graph, const InstructionWait& wait) {
+  return {place_of(program, wait.waiter),
+          wait.waits_for.valid() ? place_of(program, wait.waits_for) : Place{}, wait.reason,
+          why_text(program, graph, wait)};
+}
+
+std::string to_string(const Wait& wait) {
+  if (wait.reason == WaitReason::running) return text_of(wait.who) + " is running";
+  const std::string why = " (" + wait.why + ")";
+  if (!wait.waits_for.instruction.valid()) return text_of(wait.who) + " never completes" + why;
+  return text_of(wait.who) + " waits for " + text_of(wait.waits_for) + why;
+}
+
+}  // namespace ppsim
