@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ppsim)
 
-foreach(name core schedules simulator verifier gpu_backend planner)
+foreach(name core workload schedules simulator verifier gpu_backend planner)
   install(TARGETS ppsim_${name} EXPORT ppsimTargets)
   install(DIRECTORY ${name}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()

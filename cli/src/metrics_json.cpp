@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "ppsim/core/hash.hpp"
-#include "ppsim/core/layout.hpp"
 #include "ppsim/core/text.hpp"
+#include "ppsim/workload/layout.hpp"
 
 namespace ppsim::cli {
 namespace {

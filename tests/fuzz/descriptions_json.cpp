@@ -2,8 +2,8 @@
 // reader.
 
 #include "fuzz.hpp"
-#include "ppsim/core/cluster.hpp"
-#include "ppsim/core/model.hpp"
+#include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/model.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;

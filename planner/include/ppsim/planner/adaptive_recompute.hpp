@@ -2,7 +2,7 @@
 
 #include "ppsim/core/memory_saving.hpp"
 #include "ppsim/core/schedule.hpp"
-#include "ppsim/simulator/analytic.hpp"
+#include "ppsim/workload/analytic.hpp"
 
 namespace ppsim {
 

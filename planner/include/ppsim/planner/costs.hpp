@@ -9,7 +9,7 @@
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/pipeline.hpp"
 #include "ppsim/planner/token_costs.hpp"
-#include "ppsim/simulator/analytic.hpp"
+#include "ppsim/workload/analytic.hpp"
 
 namespace ppsim {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/simulator/analytic.hpp"
+#include "ppsim/workload/analytic.hpp"
 
 namespace ppsim {
 

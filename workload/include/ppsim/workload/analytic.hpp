@@ -2,13 +2,13 @@
 
 #include <variant>
 
-#include "ppsim/core/cluster.hpp"
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/layout.hpp"
-#include "ppsim/core/model.hpp"
-#include "ppsim/core/parallelism.hpp"
 #include "ppsim/core/pipeline.hpp"
+#include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/layout.hpp"
+#include "ppsim/workload/model.hpp"
+#include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim {
 

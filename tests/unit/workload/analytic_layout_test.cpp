@@ -1,10 +1,10 @@
-#include "ppsim/core/layout.hpp"
+#include "ppsim/workload/layout.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "ppsim/simulator/analytic.hpp"
+#include "ppsim/workload/analytic.hpp"
 #include "support/programs.hpp"
 
 namespace ppsim {

@@ -1,4 +1,4 @@
-#include "ppsim/simulator/analytic.hpp"
+#include "ppsim/workload/analytic.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/cluster.hpp"
+#include "ppsim/workload/cluster.hpp"
 
 #include <array>
 

@@ -1,11 +1,11 @@
-#include "ppsim/core/model.hpp"
+#include "ppsim/workload/model.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "ppsim/core/parallelism.hpp"
+#include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "ppsim/core/model.hpp"
+#include "ppsim/workload/model.hpp"
 
 #include <array>
 #include <charconv>

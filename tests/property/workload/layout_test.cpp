@@ -1,4 +1,4 @@
-#include "ppsim/core/layout.hpp"
+#include "ppsim/workload/layout.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ppsim/core/layout.hpp"
+#include "ppsim/workload/layout.hpp"
 
 namespace ppsim {
 

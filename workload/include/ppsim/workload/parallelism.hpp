@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <ostream>
 
-#include "ppsim/core/cluster.hpp"
 #include "ppsim/core/error.hpp"
 #include "ppsim/core/memory_saving.hpp"
-#include "ppsim/core/model.hpp"
+#include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/model.hpp"
 
 namespace ppsim {
 

@@ -1,11 +1,11 @@
-#include "ppsim/core/cluster.hpp"
+#include "ppsim/workload/cluster.hpp"
 
 #include <algorithm>
 #include <tuple>
 
 #include "ppsim/core/check.hpp"
 #include "ppsim/core/nearest.hpp"
-#include "ppsim/core/parallelism.hpp"
+#include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "json_file.hpp"
-#include "ppsim/core/cluster.hpp"
-#include "ppsim/core/model.hpp"
+#include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/model.hpp"
 
 namespace ppsim {
 namespace {

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "ppsim/core/check.hpp"
-#include "ppsim/core/layout.hpp"
+#include "ppsim/workload/layout.hpp"
 
 namespace ppsim {
 namespace {

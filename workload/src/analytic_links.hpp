@@ -1,8 +1,8 @@
 #pragma once
 
-#include "ppsim/core/cluster.hpp"
 #include "ppsim/core/ids.hpp"
-#include "ppsim/core/parallelism.hpp"
+#include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim {
 

@@ -1,7 +1,7 @@
 #include <charconv>
 #include <optional>
 
-#include "ppsim/core/layout.hpp"
+#include "ppsim/workload/layout.hpp"
 
 namespace ppsim {
 namespace {
