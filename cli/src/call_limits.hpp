@@ -8,7 +8,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::cli {
 

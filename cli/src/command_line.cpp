@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "command.hpp"
-#include "ppsim/core/nearest.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "options.hpp"
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 
 namespace ppsim::cli {
 

@@ -7,7 +7,7 @@
 #include "command.hpp"
 #include "communicators.hpp"
 #include "metrics_json.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "validators.hpp"

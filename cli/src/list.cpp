@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "ppsim/core/nearest.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/schedule_sheet.hpp"
 #include "ppsim/verifier/property.hpp"

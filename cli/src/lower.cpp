@@ -1,5 +1,5 @@
 #include "command.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
 #include "validators.hpp"
 

@@ -5,7 +5,7 @@
 #include "command.hpp"
 #include "command_line.hpp"
 #include "interruption.hpp"
-#include "ppsim/core/overflow.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 
 namespace {
 

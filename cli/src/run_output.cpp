@@ -7,8 +7,8 @@
 #include <sstream>
 #include <thread>
 
-#include "ppsim/core/hash.hpp"
-#include "ppsim/core/inference.hpp"
+#include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {

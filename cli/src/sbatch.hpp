@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 
 namespace ppsim::cli {
 

@@ -5,8 +5,8 @@
 
 #include "command.hpp"
 #include "named_input.hpp"
-#include "ppsim/core/inference.hpp"
-#include "ppsim/core/replicas.hpp"
+#include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/planner/adaptive_recompute.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/table_coverage.hpp"

@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"

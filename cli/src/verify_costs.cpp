@@ -4,7 +4,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/cost_intervals.hpp"
 #include "ppsim/verifier/never_slower.hpp"
 #include "verify_parts.hpp"

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "shell_words.hpp"
 #include "verify_parts.hpp"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "certificate_parts.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/well_formed.hpp"
 
 namespace ppsim {

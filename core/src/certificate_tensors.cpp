@@ -6,7 +6,7 @@
 #include "certificate_clocks.hpp"
 #include "certificate_news.hpp"
 #include "certificate_parts.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/tensor_use.hpp"
 #include "ppsim/core/text.hpp"
 

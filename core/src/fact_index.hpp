@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ppsim/core/facts.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {

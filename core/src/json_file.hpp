@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "json_position.hpp"
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 
 namespace ppsim {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "json_file.hpp"
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "action_scan.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/json.hpp"
 
 namespace ppsim {

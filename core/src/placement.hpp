@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "conflict_graph.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

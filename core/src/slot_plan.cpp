@@ -6,7 +6,7 @@
 
 #include "conflict_graph.hpp"
 #include "placement.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/tensor_order.hpp"
 
 namespace ppsim {

@@ -6,7 +6,7 @@
 
 #include "parameter_buffers.hpp"
 #include "ppsim/core/facts.hpp"
-#include "ppsim/core/inference.hpp"
+#include "ppsim/core/ir/inference.hpp"
 
 namespace ppsim {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

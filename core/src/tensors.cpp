@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/tensor_use.hpp"
 #include "tensor_touches.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "action_scan.hpp"
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim {
 

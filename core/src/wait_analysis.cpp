@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/text.hpp"
 
 namespace ppsim {

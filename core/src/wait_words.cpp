@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/core/wait_analysis.hpp"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <sstream>
 
-#include "completeness.hpp"
+#include "ir/completeness.hpp"
 #include "ppsim/core/facts.hpp"
 
 namespace ppsim {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 namespace ppsim {
 

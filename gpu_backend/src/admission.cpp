@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/well_formed.hpp"
 
 namespace ppsim {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 #include "worker.hpp"

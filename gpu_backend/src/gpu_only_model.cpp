@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 
 namespace ppsim {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

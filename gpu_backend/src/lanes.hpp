@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
 

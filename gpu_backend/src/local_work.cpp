@@ -1,6 +1,6 @@
 #include "local_work.hpp"
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 

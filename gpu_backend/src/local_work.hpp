@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ppsim/core/op_kind.hpp"
+#include "ppsim/core/ir/op_kind.hpp"
 
 namespace ppsim {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/check.hpp"
 #include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {

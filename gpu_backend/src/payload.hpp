@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 

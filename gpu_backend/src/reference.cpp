@@ -7,8 +7,8 @@
 #include "aligned_bytes.hpp"
 #include "gradient_norm.hpp"
 #include "payload.hpp"
-#include "ppsim/core/check.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "tensor_map.hpp"
 
 namespace ppsim {

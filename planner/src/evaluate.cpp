@@ -7,9 +7,9 @@
 #include <random>
 
 #include "at_share.hpp"
-#include "ppsim/core/check.hpp"
-#include "ppsim/core/inference.hpp"
-#include "ppsim/core/overflow.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/simulator/stuck.hpp"
 #include "require_well_formed.hpp"
 

@@ -1,6 +1,6 @@
 #include "ppsim/planner/profile.hpp"
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {

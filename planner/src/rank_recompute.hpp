@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/memory_saving.hpp"
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/simulator/report.hpp"
 

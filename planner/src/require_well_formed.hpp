@@ -1,8 +1,8 @@
 #pragma once
 
-#include "ppsim/core/error.hpp"
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
 

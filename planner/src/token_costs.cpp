@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "decimal.hpp"
-#include "ppsim/core/overflow.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/schedules/slice_lengths.hpp"
 
 namespace ppsim {

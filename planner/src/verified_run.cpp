@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ppsim/core/inference.hpp"
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"

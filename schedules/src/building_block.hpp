@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim {

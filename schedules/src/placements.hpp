@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "catalogue.hpp"
-#include "ppsim/core/nearest.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 
 namespace ppsim {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "ppsim/core/nearest.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 
 namespace ppsim {
 namespace {

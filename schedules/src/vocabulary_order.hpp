@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

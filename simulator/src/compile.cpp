@@ -2,7 +2,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/simulator/compiled_program.hpp"
 
 namespace ppsim {

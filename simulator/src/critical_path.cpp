@@ -2,7 +2,7 @@
 
 #include "clock.hpp"
 #include "message_times.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "bubble.hpp"
 #include "message_times.hpp"
-#include "ppsim/core/inference.hpp"
+#include "ppsim/core/ir/inference.hpp"
 
 namespace ppsim {
 namespace {

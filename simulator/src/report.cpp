@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "message_times.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/text.hpp"
 #include "report_page.hpp"
 #include "timeline_rows.hpp"

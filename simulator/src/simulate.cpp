@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "clock.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "residency.hpp"
 
 namespace ppsim {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"

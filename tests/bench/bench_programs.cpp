@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/schedule.hpp"
 
 namespace ppsim::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "bench_programs.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/simulator/simulate.hpp"
 
 namespace {

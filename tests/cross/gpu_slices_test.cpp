@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "ppsim/core/replicas.hpp"
+#include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "support/fake_gpu/transformer_run.hpp"
 #include "support/sliced_programs.hpp"

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/exhaustive.hpp"

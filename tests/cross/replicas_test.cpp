@@ -1,7 +1,7 @@
 // Data-parallel replicas of schedules: proved, and run on every transport, they give the gradients of the
 // unpipelined model over the microbatches of all.
 
-#include "ppsim/core/replicas.hpp"
+#include "ppsim/core/ir/replicas.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/replicas.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"

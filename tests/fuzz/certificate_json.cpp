@@ -2,7 +2,7 @@
 
 #include "fuzz.hpp"
 #include "ppsim/core/certificate.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/lowering.hpp"
 

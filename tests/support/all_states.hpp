@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/tensors.hpp"
 
 namespace ppsim::test {

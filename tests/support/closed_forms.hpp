@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/tables.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::test {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim::test {
 

@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/property.hpp"
 
 namespace ppsim::test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/tensors.hpp"
 
 namespace ppsim::test {

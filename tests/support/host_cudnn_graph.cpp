@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "cuda/kernels/numbers.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -1,6 +1,6 @@
 #include "support/host_kernels.hpp"
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "support/emulated_cuda/kernels.hpp"
 #include "support/kernel_operands.hpp"
 

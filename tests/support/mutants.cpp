@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "support/surgery.hpp"
 
 namespace ppsim::test {

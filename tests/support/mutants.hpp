@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim::test {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
 #include "support/reachable_states.hpp"
 
 namespace ppsim::test {

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim::test {
 

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim::test {
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <tuple>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::test {
 namespace {

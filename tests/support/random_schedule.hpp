@@ -4,7 +4,7 @@
 
 #include <rapidcheck.h>
 
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim::test {
 

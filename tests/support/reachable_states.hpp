@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/tensors.hpp"
 
 namespace ppsim::test {

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/inference.hpp"
+#include "ppsim/core/ir/inference.hpp"
 
 namespace ppsim::test {
 namespace {

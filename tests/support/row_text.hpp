@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim::test {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <ostream>
 
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/program.hpp"
 
 namespace ppsim::test {
 

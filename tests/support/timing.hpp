@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
 
 namespace ppsim::test {

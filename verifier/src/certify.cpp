@@ -1,4 +1,4 @@
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "max_flow.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {

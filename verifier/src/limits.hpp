@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 
 namespace ppsim {

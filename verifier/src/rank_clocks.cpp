@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 using ClockRow = std::span<std::int32_t>;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/wait_analysis.hpp"
 
 namespace ppsim {

@@ -5,7 +5,7 @@
 #include <new>
 #include <type_traits>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "properties/properties.hpp"
 
 namespace ppsim {

@@ -3,7 +3,7 @@
 #include "closure.hpp"
 #include "in_parallel.hpp"
 #include "lifetimes.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "rank_clocks.hpp"
 #include "worst_case.hpp"

@@ -6,7 +6,7 @@
 #include "analytic_check.hpp"
 #include "analytic_links.hpp"
 #include "analytic_work.hpp"
-#include "ppsim/core/overflow.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 #include "route_parts.hpp"
 
 namespace ppsim {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/ids.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/parallelism.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "ppsim/core/check.hpp"
-#include "ppsim/core/nearest.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/workload/layout.hpp"
 
 namespace ppsim {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <sstream>
 
-#include "ppsim/core/nearest.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "lowering/edge_numbers.hpp"
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim::lowering {
 

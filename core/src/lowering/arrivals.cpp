@@ -1,6 +1,6 @@
 #include "lowering/arrivals.hpp"
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
 namespace {

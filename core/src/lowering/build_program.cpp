@@ -3,7 +3,7 @@
 #include <array>
 
 #include "communicator_assignment.hpp"
-#include "program_writer.hpp"
+#include "ir/program_writer.hpp"
 
 namespace ppsim::lowering {
 namespace {

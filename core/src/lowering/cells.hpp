@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim::lowering {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/core/op_kind.hpp"
+#include "ppsim/core/ir/op_kind.hpp"
 
 namespace ppsim::lowering {
 

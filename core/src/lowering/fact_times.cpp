@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "lowering/cells.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "lowering/edge_numbers.hpp"
 #include "ppsim/core/facts.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::lowering {
 

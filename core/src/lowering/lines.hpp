@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "lowering/after_edge.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::lowering {
 

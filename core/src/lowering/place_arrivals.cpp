@@ -4,7 +4,7 @@
 #include <map>
 
 #include "lowering/arrivals.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
 namespace {

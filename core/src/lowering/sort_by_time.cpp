@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lowering/after_edge.hpp"
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim::lowering {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim::lowering {
 

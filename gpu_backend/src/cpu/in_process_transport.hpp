@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 

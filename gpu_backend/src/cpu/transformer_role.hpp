@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 
 namespace ppsim::transformer {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "transformer_tensors.hpp"
 
 namespace ppsim::transformer {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "transformer_tensors.hpp"
 
 namespace ppsim::transformer {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "ppsim/core/check.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "transformer_arithmetic.hpp"
 #include "transformer_role.hpp"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <sstream>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "transformer_role.hpp"
 
 namespace ppsim::transformer {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/gpu_channels.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
 

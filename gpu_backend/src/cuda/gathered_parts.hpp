@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
 namespace ppsim {

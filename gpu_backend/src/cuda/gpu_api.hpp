@@ -4,7 +4,7 @@
 
 #include "cuda/cuda_table.hpp"
 #include "cuda/nccl_table.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 
 namespace ppsim {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cuda/gpu_api.hpp"
-#include "ppsim/core/ids.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/ids.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 

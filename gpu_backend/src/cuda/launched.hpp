@@ -5,7 +5,7 @@
 #include <span>
 #include <tuple>
 
-#include "ppsim/core/action.hpp"
+#include "ppsim/core/ir/action.hpp"
 
 namespace ppsim {
 

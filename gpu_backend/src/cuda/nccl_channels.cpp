@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/op_kind.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/op_kind.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "launched.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 

@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include "alarms.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 
 namespace ppsim {

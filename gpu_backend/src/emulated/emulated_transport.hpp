@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "alarms.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 
 namespace ppsim {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/ids.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 
 namespace ppsim {

@@ -5,7 +5,7 @@
 #include <array>
 #include <memory>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 
 namespace ppsim {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "bytes.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 
 namespace ppsim {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 
 namespace ppsim {
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 bool same(ppsim::StageId a, ppsim::StageId b, ppsim::MicrobatchId microbatch) {
 #ifdef PPSIM_MISTAKE

@@ -1,4 +1,4 @@
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 ppsim::StageId first_stage() {
 #ifdef PPSIM_MISTAKE

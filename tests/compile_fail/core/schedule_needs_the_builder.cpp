@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 ppsim::Expected<ppsim::Schedule> make(ppsim::Pipeline pipeline) {
 #ifdef PPSIM_MISTAKE

@@ -1,4 +1,4 @@
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 ppsim::RankId rank_of(ppsim::StageId stage) {
 #ifdef PPSIM_MISTAKE

@@ -1,4 +1,4 @@
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 int at(const ppsim::IdVector<ppsim::RankId, int>& by_rank, ppsim::RankId rank, ppsim::StageId stage) {
 #ifdef PPSIM_MISTAKE

@@ -3,7 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/core/certificate.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/tensor_order.hpp"
 #include "ppsim/core/well_formed.hpp"
 #include "support/random_program.hpp"

@@ -3,7 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/core/communicators.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/core/torch_csv.hpp"

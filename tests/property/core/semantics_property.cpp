@@ -6,7 +6,7 @@
 
 #include "ppsim/core/certificate.hpp"
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/naive_executor.hpp"
 #include "ppsim/core/tensors.hpp"
 #include "ppsim/core/well_formed.hpp"

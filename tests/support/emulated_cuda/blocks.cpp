@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "support/emulated_cuda/cuda_runtime.h"
 
 namespace ppsim::test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim::test {
 

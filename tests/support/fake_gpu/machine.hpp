@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "support/fake_gpu/memory.hpp"
 
 namespace ppsim::test {

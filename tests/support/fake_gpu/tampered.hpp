@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "support/fake_gpu/run.hpp"
 
 namespace ppsim::test {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
 

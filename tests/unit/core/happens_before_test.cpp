@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "support/hand_program.hpp"
 
 namespace ppsim {

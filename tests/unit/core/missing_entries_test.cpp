@@ -1,4 +1,4 @@
-#include "ppsim/core/missing_entries.hpp"
+#include "ppsim/core/ir/missing_entries.hpp"
 
 #include <gtest/gtest.h>
 

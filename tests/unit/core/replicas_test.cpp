@@ -1,4 +1,4 @@
-#include "ppsim/core/replicas.hpp"
+#include "ppsim/core/ir/replicas.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/schedule.hpp"
 #include "support/hand_program.hpp"
 
 namespace ppsim::test {

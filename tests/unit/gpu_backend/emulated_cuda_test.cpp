@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "support/transformer_run.hpp"
 
 namespace ppsim {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"
 #include "ppsim/verifier/synthesis.hpp"
 #include "ppsim/verifier/z3_check.hpp"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "../ask_z3.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "proofs.hpp"
 
 namespace ppsim {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/periodic.hpp"
 
 namespace ppsim {

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/text.hpp"
 #include "sample.hpp"
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <tuple>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/all_ranks.hpp"
 
 namespace ppsim {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/periodic.hpp"
 
 namespace ppsim {

@@ -1,6 +1,6 @@
 #include "smt.hpp"
 
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 
 namespace ppsim {
 

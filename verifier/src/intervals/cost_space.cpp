@@ -1,6 +1,6 @@
 #include "ppsim/verifier/cost_space.hpp"
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 

@@ -6,7 +6,7 @@
 
 #include "../properties/properties.hpp"
 #include "compare_methods.hpp"
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 
 namespace ppsim {
 namespace {

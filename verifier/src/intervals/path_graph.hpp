@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "../residency_hang.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/naive_executor.hpp"
 #include "ppsim/verifier/repair.hpp"
 #include "ppsim/verifier/z3_check.hpp"

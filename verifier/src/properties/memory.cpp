@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "../worst_case.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "properties.hpp"
 
 namespace ppsim {

@@ -7,7 +7,7 @@
 
 #include "../limits.hpp"
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim {

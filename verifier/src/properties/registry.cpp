@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/property.hpp"
 
 namespace ppsim {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ppsim/core/check.hpp"
 #include "ppsim/core/facts.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::repairing {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/repair.hpp"
 
 namespace ppsim::repairing {

@@ -4,7 +4,7 @@
 #include <array>
 #include <sstream>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "repair/search.hpp"
 
 namespace ppsim {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::synthesis {
 namespace {

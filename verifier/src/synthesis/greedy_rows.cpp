@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::synthesis {
 namespace {

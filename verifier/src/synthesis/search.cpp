@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "limits.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "synthesis/greedy_rows.hpp"
 
 namespace ppsim::synthesis {

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/program.hpp"
 
 namespace ppsim {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
 

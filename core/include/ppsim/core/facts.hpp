@@ -5,8 +5,8 @@
 #include <ostream>
 #include <vector>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/ids.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/memory_saving.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
 
 namespace ppsim {
 

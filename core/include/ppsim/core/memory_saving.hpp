@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 namespace ppsim {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
 
 namespace ppsim {

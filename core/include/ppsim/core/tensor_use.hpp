@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/tensors.hpp"
 
 namespace ppsim {

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/pipeline.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/schedule.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim {
 

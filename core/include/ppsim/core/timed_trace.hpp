@@ -3,10 +3,10 @@
 #include <iosfwd>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/core/tensors.hpp"
-#include "ppsim/core/units.hpp"
 
 namespace ppsim {
 

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <variant>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/schedule.hpp"
 
 namespace ppsim {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/timed_trace.hpp"
 #include "ppsim/core/well_formed.hpp"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
 

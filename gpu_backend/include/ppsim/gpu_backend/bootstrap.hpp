@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

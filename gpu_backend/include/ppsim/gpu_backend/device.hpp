@@ -4,8 +4,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
 #include "ppsim/core/certificate.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
 #include "ppsim/core/wait_analysis.hpp"
 #include "ppsim/gpu_backend/bootstrap.hpp"

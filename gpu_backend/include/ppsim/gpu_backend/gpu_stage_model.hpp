@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/pipeline.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
 struct CUstream_st;

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
 #include "ppsim/core/timed_trace.hpp"
 
 namespace ppsim {

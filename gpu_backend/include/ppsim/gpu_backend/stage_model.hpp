@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/pipeline.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

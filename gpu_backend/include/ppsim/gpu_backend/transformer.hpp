@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 
 namespace ppsim {

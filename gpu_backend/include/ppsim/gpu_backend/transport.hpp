@@ -6,8 +6,8 @@
 #include <exception>
 #include <span>
 
-#include "ppsim/core/ids.hpp"
-#include "ppsim/core/op_kind.hpp"
+#include "ppsim/core/ir/ids.hpp"
+#include "ppsim/core/ir/op_kind.hpp"
 
 namespace ppsim {
 

@@ -10,7 +10,7 @@
 #include "cuda/transformer/first_parameters.hpp"
 #include "cuda/transformer/gpu_stage_pass.hpp"
 #include "cuda/transformer/gpu_transformer_sizes.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {

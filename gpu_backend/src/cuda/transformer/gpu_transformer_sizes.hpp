@@ -7,7 +7,7 @@
 #include "cpu/transformer_slices.hpp"
 #include "cuda/transformer/attention_choice.hpp"
 #include "cuda/transformer/gpu_stage_pass.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "cuda/kernel_errors.hpp"
 #include "cuda/transformer/matmul.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::cuda {
 namespace {

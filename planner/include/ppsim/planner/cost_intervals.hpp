@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/verifier/cost_space.hpp"
 

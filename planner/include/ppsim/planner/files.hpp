@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 
 namespace ppsim {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <variant>
 
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/schedule.hpp"
 #include "ppsim/core/torch_csv.hpp"
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/schedules/registry.hpp"

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <optional>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/slot_plan.hpp"
-#include "ppsim/core/tables.hpp"
 
 namespace ppsim {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ppsim/core/op_kind.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/op_kind.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/simulator/metrics.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "ppsim/core/ir/missing_entries.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/missing_entries.hpp"
 
 namespace ppsim {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 #include "ppsim/simulator/metrics.hpp"
 #include "ppsim/simulator/perfetto.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ppsim/core/certificate.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 
 namespace ppsim {

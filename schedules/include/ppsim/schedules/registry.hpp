@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

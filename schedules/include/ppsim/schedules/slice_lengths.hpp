@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

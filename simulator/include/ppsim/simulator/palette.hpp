@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "ppsim/core/op_kind.hpp"
+#include "ppsim/core/ir/op_kind.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/timed_trace.hpp"
 #include "ppsim/simulator/compiled_program.hpp"
 

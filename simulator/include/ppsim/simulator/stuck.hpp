@@ -3,9 +3,9 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/wait_analysis.hpp"
 
 namespace ppsim {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 #include "ppsim/verifier/periodic.hpp"
 #include "ppsim/verifier/verify.hpp"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/periodic.hpp"
 #include "ppsim/verifier/verify.hpp"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim {

@@ -6,9 +6,9 @@
 
 #include "ppsim/core/certificate.hpp"
 #include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/core/tensors.hpp"
-#include "ppsim/core/units.hpp"
 
 namespace ppsim {
 

@@ -5,9 +5,9 @@
 #include <variant>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/cost_space.hpp"
 #include "ppsim/verifier/solver_query.hpp"
 #include "ppsim/verifier/verify.hpp"

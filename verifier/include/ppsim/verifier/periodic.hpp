@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

@@ -5,8 +5,8 @@
 #include <variant>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/deadlock.hpp"
 #include "ppsim/verifier/verify.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

@@ -7,12 +7,12 @@
 #include <variant>
 #include <vector>
 
-#include "ppsim/core/capabilities.hpp"
 #include "ppsim/core/certificate.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
 #include "ppsim/core/well_formed.hpp"
 #include "ppsim/verifier/deadlock.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/solver_query.hpp"
 
 namespace ppsim {

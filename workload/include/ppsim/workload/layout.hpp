@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <ostream>
 
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/memory_saving.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
-#include "ppsim/core/capabilities.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

@@ -1,10 +1,10 @@
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 #include <cmath>
 #include <sstream>
 #include <string>
 
-#include "ppsim/core/overflow.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim {
 

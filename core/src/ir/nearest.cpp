@@ -1,4 +1,4 @@
-#include "ppsim/core/nearest.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "ppsim/core/hash.hpp"
+#include "ppsim/core/ir/hash.hpp"
 
 #include <xxhash.h>
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {

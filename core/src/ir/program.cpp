@@ -1,8 +1,8 @@
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 #include <algorithm>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 #include "program_writer.hpp"
 
 namespace ppsim {

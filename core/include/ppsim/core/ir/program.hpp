@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "instruction_check.hpp"
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 

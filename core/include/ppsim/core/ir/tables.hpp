@@ -6,10 +6,10 @@
 #include <ostream>
 #include <vector>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/units.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {
 

@@ -1,8 +1,8 @@
-#include "ppsim/core/error.hpp"
+#include "ppsim/core/ir/error.hpp"
 
 #include <sstream>
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 

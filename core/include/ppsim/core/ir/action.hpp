@@ -5,8 +5,8 @@
 #include <ostream>
 #include <string>
 
-#include "ppsim/core/ids.hpp"
-#include "ppsim/core/op_kind.hpp"
+#include "ppsim/core/ir/ids.hpp"
+#include "ppsim/core/ir/op_kind.hpp"
 
 namespace ppsim {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/action.hpp"
-#include "ppsim/core/error.hpp"
-#include "ppsim/core/ids.hpp"
+#include "ppsim/core/ir/action.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/ids.hpp"
 
 namespace ppsim {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/core/program.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {
 

@@ -1,9 +1,9 @@
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 #include <array>
 
-#include "ppsim/core/check.hpp"
-#include "ppsim/core/overflow.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/overflow.hpp"
 #include "table_lookup.hpp"
 
 namespace ppsim {

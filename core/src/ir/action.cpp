@@ -1,6 +1,6 @@
-#include "ppsim/core/action.hpp"
+#include "ppsim/core/ir/action.hpp"
 
-#include "ppsim/core/check.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/capabilities.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
 
 namespace ppsim {
 

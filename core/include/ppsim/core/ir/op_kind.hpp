@@ -10,7 +10,7 @@ namespace ppsim {
 /// Kinds of actions, in the order of op_kind.def.
 enum class OpKind : std::uint8_t {
 #define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart) name,
-#include "ppsim/core/op_kind.def"
+#include "ppsim/core/ir/op_kind.def"
 #undef PPSIM_OP
 };
 
@@ -39,7 +39,7 @@ inline constexpr auto kOpTable = std::to_array<OpInfo>({
          MicrobatchUse::microbatch,                                                 \
          Direction::direction,                                                      \
          OpKind::counterpart},
-#include "ppsim/core/op_kind.def"
+#include "ppsim/core/ir/op_kind.def"
 #undef PPSIM_OP
 });
 

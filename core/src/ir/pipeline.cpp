@@ -1,4 +1,4 @@
-#include "ppsim/core/pipeline.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
 
 #include <algorithm>
 #include <cstdint>

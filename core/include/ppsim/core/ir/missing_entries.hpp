@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "ppsim/core/program.hpp"
-#include "ppsim/core/schedule.hpp"
-#include "ppsim/core/tables.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim {
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/inference.hpp"
+#include "ppsim/core/ir/inference.hpp"
 
 #include <algorithm>
 
