@@ -5,8 +5,8 @@
 #include <set>
 
 #include "certificate_parts.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/well_formed.hpp"
 
 namespace ppsim {
 namespace {

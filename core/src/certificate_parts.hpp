@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "ppsim/core/certificate.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 
 namespace ppsim {
 

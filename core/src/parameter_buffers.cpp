@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim {
 namespace {

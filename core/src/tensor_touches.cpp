@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "parameter_buffers.hpp"
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/inference.hpp"
 
 namespace ppsim {

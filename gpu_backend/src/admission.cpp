@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/well_formed.hpp"
 
 namespace ppsim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "lanes.hpp"
 #include "monitor.hpp"
-#include "ppsim/core/wait_analysis.hpp"
+#include "ppsim/core/execution/wait_analysis.hpp"
 
 namespace ppsim {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 
 namespace ppsim {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/slot_plan.hpp"
 #include "ppsim/core/tensors.hpp"

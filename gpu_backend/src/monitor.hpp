@@ -10,8 +10,8 @@
 
 #include "lanes.hpp"
 #include "memory_meter.hpp"
-#include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/gpu_backend/transport.hpp"
 
 namespace ppsim {

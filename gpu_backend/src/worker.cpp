@@ -1,6 +1,6 @@
 #include "worker.hpp"
 
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/well_formed.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 
 namespace ppsim {
 

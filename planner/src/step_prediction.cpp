@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/simulator/compiled_program.hpp"
 #include "ppsim/simulator/simulate.hpp"

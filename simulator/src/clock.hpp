@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 
 namespace ppsim {
 

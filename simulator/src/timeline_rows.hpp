@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 
 namespace ppsim {
 

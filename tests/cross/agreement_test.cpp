@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/slot_plan.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"

@@ -8,7 +8,7 @@
 #include <map>
 #include <sstream>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/verifier/verify.hpp"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/naive_executor.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/hand_program.hpp"

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "fuzz.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/naive_executor.hpp"
 #include "ppsim/core/tensors.hpp"
-#include "ppsim/core/well_formed.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "ppsim/core/facts.hpp"
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/facts.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "support/reachable_states.hpp"
 
 namespace ppsim::test {

@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
-#include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/well_formed.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim::test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "support/hand_program.hpp"
 
 namespace ppsim::test {

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim::test {
 namespace {

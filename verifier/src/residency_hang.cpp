@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/wait_analysis.hpp"
 
 namespace ppsim {
 namespace {

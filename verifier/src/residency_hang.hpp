@@ -1,8 +1,8 @@
 #pragma once
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/naive_executor.hpp"
 #include "ppsim/verifier/deadlock.hpp"
 
 namespace ppsim {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ask_z3.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/verifier/z3_check.hpp"

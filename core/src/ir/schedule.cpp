@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "completeness.hpp"
-#include "fact_index.hpp"
+#include "execution/fact_index.hpp"
 #include "rules.hpp"
 
 namespace ppsim {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lowering/edge_numbers.hpp"
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/units.hpp"
 
 namespace ppsim::lowering {

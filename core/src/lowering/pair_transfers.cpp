@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lowering/exchange.hpp"
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim::lowering {
 namespace {

@@ -6,7 +6,7 @@
 #include "lowering/action_costs.hpp"
 #include "lowering/fact_times.hpp"
 #include "lowering/transfers.hpp"
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/text.hpp"
 
 namespace ppsim::lowering {

@@ -4,7 +4,7 @@
 
 #include "gradient_norm.hpp"
 #include "local_work.hpp"
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 #include "transfers.hpp"
 
 namespace ppsim {

@@ -1,7 +1,7 @@
 #include "gpu_admission.hpp"
 
 #include "admission.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "processes/agreement.hpp"
 
 namespace ppsim {

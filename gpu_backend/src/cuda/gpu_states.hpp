@@ -6,7 +6,7 @@
 
 #include "cuda/rank_run.hpp"
 #include "monitor.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 
 namespace ppsim {
 

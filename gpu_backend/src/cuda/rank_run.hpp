@@ -10,7 +10,7 @@
 #include "cuda/gpu_channels.hpp"
 #include "cuda/gpu_device.hpp"
 #include "cuda/stream_plan.hpp"
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 
 namespace ppsim {

@@ -3,9 +3,9 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/core/certificate.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/tensor_order.hpp"
-#include "ppsim/core/well_formed.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

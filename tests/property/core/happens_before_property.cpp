@@ -2,7 +2,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/core/happens_before.hpp"
+#include "ppsim/core/execution/happens_before.hpp"
 #include "support/blocked_run.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "ppsim/core/certificate.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/naive_executor.hpp"
 #include "ppsim/core/tensors.hpp"
-#include "ppsim/core/well_formed.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

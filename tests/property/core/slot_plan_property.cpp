@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/slot_plan.hpp"
 #include "support/blocked_run.hpp"
 #include "support/random_program.hpp"

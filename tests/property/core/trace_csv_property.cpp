@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/trace_csv.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"

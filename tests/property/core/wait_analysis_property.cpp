@@ -1,4 +1,4 @@
-#include "ppsim/core/wait_analysis.hpp"
+#include "ppsim/core/execution/wait_analysis.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "ppsim/core/naive_executor.hpp"
-#include "ppsim/core/well_formed.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

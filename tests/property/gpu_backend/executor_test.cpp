@@ -2,9 +2,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/naive_executor.hpp"
-#include "ppsim/core/well_formed.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "support/linear_model.hpp"
 #include "support/random_schedule.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"

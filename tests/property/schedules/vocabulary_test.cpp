@@ -2,7 +2,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/verifier/all_microbatches.hpp"
 #include "support/draw_parameters.hpp"
 #include "support/generated.hpp"

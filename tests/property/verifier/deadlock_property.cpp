@@ -2,7 +2,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "ppsim/verifier/z3_check.hpp"
 #include "support/random_program.hpp"

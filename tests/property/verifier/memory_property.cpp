@@ -2,7 +2,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/all_states.hpp"
 #include "support/random_program.hpp"

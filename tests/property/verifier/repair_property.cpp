@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/well_formed.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/verifier/repair.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"

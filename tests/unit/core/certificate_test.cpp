@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"

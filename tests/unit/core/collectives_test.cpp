@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/lowering.hpp"
-#include "ppsim/core/well_formed.hpp"
 #include "support/hand_program.hpp"
 #include "support/lowered.hpp"
 

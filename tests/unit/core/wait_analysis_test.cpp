@@ -1,4 +1,4 @@
-#include "ppsim/core/wait_analysis.hpp"
+#include "ppsim/core/execution/wait_analysis.hpp"
 
 #include <gtest/gtest.h>
 

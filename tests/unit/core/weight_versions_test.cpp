@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/lowering.hpp"
 #include "support/hand_program.hpp"

@@ -1,4 +1,4 @@
-#include "ppsim/core/well_formed.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 
 #include <gtest/gtest.h>
 

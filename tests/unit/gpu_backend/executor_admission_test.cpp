@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "support/linear_model.hpp"

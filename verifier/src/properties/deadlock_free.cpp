@@ -2,8 +2,8 @@
 #include <set>
 
 #include "../residency_hang.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/naive_executor.hpp"
 #include "ppsim/verifier/repair.hpp"
 #include "ppsim/verifier/z3_check.hpp"
 #include "properties.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../limits.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/verify.hpp"
 

@@ -3,7 +3,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "ppsim/core/happens_before.hpp"
+#include "ppsim/core/execution/happens_before.hpp"
 #include "ppsim/core/tensor_use.hpp"
 #include "ppsim/core/text.hpp"
 #include "properties.hpp"

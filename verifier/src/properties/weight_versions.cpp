@@ -3,7 +3,7 @@
 #include <sstream>
 #include <vector>
 
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/text.hpp"
 #include "properties.hpp"
 

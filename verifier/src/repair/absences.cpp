@@ -2,7 +2,7 @@
 #include <map>
 #include <sstream>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/verifier/repair.hpp"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/happens_before.hpp"
+#include "ppsim/core/execution/happens_before.hpp"
 #include "ppsim/core/tensors.hpp"
 
 namespace ppsim {

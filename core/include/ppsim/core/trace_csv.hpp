@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/timed_trace.hpp"
-#include "ppsim/core/well_formed.hpp"
 
 namespace ppsim {
 

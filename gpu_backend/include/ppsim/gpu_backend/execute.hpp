@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "ppsim/core/certificate.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/timed_trace.hpp"
-#include "ppsim/core/wait_analysis.hpp"
 #include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 

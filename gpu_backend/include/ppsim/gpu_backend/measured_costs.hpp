@@ -4,11 +4,11 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/timed_trace.hpp"
 
 namespace ppsim {
 

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/timed_trace.hpp"
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/simulator/metrics.hpp"
 

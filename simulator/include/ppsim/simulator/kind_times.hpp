@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 
 namespace ppsim {
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
-#include "ppsim/core/timed_trace.hpp"
-#include "ppsim/core/wait_analysis.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/simulator/simulate.hpp"
 
 namespace ppsim {

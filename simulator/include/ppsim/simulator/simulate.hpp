@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
-#include "ppsim/core/timed_trace.hpp"
 #include "ppsim/simulator/compiled_program.hpp"
 
 namespace ppsim {

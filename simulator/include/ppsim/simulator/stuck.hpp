@@ -3,10 +3,10 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/wait_analysis.hpp"
 
 namespace ppsim {
 

@@ -3,7 +3,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/simulator/palette.hpp"
 
 namespace ppsim {

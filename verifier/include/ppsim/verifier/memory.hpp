@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ppsim/core/certificate.hpp"
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/core/tensors.hpp"

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "ppsim/core/certificate.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
-#include "ppsim/core/well_formed.hpp"
 #include "ppsim/verifier/deadlock.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 #include "ppsim/verifier/memory.hpp"

@@ -1,4 +1,4 @@
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {

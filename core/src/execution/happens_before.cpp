@@ -1,4 +1,4 @@
-#include "ppsim/core/happens_before.hpp"
+#include "ppsim/core/execution/happens_before.hpp"
 
 #include "happens_before_maker.hpp"
 

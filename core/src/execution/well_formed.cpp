@@ -1,4 +1,4 @@
-#include "ppsim/core/well_formed.hpp"
+#include "ppsim/core/execution/well_formed.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "ir/completeness.hpp"
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/core/happens_before.hpp"
+#include "ppsim/core/execution/happens_before.hpp"
 #include "rank_parts.hpp"
 #include "track_pass.hpp"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "rank_parts.hpp"
 
 namespace ppsim {

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 
 namespace ppsim {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 
 namespace ppsim {
 namespace {

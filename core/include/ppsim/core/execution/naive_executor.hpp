@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/timed_trace.hpp"
 
 namespace ppsim {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "ppsim/core/facts.hpp"
+#include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim {
 namespace {

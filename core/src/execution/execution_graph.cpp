@@ -1,4 +1,4 @@
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 
 #include <algorithm>
 #include <sstream>

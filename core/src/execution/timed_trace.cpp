@@ -1,4 +1,4 @@
-#include "ppsim/core/timed_trace.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
 
 #include <algorithm>
 #include <ostream>

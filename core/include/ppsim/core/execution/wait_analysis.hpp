@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/execution_graph.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 
 namespace ppsim {

@@ -1,4 +1,4 @@
-#include "ppsim/core/naive_executor.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 
 #include <algorithm>
 #include <set>
