@@ -9,7 +9,7 @@
 #include "json.hpp"
 #include "options.hpp"
 #include "ppsim/core/ir/error.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/planner/ir_source.hpp"
 

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "csv_cells.hpp"
-#include "ppsim/core/communicators.hpp"
+#include "ppsim/core/lowering/communicators.hpp"
 #include "ppsim/core/text.hpp"
 #include "torch_alphabet.hpp"
 #include "torch_cells.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "rank_recompute.hpp"
 

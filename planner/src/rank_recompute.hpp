@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/memory_saving.hpp"
+#include "ppsim/core/lowering/memory_saving.hpp"
 
 namespace ppsim {
 

@@ -5,7 +5,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/simulator/timeline.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::bench {
 namespace {

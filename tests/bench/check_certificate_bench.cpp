@@ -6,7 +6,7 @@
 
 #include "ppsim/core/certificate.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/verify.hpp"
 

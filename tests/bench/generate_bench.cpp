@@ -7,7 +7,7 @@
 #include <chrono>
 #include <string>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/simulate.hpp"
 

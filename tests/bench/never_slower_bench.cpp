@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/cost_intervals.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/never_slower.hpp"

@@ -3,7 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/repair.hpp"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <utility>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"

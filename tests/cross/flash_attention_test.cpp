@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"

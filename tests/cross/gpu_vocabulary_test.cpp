@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "ppsim/core/ir/replicas.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "support/fake_gpu/transformer_run.hpp"
 #include "support/vocabulary_cases.hpp"

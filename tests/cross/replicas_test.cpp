@@ -7,7 +7,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"

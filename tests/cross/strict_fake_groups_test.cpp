@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/hand_program.hpp"

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"

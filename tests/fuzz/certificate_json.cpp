@@ -4,7 +4,7 @@
 #include "ppsim/core/certificate.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "fuzz.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/core/trace_csv.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "heap/heap_requests.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"

@@ -5,7 +5,7 @@
 
 #include "heap/step_requests.hpp"
 #include "heap/uncounted_libraries.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"

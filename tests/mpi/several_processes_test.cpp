@@ -9,7 +9,7 @@
 #include <memory>
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"

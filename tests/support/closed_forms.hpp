@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "ppsim/core/earliest_times.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::test {

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
 #include "ppsim/core/text.hpp"
 
 namespace ppsim::test {

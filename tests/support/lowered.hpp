@@ -4,7 +4,7 @@
 
 #include <rapidcheck.h>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::test {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::test {
 

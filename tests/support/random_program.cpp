@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/stage_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 

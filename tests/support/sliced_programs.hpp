@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/schedules/registry.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/dice.hpp"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "ppsim/core/communicators.hpp"
+#include "ppsim/core/lowering/communicators.hpp"
 #include "support/dice.hpp"
 #include "support/programs.hpp"
 

@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::test {
 

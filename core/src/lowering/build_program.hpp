@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lowering/lines.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::lowering {
 

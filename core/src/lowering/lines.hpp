@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "lowering/after_edge.hpp"
+#include "lowering/order/after_edge.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/units.hpp"
 

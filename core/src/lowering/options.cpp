@@ -1,7 +1,7 @@
 #include <array>
 #include <charconv>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim {
 namespace {

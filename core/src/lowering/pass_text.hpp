@@ -2,7 +2,7 @@
 
 #include "lowering/lines.hpp"
 #include "lowering/step_rows.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::lowering {
 

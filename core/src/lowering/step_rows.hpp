@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "lowering/after_edge.hpp"
+#include "lowering/order/after_edge.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim::lowering {

@@ -1,10 +1,10 @@
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
 #include "ppsim/simulator/metrics.hpp"
 #include "ppsim/simulator/simulate.hpp"
 #include "support/lowered.hpp"

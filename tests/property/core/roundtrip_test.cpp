@@ -2,9 +2,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/core/communicators.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/json.hpp"
+#include "ppsim/core/lowering/communicators.hpp"
 #include "ppsim/core/text.hpp"
 #include "ppsim/core/torch_csv.hpp"
 #include "support/random_program.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/json.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "support/hand_program.hpp"
 #include "support/lowered.hpp"
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/communicators.hpp"
+#include "ppsim/core/lowering/communicators.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
 
 #include <gtest/gtest.h>
 #include <sstream>

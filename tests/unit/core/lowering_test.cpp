@@ -1,4 +1,4 @@
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 #include <gtest/gtest.h>
 

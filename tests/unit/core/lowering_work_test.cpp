@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "support/lowered.hpp"
 #include "support/lowering_cases.hpp"
 #include "support/programs.hpp"

@@ -1,4 +1,4 @@
-#include "ppsim/core/memory_saving.hpp"
+#include "ppsim/core/lowering/memory_saving.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "support/hand_program.hpp"
 
 namespace ppsim::test {

@@ -6,7 +6,7 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/backends.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "support/hand_program.hpp"
 #include "support/linear_model.hpp"
 #include "support/programs.hpp"

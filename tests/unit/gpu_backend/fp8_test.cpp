@@ -14,7 +14,7 @@
 #include <cuda_fp8.h>
 #endif
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"

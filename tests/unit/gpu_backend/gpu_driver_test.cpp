@@ -7,7 +7,7 @@
 
 #include "cuda/gpu_device.hpp"
 #include "cuda/transformer/matmul.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"

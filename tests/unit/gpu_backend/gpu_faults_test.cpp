@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/injection.hpp"

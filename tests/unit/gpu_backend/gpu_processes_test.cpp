@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "cuda/gpu_execute.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "processes/star.hpp"

@@ -4,7 +4,7 @@
 
 #include "cuda/gpu_admission.hpp"
 #include "cuda/gpu_execute.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"

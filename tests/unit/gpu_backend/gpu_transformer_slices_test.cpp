@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/gpu_admission.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/gradient_distance.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/tampered.hpp"
 #include "support/programs.hpp"

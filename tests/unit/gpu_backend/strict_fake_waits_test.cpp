@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/tampered.hpp"
 

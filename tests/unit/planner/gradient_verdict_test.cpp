@@ -5,7 +5,7 @@
 #include <atomic>
 #include <limits>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/transformer.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/programs.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/verifier/verify.hpp"

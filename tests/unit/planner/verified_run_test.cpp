@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "support/closed_forms.hpp"
 #include "support/row_text.hpp"
 

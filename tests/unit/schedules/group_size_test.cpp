@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/simulator/metrics.hpp"
 #include "support/closed_forms.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/cost_intervals.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/never_slower.hpp"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/z3_check.hpp"
 #include "support/hand_program.hpp"

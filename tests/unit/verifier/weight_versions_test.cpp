@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/hand_program.hpp"

@@ -4,8 +4,8 @@
 #include <array>
 #include <numeric>
 
-#include "ppsim/core/earliest_times.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
 
 namespace ppsim::synthesis {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ppsim/core/earliest_times.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
 
 namespace ppsim::synthesis {
 namespace {

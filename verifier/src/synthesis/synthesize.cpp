@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/verifier/synthesis.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "synthesis/search.hpp"

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/core/memory_saving.hpp"
+#include "ppsim/core/lowering/memory_saving.hpp"
 #include "ppsim/workload/analytic.hpp"
 
 namespace ppsim {

@@ -8,7 +8,7 @@
 
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/core/lowering.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/core/torch_csv.hpp"
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/schedules/registry.hpp"

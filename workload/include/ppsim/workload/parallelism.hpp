@@ -4,7 +4,7 @@
 #include <ostream>
 
 #include "ppsim/core/ir/error.hpp"
-#include "ppsim/core/memory_saving.hpp"
+#include "ppsim/core/lowering/memory_saving.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"
 

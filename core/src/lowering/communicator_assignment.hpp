@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
+
+namespace ppsim {
+
+/// Which communicator each communication of a Program takes, for one policy: first tell all that there are,
+/// then number them, then ask.
+class CommunicatorAssignment {
+ public:
+  CommunicatorAssignment(const Pipeline& pipeline, CommunicatorPolicy policy);
+
+  /// A misplaced action makes its rank a member too, so that the draft is a Program, if a wrong one.
+  void use(const Action& action, RankId own);
+  /// The communicators in use, numbered.
+  [[nodiscard]] std::vector<Communicator> number();
+  /// Requires: use(action, own), then number().
+  [[nodiscard]] CommunicatorId of(const Action& action, RankId own);
+
+ private:
+  /// What operations of one communicator have in common; its order is the order of the communicators.
+  struct Key {
+    enum class Kind { world, pair, edge, stage_edge, lent_edge, collective, block, shard };
+    Kind kind = Kind::world;
+    int a = -1;
+    int b = -1;
+    int stage = -1;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Entry {
+    std::set<RankId> members;
+    CommunicatorId number;
+  };
+  /// The entry that a (kind, subject) asked for last: nearly always the one that it asks for next.
+  struct Recent {
+    RankId own;
+    std::int32_t peer = -1;
+    Entry* entry = nullptr;
+  };
+
+  [[nodiscard]] Key key_of(const Action& action, RankId own) const;
+  [[nodiscard]] Key transfer_key(const Action& transfer, RankId own) const;
+  [[nodiscard]] std::string name_of(const Key& key) const;
+  [[nodiscard]] std::set<RankId> fixed_members(const Key& key) const;
+  [[nodiscard]] Recent& recent_of(const Action& action);
+
+  const Pipeline& pipeline_;
+  CommunicatorPolicy policy_;
+  std::size_t subjects_;
+  std::map<Key, Entry> entries_;
+  std::vector<Recent> recent_;  // by kind and subject
+};
+
+}  // namespace ppsim

@@ -1,0 +1,78 @@
+#include "insert_offload.hpp"
+
+#include "copy_plan.hpp"
+
+namespace ppsim::lowering {
+namespace {
+
+IdVector<RankId, RowTimes> times_of_rows(const EarliestTimes& times, const StepRows& rows) {
+  IdVector<RankId, RowTimes> result(static_cast<std::size_t>(rows.ranks()));
+  for (int r = 0; r < rows.ranks(); ++r) {
+    const std::size_t size = rows[RankId(r)].size();
+    result[RankId(r)] = {std::vector<Nanoseconds>(size, 0), std::vector<Nanoseconds>(size, 0)};
+  }
+  for (const EarliestTimes::Item& item : times.walk) {
+    result[item.rank].start[static_cast<std::size_t>(item.position)] = item.start;
+    result[item.rank].end[static_cast<std::size_t>(item.position)] = item.end;
+  }
+  return result;
+}
+
+/// The copies of as much of the choice as delays nothing, found by bisection.
+std::vector<Copy> copies_that_fit(Offload offload, const CostTable& costs, std::span<const Step> row,
+                                  const RowTimes& times) {
+  std::vector<Copy> best;
+  int fits = 0;
+  int above = offload.percent + 1;
+  // All of it first: that is what usually fits.
+  for (int percent = offload.percent; above - fits > 1; percent = (fits + above) / 2) {
+    offload.percent = percent;
+    auto copies = plan_copies(offloaded_waits(offload, row), costs, row, times);
+    (copies ? fits : above) = percent;
+    if (copies) best = *std::move(copies);
+  }
+  return best;
+}
+
+void insert_copies(RankId rank, const std::vector<Copy>& copies, StepRows& rows) {
+  const std::span<const Step> row = rows[rank];
+  std::vector<Step> steps;
+  std::vector<std::int32_t> place_of_step;
+  std::vector<std::int32_t> place_of_copy;
+  auto next = copies.begin();
+  for (std::size_t i = 0; i <= row.size(); ++i) {
+    for (; next != copies.end() && next->place == i; ++next) {
+      place_of_copy.push_back(static_cast<std::int32_t>(steps.size()));
+      steps.emplace_back(next->action);
+    }
+    if (i == row.size()) break;
+    place_of_step.push_back(static_cast<std::int32_t>(steps.size()));
+    steps.push_back(row[i]);
+  }
+  std::vector<AfterEdge> edges;
+  for (std::size_t c = 0; c < copies.size(); ++c) {
+    const Copy& copy = copies[c];
+    if (copy.gate != Copy::kNone) edges.push_back({place_of_copy[c], place_of_step[copy.gate]});
+    if (copy.holds != Copy::kNone) edges.push_back({place_of_step[copy.holds], place_of_copy[c]});
+  }
+  rows.replace(rank, std::move(steps));
+  rows.add_after(rank, edges);
+}
+
+}  // namespace
+
+void insert_offload(const LoweringOptions& options, const EarliestTimes* times, const CostTable* costs,
+                    StepRows& rows) {
+  IdVector<RankId, RowTimes> known;
+  if (times != nullptr) known = times_of_rows(*times, rows);
+  for (int r = 0; r < rows.ranks(); ++r) {
+    const RankId rank(r);
+    insert_copies(rank,
+                  times == nullptr
+                      ? plan_copies(offloaded_waits(options.offload, rows[rank]), options, rows[rank])
+                      : copies_that_fit(options.offload, *costs, rows[rank], known[rank]),
+                  rows);
+  }
+}
+
+}  // namespace ppsim::lowering

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "lowering/step_rows.hpp"
+#include "ppsim/core/lowering/memory_saving.hpp"
+
+namespace ppsim::lowering {
+
+/// R directly before every B and I of the stages that recompute in full, where the row does not hold it
+/// already.
+void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute, StepRows& rows);
+
+}  // namespace ppsim::lowering

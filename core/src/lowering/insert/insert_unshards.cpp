@@ -1,0 +1,106 @@
+#include "insert_unshards.hpp"
+
+#include <algorithm>
+
+namespace ppsim::lowering {
+namespace {
+
+constexpr std::size_t kLookAhead = 3;
+
+using Stages = std::vector<std::int32_t>;
+
+bool contains(const Stages& stages, std::int32_t stage) {
+  return std::find(stages.begin(), stages.end(), stage) != stages.end();
+}
+
+bool uses_parameters(const Action& action) {
+  return info(action.kind).resource == Resource::compute &&
+         info(action.kind).microbatch == MicrobatchUse::required;
+}
+
+/// A stage and the step of a row that computes on it next.
+struct NextUse {
+  std::int32_t stage;
+  std::size_t step;
+};
+
+/// The first three of the next uses; a fourth where an overlapped pair brings the third and the fourth.
+Stages first_stages(const std::vector<NextUse>& uses) {
+  Stages stages;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (i >= kLookAhead && uses[i].step != uses[kLookAhead - 1].step) break;
+    stages.push_back(uses[i].stage);
+  }
+  return stages;
+}
+
+/// For every step of a row the next distinct stages that compute, this step's first.
+std::vector<Stages> stages_ahead(std::span<const Step> row) {
+  std::vector<Stages> result(row.size());
+  std::vector<NextUse> ahead;
+  for (std::size_t i = row.size(); i-- > 0;) {
+    const std::span<const Action> actions = row[i].actions();
+    for (auto a = actions.rbegin(); a != actions.rend(); ++a) {
+      if (!uses_parameters(*a)) continue;
+      std::erase_if(ahead, [&](const NextUse& use) { return use.stage == a->subject; });
+      ahead.insert(ahead.begin(), {a->subject, i});
+    }
+    result[i] = first_stages(ahead);
+  }
+  return result;
+}
+
+/// The stages whose parameters are gathered at a place of a row, and the steps that make them so.
+class Gathered {
+ public:
+  explicit Gathered(std::vector<Step>& steps) : steps_(steps) {}
+
+  void keep_only(const Stages& needed) {
+    Stages kept;
+    std::sort(stages_.begin(), stages_.end());
+    for (const std::int32_t stage : stages_) {
+      if (contains(needed, stage)) {
+        kept.push_back(stage);
+      } else {
+        steps_.emplace_back(make_action(OpKind::reshard, stage, -1));
+      }
+    }
+    stages_ = std::move(kept);
+  }
+
+  void gather(const Stages& needed) {
+    for (const std::int32_t stage : needed) {
+      if (contains(stages_, stage)) continue;
+      stages_.push_back(stage);
+      steps_.emplace_back(make_action(OpKind::unshard, stage, -1));
+    }
+  }
+
+ private:
+  std::vector<Step>& steps_;
+  Stages stages_;
+};
+
+std::vector<Step> with_unshards(std::span<const Step> row) {
+  const std::vector<Stages> ahead = stages_ahead(row);
+  std::vector<Step> steps;
+  Gathered gathered(steps);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const std::span<const Action> actions = row[i].actions();
+    if (std::any_of(actions.begin(), actions.end(), uses_parameters)) {
+      gathered.keep_only(ahead[i]);
+      gathered.gather(ahead[i]);
+    }
+    steps.push_back(row[i]);
+  }
+  gathered.keep_only({});
+  return steps;
+}
+
+}  // namespace
+
+void insert_unshards(StepRows& rows) {
+  for (int r = 0; r < rows.ranks(); ++r) rows.replace(RankId(r), with_unshards(rows[RankId(r)]));
+}
+
+}  // namespace ppsim::lowering

@@ -1,0 +1,167 @@
+#include "insert_updates.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/ir/check.hpp"
+
+namespace ppsim::lowering {
+namespace {
+
+constexpr const char* kNorm = "norm";
+
+std::optional<CollectiveId> norm_of(const Pipeline& pipeline) {
+  const auto& collectives = pipeline.spec().collectives.items();
+  for (std::size_t c = 0; c < collectives.size(); ++c) {
+    if (collectives[c].name == kNorm) return CollectiveId(static_cast<std::int32_t>(c));
+  }
+  return std::nullopt;
+}
+
+/// Dense numbers of (block, update).
+std::size_t number_of(const Pipeline& pipeline, BlockId block, int update) {
+  return block.index() * static_cast<std::size_t>(pipeline.updates()) + static_cast<std::size_t>(update);
+}
+
+/// Calls visit(block, update) for every gradient to which a step adds.
+template <class Visit>
+void for_each_gradient(const Pipeline& pipeline, const Step& step, Visit&& visit) {
+  for (const Action& a : step.actions()) {
+    if (!gives_weight_gradient(a.kind)) continue;
+    for (const BlockId block : pipeline.blocks_of(a.stage())) visit(block, pipeline.spec().update[a.mb()]);
+  }
+}
+
+/// By (block, update): whether any rank has a gradient for it or for a later update, since every version is
+/// made from the one before.
+std::vector<char> updated_blocks(const Pipeline& pipeline, const StepRows& rows) {
+  std::vector<char> updated(static_cast<std::size_t>(pipeline.blocks() * pipeline.updates()), 0);
+  for (int r = 0; r < rows.ranks(); ++r) {
+    for (const Step& step : rows[RankId(r)]) {
+      for_each_gradient(pipeline, step,
+                        [&](BlockId block, int update) { updated[number_of(pipeline, block, update)] = 1; });
+    }
+  }
+  for (int b = 0; b < pipeline.blocks(); ++b) {
+    for (int update = pipeline.updates() - 1; update > 0; --update) {
+      char& before = updated[number_of(pipeline, BlockId(b), update - 1)];
+      before = static_cast<char>(before | updated[number_of(pipeline, BlockId(b), update)]);
+    }
+  }
+  return updated;
+}
+
+/// Where a rank is done with a block's gradient for one update.
+struct GradientEnd {
+  std::size_t position;  ///< steps before it
+  int update;
+  BlockId block;
+  friend auto operator<=>(const GradientEnd&, const GradientEnd&) = default;
+};
+
+/// Ascending by position, update, block; the updates of a block end in their order. A rank that shares a
+/// block but has no gradient for an update takes part in it all the same.
+std::vector<GradientEnd> gradient_ends(const Pipeline& pipeline, RankId rank, std::span<const Step> row,
+                                       const std::vector<char>& updated) {
+  std::vector<std::size_t> last(updated.size(), 0);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for_each_gradient(pipeline, row[i],
+                      [&](BlockId block, int update) { last[number_of(pipeline, block, update)] = i + 1; });
+  }
+  std::vector<GradientEnd> ends;
+  for (const StageId stage : pipeline.stages_of(rank)) {
+    for (const BlockId block : pipeline.blocks_of(stage)) {
+      std::size_t reached = 0;
+      for (int update = 0; update < pipeline.updates(); ++update) {
+        const std::size_t number = number_of(pipeline, block, update);
+        reached = std::max(reached, last[number]);
+        if (updated[number] != 0) ends.push_back({reached, update, block});
+      }
+    }
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
+class RowUpdater {
+ public:
+  RowUpdater(const Pipeline& pipeline, const LoweringOptions& options, std::vector<GradientEnd> ends)
+      : pipeline_(pipeline),
+        options_(options),
+        ends_(std::move(ends)),
+        open_blocks_(static_cast<std::size_t>(pipeline.updates()), 0) {
+    for (const GradientEnd& end : ends_) ++open_blocks_[static_cast<std::size_t>(end.update)];
+  }
+
+  std::vector<Step> run(std::span<const Step> row) {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i <= row.size(); ++i) {
+      for (; next < ends_.size() && ends_[next].position == i; ++next) finish(ends_[next]);
+      if (i < row.size()) steps_.push_back(row[i]);
+    }
+    if (options_.clip) join_norms_before(pipeline_.updates());
+    return std::move(steps_);
+  }
+
+ private:
+  void finish(const GradientEnd& end) {
+    if (options_.reduce_grad) add(OpKind::reduce_grad, end.block, end.update);
+    if (options_.optimizer && !options_.clip) add(OpKind::optimizer, end.block, end.update);
+    if (--open_blocks_[static_cast<std::size_t>(end.update)] == 0 && options_.clip) clip(end.update);
+  }
+
+  void clip(int update) {
+    join_norms_before(update + 1);
+    std::vector<BlockId> blocks;
+    for (const GradientEnd& end : ends_) {
+      if (end.update == update) blocks.push_back(end.block);
+    }
+    std::sort(blocks.begin(), blocks.end());
+    for (const BlockId block : blocks) add(OpKind::optimizer, block, update);
+  }
+
+  /// Every rank takes part in the norm of every update, in their order, also where it has no gradients.
+  void join_norms_before(int update) {
+    for (; next_norm_ < update; ++next_norm_) {
+      const std::optional<CollectiveId> norm = norm_of(pipeline_);
+      PPSIM_CHECK(norm.has_value(), "clipping needs a norm");
+      const int number = pipeline_.updates() == 1 ? -1 : next_norm_;
+      steps_.emplace_back(make_action(OpKind::collective, norm->value(), number));
+    }
+  }
+
+  void add(OpKind kind, BlockId block, int update) {
+    steps_.emplace_back(make_action(kind, block.value(), update));
+  }
+
+  const Pipeline& pipeline_;
+  const LoweringOptions& options_;
+  std::vector<GradientEnd> ends_;
+  std::vector<int> open_blocks_;  // by update: blocks whose gradient is still growing
+  int next_norm_ = 0;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows) {
+  const std::vector<char> updated = updated_blocks(pipeline, rows);
+  const bool any = std::find(updated.begin(), updated.end(), 1) != updated.end();
+  if (!any) return;  // inference: no norm of nothing
+  for (int r = 0; r < rows.ranks(); ++r) {
+    const RankId rank(r);
+    RowUpdater updater(pipeline, options, gradient_ends(pipeline, rank, rows[rank], updated));
+    rows.replace(rank, updater.run(rows[rank]));
+  }
+}
+
+Expected<Pipeline> with_norm(const Pipeline& pipeline) {
+  if (norm_of(pipeline)) return pipeline;
+  PipelineSpec spec = pipeline.spec();
+  Collective norm{kNorm, {}};
+  for (int r = 0; r < spec.ranks; ++r) norm.members.emplace_back(r);
+  spec.collectives.push_back(std::move(norm));
+  return Pipeline::make(std::move(spec));
+}
+
+}  // namespace ppsim::lowering

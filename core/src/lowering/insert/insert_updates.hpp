@@ -1,0 +1,17 @@
+#pragma once
+
+#include "lowering/step_rows.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
+
+namespace ppsim::lowering {
+
+/// Per rank, block and update: REDUCE_GRAD directly after the last B or W, then OPT. With clipping, COLL
+/// "norm" stands after the last of an update's B, W and REDUCE_GRAD, and the OPTs of the update behind it.
+/// Nothing where there is no backward. Requires: with `options.clip` the pipeline has a collective of every
+/// rank named "norm".
+void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, StepRows& rows);
+
+/// The pipeline with the collective that clipping needs: "norm", over all ranks.
+[[nodiscard]] Expected<Pipeline> with_norm(const Pipeline& pipeline);
+
+}  // namespace ppsim::lowering

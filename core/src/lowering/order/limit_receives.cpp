@@ -1,0 +1,105 @@
+#include "limit_receives.hpp"
+
+#include <map>
+#include <sstream>
+
+#include "arrivals.hpp"
+
+namespace ppsim::lowering {
+namespace {
+
+/// The arrivals of one stream, in order; those from `placed` on still wait for their place.
+struct StreamState {
+  std::vector<std::size_t> lines;
+  std::size_t placed = 0;
+};
+
+class RowLimiter {
+ public:
+  RowLimiter(const Pipeline& pipeline, const LoweringOptions& options, RankId rank, LineRow& row)
+      : pipeline_(pipeline),
+        options_(options),
+        rank_(rank),
+        row_(row),
+        users_(first_users(pipeline, rank, row)),
+        done_(row.lines.size(), 0) {}
+
+  Expected<void> run() {
+    for (std::size_t i = 0; i < row_.lines.size(); ++i) {
+      if (is_arrival(row_.lines[i])) {
+        StreamState& stream = streams_[stream_of(pipeline_, options_.communicators, row_.lines[i])];
+        stream.lines.push_back(i);
+        place_ready(stream);
+        continue;
+      }
+      if (const Line* late = arrival_still_waiting(i)) return too_few(*late, row_.lines[i]);
+      place(i);
+      if (!computes(row_.lines[i])) continue;
+      for (auto& [key, stream] : streams_) place_ready(stream);
+    }
+    row_.lines = std::move(lines_);
+    return {};
+  }
+
+ private:
+  void place(std::size_t i) {
+    done_[i] = 1;
+    lines_.push_back(row_.lines[i]);
+  }
+
+  /// The line for which an arrival of a stream waits.
+  [[nodiscard]] std::int32_t limit_of(const StreamState& stream, std::size_t which) const {
+    const auto buffers = static_cast<std::size_t>(*options_.receive_buffers);
+    return which < buffers ? kNobody : users_[stream.lines[which - buffers]];
+  }
+
+  void place_ready(StreamState& stream) {
+    for (; stream.placed < stream.lines.size(); ++stream.placed) {
+      const std::int32_t limit = limit_of(stream, stream.placed);
+      if (limit != kNobody && done_[static_cast<std::size_t>(limit)] == 0) return;
+      const std::size_t i = stream.lines[stream.placed];
+      place(i);
+      if (limit != kNobody)
+        row_.after.push_back({row_.lines[i].id, row_.lines[static_cast<std::size_t>(limit)].id});
+    }
+  }
+
+  /// An arrival that line `i` uses and that has no place yet.
+  [[nodiscard]] const Line* arrival_still_waiting(std::size_t i) const {
+    for (const auto& [key, stream] : streams_) {
+      for (std::size_t w = stream.placed; w < stream.lines.size(); ++w) {
+        if (users_[stream.lines[w]] == static_cast<std::int32_t>(i)) return &row_.lines[stream.lines[w]];
+      }
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] Expected<void> too_few(const Line& late, const Line& user) const {
+    std::ostringstream text;
+    text << "receive buffers: " << *options_.receive_buffers << " are too few on rank " << rank_ << ": "
+         << user.action << " needs " << late.action
+         << " while an earlier arrival of its channel is still unused";
+    return make_error(ErrorCode::bad_argument, text.str());
+  }
+
+  const Pipeline& pipeline_;
+  const LoweringOptions& options_;
+  RankId rank_;
+  LineRow& row_;
+  std::vector<std::int32_t> users_;
+  std::vector<char> done_;
+  std::map<Stream, StreamState> streams_;
+  std::vector<Line> lines_;
+};
+
+}  // namespace
+
+Expected<void> limit_receives(const Pipeline& pipeline, const LoweringOptions& options, LineRows& rows) {
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    auto limited = RowLimiter(pipeline, options, RankId(r), rows[RankId(r)]).run();
+    if (!limited) return limited;
+  }
+  return {};
+}
+
+}  // namespace ppsim::lowering

@@ -1,0 +1,114 @@
+#include "place_arrivals.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "arrivals.hpp"
+#include "ppsim/core/ir/check.hpp"
+
+namespace ppsim::lowering {
+namespace {
+
+/// An arrival and the number of compute lines that stand before it.
+struct Arrival {
+  std::int32_t slot;
+  std::size_t line;
+};
+
+class RowPlacer {
+ public:
+  RowPlacer(const Pipeline& pipeline, const LoweringOptions& options, RankId rank, LineRow& row)
+      : pipeline_(pipeline), options_(options), row_(row), users_(first_users(pipeline, rank, row)) {
+    std::int32_t count = 0;
+    for (const Line& line : row.lines) {
+      compute_before_.push_back(count);
+      if (computes(line)) ++count;
+    }
+  }
+
+  void run() {
+    find_slots();
+    keep_channel_order();
+    std::stable_sort(arrivals_.begin(), arrivals_.end(),
+                     [](const Arrival& a, const Arrival& b) { return a.slot < b.slot; });
+    rebuild();
+  }
+
+ private:
+  /// What arrives for nobody (an UNSHARD or RELOAD that a file ends with) stays where it is.
+  [[nodiscard]] bool moves(std::size_t i) const { return is_arrival(row_.lines[i]) && users_[i] >= 0; }
+
+  void find_slots() {
+    std::map<Action, std::int32_t> floors;
+    for (std::size_t i = 0; i < row_.lines.size(); ++i) {
+      const Line& line = row_.lines[i];
+      note_floor(i, floors);
+      if (!moves(i)) continue;
+      const std::int32_t wanted = compute_before_[static_cast<std::size_t>(users_[i])] - options_.early;
+      const auto floor = floors.find(line.action);
+      arrivals_.push_back({std::max(wanted, floor == floors.end() ? 0 : floor->second), i});
+    }
+  }
+
+  /// OFFLOAD and RESHARD bound how early what undoes them may stand.
+  void note_floor(std::size_t i, std::map<Action, std::int32_t>& floors) const {
+    Action action = row_.lines[i].action;
+    if (action.kind == OpKind::offload) {
+      action.kind = OpKind::reload;
+      floors[action] = compute_before_[i];
+    } else if (action.kind == OpKind::reshard) {
+      action.kind = OpKind::unshard;
+      floors[action] = compute_before_[i] + 1;
+    }
+  }
+
+  void keep_channel_order() {
+    std::map<Stream, std::int32_t> earliest_behind;
+    for (auto arrival = arrivals_.rbegin(); arrival != arrivals_.rend(); ++arrival) {
+      const Line& line = row_.lines[arrival->line];
+      if (!is_transfer(line.action.kind)) continue;
+      const Stream stream = stream_of(pipeline_, options_.communicators, line);
+      std::int32_t& earliest = earliest_behind.try_emplace(stream, arrival->slot).first->second;
+      earliest = arrival->slot = std::min(earliest, arrival->slot);
+    }
+  }
+
+  void rebuild() {
+    std::vector<Line> lines;
+    lines.reserve(row_.lines.size());
+    std::size_t next = 0;
+    std::int32_t last_compute = -1;
+    const auto place_until = [&](std::int32_t slot) {
+      for (; next < arrivals_.size() && arrivals_[next].slot <= slot; ++next) {
+        lines.push_back(row_.lines[arrivals_[next].line]);
+        if (last_compute >= 0) row_.after.push_back({lines.back().id, last_compute});
+      }
+    };
+    for (std::size_t i = 0; i < row_.lines.size(); ++i) {
+      const Line& line = row_.lines[i];
+      if (moves(i)) continue;
+      if (computes(line)) place_until(compute_before_[i]);
+      lines.push_back(line);
+      if (computes(line)) last_compute = line.id;
+    }
+    PPSIM_CHECK(lines.size() == row_.lines.size(), "an arrival behind the last compute line");
+    row_.lines = std::move(lines);
+  }
+
+  const Pipeline& pipeline_;
+  const LoweringOptions& options_;
+  LineRow& row_;
+  std::vector<std::int32_t> users_;
+  std::vector<std::int32_t> compute_before_;
+  std::vector<Arrival> arrivals_;
+};
+
+}  // namespace
+
+void place_arrivals(const Pipeline& pipeline, const LoweringOptions& options, LineRows& rows) {
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    RowPlacer(pipeline, options, RankId(r), rows[RankId(r)]).run();
+  }
+}
+
+}  // namespace ppsim::lowering

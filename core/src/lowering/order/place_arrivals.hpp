@@ -1,0 +1,13 @@
+#pragma once
+
+#include "lowering/lines.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
+
+namespace ppsim::lowering {
+
+/// Moves every arrival to `options.early` compute lines before its first user, `after` the compute line
+/// before that place. A RECV that would overtake an earlier message of its channel pulls that one forward; a
+/// RELOAD stays behind its OFFLOAD, an UNSHARD behind the RESHARD before it.
+void place_arrivals(const Pipeline& pipeline, const LoweringOptions& options, LineRows& rows);
+
+}  // namespace ppsim::lowering

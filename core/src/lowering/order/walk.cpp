@@ -1,0 +1,399 @@
+#include "walk.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "action_costs.hpp"
+#include "fact_times.hpp"
+#include "lowering/insert/transfers.hpp"
+#include "ppsim/core/execution/facts.hpp"
+#include "ppsim/core/text.hpp"
+
+namespace ppsim::lowering {
+namespace {
+
+/// The ranks that take part in a step beside its own; empty for what a rank does alone.
+std::vector<RankId> partners_of(const Pipeline& pipeline, const Action& action, RankId rank) {
+  std::vector<RankId> ranks;
+  switch (info(action.kind).resource) {
+    case Resource::compute:
+    case Resource::copy:
+      return {};
+    case Resource::p2p:
+      return {action.peer_rank()};
+    case Resource::collective:
+      if (action.kind == OpKind::collective) ranks = pipeline.spec().collectives[action.collective()].members;
+      if (action.kind == OpKind::reduce_grad) {
+        for (const StageId s : pipeline.spec().blocks[action.block()].stages)
+          ranks.push_back(pipeline.rank_of(s));
+      }
+      break;
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::erase(ranks, rank);
+  return ranks;
+}
+
+/// Facts that make an update wait for what runs beside compute.
+bool is_communicated(FactKind kind) { return kind == FactKind::reduced || kind == FactKind::collected; }
+
+/// A step that its rank has come to, and what it waits for.
+struct Pending {
+  std::size_t position = 0;
+  std::vector<FactTimes::Place> needs;
+  std::span<const AfterEdge> after;
+  std::size_t met = 0;      ///< of needs
+  Nanoseconds start = 0;    ///< no earlier than this
+  bool fills_gaps = false;  ///< an OPT that waits for a REDUCE_GRAD or a norm
+};
+
+struct RankState {
+  Pending head;
+  std::vector<Pending> passed;    ///< steps that others have passed, in the order of the row
+  Nanoseconds free = 0;           ///< end of the last compute step
+  Nanoseconds copied = 0;         ///< end of the last copy
+  Nanoseconds compute_start = 0;  ///< start of the last compute step
+  std::vector<Nanoseconds> ends;  ///< by place, where the row orders steps by `after`
+  std::size_t next_edge = 0;      ///< of the row's `after`
+  std::int64_t moved_in_sweep = -1;
+};
+
+class Walker {
+ public:
+  Walker(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs)
+      : pipeline_(pipeline),
+        rows_(rows),
+        costs_(pipeline, costs),
+        facts_(pipeline),
+        states_(static_cast<std::size_t>(pipeline.ranks())),
+        gathered_at_(static_cast<std::size_t>(pipeline.stages()), 0) {}
+
+  Expected<EarliestTimes> run() {
+    announce_facts();
+    for (int r = 0; r < rows_.ranks(); ++r) {
+      if (!rows_.after(RankId(r)).empty())
+        states_[static_cast<std::size_t>(r)].ends.assign(rows_[RankId(r)].size(), FactTimes::kNotYet);
+      load_head(RankId(r), 0);
+      if (!finished(RankId(r))) ++open_ranks_;
+    }
+    while (open_ranks_ > 0) {
+      if (!sweep()) return make_error(ErrorCode::deadlock, describe_deadlock());
+    }
+    return std::move(times_);
+  }
+
+ private:
+  void announce_facts() {
+    std::size_t steps = 0;
+    for (int r = 0; r < rows_.ranks(); ++r) {
+      steps += rows_[RankId(r)].size();
+      for (const Step& step : rows_[RankId(r)]) provide(step, RankId(r), FactTimes::kNotYet);
+    }
+    times_.walk.reserve(steps);
+  }
+
+  /// Writes the time of everything that the completion of a step makes true, on other ranks too.
+  void provide(const Step& step, RankId rank, Nanoseconds end) {
+    const bool announcing = end == FactTimes::kNotYet;
+    for (const Action& action : step.actions()) {
+      provide(action, rank, end);
+      for_each_transfer(pipeline_, action, [&](const Action& send, const Action& receive) {
+        const Nanoseconds arrival = announcing ? end : checked_add(end, costs_.of_transfer(send));
+        provide(receive, pipeline_.rank_of(receive.stage()), arrival);
+      });
+    }
+  }
+
+  void provide(const Action& action, RankId rank, Nanoseconds end) {
+    provided_.clear();
+    provided_facts(pipeline_, action, rank, provided_);
+    for (const Fact& fact : provided_) facts_.set(facts_.place_of(fact, rank), end);
+  }
+
+  void load_head(RankId rank, std::size_t position) {
+    const std::span<const Step> row = rows_[rank];
+    while (position < row.size() && row[position].idle()) ++position;
+    RankState& state = states_[rank.index()];
+    Pending& head = state.head;
+    head.position = position;
+    head.needs.clear();
+    head.after = {};
+    head.met = 0;
+    head.start = 0;
+    head.fills_gaps = false;
+    if (position == row.size()) return;
+    const Action& first = row[position].actions().front();
+    const bool updates = first.kind == OpKind::optimizer;
+    for_each_need(row[position], rank, [&](const Fact& fact, FactTimes::Place place) {
+      head.needs.push_back(place);
+      head.fills_gaps = head.fills_gaps || (updates && is_communicated(fact.kind));
+    });
+    // What runs beside compute is due by its place in the row, a collective between passes by these.
+    const bool by_passes =
+        first.kind == OpKind::collective && pipeline_.spec().collectives[first.collective()].per_microbatch();
+    if (info(first.kind).resource != Resource::compute && !by_passes) head.start = state.compute_start;
+    load_after(rank, state);
+  }
+
+  /// The edges of the head; heads come in the order of the row, as edges do.
+  void load_after(RankId rank, RankState& state) {
+    const std::vector<AfterEdge>& edges = rows_.after(rank);
+    const auto position = static_cast<std::int32_t>(state.head.position);
+    const std::size_t begin = state.next_edge;
+    while (state.next_edge < edges.size() && edges[state.next_edge].later == position) ++state.next_edge;
+    state.head.after = {edges.data() + begin, state.next_edge - begin};
+  }
+
+  /// Calls visit(fact, place) for the facts that a step waits for.
+  template <class Visit>
+  void for_each_need(const Step& step, RankId rank, Visit&& visit) {
+    for (const Action& action : step.actions()) {
+      required_.clear();
+      required_facts(pipeline_, action, rank, required_);
+      for (const Requirement& need : required_) {
+        const FactTimes::Place place = facts_.place_of(need.fact, rank);
+        if (!need.optional || facts_.at(place) != FactTimes::kNever) visit(need.fact, place);
+      }
+    }
+  }
+
+  bool sweep() {
+    bool moved = false;
+    for (int r = 0; r < rows_.ranks(); ++r) {
+      if (states_[static_cast<std::size_t>(r)].moved_in_sweep != sweep_) moved = visit(RankId(r)) || moved;
+    }
+    ++sweep_;
+    return moved;
+  }
+
+  /// Retires one step of a rank if it can, those that others have passed first.
+  bool visit(RankId rank) {
+    RankState& state = states_[rank.index()];
+    for (Pending& pending : state.passed) {
+      if (!pending.fills_gaps && try_retire(rank, pending)) return true;
+    }
+    bool passed = false;
+    for (; !at_end(rank) && lets_others_pass(rank, state.head); passed = true) {
+      if (!state.head.fills_gaps && try_retire(rank, state.head)) return true;
+      state.passed.push_back(state.head);
+      load_head(rank, state.head.position + 1);
+    }
+    if (Pending* update = update_in_gap(rank)) return try_retire(rank, *update);
+    return (!at_end(rank) && try_retire(rank, state.head)) || passed;
+  }
+
+  /// Whether the steps behind one may pass it: what runs beside compute together with other ranks, and the
+  /// updates that wait for it.
+  [[nodiscard]] bool lets_others_pass(RankId rank, const Pending& pending) const {
+    const OpKind kind = step_of(rank, pending).actions().front().kind;
+    return is_transfer(kind) || is_collective(kind) || pending.fills_gaps;
+  }
+
+  /// The first update that costs the step behind it no time: one that is over before that step can start, or
+  /// any where nothing is left or the step waits for an update itself.
+  Pending* update_in_gap(RankId rank) {
+    RankState& state = states_[rank.index()];
+    const bool waits = !at_end(rank) && !ready(rank, state.head);
+    if (waits && !needs_update(state.head)) return nullptr;
+    Pending* best = nullptr;
+    for (Pending& pending : state.passed) {
+      if (!pending.fills_gaps || !ready(rank, pending) || !(at_end(rank) || waits || fits(rank, pending)))
+        continue;
+      if (best == nullptr || pending.start < best->start) best = &pending;
+    }
+    return best;
+  }
+
+  /// Whether a ready update is over before the ready step behind it starts.
+  bool fits(RankId rank, const Pending& update) {
+    const Pending& next = states_[rank.index()].head;
+    const Nanoseconds start = earliest_start(rank, update);
+    const Nanoseconds limit = earliest_start(rank, next);
+    return info(step_of(rank, next).actions().front().kind).resource == Resource::compute && start < limit &&
+           start + duration(step_of(rank, update), rank) <= limit;
+  }
+
+  [[nodiscard]] bool needs_update(const Pending& pending) const {
+    return std::any_of(pending.needs.begin(), pending.needs.end(), [&](FactTimes::Place place) {
+      return place.kind == static_cast<std::uint32_t>(FactKind::updated) && facts_.at(place) < 0;
+    });
+  }
+
+  [[nodiscard]] bool at_end(RankId rank) const {
+    return states_[rank.index()].head.position == rows_[rank].size();
+  }
+  [[nodiscard]] bool finished(RankId rank) const {
+    return at_end(rank) && states_[rank.index()].passed.empty();
+  }
+  [[nodiscard]] const Step& step_of(RankId rank, const Pending& pending) const {
+    return rows_[rank][pending.position];
+  }
+
+  bool ready(RankId rank, Pending& pending) {
+    const std::vector<Nanoseconds>& ends = states_[rank.index()].ends;
+    for (; !pending.after.empty(); pending.after = pending.after.subspan(1)) {
+      const Nanoseconds end = ends[static_cast<std::size_t>(pending.after.front().earlier)];
+      if (end < 0) return false;
+      pending.start = std::max(pending.start, end);
+    }
+    for (; pending.met < pending.needs.size(); ++pending.met) {
+      const Nanoseconds time = facts_.at(pending.needs[pending.met]);
+      if (time < 0) return false;
+      pending.start = std::max(pending.start, time);
+    }
+    return true;
+  }
+
+  /// The step of `partner` that is the other end of a step of `rank`, when it has come to it and is ready.
+  Pending* other_end(RankId rank, const Pending& pending, RankId partner) {
+    const Action& own = step_of(rank, pending).actions().front();
+    const Action wanted = is_transfer(own.kind) ? counterpart(own, rank) : own;
+    RankState& state = states_[partner.index()];
+    const auto is_it = [&](Pending& p) { return step_of(partner, p) == Step(wanted) && ready(partner, p); };
+    for (Pending& p : state.passed) {
+      if (is_it(p)) return &p;
+    }
+    return !at_end(partner) && is_it(state.head) ? &state.head : nullptr;
+  }
+
+  bool try_retire(RankId rank, Pending& pending) {
+    if (!ready(rank, pending)) return false;
+    const Step step = step_of(rank, pending);
+    Nanoseconds start = earliest_start(rank, pending);
+    const std::vector<RankId> partners = partners_of(pipeline_, step.actions().front(), rank);
+    std::vector<Pending*> ends;
+    for (const RankId partner : partners) {
+      ends.push_back(other_end(rank, pending, partner));
+      if (ends.back() == nullptr) return false;
+      start = std::max(start, earliest_start(partner, *ends.back()));
+    }
+    const Nanoseconds end = checked_add(start, duration(step, rank));
+    retire(rank, pending, start, end);
+    for (std::size_t i = 0; i < partners.size(); ++i) retire(partners[i], *ends[i], start, end);
+    return true;
+  }
+
+  [[nodiscard]] Nanoseconds earliest_start(RankId rank, const Pending& pending) const {
+    const RankState& state = states_[rank.index()];
+    Nanoseconds start = pending.start;
+    for (const Action& action : step_of(rank, pending).actions()) {
+      const Resource resource = info(action.kind).resource;
+      if (resource == Resource::compute) start = std::max(start, state.free);
+      if (resource == Resource::copy) start = std::max(start, state.copied);
+      if (info(action.kind).subject == Subject::stage) {
+        start = std::max(start, gathered_at_[action.stage().index()]);
+      }
+    }
+    return start;
+  }
+
+  /// A transfer is looked up by its SEND.
+  Nanoseconds duration(const Step& step, RankId rank) {
+    const Action& action = step.actions().front();
+    return costs_.of_step(is_receive(action.kind) ? Step(counterpart(action, rank)) : step);
+  }
+
+  void retire(RankId rank, Pending& pending, Nanoseconds start, Nanoseconds end) {
+    RankState& state = states_[rank.index()];
+    const Step& step = step_of(rank, pending);
+    const Action& first = step.actions().front();
+    if (info(first.kind).resource == Resource::compute) {
+      state.compute_start = start;
+      state.free = end;
+    }
+    if (info(first.kind).resource == Resource::copy) state.copied = end;
+    if (!state.ends.empty()) state.ends[pending.position] = end;
+    if (first.kind == OpKind::unshard) gathered_at_[first.stage().index()] = end;
+    times_.walk.push_back({rank, static_cast<std::int32_t>(pending.position), start, end});
+    times_.makespan = std::max(times_.makespan, end);
+    provide(step, rank, end);
+    state.moved_in_sweep = sweep_;
+    leave(rank, pending);
+    if (finished(rank)) --open_ranks_;
+  }
+
+  void leave(RankId rank, Pending& pending) {
+    RankState& state = states_[rank.index()];
+    if (&pending == &state.head) {
+      load_head(rank, pending.position + 1);
+    } else {
+      state.passed.erase(state.passed.begin() + (&pending - state.passed.data()));
+    }
+  }
+
+  /// What a stuck rank waits for first.
+  [[nodiscard]] const Pending& stuck_at(RankId rank) const {
+    const RankState& state = states_[rank.index()];
+    if (at_end(rank)) return state.passed.front();
+    for (const Pending& pending : state.passed) {
+      const auto place = static_cast<std::int32_t>(pending.position);
+      if (!state.head.after.empty() && state.head.after.front().earlier == place) return pending;
+    }
+    return state.head;
+  }
+
+  /// The rank for which a stuck rank waits.
+  [[nodiscard]] RankId blocker_of(RankId rank) {
+    const Pending& pending = stuck_at(rank);
+    const Step& step = step_of(rank, pending);
+    RankId blocker;
+    for_each_need(step, rank, [&](const Fact& fact, FactTimes::Place place) {
+      if (blocker.valid() || facts_.at(place) >= 0) return;
+      const bool received =
+          fact.kind == FactKind::received_forward || fact.kind == FactKind::received_backward;
+      blocker = received ? pipeline_.rank_of(StageId(fact.peer)) : rank;
+    });
+    if (blocker.valid()) return blocker;
+    for (const RankId partner : partners_of(pipeline_, step.actions().front(), rank)) {
+      if (other_end(rank, pending, partner) == nullptr) return partner;
+    }
+    return rank;
+  }
+
+  std::string describe_deadlock() {
+    RankId rank(0);
+    while (finished(rank)) rank = RankId(rank.value() + 1);
+    std::vector<RankId> chain;
+    while (std::find(chain.begin(), chain.end(), rank) == chain.end() && !finished(rank)) {
+      chain.push_back(rank);
+      rank = blocker_of(rank);
+    }
+    std::ostringstream text;
+    text << "the rows wait for each other";
+    const auto first = std::find(chain.begin(), chain.end(), rank);
+    for (auto at = first == chain.end() ? chain.begin() : first; at != chain.end(); ++at) {
+      const RankId next = at + 1 == chain.end() ? rank : *(at + 1);
+      text << "\nrank " << *at << ": " << step_text(pipeline_, step_of(*at, stuck_at(*at)))
+           << " waits for rank " << next;
+      if (finished(next)) {
+        text << ", which is done";
+      } else if (next == *at) {
+        text << ", its own row further on";
+      } else {
+        text << ", which is at " << step_text(pipeline_, step_of(next, stuck_at(next)));
+      }
+    }
+    return text.str();
+  }
+
+  const Pipeline& pipeline_;
+  const StepRows& rows_;
+  ActionCosts costs_;
+  FactTimes facts_;
+  std::vector<RankState> states_;
+  std::vector<Nanoseconds> gathered_at_;  // by stage: end of the last UNSHARD
+  std::size_t open_ranks_ = 0;
+  std::int64_t sweep_ = 0;
+  std::vector<Fact> provided_;
+  std::vector<Requirement> required_;
+  EarliestTimes times_;
+};
+
+}  // namespace
+
+Expected<EarliestTimes> walk(const Pipeline& pipeline, const StepRows& rows, const CostTable* costs) {
+  return Walker(pipeline, rows, costs).run();
+}
+
+}  // namespace ppsim::lowering

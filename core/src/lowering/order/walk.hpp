@@ -1,0 +1,21 @@
+#pragma once
+
+#include "lowering/step_rows.hpp"
+#include "ppsim/core/lowering/earliest_times.hpp"
+
+namespace ppsim::lowering {
+
+/// The round-robin walk: sweeps over the ranks, ascending, each rank retiring at most one ready head step per
+/// sweep. A collective, and SEND_A with its RECV_A, is retired on all its members at once, so that the walk
+/// is one linear order of everything. Collectives, SEND_A and RECV_A let the steps behind them pass until
+/// they are ready. An OPT that waits for a REDUCE_GRAD or a norm fills idle time: it lets the steps behind it
+/// pass as long as there are any, unless one waits for an update or starts only when the OPT is over.
+///
+/// Times: a compute step starts when its rank has computed the one before and its dependencies hold; anything
+/// else when its dependencies hold, and, a collective between passes aside, not before the compute step that
+/// stands before it has started.
+/// Without costs all are 0. Errors: deadlock naming the rows that wait for each other.
+[[nodiscard]] Expected<EarliestTimes> walk(const Pipeline& pipeline, const StepRows& rows,
+                                           const CostTable* costs);
+
+}  // namespace ppsim::lowering
