@@ -1,6 +1,6 @@
 #include <sstream>
 
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 #include "ppsim/core/text.hpp"
 #include "verify_parts.hpp"
 

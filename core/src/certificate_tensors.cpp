@@ -7,7 +7,7 @@
 #include "certificate_news.hpp"
 #include "certificate_parts.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/tensor_use.hpp"
+#include "ppsim/core/memory/tensor_use.hpp"
 #include "ppsim/core/text.hpp"
 
 namespace ppsim {

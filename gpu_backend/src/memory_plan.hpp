@@ -5,8 +5,8 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/slot_plan.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/slot_plan.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim {
 

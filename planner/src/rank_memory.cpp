@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim {
 namespace {

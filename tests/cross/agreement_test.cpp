@@ -6,7 +6,7 @@
 #include <map>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/core/slot_plan.hpp"
+#include "ppsim/core/memory/slot_plan.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/simulator/simulate.hpp"

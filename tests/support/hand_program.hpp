@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim::test {
 

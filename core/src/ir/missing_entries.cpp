@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 #include "table_lookup.hpp"
 
 namespace ppsim {

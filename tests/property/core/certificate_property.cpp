@@ -5,7 +5,7 @@
 #include "ppsim/core/certificate.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/tensor_order.hpp"
+#include "ppsim/core/memory/tensor_order.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

@@ -9,7 +9,7 @@
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

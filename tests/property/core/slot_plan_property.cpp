@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/core/slot_plan.hpp"
+#include "ppsim/core/memory/slot_plan.hpp"
 #include "support/blocked_run.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"

@@ -1,8 +1,8 @@
-#include "ppsim/core/slot_plan.hpp"
+#include "ppsim/core/memory/slot_plan.hpp"
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/tensor_order.hpp"
+#include "ppsim/core/memory/tensor_order.hpp"
 #include "support/hand_program.hpp"
 
 namespace ppsim::test {

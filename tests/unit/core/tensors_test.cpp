@@ -1,4 +1,4 @@
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "../worst_case.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 #include "ppsim/verifier/memory.hpp"
 #include "proofs.hpp"
 #include "shrinking.hpp"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "instances.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim {
 

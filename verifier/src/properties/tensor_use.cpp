@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "ppsim/core/execution/happens_before.hpp"
-#include "ppsim/core/tensor_use.hpp"
+#include "ppsim/core/memory/tensor_use.hpp"
 #include "ppsim/core/text.hpp"
 #include "properties.hpp"
 

@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/slot_plan.hpp"
+#include "ppsim/core/memory/slot_plan.hpp"
 
 namespace ppsim {
 

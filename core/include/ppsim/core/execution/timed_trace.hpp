@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/units.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim {
 

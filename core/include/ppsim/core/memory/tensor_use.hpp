@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/action.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim {
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/tensor_order.hpp"
+#include "ppsim/core/memory/tensor_order.hpp"
 
 #include <algorithm>
 #include <limits>

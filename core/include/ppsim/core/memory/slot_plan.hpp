@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim {
 

@@ -1,4 +1,4 @@
-#include "ppsim/core/tensor_use.hpp"
+#include "ppsim/core/memory/tensor_use.hpp"
 
 namespace ppsim {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/tensor_order.hpp"
+#include "ppsim/core/memory/tensor_order.hpp"
 
 namespace ppsim {
 

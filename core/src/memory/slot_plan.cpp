@@ -1,4 +1,4 @@
-#include "ppsim/core/slot_plan.hpp"
+#include "ppsim/core/memory/slot_plan.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "conflict_graph.hpp"
 #include "placement.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/tensor_order.hpp"
+#include "ppsim/core/memory/tensor_order.hpp"
 
 namespace ppsim {
 namespace {

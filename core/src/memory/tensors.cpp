@@ -1,11 +1,11 @@
-#include "ppsim/core/tensors.hpp"
+#include "ppsim/core/memory/tensors.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/tensor_use.hpp"
+#include "ppsim/core/memory/tensor_use.hpp"
 #include "tensor_touches.hpp"
 
 namespace ppsim {
