@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
 

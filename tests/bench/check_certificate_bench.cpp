@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"

@@ -1,7 +1,7 @@
 // Certificates. What can be read can be written and read again, and the checker takes any of them.
 
 #include "fuzz.hpp"
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/json.hpp"
 #include "ppsim/core/lowering/lowering.hpp"

@@ -4,7 +4,7 @@
 
 #include "lifetimes.hpp"
 #include "limits.hpp"
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 
 namespace ppsim {
 

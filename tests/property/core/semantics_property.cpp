@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/execution/well_formed.hpp"

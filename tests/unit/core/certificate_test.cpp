@@ -1,4 +1,4 @@
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 
 #include <gtest/gtest.h>
 

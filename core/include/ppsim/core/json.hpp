@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/schedule.hpp"

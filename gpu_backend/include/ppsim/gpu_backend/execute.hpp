@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/core/ir/capabilities.hpp"

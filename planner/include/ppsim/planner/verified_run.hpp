@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/json.hpp"

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "certificate_tracks.hpp"
+#include "tracks.hpp"
 
 namespace ppsim {
 

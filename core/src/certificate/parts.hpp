@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 
 namespace ppsim {

@@ -3,9 +3,9 @@
 #include <string>
 #include <unordered_map>
 
-#include "certificate_clocks.hpp"
-#include "certificate_news.hpp"
-#include "certificate_parts.hpp"
+#include "clocks.hpp"
+#include "news.hpp"
+#include "parts.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/memory/tensor_use.hpp"
 #include "ppsim/core/text.hpp"

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "certificate_parts.hpp"
+#include "parts.hpp"
 #include "ppsim/core/text.hpp"
 
 namespace ppsim {

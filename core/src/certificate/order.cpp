@@ -1,4 +1,4 @@
-#include "certificate_parts.hpp"
+#include "parts.hpp"
 #include "ppsim/core/text.hpp"
 
 namespace ppsim {

@@ -1,4 +1,4 @@
-#include "certificate_tracks.hpp"
+#include "tracks.hpp"
 
 namespace ppsim {
 

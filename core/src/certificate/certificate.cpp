@@ -1,10 +1,10 @@
-#include "ppsim/core/certificate.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 
 #include <algorithm>
 #include <array>
 #include <set>
 
-#include "certificate_parts.hpp"
+#include "parts.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
 

@@ -1,4 +1,4 @@
-#include "certificate_clocks.hpp"
+#include "clocks.hpp"
 
 #include <algorithm>
 #include <utility>

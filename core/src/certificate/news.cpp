@@ -1,4 +1,4 @@
-#include "certificate_news.hpp"
+#include "news.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "certificate_tracks.hpp"
+#include "tracks.hpp"
 
 namespace ppsim {
 
