@@ -2,7 +2,7 @@
 
 #include "command.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {

@@ -1,7 +1,7 @@
 #include <sstream>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/memory/tensors.hpp"
-#include "ppsim/core/text.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {

@@ -1,5 +1,5 @@
 #include "command.hpp"
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 #include "validators.hpp"

@@ -2,8 +2,8 @@
 
 #include <sstream>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/text.hpp"
 #include "ppsim/workload/layout.hpp"
 
 namespace ppsim::cli {

@@ -6,7 +6,7 @@
 #include "call_limits.hpp"
 #include "communicators.hpp"
 #include "model_options.hpp"
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"

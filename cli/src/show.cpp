@@ -6,7 +6,7 @@
 
 #include "command.hpp"
 #include "communicators.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/trace_file.hpp"

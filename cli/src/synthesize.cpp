@@ -1,8 +1,8 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"
 #include "ppsim/planner/table_coverage.hpp"

@@ -2,7 +2,7 @@
 #include <array>
 #include <iostream>
 
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {

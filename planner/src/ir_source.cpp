@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/nearest.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/core/lowering/memory_saving.hpp"
 
 namespace ppsim {

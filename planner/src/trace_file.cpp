@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "ppsim/core/trace_csv.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim {

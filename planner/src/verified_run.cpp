@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/inference.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/simulator/simulate.hpp"

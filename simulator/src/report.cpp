@@ -5,8 +5,8 @@
 #include <ostream>
 
 #include "message_times.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/text.hpp"
 #include "report_page.hpp"
 #include "timeline_rows.hpp"
 

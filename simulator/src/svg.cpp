@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/simulator/timeline.hpp"
 #include "timeline_rows.hpp"
 

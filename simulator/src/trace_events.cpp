@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim {
 namespace {

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/text.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/exhaustive.hpp"
 #include "support/ground_truth.hpp"

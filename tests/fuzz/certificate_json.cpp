@@ -2,8 +2,8 @@
 
 #include "fuzz.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // PyTorch CSV of both flavours. The first byte picks the alphabet.
 
 #include "fuzz.hpp"
-#include "ppsim/core/torch_csv.hpp"
+#include "ppsim/core/io/torch_csv.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // Tables of costs and sizes.
 
 #include "fuzz.hpp"
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto tables = ppsim::tables_from_json(ppsim::fuzz::text_of(data, size), "input.json");

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "fuzz.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/core/trace_csv.hpp"
 
 namespace {
 

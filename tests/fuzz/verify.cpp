@@ -2,7 +2,7 @@
 
 #include "ppsim/verifier/verify.hpp"
 #include "fuzz.hpp"
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 
 namespace {
 

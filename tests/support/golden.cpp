@@ -7,8 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
-#include "ppsim/core/text.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -1,6 +1,6 @@
 #include "support/lowering_cases.hpp"
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "support/programs.hpp"
 #include "support/row_text.hpp"
 

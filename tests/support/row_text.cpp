@@ -3,7 +3,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim::test {
 

@@ -1,6 +1,6 @@
 #include <sstream>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "json_file.hpp"
+#include "io/json/file.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "parts.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim {
 namespace {

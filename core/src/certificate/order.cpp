@@ -1,5 +1,5 @@
 #include "parts.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim {
 namespace {

@@ -6,9 +6,9 @@
 #include "clocks.hpp"
 #include "news.hpp"
 #include "parts.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/memory/tensor_use.hpp"
-#include "ppsim/core/text.hpp"
 
 namespace ppsim {
 namespace {

@@ -4,8 +4,8 @@
 #include <ostream>
 #include <string>
 
-#include "ppsim/core/text.hpp"
-#include "trace_cells.hpp"
+#include "io/trace_cells.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim {
 namespace {

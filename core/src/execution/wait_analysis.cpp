@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/text.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "ppsim/core/execution/wait_analysis.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/text.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,6 +1,6 @@
 #include "lowering/pass_text.hpp"
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim::lowering {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim::transformer {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {

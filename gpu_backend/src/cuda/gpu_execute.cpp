@@ -19,7 +19,7 @@
 #include "hang_report.hpp"
 #include "kept_traces.hpp"
 #include "memory_plan.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 #include "processes/peers.hpp"
 #include "transfers.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "launched.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "payload.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device.hpp"
 
 namespace ppsim {

@@ -2,9 +2,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/core/json.hpp"
-#include "ppsim/core/text.hpp"
-#include "ppsim/core/torch_csv.hpp"
+#include "ppsim/core/io/json.hpp"
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/core/io/torch_csv.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

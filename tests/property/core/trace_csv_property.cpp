@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/core/trace_csv.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

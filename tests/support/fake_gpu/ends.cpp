@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim::test {
 namespace {

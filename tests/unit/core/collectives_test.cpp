@@ -4,9 +4,9 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "support/hand_program.hpp"
 #include "support/lowered.hpp"

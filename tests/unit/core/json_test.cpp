@@ -1,4 +1,4 @@
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "support/lowered.hpp"
 #include "support/lowering_cases.hpp"
 #include "support/programs.hpp"

@@ -1,8 +1,8 @@
-#include "ppsim/core/torch_csv.hpp"
+#include "ppsim/core/io/torch_csv.hpp"
 
 #include <gtest/gtest.h>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "support/hand_program.hpp"
 
 namespace ppsim {

@@ -1,4 +1,4 @@
-#include "ppsim/core/trace_csv.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/core/text.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/hand_program.hpp"
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "support/closed_forms.hpp"
 
 namespace ppsim {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/verifier/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/text.hpp"
 #include "ppsim/verifier/ranking.hpp"
 #include "proofs.hpp"
 #include "smt.hpp"

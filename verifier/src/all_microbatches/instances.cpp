@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/text.hpp"
 
 namespace ppsim {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/text.hpp"
 #include "sample.hpp"
 
 namespace ppsim {

@@ -2,7 +2,7 @@
 #include <map>
 #include <tuple>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "sample.hpp"
 
 namespace ppsim {

@@ -1,7 +1,7 @@
 #include <map>
 #include <sstream>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "properties.hpp"
 
 namespace ppsim {

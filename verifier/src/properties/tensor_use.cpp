@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "ppsim/core/execution/happens_before.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/memory/tensor_use.hpp"
-#include "ppsim/core/text.hpp"
 #include "properties.hpp"
 
 namespace ppsim {

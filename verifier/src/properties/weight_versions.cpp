@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ppsim/core/execution/facts.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "properties.hpp"
 
 namespace ppsim {

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/verifier/repair.hpp"
 
 namespace ppsim {

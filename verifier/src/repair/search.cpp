@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "repair/breakers.hpp"
 
 namespace ppsim::repairing {

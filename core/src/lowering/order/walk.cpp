@@ -7,7 +7,7 @@
 #include "fact_times.hpp"
 #include "lowering/insert/transfers.hpp"
 #include "ppsim/core/execution/facts.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim::lowering {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/json.hpp"
 
 namespace ppsim {
 

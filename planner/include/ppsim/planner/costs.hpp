@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/planner/token_costs.hpp"
 #include "ppsim/workload/analytic.hpp"
 

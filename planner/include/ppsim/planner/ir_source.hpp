@@ -6,10 +6,10 @@
 #include <string_view>
 #include <variant>
 
+#include "ppsim/core/io/torch_csv.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/core/torch_csv.hpp"
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/schedules/registry.hpp"
 

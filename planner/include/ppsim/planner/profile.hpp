@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "ppsim/core/json.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/verified_run.hpp"
 
 namespace ppsim {

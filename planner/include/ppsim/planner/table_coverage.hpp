@@ -1,7 +1,7 @@
 #pragma once
 
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/missing_entries.hpp"
-#include "ppsim/core/json.hpp"
 
 namespace ppsim {
 

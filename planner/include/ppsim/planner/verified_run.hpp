@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 
 namespace ppsim {

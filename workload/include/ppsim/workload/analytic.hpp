@@ -2,9 +2,9 @@
 
 #include <variant>
 
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
-#include "ppsim/core/json.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/layout.hpp"
 #include "ppsim/workload/model.hpp"

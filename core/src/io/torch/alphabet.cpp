@@ -1,4 +1,4 @@
-#include "torch_alphabet.hpp"
+#include "alphabet.hpp"
 
 namespace ppsim {
 namespace {

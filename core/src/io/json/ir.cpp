@@ -1,10 +1,10 @@
 #include <nlohmann/json.hpp>
 
-#include "json_file.hpp"
-#include "json_layout.hpp"
-#include "json_pipeline.hpp"
-#include "ppsim/core/json.hpp"
-#include "ppsim/core/text.hpp"
+#include "file.hpp"
+#include "layout.hpp"
+#include "pipeline.hpp"
+#include "ppsim/core/io/json.hpp"
+#include "ppsim/core/io/text.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "json_position.hpp"
+#include "position.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "action_scan.hpp"
-#include "json_file.hpp"
-#include "json_layout.hpp"
-#include "ppsim/core/json.hpp"
+#include "file.hpp"
+#include "io/action_scan.hpp"
+#include "layout.hpp"
+#include "ppsim/core/io/json.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
-#include "json_file.hpp"
-#include "json_layout.hpp"
-#include "ppsim/core/json.hpp"
+#include "file.hpp"
+#include "layout.hpp"
+#include "ppsim/core/io/json.hpp"
 
 namespace ppsim {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "json_position.hpp"
+#include "position.hpp"
 #include "ppsim/core/ir/error.hpp"
 
 namespace ppsim {

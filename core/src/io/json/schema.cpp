@@ -1,12 +1,12 @@
-#include "json_schema.hpp"
+#include "schema.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "action_scan.hpp"
+#include "io/action_scan.hpp"
+#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/json.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,13 +1,13 @@
-#include "ppsim/core/torch_csv.hpp"
+#include "ppsim/core/io/torch_csv.hpp"
 
 #include <map>
 
-#include "csv_cells.hpp"
+#include "alphabet.hpp"
+#include "cells.hpp"
+#include "io/csv_cells.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "ppsim/core/lowering/communicators.hpp"
-#include "ppsim/core/text.hpp"
-#include "torch_alphabet.hpp"
-#include "torch_cells.hpp"
-#include "torch_waits.hpp"
+#include "waits.hpp"
 
 namespace ppsim {
 namespace {

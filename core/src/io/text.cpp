@@ -1,4 +1,4 @@
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 
 #include "action_scan.hpp"
 

@@ -1,4 +1,4 @@
-#include "json_layout.hpp"
+#include "layout.hpp"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/text.hpp"
-#include "ppsim/core/trace_csv.hpp"
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 
 namespace ppsim {
 namespace {

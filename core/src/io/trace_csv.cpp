@@ -1,4 +1,4 @@
-#include "ppsim/core/trace_csv.hpp"
+#include "ppsim/core/io/trace_csv.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "action_scan.hpp"
 #include "csv_cells.hpp"
-#include "ppsim/core/text.hpp"
+#include "ppsim/core/io/text.hpp"
 #include "trace_cells.hpp"
 
 namespace ppsim {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "json_file.hpp"
+#include "file.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim {

@@ -1,4 +1,4 @@
-#include "json_pipeline.hpp"
+#include "pipeline.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "torch_waits.hpp"
+#include "waits.hpp"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "action_scan.hpp"
+#include "io/action_scan.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim {

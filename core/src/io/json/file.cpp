@@ -1,9 +1,9 @@
-#include "json_file.hpp"
+#include "file.hpp"
 
 #include <algorithm>
 
-#include "action_scan.hpp"
-#include "json_schema.hpp"
+#include "io/action_scan.hpp"
+#include "schema.hpp"
 
 namespace ppsim {
 namespace {

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string_view>
 
-#include "action_scan.hpp"
-#include "ppsim/core/torch_csv.hpp"
+#include "io/action_scan.hpp"
+#include "ppsim/core/io/torch_csv.hpp"
 
 namespace ppsim {
 

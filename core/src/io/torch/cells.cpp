@@ -1,11 +1,11 @@
-#include "torch_cells.hpp"
+#include "cells.hpp"
 
 #include <map>
 #include <set>
 #include <span>
 
-#include "csv_cells.hpp"
-#include "torch_alphabet.hpp"
+#include "alphabet.hpp"
+#include "io/csv_cells.hpp"
 
 namespace ppsim {
 namespace {

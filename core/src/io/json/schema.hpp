@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "json_position.hpp"
+#include "position.hpp"
 
 namespace ppsim {
 
