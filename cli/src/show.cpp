@@ -10,7 +10,7 @@
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/trace_file.hpp"
-#include "ppsim/simulator/timeline.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {

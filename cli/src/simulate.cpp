@@ -8,7 +8,7 @@
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
-#include "ppsim/simulator/kind_times.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {

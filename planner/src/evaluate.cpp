@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
-#include "ppsim/simulator/stuck.hpp"
+#include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 
 namespace ppsim {

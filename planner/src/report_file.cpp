@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
-#include "ppsim/simulator/report.hpp"
+#include "ppsim/simulator/writers/report.hpp"
 
 namespace ppsim {
 namespace {

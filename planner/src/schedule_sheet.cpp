@@ -7,7 +7,7 @@
 
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/evaluate.hpp"
-#include "ppsim/simulator/timeline.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 
 namespace ppsim {
 namespace {

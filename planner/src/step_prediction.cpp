@@ -7,8 +7,8 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/gpu_backend/measured_costs.hpp"
-#include "ppsim/simulator/compiled_program.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/compiled_program.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 
 namespace ppsim {
 namespace {

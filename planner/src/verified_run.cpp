@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/gpu_backend/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "require_well_formed.hpp"
 #include "step_prediction.hpp"

@@ -9,7 +9,7 @@
 
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "bench_programs.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "scales.hpp"
 

@@ -9,7 +9,7 @@
 #include "ppsim/core/memory/slot_plan.hpp"
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "ppsim/verifier/z3_check.hpp"
 #include "support/random_case.hpp"

@@ -16,7 +16,7 @@
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/gpu_backend/reference.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/random_case.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "ppsim/simulator/metrics.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 #include "support/lowered.hpp"
 
 namespace ppsim::test {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 
 namespace ppsim::test {
 

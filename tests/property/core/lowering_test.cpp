@@ -5,8 +5,8 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/core/lowering/earliest_times.hpp"
-#include "ppsim/simulator/metrics.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 #include "support/lowered.hpp"
 #include "support/random_schedule.hpp"
 

@@ -3,7 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/core/execution/timed_trace.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
 #include "support/expect_forms.hpp"

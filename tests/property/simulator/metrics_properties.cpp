@@ -2,7 +2,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

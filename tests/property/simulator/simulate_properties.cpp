@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

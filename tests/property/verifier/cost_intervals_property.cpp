@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/never_slower.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"

@@ -10,7 +10,7 @@
 #include "ppsim/gpu_backend/backends.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "support/hand_program.hpp"
 #include "support/linear_model.hpp"
 #include "support/programs.hpp"

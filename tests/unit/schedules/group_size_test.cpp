@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 #include "support/closed_forms.hpp"
 
 namespace ppsim {

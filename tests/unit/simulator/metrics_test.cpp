@@ -1,4 +1,4 @@
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/simulator/perfetto.hpp"
+#include "ppsim/simulator/writers/perfetto.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/simulator/report.hpp"
+#include "ppsim/simulator/writers/report.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/simulator/timeline.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 
 #include <gtest/gtest.h>
 

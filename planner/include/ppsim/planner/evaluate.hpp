@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/planner/costs.hpp"
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 
 namespace ppsim {
 

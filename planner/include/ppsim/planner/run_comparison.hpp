@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/op_kind.hpp"
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/planner/verified_run.hpp"
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 
 namespace ppsim {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "ppsim/core/ir/error.hpp"
-#include "ppsim/simulator/metrics.hpp"
-#include "ppsim/simulator/perfetto.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
+#include "ppsim/simulator/writers/perfetto.hpp"
 
 namespace ppsim {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/simulator/timeline.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 #include "timeline_rows.hpp"
 
 namespace ppsim {

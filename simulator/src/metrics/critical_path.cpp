@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "clock.hpp"
+#include "engine/clock.hpp"
 #include "message_times.hpp"
 #include "ppsim/core/ir/check.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "ppsim/core/execution/timed_trace.hpp"
-#include "ppsim/simulator/palette.hpp"
+#include "ppsim/simulator/writers/palette.hpp"
 
 namespace ppsim {
 

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/simulator/compiled_program.hpp"
+#include "ppsim/simulator/engine/compiled_program.hpp"
 
 namespace ppsim {
 namespace {

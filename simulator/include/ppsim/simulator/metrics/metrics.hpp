@@ -8,7 +8,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/execution/wait_analysis.hpp"
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 
 namespace ppsim {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ppsim/simulator/simulate.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 #include <ostream>
 #include <utility>
 
-#include "ppsim/simulator/perfetto.hpp"
+#include "ppsim/simulator/writers/perfetto.hpp"
 #include "trace_events.hpp"
 
 namespace ppsim {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 
 namespace ppsim {
 

@@ -1,4 +1,4 @@
-#include "ppsim/simulator/palette.hpp"
+#include "ppsim/simulator/writers/palette.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -1,10 +1,10 @@
-#include "ppsim/simulator/report.hpp"
+#include "ppsim/simulator/writers/report.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "message_times.hpp"
+#include "metrics/message_times.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "report_page.hpp"

@@ -1,6 +1,6 @@
 #include "message_times.hpp"
 
-#include "clock.hpp"
+#include "engine/clock.hpp"
 
 namespace ppsim {
 

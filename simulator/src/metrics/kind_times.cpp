@@ -1,4 +1,4 @@
-#include "ppsim/simulator/kind_times.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
 
 #include <algorithm>
 #include <array>

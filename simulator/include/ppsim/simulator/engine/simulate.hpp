@@ -4,7 +4,7 @@
 
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
-#include "ppsim/simulator/compiled_program.hpp"
+#include "ppsim/simulator/engine/compiled_program.hpp"
 
 namespace ppsim {
 

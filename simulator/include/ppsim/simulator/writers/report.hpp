@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/simulator/metrics.hpp"
-#include "ppsim/simulator/palette.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
+#include "ppsim/simulator/writers/palette.hpp"
 
 namespace ppsim {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 
 namespace ppsim {
 

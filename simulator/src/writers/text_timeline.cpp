@@ -2,7 +2,7 @@
 #include <ostream>
 #include <sstream>
 
-#include "ppsim/simulator/timeline.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 #include "timeline_rows.hpp"
 
 namespace ppsim {

@@ -1,4 +1,4 @@
-#include "ppsim/simulator/stuck.hpp"
+#include "ppsim/simulator/engine/stuck.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -6,7 +6,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/simulator/stuck.hpp"
+#include "ppsim/simulator/engine/stuck.hpp"
 
 namespace ppsim {
 

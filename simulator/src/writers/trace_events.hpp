@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/simulator/metrics.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
 
 namespace ppsim {
 
