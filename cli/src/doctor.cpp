@@ -5,7 +5,7 @@
 #include "ppsim/gpu_backend/bootstrap.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/planner/verified_run.hpp"
-#include "ppsim/verifier/z3_check.hpp"
+#include "ppsim/verifier/solver/z3_check.hpp"
 
 namespace ppsim::cli {
 namespace {

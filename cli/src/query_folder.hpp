@@ -5,7 +5,7 @@
 #include <string>
 
 #include "command.hpp"
-#include "ppsim/verifier/solver_query.hpp"
+#include "ppsim/verifier/solver/solver_query.hpp"
 
 namespace ppsim::cli {
 

@@ -6,7 +6,7 @@
 
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/cost_intervals.hpp"
-#include "ppsim/verifier/never_slower.hpp"
+#include "ppsim/verifier/intervals/never_slower.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {

@@ -9,9 +9,9 @@
 #include "command.hpp"
 #include "communicators.hpp"
 #include "ppsim/planner/rank_memory.hpp"
-#include "ppsim/verifier/all_microbatches.hpp"
-#include "ppsim/verifier/all_ranks.hpp"
-#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
+#include "ppsim/verifier/parameterized/all_ranks.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "query_folder.hpp"
 

@@ -7,9 +7,9 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/verifier/all_microbatches.hpp"
-#include "ppsim/verifier/all_ranks.hpp"
-#include "ppsim/verifier/ranking.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
+#include "ppsim/verifier/parameterized/all_ranks.hpp"
+#include "ppsim/verifier/parameterized/ranking.hpp"
 
 namespace {
 

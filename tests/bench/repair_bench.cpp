@@ -5,7 +5,7 @@
 
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include "ppsim/gpu_backend/execute.hpp"
 #include "ppsim/gpu_backend/null_model.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
+#include "ppsim/verifier/solver/z3_check.hpp"
 #include "ppsim/verifier/verify.hpp"
-#include "ppsim/verifier/z3_check.hpp"
 #include "support/random_case.hpp"
 
 namespace ppsim {

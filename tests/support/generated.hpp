@@ -3,7 +3,7 @@
 #include <string>
 
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/verifier/all_microbatches.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "support/lowered.hpp"
 
 namespace ppsim::test {

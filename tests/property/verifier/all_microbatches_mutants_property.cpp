@@ -2,7 +2,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "ppsim/verifier/all_microbatches.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "support/generated.hpp"
 
 namespace ppsim::test {

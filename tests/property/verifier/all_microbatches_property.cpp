@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/verifier/all_microbatches.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "support/draw_parameters.hpp"
 #include "support/generated.hpp"
 

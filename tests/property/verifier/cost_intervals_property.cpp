@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ppsim/simulator/engine/simulate.hpp"
-#include "ppsim/verifier/never_slower.hpp"
+#include "ppsim/verifier/intervals/never_slower.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

@@ -3,8 +3,8 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/verifier/solver/z3_check.hpp"
 #include "ppsim/verifier/verify.hpp"
-#include "ppsim/verifier/z3_check.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "ppsim/core/execution/well_formed.hpp"
-#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 

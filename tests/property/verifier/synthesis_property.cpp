@@ -3,7 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -1,9 +1,9 @@
-#include "ppsim/verifier/all_microbatches.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
 
 #include <gtest/gtest.h>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/verifier/ranking.hpp"
+#include "ppsim/verifier/parameterized/ranking.hpp"
 #include "support/generated.hpp"
 
 namespace ppsim::test {

@@ -1,4 +1,4 @@
-#include "ppsim/verifier/all_ranks.hpp"
+#include "ppsim/verifier/parameterized/all_ranks.hpp"
 
 #include <gtest/gtest.h>
 

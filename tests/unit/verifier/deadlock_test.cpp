@@ -1,4 +1,4 @@
-#include "ppsim/verifier/deadlock.hpp"
+#include "ppsim/verifier/deadlock/deadlock.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/verifier/all_microbatches.hpp"
-#include "ppsim/verifier/all_ranks.hpp"
-#include "ppsim/verifier/synthesis.hpp"
-#include "ppsim/verifier/z3_check.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
+#include "ppsim/verifier/parameterized/all_ranks.hpp"
+#include "ppsim/verifier/solver/z3_check.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "support/generated.hpp"
 #include "support/programs.hpp"
 

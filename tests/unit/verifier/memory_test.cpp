@@ -1,4 +1,4 @@
-#include "ppsim/verifier/memory.hpp"
+#include "ppsim/verifier/memory/memory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/cost_intervals.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/verifier/never_slower.hpp"
+#include "ppsim/verifier/intervals/never_slower.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
 

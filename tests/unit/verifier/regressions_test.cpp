@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim::test {

@@ -1,4 +1,4 @@
-#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "ppsim/verifier/solver_query.hpp"
+#include "ppsim/verifier/solver/solver_query.hpp"
 
 #include <gtest/gtest.h>
 
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/verifier/all_microbatches.hpp"
-#include "ppsim/verifier/synthesis.hpp"
-#include "ppsim/verifier/z3_check.hpp"
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
+#include "ppsim/verifier/solver/z3_check.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "support/generated.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"

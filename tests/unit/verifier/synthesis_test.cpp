@@ -1,4 +1,4 @@
-#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 
 #include <gtest/gtest.h>
 

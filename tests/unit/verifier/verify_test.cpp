@@ -4,7 +4,7 @@
 
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "ppsim/verifier/z3_check.hpp"
+#include "ppsim/verifier/solver/z3_check.hpp"
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
 

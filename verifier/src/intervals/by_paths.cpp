@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "../ask_z3.hpp"
 #include "compare_methods.hpp"
+#include "solver/ask_z3.hpp"
 
 namespace ppsim {
 namespace {

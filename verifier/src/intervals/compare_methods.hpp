@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../limits.hpp"
-#include "ppsim/verifier/solver_query.hpp"
+#include "ppsim/verifier/solver/solver_query.hpp"
 #include "priced_paths.hpp"
 
 namespace ppsim {

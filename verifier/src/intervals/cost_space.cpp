@@ -1,4 +1,4 @@
-#include "ppsim/verifier/cost_space.hpp"
+#include "ppsim/verifier/intervals/cost_space.hpp"
 
 #include "ppsim/core/ir/check.hpp"
 

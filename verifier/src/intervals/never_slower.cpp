@@ -1,4 +1,4 @@
-#include "ppsim/verifier/never_slower.hpp"
+#include "ppsim/verifier/intervals/never_slower.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "path_graph.hpp"
-#include "ppsim/verifier/cost_space.hpp"
+#include "ppsim/verifier/intervals/cost_space.hpp"
 
 namespace ppsim {
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <set>
 
-#include "../residency_hang.hpp"
+#include "deadlock/residency_hang.hpp"
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/verifier/repair.hpp"
-#include "ppsim/verifier/z3_check.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
+#include "ppsim/verifier/solver/z3_check.hpp"
 #include "properties.hpp"
 
 namespace ppsim {

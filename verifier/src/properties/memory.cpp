@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "../worst_case.hpp"
+#include "memory/worst_case.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "properties.hpp"
 

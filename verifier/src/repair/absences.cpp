@@ -4,7 +4,7 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 
 namespace ppsim {
 namespace {

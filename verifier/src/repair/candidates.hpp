@@ -9,7 +9,7 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/verifier/repair.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 
 namespace ppsim::repairing {
 

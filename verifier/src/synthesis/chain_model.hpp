@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "synthesis/kept_order.hpp"
 
 namespace ppsim::synthesis {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-#include "ask_z3.hpp"
+#include "solver/ask_z3.hpp"
 
 namespace ppsim::synthesis {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "query.hpp"
+#include "solver/query.hpp"
 
 namespace ppsim::synthesis {
 

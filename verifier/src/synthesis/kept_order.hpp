@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 
 namespace ppsim::synthesis {
 

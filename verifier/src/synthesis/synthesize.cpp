@@ -2,7 +2,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "synthesis/search.hpp"
 

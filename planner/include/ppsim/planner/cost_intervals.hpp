@@ -6,7 +6,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/planner/costs.hpp"
-#include "ppsim/verifier/cost_space.hpp"
+#include "ppsim/verifier/intervals/cost_space.hpp"
 
 namespace ppsim {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "ppsim/core/ir/schedule.hpp"
-#include "ppsim/verifier/synthesis.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
 
 namespace ppsim {
 

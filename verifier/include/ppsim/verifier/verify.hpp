@@ -14,11 +14,11 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
-#include "ppsim/verifier/deadlock.hpp"
+#include "ppsim/verifier/deadlock/deadlock.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
-#include "ppsim/verifier/memory.hpp"
+#include "ppsim/verifier/memory/memory.hpp"
 #include "ppsim/verifier/property.hpp"
-#include "ppsim/verifier/solver_query.hpp"
+#include "ppsim/verifier/solver/solver_query.hpp"
 
 namespace ppsim {
 

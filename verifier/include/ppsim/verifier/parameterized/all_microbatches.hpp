@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
+#include "ppsim/verifier/limit_reasons.hpp"
+#include "ppsim/verifier/parameterized/periodic.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim {
+
+/// The Program of a schedule for a number of microbatches; bad_argument where the schedule refuses it.
+using ProgramFor = std::function<Expected<Program>(int microbatches)>;
+
+/// What to verify for every number of microbatches, and under which assumptions.
+struct AllMicrobatchesOptions {
+  /// Of kAllMicrobatchesProperties; empty: all, memory where `sizes` are. A limit asks for memory, too.
+  std::vector<Property> properties;
+  TransportCapabilities capabilities;  ///< default: rendezvous, no residency limit
+  std::optional<SizeTable> sizes;
+  std::optional<Bytes> memory_limit;  ///< per rank
+  double timeout_s = 60;              ///< seconds for everything; what is not decided by then is unknown
+  std::size_t state_limit = 200'000;  ///< states that exploring a residency limit of one Program may visit
+  /// Instructions of the Programs that may be generated and compared; a quarter of it for more comparisons
+  /// than are needed to recognise the schedule.
+  std::size_t sample_limit = 16'000'000;
+  std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
+  /// Is told of every query; deadlock freedom is asked of Z3 as well where a ranking decides it.
+  QuerySink queries = {};
+};
+
+/// The properties that can be decided for every number of microbatches.
+[[nodiscard]] bool has_all_microbatches_method(Property property);
+
+/// A periodic program, and where it was compared with what the schedule generates.
+struct Family {
+  PeriodicProgram program;
+  std::vector<int> agrees;  ///< numbers of microbatches, ascending; from the first member on each one tried
+  friend bool operator==(const Family&, const Family&) = default;
+};
+
+/// Which Program every number of microbatches was taken to have.
+struct Coverage {
+  std::vector<Family> families;        ///< at most one for each remainder of the period
+  std::vector<int> alone;              ///< numbers that are no members; each is decided by itself, ascending
+  std::vector<int> refused;            ///< numbers tried that the schedule refuses, ascending
+  std::vector<std::string> uncovered;  ///< remainders without a periodic program, with the reason
+  int differs_at = 0;  ///< of those: a number that is no member of the program that was found; 0: none
+  friend bool operator==(const Coverage&, const Coverage&) = default;
+};
+/// "m = 8, 12, 16, ... by the periodic program that equals the generated one at m = 8, 12, 16, 20".
+[[nodiscard]] std::vector<std::string> to_lines(const Coverage& coverage);
+
+/// What a rank needs at most for m = period * k + any remainder: bytes.at(k).
+struct MemoryForAll {
+  RankId rank;
+  Growing bytes;
+  int period = 1;
+  int reached_at = 0;  ///< number of microbatches that needs as much in some timing
+  friend bool operator==(const MemoryForAll&, const MemoryForAll&) = default;
+};
+
+/// The answer to one property for every number of microbatches.
+struct AllMicrobatchesResult {
+  Property property = Property::deadlock_free;
+  Verdict verdict;
+  int microbatches =
+      0;               ///< refuted: the smallest number that breaks it, whose Program has the counterexample
+  std::string method;  ///< periodic, ranking, smt, or that of verify for single numbers
+  double seconds = 0;
+  std::vector<std::string> notes;
+};
+
+struct AllMicrobatchesReport {
+  Coverage coverage;
+  std::vector<AllMicrobatchesResult> results;  ///< in the order of the registry
+  std::vector<MemoryForAll> memory;            ///< per rank, where the memory property was decided
+
+  [[nodiscard]] const AllMicrobatchesResult* find(Property property) const;
+  [[nodiscard]] bool proved(Property property) const;
+};
+
+/// Decides each property for every number of microbatches that the schedule accepts.
+///
+/// Small numbers are generated and looked at one by one. For all others the Program is recognised as a
+/// periodic one, and the proofs are about that: matched by comparing the two ends of each series, deadlock
+/// freedom by a ranking of one period's events, memory and residency limits by integer counters with a
+/// symbolic number of periods (Z3). That the schedule goes on as it began is an assumption, which the report
+/// states; a counterexample is always one of a generated Program.
+/// Errors: bad_argument where the schedule accepts no number of microbatches that was tried, or a property
+/// without such a method is asked for; any other error of `program_for`.
+[[nodiscard]] Expected<AllMicrobatchesReport> verify_all_microbatches(
+    const ProgramFor& program_for, const AllMicrobatchesOptions& options = {});
+
+}  // namespace ppsim

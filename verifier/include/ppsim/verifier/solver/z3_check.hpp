@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/verifier/solver/solver_query.hpp"
+
+namespace ppsim {
+
+/// What a solver says about deadlock, for comparison with the graph.
+struct SolverAnswer {
+  enum class Outcome { deadlock_free, deadlock, unknown };
+  Outcome outcome = Outcome::unknown;
+  std::string reason;  ///< of `unknown`
+};
+
+/// Asks Z3 for a time for every start, message and meeting such that each comes after all that it waits for:
+/// a model exists if and only if the Program cannot deadlock. A model is replayed before it is believed. For
+/// small Programs: refuses more than kSolverEventLimit events and every residency limit (both: unknown with
+/// the reason).
+[[nodiscard]] SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities& capabilities,
+                                          const SolverOptions& options = {.timeout_s = 10});
+
+inline constexpr int kSolverEventLimit = 20'000;
+
+}  // namespace ppsim

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/schedule.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/units.hpp"
+#include "ppsim/verifier/solver/solver_query.hpp"
+
+namespace ppsim {
+
+/// What a synthesised schedule has as little of as can be, both under earliest_times.
+enum class Objective : std::uint8_t {
+  makespan,  ///< first start to last end over all ranks
+  span,      ///< the longest rank's own first start to last end
+};
+[[nodiscard]] std::string_view objective_name(Objective objective);
+
+/// Whether the backward pass is one action, B, or two, I and W.
+enum class BackwardForm : std::uint8_t { split, fused };
+
+/// Which schedule to look for: on a chain with stage s on rank s and one slice.
+struct SynthesisRequest {
+  int ranks = 1;
+  int microbatches = 1;
+  /// Microbatches whose F has started and whose W (or B) has not ended, on each rank at any time.
+  int activation_limit = 1;
+  BackwardForm backward = BackwardForm::split;
+  Objective objective = Objective::makespan;
+  CostTable costs;  ///< per stage or for all; F, I and W (or B) take time
+  /// Each rank's order of F and of I, or B, is that of this schedule; only its W are placed.
+  std::optional<Schedule> kept_order = {};
+  std::vector<Schedule> known;  ///< to start from; what is of another chain or over the limit is passed over
+  double timeout_s = 60;        ///< seconds for everything
+  std::optional<Bytes> memory_budget = {};  ///< of Z3
+  QuerySink queries = {};                   ///< is told of every query
+};
+
+/// The best schedule that was found, and how good any schedule can be.
+struct Synthesized {
+  Schedule schedule;
+  Nanoseconds value = 0;        ///< of the objective
+  Nanoseconds lower_bound = 0;  ///< proved: no schedule is below
+  std::string method;           ///< that found the schedule: known, greedy, repetend, rounded costs or
+                                ///< time-indexed
+  std::string bound_method;     ///< that proved the lower bound: relaxation or time-indexed
+  std::string open;             ///< why it is not known to be optimal; empty when it is
+  int queries = 0;              ///< put to Z3
+  double seconds = 0;
+  Program program;  ///< the schedule, lowered in the order `timed`
+  /// That the program is well-formed, matched and free of deadlock, and that with one byte for the saved
+  /// activations of a microbatch no rank needs more bytes than the limit, in every timing. Empty when the
+  /// proof did not fit in the time.
+  std::optional<Certificate> certificate;
+
+  [[nodiscard]] bool optimal() const { return value == lower_bound; }
+};
+
+/// There is no schedule within the limit.
+struct NoSchedule {
+  std::string reason;
+  friend bool operator==(const NoSchedule&, const NoSchedule&) = default;
+};
+using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
+
+/// The best order of the actions of a chain under a limit of live microbatches. Which microbatch an action
+/// serves does not matter, so each rank runs its F, its I and its W in the order of the microbatches; then
+/// the limit says that F(i) starts after the end of W(i - limit). A relaxation bounds the objective from
+/// below, a periodic pattern with the warm-up and cool-down that fit it gives long schedules, and Z3 decides
+/// bound after bound whether the actions fit. A schedule that Z3 finds counts for what earliest_times says.
+/// Errors: bad_argument for counts or a timeout out of range, an action that takes no time, costs whose sum
+/// does not fit, or an order to keep that is of another chain, does not run its microbatches in order, waits
+/// for itself or leaves nothing open.
+[[nodiscard]] Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request);
+
+/// The objective of a schedule. Errors: those of earliest_times.
+[[nodiscard]] Expected<Nanoseconds> objective_of(const Schedule& schedule, const CostTable& costs,
+                                                 Objective objective);
+
+/// The most microbatches whose F has started and whose W or B has not ended on one rank.
+[[nodiscard]] int peak_live_microbatches(const Schedule& schedule);
+
+}  // namespace ppsim

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "limits.hpp"
+#include "ppsim/verifier/memory/memory.hpp"
+#include "rank_clocks.hpp"
+
+namespace ppsim {
+
+/// A clock that owns its counts.
+using Clock = std::vector<std::int32_t>;
+
+/// When a tensor is born: as soon as one of several sets of completions has happened, each what one possible
+/// first writer waits for.
+struct Birth {
+  Clock after;
+  InstructionId writer;  ///< invalid: exists from the start
+};
+
+/// A tensor of non-zero size in terms of the elementary completions of its rank.
+struct Lifetime {
+  std::uint32_t tensor = 0;  ///< of the table
+  Bytes bytes = 0;
+  std::vector<Birth> births;  ///< at least one; no one's clock within another's
+  std::vector<Clock>
+      deaths;  ///< free when all have happened; none: never free; no one within another's clock
+
+  [[nodiscard]] bool is_ambiguous() const { return births.size() > 1 || deaths.size() > 1; }
+  [[nodiscard]] bool is_live(ClockView moment) const;
+};
+
+/// The lifetimes of a rank's tensors. Errors: throws LimitReached.
+[[nodiscard]] std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks,
+                                                 RankId rank, const Limits& limits);
+
+}  // namespace ppsim

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "limits.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/verifier/memory/memory.hpp"
+
+namespace ppsim {
+
+/// One elementary completion of a rank: of a compute or copy instruction, of a message that the rank sends or
+/// that is sent to it, or of a collective. Those of a lane happen one after another.
+struct Point {
+  std::int32_t lane = -1;
+  std::int32_t index = 0;
+};
+
+/// A set of elementary completions that holds with each one all that must precede it: how many of each lane.
+using ClockView = std::span<const std::int32_t>;
+
+/// True when all of `a` is in `b`.
+[[nodiscard]] bool is_within(ClockView a, ClockView b);
+/// Adds all of `from` to `into`.
+void merge(std::span<std::int32_t> into, ClockView from);
+
+/// When a RECV completes, with credits, whose message is there.
+enum class Receipts : std::uint8_t {
+  at_once,  ///< as E5 has it: its point is the message's arrival, which may come before the RECV starts
+  lag,      ///< some time later, as in HappensBefore; more may happen then than can
+};
+
+/// For one rank: which of its elementary completions must precede which others, and each start, in every
+/// timing and through whatever chain over other ranks.
+///
+/// Finer than HappensBefore, which speaks of whole instructions: a group completes with the last of its
+/// messages, so several unordered events free what it sends. A message completes at once for both ends
+/// (rendezvous), so a rank whose SEND was received knows that it is complete.
+class RankClocks {
+ public:
+  /// Requires: question.order is a complete run order of the graph. Errors: throws LimitReached.
+  RankClocks(const MemoryQuestion& question, RankId rank, Receipts receipts, const Limits& limits);
+
+  [[nodiscard]] std::size_t lanes() const { return lanes_; }
+  /// What must be complete for an instruction of the rank to start; it starts at once when that is complete.
+  [[nodiscard]] ClockView before_start(InstructionId id) const {
+    return row(before_start_, static_cast<std::size_t>(id.value() - first_.value()));
+  }
+  /// The elementary completions which together complete an instruction of the rank once it has started.
+  [[nodiscard]] std::span<const Point> points_of(InstructionId id) const {
+    const auto i = static_cast<std::size_t>(id.value() - first_.value());
+    return {points_.data() + point_begin_[i], point_begin_[i + 1] - point_begin_[i]};
+  }
+  /// A point and all that must precede it.
+  [[nodiscard]] ClockView before(Point point) const {
+    return row(before_point_,
+               lane_begin_[static_cast<std::size_t>(point.lane)] + static_cast<std::size_t>(point.index));
+  }
+
+ private:
+  friend class ClockPass;
+  [[nodiscard]] ClockView row(const std::vector<std::int32_t>& rows, std::size_t index) const {
+    return {rows.data() + index * lanes_, lanes_};
+  }
+
+  Receipts receipts_;
+  InstructionId first_;
+  std::size_t lanes_ = 0;
+  std::vector<std::size_t> point_begin_;
+  std::vector<Point> points_;
+  std::vector<std::size_t> lane_begin_;
+  std::vector<std::int32_t> before_start_;  ///< [instruction of the rank][lane]
+  std::vector<std::int32_t> before_point_;  ///< [point, lane by lane][lane]
+};
+
+}  // namespace ppsim

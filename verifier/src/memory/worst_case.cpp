@@ -1,0 +1,139 @@
+#include <algorithm>
+
+#include "closure.hpp"
+#include "in_parallel.hpp"
+#include "lifetimes.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/verifier/memory/memory.hpp"
+#include "rank_clocks.hpp"
+#include "worst_case.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Branch and bound over what the relaxation leaves open: which of several writers comes first and which of
+/// several users last. A tensor is live if and only if it is so for some choice of the two.
+class WorstCaseSearch {
+ public:
+  WorstCaseSearch(const std::vector<Lifetime>& lifetimes, std::size_t lanes, std::size_t limit,
+                  const Limits& limits)
+      : lifetimes_(lifetimes), lanes_(lanes), limit_(limit), limits_(limits), best_moment_(lanes, 0) {
+    best_ = need(best_moment_);
+  }
+
+  /// Returns: whether the search ended within the limit.
+  bool run(const Closure& root) { return branch(lifetimes_, root); }
+  [[nodiscard]] Bytes bytes() const { return best_; }
+  [[nodiscard]] const Clock& moment() const { return best_moment_; }
+
+ private:
+  [[nodiscard]] Bytes need(ClockView moment) const {
+    Bytes bytes = 0;
+    for (const Lifetime& lifetime : lifetimes_) bytes += lifetime.is_live(moment) ? lifetime.bytes : 0;
+    return bytes;
+  }
+
+  bool branch(const std::vector<Lifetime>& chosen, const Closure& closure) {
+    const Bytes found = need(closure.moment);
+    if (found > best_) {
+      best_ = found;
+      best_moment_ = closure.moment;
+    }
+    if (closure.bytes <= best_) return true;
+    const std::size_t open = overcounted(closure);
+    for (const Lifetime& choice : choices(chosen[open])) {
+      if (++cuts_ > limit_) return false;
+      std::vector<Lifetime> narrowed = chosen;
+      narrowed[open] = choice;
+      if (!branch(narrowed, heaviest_closure(narrowed, lanes_, limits_))) return false;
+    }
+    return true;
+  }
+
+  /// A tensor that the relaxation counts although it is not live.
+  [[nodiscard]] std::size_t overcounted(const Closure& closure) const {
+    for (std::size_t i = 0; i < lifetimes_.size(); ++i) {
+      if (closure.counted[i] != 0 && !lifetimes_[i].is_live(closure.moment)) return i;
+    }
+    PPSIM_CHECK(false, "the relaxation exceeds what is live without reason");
+  }
+
+  /// The lifetime with each one of its births and each one of its deaths.
+  [[nodiscard]] static std::vector<Lifetime> choices(const Lifetime& lifetime) {
+    std::vector<Lifetime> result;
+    for (const Birth& birth : lifetime.births) {
+      if (lifetime.deaths.empty()) result.push_back({lifetime.tensor, lifetime.bytes, {birth}, {}});
+      for (const Clock& death : lifetime.deaths) {
+        result.push_back({lifetime.tensor, lifetime.bytes, {birth}, {death}});
+      }
+    }
+    return result;
+  }
+
+  const std::vector<Lifetime>& lifetimes_;
+  std::size_t lanes_;
+  std::size_t limit_;
+  const Limits& limits_;
+  std::size_t cuts_ = 0;
+  Bytes best_ = 0;
+  Clock best_moment_;
+};
+
+/// The starts that bring the tensors of `moment` about; what they wait for is within it.
+std::vector<InstructionId> starts_of(const std::vector<Lifetime>& lifetimes, ClockView moment) {
+  std::vector<InstructionId> starts;
+  for (const Lifetime& lifetime : lifetimes) {
+    if (!lifetime.is_live(moment)) continue;
+    const auto birth =
+        std::ranges::find_if(lifetime.births, [&](const Birth& b) { return is_within(b.after, moment); });
+    if (birth->writer.valid()) starts.push_back(birth->writer);
+  }
+  std::ranges::sort(starts);
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  return starts;
+}
+
+}  // namespace
+
+std::optional<WorstCase> worst_case_memory(const MemoryQuestion& question, RankId rank,
+                                           std::size_t branch_limit) {
+  return worst_case_within(Limits(), question, rank, branch_limit);
+}
+
+std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQuestion& question, RankId rank,
+                                           std::size_t branch_limit) {
+  const RankClocks clocks(question, rank, Receipts::at_once, limits);
+  const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank, limits);
+  Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits);
+  WorstCaseSearch search(lifetimes, clocks.lanes(), branch_limit, limits);
+  if (!search.run(root)) return std::nullopt;
+  WorstCase worst;
+  worst.rank = rank;
+  worst.bytes = search.bytes();
+  worst.reached = starts_of(lifetimes, search.moment());
+  Clock moment(clocks.lanes(), 0);
+  for (const InstructionId id : worst.reached) merge(moment, clocks.before_start(id));
+  for (const Lifetime& lifetime : lifetimes) {
+    if (lifetime.is_live(moment)) worst.live.push_back(lifetime.tensor);
+  }
+  if (question.graph.capabilities.credits) {
+    // A certificate is checked with HappensBefore, so its witness may rest on nothing else.
+    const RankClocks lagging(question, rank, Receipts::lag, limits);
+    root = heaviest_closure(lifetimes_of(question, lagging, rank, limits), lagging.lanes(), limits);
+  }
+  worst.witness = {rank, root.bytes, std::move(root.reuse)};
+  return worst;
+}
+
+std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits, const MemoryQuestion& question,
+                                                         std::span<const RankId> ranks) {
+  constexpr std::size_t kWorthAThread = 50'000;  // instructions that clocks pass through
+  const std::size_t threads =
+      limits.memory_limited() ? 1 : 1 + ranks.size() * question.graph.size() / kWorthAThread;
+  std::vector<std::optional<WorstCase>> worst(ranks.size());
+  in_parallel(ranks.size(), threads,
+              [&](std::size_t i) { worst[i] = worst_case_within(limits, question, ranks[i]); });
+  return worst;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,231 @@
+#include "ppsim/verifier/parameterized/all_microbatches.hpp"
+
+#include <algorithm>
+
+#include "proofs.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr int kMostTried = 1000;
+
+bool is_asked(Property property, const AllMicrobatchesOptions& options) {
+  if (property == Property::memory && options.memory_limit) return true;
+  if (!options.properties.empty())
+    return std::find(options.properties.begin(), options.properties.end(), property) !=
+           options.properties.end();
+  return has_all_microbatches_method(property) && (property != Property::memory || options.sizes.has_value());
+}
+
+/// Everything that has been found out about one schedule.
+class Investigation {
+ public:
+  Investigation(const ProgramFor& program_for, const AllMicrobatchesOptions& options)
+      : options_(options),
+        deadline_(options.timeout_s),
+        source_(program_for, options.sample_limit, deadline_),
+        question_{source_, options_, deadline_} {}
+
+  Expected<AllMicrobatchesReport> run() {
+    const int ranks = ranks_of_schedule();
+    if (source_.failure()) return tl::unexpected(*source_.failure());
+    if (ranks == 0 && !source_.is_late())
+      return make_error(ErrorCode::bad_argument,
+                        "the schedule accepts no number of microbatches up to " + std::to_string(kMostTried));
+    if (ranks > 0)
+      report_.coverage =
+          find_coverage(source_, {ranks, dense_limit(source_, ranks), is_asked(Property::memory, options_)});
+    if (source_.failure()) return tl::unexpected(*source_.failure());
+    for (const PropertyInfo& info : property_registry()) {
+      if (is_asked(info.property, options_)) decide(info.property);
+    }
+    if (source_.failure()) return tl::unexpected(*source_.failure());
+    return std::move(report_);
+  }
+
+ private:
+  int ranks_of_schedule() {
+    for (int m = 1; m <= kMostTried && !source_.failure(); ++m) {
+      if (const auto program = source_.get(m)) return program->pipeline().ranks();
+    }
+    return 0;
+  }
+
+  void decide(Property property) {
+    const Deadline clock(0);
+    AllMicrobatchesResult result;
+    result.property = property;
+    FamilyAnswer answer = one_by_one(property);
+    // From then on no Program is generated, which must not read as if it were refused.
+    if (deadline_.over() && std::holds_alternative<Proved>(answer.verdict))
+      answer.verdict = Unknown{"time limit reached"};
+    if (!std::holds_alternative<Unknown>(answer.verdict)) combine(answer, of_families(property));
+    if (property == Property::memory) settle_memory(answer);
+    if (std::holds_alternative<Proved>(answer.verdict) && !report_.coverage.uncovered.empty())
+      answer.verdict = Unknown{"no periodic program found for " + report_.coverage.uncovered.front()};
+    result.verdict = std::move(answer.verdict);
+    result.microbatches = answer.microbatches;
+    result.method = std::move(answer.method);
+    result.notes = std::move(answer.notes);
+    result.seconds = -clock.remaining_s();
+    report_.results.push_back(std::move(result));
+  }
+
+  /// Takes the answer about fewer microbatches where both refute, else what is not proved.
+  static void combine(FamilyAnswer& answer, FamilyAnswer other) {
+    const auto rank = [](const FamilyAnswer& a) {
+      if (std::holds_alternative<Refuted>(a.verdict)) return 2;
+      return std::holds_alternative<Unknown>(a.verdict) ? 1 : 0;
+    };
+    const bool better = rank(other) != rank(answer)
+                            ? rank(other) > rank(answer)
+                            : rank(other) == 2 && other.microbatches < answer.microbatches;
+    std::vector<std::string> notes = answer.notes;
+    for (std::string& note : other.notes) {
+      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
+    }
+    if (better || answer.method.empty()) answer = std::move(other);
+    answer.notes = std::move(notes);
+  }
+
+  /// Numbers that are no members, ascending up to the first that breaks the property.
+  FamilyAnswer one_by_one(Property property) {
+    FamilyAnswer all{Proved{}, 0, ""};
+    for (const int m : report_.coverage.alone) {
+      const auto program = source_.get(m);
+      if (program == nullptr) continue;
+      VerifyOptions options;
+      options.properties = {property};
+      options.capabilities = options_.capabilities;
+      options.sizes = options_.sizes;
+      options.memory_limit = options_.memory_limit;
+      options.timeout_s = std::max(deadline_.remaining_s(), 0.001);
+      options.memory_budget = options_.memory_budget;
+      options.state_limit = options_.state_limit;
+      VerifyReport report = verify(*program, options);
+      PropertyResult& result = report.results.front();
+      FamilyAnswer one{std::move(result.verdict), m, result.method, std::move(result.notes)};
+      if (auto* unknown = std::get_if<Unknown>(&one.verdict))
+        unknown->reason = "m = " + std::to_string(m) + ": " + unknown->reason;
+      for (const WorstCase& worst : report.memory) alone_.emplace_back(m, worst);
+      const bool refuted = std::holds_alternative<Refuted>(one.verdict);
+      combine(all, std::move(one));
+      if (refuted) return all;
+    }
+    all.method.clear();
+    return all;
+  }
+
+  FamilyAnswer of_families(Property property) {
+    FamilyAnswer all{Proved{}, 0, ""};
+    for (const Family& family : report_.coverage.families) {
+      if (deadline_.over()) {
+        combine(all, {Unknown{"time limit reached"}, 0, "smt"});
+        break;
+      }
+      combine(all, of_family(property, family.program));
+    }
+    return all;
+  }
+
+  FamilyAnswer of_family(Property property, const PeriodicProgram& family) {
+    if (property == Property::matched) return matched_for_all(question_, family);
+    if (property == Property::deadlock_free) return deadlock_free(family);
+    if (property == Property::memory) return memory_of_family(family);
+    return {Unknown{"no method for all numbers of microbatches"}, 0, "static"};
+  }
+
+  FamilyAnswer deadlock_free(const PeriodicProgram& family) {
+    FamilyAnswer answer = deadlock_free_for_all(question_, family);
+    if (options_.queries && answer.method == "ranking") cross_check_for_all(question_, family, answer);
+    return answer;
+  }
+
+  FamilyAnswer memory_of_family(const PeriodicProgram& family) {
+    if (!options_.sizes) return {Unknown{"no sizes are given"}, 0, "smt"};
+    if (!finishes(family)) return {Unknown{"deadlock freedom is not proved"}, 0, "smt"};
+    std::vector<MemoryForAll> bounds;
+    FamilyAnswer answer = memory_for_all(question_, family, bounds);
+    for (const MemoryForAll& bound : bounds) raise(bound);
+    return answer;
+  }
+
+  /// Without a residency limit, which memory leaves out.
+  bool finishes(const PeriodicProgram& family) {
+    AllMicrobatchesOptions options = options_;
+    options.capabilities.residency.reset();
+    const FamilyAnswer answer = deadlock_free_for_all({source_, options, deadline_}, family);
+    return std::holds_alternative<Proved>(answer.verdict);
+  }
+
+  /// Bounds that hold for the numbers that were looked at by themselves, too; none where they are not proved.
+  void settle_memory(const FamilyAnswer& answer) {
+    for (const auto& [microbatches, worst] : alone_) raise(worst, microbatches);
+    if (std::holds_alternative<Unknown>(answer.verdict)) report_.memory.clear();
+  }
+
+  void raise(const MemoryForAll& bound) {
+    auto& known = bound_of(bound.rank, bound.period);
+    const bool higher = bound.bytes.constant > known.bytes.constant;
+    if (higher || known.reached_at == 0) known.reached_at = bound.reached_at;
+    known.bytes.constant = std::max(known.bytes.constant, bound.bytes.constant);
+    known.bytes.per_period = std::max(known.bytes.per_period, bound.bytes.per_period);
+  }
+
+  void raise(const WorstCase& worst, int microbatches) {
+    auto& known = bound_of(worst.rank, period());
+    const Bytes missing = worst.bytes - known.bytes.at(microbatches / known.period);
+    if (missing <= 0 && known.reached_at != 0) return;
+    known.bytes.constant += missing;
+    known.reached_at = microbatches;
+  }
+
+  [[nodiscard]] int period() const {
+    const auto& families = report_.coverage.families;
+    return families.empty() ? 1 : families.front().program.rule.period;
+  }
+
+  MemoryForAll& bound_of(RankId rank, int of_period) {
+    for (MemoryForAll& bound : report_.memory) {
+      if (bound.rank == rank) return bound;
+    }
+    report_.memory.push_back({rank, {}, of_period, 0});
+    return report_.memory.back();
+  }
+
+  const AllMicrobatchesOptions& options_;
+  const Deadline deadline_;
+  Source source_;
+  AllQuestion question_;
+  AllMicrobatchesReport report_;
+  std::vector<std::pair<int, WorstCase>> alone_;  ///< by number of microbatches
+};
+
+}  // namespace
+
+bool has_all_microbatches_method(Property property) {
+  return property == Property::matched || property == Property::deadlock_free || property == Property::memory;
+}
+
+const AllMicrobatchesResult* AllMicrobatchesReport::find(Property property) const {
+  const auto result = std::ranges::find(results, property, &AllMicrobatchesResult::property);
+  return result == results.end() ? nullptr : &*result;
+}
+
+bool AllMicrobatchesReport::proved(Property property) const {
+  const AllMicrobatchesResult* result = find(property);
+  return result != nullptr && std::holds_alternative<Proved>(result->verdict);
+}
+
+Expected<AllMicrobatchesReport> verify_all_microbatches(const ProgramFor& program_for,
+                                                        const AllMicrobatchesOptions& options) {
+  for (const Property property : options.properties) {
+    if (!has_all_microbatches_method(property))
+      return make_error(
+          ErrorCode::bad_argument, "a property without a method for all numbers of microbatches",
+          {.found = std::string(property_name(property)), .expected = "matched, deadlock_free or memory"});
+  }
+  return Investigation(program_for, options).run();
+}
+
+}  // namespace ppsim
