@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "ppsim/gpu_backend/backends.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {

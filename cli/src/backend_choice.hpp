@@ -3,7 +3,7 @@
 #include <string>
 
 #include "command.hpp"
-#include "ppsim/gpu_backend/execute.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
 
 namespace ppsim::cli {
 

@@ -1,9 +1,9 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "ppsim/gpu_backend/backends.hpp"
-#include "ppsim/gpu_backend/bootstrap.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/verifier/solver/z3_check.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "backend_choice.hpp"
 #include "model_options.hpp"
-#include "ppsim/gpu_backend/backends.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 
 namespace ppsim::cli {
 

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {

@@ -6,7 +6,7 @@
 
 #include "backend_choice.hpp"
 #include "command.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 
 namespace ppsim::cli {
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "command.hpp"
-#include "ppsim/gpu_backend/bootstrap.hpp"
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 namespace ppsim::cli {
 

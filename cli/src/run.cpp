@@ -7,7 +7,7 @@
 #include "communicators.hpp"
 #include "model_options.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"

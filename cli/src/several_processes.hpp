@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "command.hpp"
-#include "ppsim/gpu_backend/bootstrap.hpp"
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 namespace ppsim::cli {
 

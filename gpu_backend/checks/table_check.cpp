@@ -11,10 +11,10 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "cuda/cublaslt_table.hpp"
-#include "cuda/cuda_table.hpp"
-#include "cuda/cudnn_table.hpp"
-#include "cuda/nccl_table.hpp"
+#include "device/cuda/cublaslt_table.hpp"
+#include "device/cuda/cuda_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
+#include "transport/nccl/nccl_table.hpp"
 
 namespace {
 
@@ -43,9 +43,9 @@ namespace ppsim {
 #define PPSIM_CALL(name, symbol, result, parameters)                                            \
   static_assert(SameCall<result parameters, std::remove_pointer_t<decltype(&::symbol)>>::value, \
                 "the table's signature differs from the header's");
-#include "cuda/cublaslt_table.def"
-#include "cuda/cuda_table.def"
-#include "cuda/nccl_table.def"
+#include "device/cuda/cublaslt_table.def"
+#include "device/cuda/cuda_table.def"
+#include "transport/nccl/nccl_table.def"
 #undef PPSIM_CALL
 
 static_assert(kCudaSuccess == CUDA_SUCCESS && kCudaOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
@@ -108,7 +108,7 @@ static_assert(offsetof(CublasLtChoice, status) == offsetof(cublasLtMatmulHeurist
 #define PPSIM_CALL(name, symbol, result, parameters)                                            \
   static_assert(SameCall<result parameters, std::remove_pointer_t<decltype(&::symbol)>>::value, \
                 "the table's signature differs from the header's");
-#include "cuda/cudnn_table.def"
+#include "device/cuda/cudnn_table.def"
 #undef PPSIM_CALL
 
 static_assert(kCudnnSuccess == CUDNN_STATUS_SUCCESS && kCudnnNotSupported == CUDNN_STATUS_NOT_SUPPORTED);

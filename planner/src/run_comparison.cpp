@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
 
 namespace ppsim {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/simulator/engine/compiled_program.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 

@@ -5,8 +5,8 @@
 
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/inference.hpp"
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "require_well_formed.hpp"

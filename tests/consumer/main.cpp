@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "ppsim/gpu_backend/stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
 /// Stage code of a user, as small as it can be: every stage multiplies a number by its only weight, and the
 /// output of the last one is the loss.

@@ -7,8 +7,8 @@
 
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/memory/slot_plan.hpp"
-#include "ppsim/gpu_backend/execute.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/solver/z3_check.hpp"
 #include "ppsim/verifier/verify.hpp"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "ppsim/core/ir/replicas.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "support/fake_gpu/transformer_run.hpp"
 #include "support/sliced_programs.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "support/fake_gpu/transformer_run.hpp"
 #include "support/vocabulary_cases.hpp"
 

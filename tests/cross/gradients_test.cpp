@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/registered_programs.hpp"

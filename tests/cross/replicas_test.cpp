@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"

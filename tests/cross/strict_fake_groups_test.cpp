@@ -6,7 +6,7 @@
 
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/hand_program.hpp"
 #include "support/registered_programs.hpp"

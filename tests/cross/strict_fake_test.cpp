@@ -12,9 +12,9 @@
 
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/measured_costs.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/verify.hpp"

@@ -9,8 +9,8 @@
 
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/compared_run.hpp"

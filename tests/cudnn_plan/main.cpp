@@ -8,8 +8,8 @@
 
 #include <iostream>
 
-#include "cuda/transformer/flash_attention.hpp"
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "transformer/gpu/flash_attention.hpp"
 
 namespace ppsim {
 namespace {

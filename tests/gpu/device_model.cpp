@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/transformer/gpu_transformer.hpp"
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 #include "support/parts_in_one.hpp"
+#include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "cuda/cuda_table.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "device/cuda/cuda_table.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 
 namespace ppsim::test {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/gpu_api.hpp"
+#include "device/cuda/gpu_api.hpp"
 
 namespace {
 

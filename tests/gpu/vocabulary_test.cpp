@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/device_model.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "support/gradient_distance.hpp"
 #include "support/vocabulary_cases.hpp"
 

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/gpu_api.hpp"
+#include "device/cuda/gpu_api.hpp"
 
 namespace ppsim::test {
 

@@ -3,11 +3,11 @@
 #include <functional>
 #include <vector>
 
-#include "cuda/cublaslt_table.hpp"
-#include "cuda/cudnn_table.hpp"
-#include "cuda/gpu_api.hpp"
-#include "cuda/kernels/kernel_table.hpp"
+#include "device/cuda/cublaslt_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
+#include "device/cuda/gpu_api.hpp"
 #include "heap/heap_requests.hpp"
+#include "transformer/kernels/kernel_table.hpp"
 
 namespace ppsim::test {
 
@@ -22,16 +22,16 @@ void leave_out(std::function<Result(Arguments...)>& call) {
 
 #define PPSIM_CALL(name, symbol, result, parameters) leave_out(table.name);
 inline void leave_out(CudaTable& table) {
-#include "cuda/cuda_table.def"
+#include "device/cuda/cuda_table.def"
 }
 inline void leave_out(NcclTable& table) {
-#include "cuda/nccl_table.def"
+#include "transport/nccl/nccl_table.def"
 }
 inline void leave_out(CublasLtTable& table) {
-#include "cuda/cublaslt_table.def"
+#include "device/cuda/cublaslt_table.def"
 }
 inline void leave_out(CudnnTable& table) {
-#include "cuda/cudnn_table.def"
+#include "device/cuda/cudnn_table.def"
 }
 #undef PPSIM_CALL
 

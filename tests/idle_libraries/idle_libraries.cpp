@@ -1,8 +1,8 @@
 // A CUDA driver with two devices, and an NCCL: every call succeeds and does nothing. For what a program does
 // before it touches a device.
 
-#include "cuda/cuda_table.hpp"
-#include "cuda/nccl_table.hpp"
+#include "device/cuda/cuda_table.hpp"
+#include "transport/nccl/nccl_table.hpp"
 
 namespace {
 
@@ -18,8 +18,8 @@ Result nothing() {
 #define PPSIM_CALL(name, symbol, result, parameters) \
   extern "C" result symbol parameters { return nothing<result>(); }
 namespace ppsim {
-#include "cuda/cuda_table.def"
-#include "cuda/nccl_table.def"
+#include "device/cuda/cuda_table.def"
+#include "transport/nccl/nccl_table.def"
 }  // namespace ppsim
 #undef PPSIM_CALL
 #undef cuDeviceGetCount

@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/bootstrap.hpp"
-#include "ppsim/gpu_backend/device.hpp"
-#include "ppsim/gpu_backend/measured_costs.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/linear_model.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/gpu_backend/execute.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 
 namespace ppsim::test {
 

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <memory>
 
-#include "cuda/kernels/fp8.hpp"
-#include "cuda/kernels/numbers.hpp"
 #include "support/host_kernels.hpp"
+#include "transformer/kernels/fp8.hpp"
+#include "transformer/kernels/numbers.hpp"
 
 namespace ppsim::test {
 namespace {

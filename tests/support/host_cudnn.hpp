@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "cuda/cudnn_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
 #include "support/host_kernels.hpp"
 
 namespace ppsim::test {

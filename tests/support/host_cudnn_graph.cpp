@@ -6,8 +6,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "cuda/kernels/numbers.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "transformer/kernels/numbers.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/cudnn_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
 #include "support/host_kernels.hpp"
 
 namespace ppsim::test {

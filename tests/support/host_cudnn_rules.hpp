@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "cuda/cudnn_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
 
 namespace ppsim::test {
 

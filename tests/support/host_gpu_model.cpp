@@ -4,10 +4,10 @@
 #include <new>
 #include <utility>
 
-#include "cuda/transformer/gpu_transformer.hpp"
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 #include "support/host_kernels.hpp"
 #include "support/parts_in_one.hpp"
+#include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {
 namespace {

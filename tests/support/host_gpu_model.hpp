@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "support/host_cudnn.hpp"
 
 namespace ppsim::test {

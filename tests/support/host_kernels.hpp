@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "cuda/cublaslt_table.hpp"
-#include "cuda/kernels/kernel_table.hpp"
+#include "device/cuda/cublaslt_table.hpp"
+#include "transformer/kernels/kernel_table.hpp"
 
 namespace ppsim::test {
 

@@ -1,6 +1,6 @@
 #include "support/kernel_operands.hpp"
 
-#include "cuda/kernels/numbers.hpp"
+#include "transformer/kernels/numbers.hpp"
 
 namespace ppsim::test {
 namespace {

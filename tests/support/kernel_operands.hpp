@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "cuda/kernels/kernel_table.hpp"
 #include "support/host_kernels.hpp"
+#include "transformer/kernels/kernel_table.hpp"
 
 /// What each kernel reads and writes.
 namespace ppsim::test {

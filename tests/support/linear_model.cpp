@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 
 namespace ppsim::test {
 namespace {

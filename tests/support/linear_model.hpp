@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "ppsim/gpu_backend/execute.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
 
 namespace ppsim::test {
 

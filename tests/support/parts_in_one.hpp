@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/gpu_backend/stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "support/transformer_run.hpp"
 
 namespace ppsim::test {

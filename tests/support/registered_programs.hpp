@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::test {

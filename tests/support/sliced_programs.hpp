@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::test {

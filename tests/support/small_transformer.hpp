@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 
 namespace ppsim::test {
 

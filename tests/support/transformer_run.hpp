@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 
 namespace ppsim::test {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "ppsim/gpu_backend/stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
 namespace ppsim::test {
 

@@ -5,7 +5,7 @@
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "support/linear_model.hpp"
 #include "support/random_schedule.hpp"
 

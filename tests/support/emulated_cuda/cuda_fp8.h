@@ -2,7 +2,7 @@
 
 // In place of CUDA's header of this name: the conversion that fp8_test compares with CUDA's.
 
-#include "cuda/kernels/fp8.hpp"
+#include "transformer/kernels/fp8.hpp"
 
 enum __nv_saturation_t { __NV_SATFINITE };
 enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };

@@ -1,9 +1,9 @@
 #include "support/emulated_cuda/kernels.hpp"
 
-#include "cuda/kernels/fp8.hpp"
-#include "cuda/kernels/numbers.hpp"
 #include "support/emulated_cuda/cuda_fp8.h"
 #include "support/emulated_cuda/cuda_runtime.h"
+#include "transformer/kernels/fp8.hpp"
+#include "transformer/kernels/numbers.hpp"
 
 #pragma GCC diagnostic ignored "-Wsign-compare"  // as nvcc has it: threadIdx is without a sign
 
@@ -12,12 +12,12 @@ namespace emulated {
 namespace ppsim::cuda {
 using namespace ::ppsim::cuda;
 }
-#include "cuda/kernels/attention.cu"
-#include "cuda/kernels/ends.cu"
-#include "cuda/kernels/fp8.cu"
-#include "cuda/kernels/norm.cu"
-#include "cuda/kernels/update.cu"
-#include "cuda/kernels/vocabulary.cu"
+#include "transformer/kernels/attention.cu"
+#include "transformer/kernels/ends.cu"
+#include "transformer/kernels/fp8.cu"
+#include "transformer/kernels/norm.cu"
+#include "transformer/kernels/update.cu"
+#include "transformer/kernels/vocabulary.cu"
 }  // namespace emulated
 
 namespace ppsim::test {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/kernels/kernel_table.hpp"
+#include "transformer/kernels/kernel_table.hpp"
 
 namespace ppsim::test {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/gpu_api.hpp"
+#include "device/cuda/gpu_api.hpp"
 #include "support/fake_gpu/ends.hpp"
 #include "support/fake_gpu/faults.hpp"
 #include "support/fake_gpu/machine.hpp"

@@ -6,9 +6,9 @@
 #include <string>
 #include <type_traits>
 
-#include "cuda/cublaslt_table.hpp"
-#include "cuda/cudnn_table.hpp"
-#include "cuda/gpu_api.hpp"
+#include "device/cuda/cublaslt_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
+#include "device/cuda/gpu_api.hpp"
 
 namespace ppsim::test {
 
@@ -28,23 +28,23 @@ class Injection {
   /// Requires: an object that outlives the tables.
   void into(CudaTable& table) {
 #define PPSIM_CALL(name, symbol, result, parameters) wrap(table.name, #symbol);
-#include "cuda/cuda_table.def"
+#include "device/cuda/cuda_table.def"
 #undef PPSIM_CALL
   }
   void into(NcclTable& table) {
 #define PPSIM_CALL(name, symbol, result, parameters) wrap(table.name, #symbol);
-#include "cuda/nccl_table.def"
+#include "transport/nccl/nccl_table.def"
 #undef PPSIM_CALL
   }
   void into(CublasLtTable& table) {
 #define PPSIM_CALL(name, symbol, result, parameters) wrap(table.name, #symbol);
-#include "cuda/cublaslt_table.def"
+#include "device/cuda/cublaslt_table.def"
 #undef PPSIM_CALL
   }
 
   void into(CudnnTable& table) {
 #define PPSIM_CALL(name, symbol, result, parameters) wrap(table.name, #symbol);
-#include "cuda/cudnn_table.def"
+#include "device/cuda/cudnn_table.def"
 #undef PPSIM_CALL
   }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "cuda/nccl_table.hpp"
+#include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::test {
 namespace {

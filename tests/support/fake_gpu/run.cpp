@@ -1,7 +1,7 @@
 #include "support/fake_gpu/run.hpp"
 
-#include "cuda/gpu_execute.hpp"
-#include "processes/peers.hpp"
+#include "executor/gpu/gpu_execute.hpp"
+#include "process_group/peers.hpp"
 #include "support/fake_gpu/stages.hpp"
 
 namespace ppsim::test {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "ppsim/gpu_backend/execute.hpp"
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {

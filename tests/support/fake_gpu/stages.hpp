@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 
 namespace ppsim::test {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::test {

@@ -1,8 +1,8 @@
 #include "support/fake_gpu/transformer.hpp"
 
-#include "cuda/transformer/gpu_transformer.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/host_kernels.hpp"
+#include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 
-#include "cuda/cublaslt_table.hpp"
-#include "cuda/kernels/kernel_table.hpp"
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "device/cuda/cublaslt_table.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "support/fake_gpu/fake_gpu.hpp"
 #include "support/host_cudnn.hpp"
+#include "transformer/kernels/kernel_table.hpp"
 
 namespace ppsim::test {
 

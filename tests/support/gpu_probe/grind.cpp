@@ -1,6 +1,6 @@
 #include "support/gpu_probe/grind.hpp"
 
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 
 namespace ppsim::test {
 namespace {

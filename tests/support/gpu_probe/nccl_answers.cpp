@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <deque>
 #include <numeric>
 
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 #include "support/gpu_probe/grind.hpp"
 
 namespace ppsim::test {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cuda/transformer/gpu_transformer.hpp"
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {
 

@@ -2,10 +2,10 @@
 
 #include <functional>
 
-#include "cuda/cublaslt_table.hpp"
-#include "cuda/gpu_api.hpp"
-#include "cuda/gpu_device.hpp"
-#include "cuda/kernels/kernel_table.hpp"
+#include "device/cuda/cublaslt_table.hpp"
+#include "device/cuda/gpu_api.hpp"
+#include "device/cuda/gpu_device.hpp"
+#include "transformer/kernels/kernel_table.hpp"
 
 namespace ppsim::test {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cuda/transformer/products.hpp"
+#include "transformer/gpu/products.hpp"
 
 namespace ppsim::test {
 namespace {

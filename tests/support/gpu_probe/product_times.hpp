@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "support/gpu_probe/probe_machine.hpp"
 
 namespace ppsim::test {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 #include "support/gpu_probe/grind.hpp"
 
 namespace ppsim::test {

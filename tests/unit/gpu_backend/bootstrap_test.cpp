@@ -1,4 +1,4 @@
-#include "ppsim/gpu_backend/bootstrap.hpp"
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <thread>
 
-#include "processes/star.hpp"
+#include "process_group/star.hpp"
 
 namespace ppsim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "support/linear_model.hpp"
 #include "support/programs.hpp"
 

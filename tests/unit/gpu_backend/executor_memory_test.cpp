@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "support/hand_program.hpp"
 #include "support/linear_model.hpp"
 #include "support/programs.hpp"

@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "ppsim/gpu_backend/measured_costs.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "support/hand_program.hpp"
 #include "support/linear_model.hpp"
 #include "support/programs.hpp"

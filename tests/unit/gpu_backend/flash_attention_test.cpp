@@ -5,11 +5,11 @@
 
 #include <cmath>
 
-#include "cuda/transformer/attention_choice.hpp"
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 #include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/transformer_run.hpp"
+#include "transformer/gpu/attention_choice.hpp"
 
 namespace ppsim {
 namespace {

@@ -1,6 +1,6 @@
 // Numbers of eight bits, what rounds matrices to them, and the transformer whose products are made of them.
 
-#include "cuda/kernels/fp8.hpp"
+#include "transformer/kernels/fp8.hpp"
 
 #include <gtest/gtest.h>
 

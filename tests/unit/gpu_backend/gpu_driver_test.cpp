@@ -5,14 +5,14 @@
 #include <atomic>
 #include <thread>
 
-#include "cuda/gpu_device.hpp"
-#include "cuda/transformer/matmul.hpp"
+#include "device/cuda/gpu_device.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/device.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/host_kernels.hpp"
+#include "transformer/gpu/matmul.hpp"
 
 namespace ppsim::test {
 namespace {

@@ -9,10 +9,10 @@
 #include <sstream>
 #include <thread>
 
-#include "cuda/gpu_execute.hpp"
+#include "executor/gpu/gpu_execute.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/measured_costs.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/linear_model.hpp"

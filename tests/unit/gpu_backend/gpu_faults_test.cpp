@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/device.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/injection.hpp"
 #include "support/fake_gpu/run.hpp"

@@ -9,11 +9,11 @@
 #include <map>
 #include <thread>
 
-#include "cuda/gpu_execute.hpp"
+#include "executor/gpu/gpu_execute.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "processes/star.hpp"
+#include "process_group/star.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/programs.hpp"
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda/gpu_admission.hpp"
-#include "cuda/gpu_execute.hpp"
+#include "executor/gpu/gpu_admission.hpp"
+#include "executor/gpu/gpu_execute.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 

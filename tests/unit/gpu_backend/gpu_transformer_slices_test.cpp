@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda/gpu_admission.hpp"
+#include "executor/gpu/gpu_admission.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <set>
 
-#include "cuda/kernels/numbers.hpp"
 #include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/transformer_run.hpp"
+#include "transformer/kernels/numbers.hpp"
 
 namespace ppsim {
 namespace {

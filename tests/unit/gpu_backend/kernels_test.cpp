@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "cuda/kernels/numbers.hpp"
 #include "support/host_kernels.hpp"
+#include "transformer/kernels/numbers.hpp"
 
 namespace ppsim {
 namespace {

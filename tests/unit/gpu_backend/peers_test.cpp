@@ -1,6 +1,6 @@
 // How processes, which are threads here, meet before and after the steps of a run, and part.
 
-#include "processes/peers.hpp"
+#include "process_group/peers.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -12,11 +12,11 @@
 #include <map>
 #include <thread>
 
-#include "cuda/gpu_execute.hpp"
+#include "executor/gpu/gpu_execute.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "processes/star.hpp"
+#include "process_group/star.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/linear_model.hpp"
 

@@ -1,4 +1,4 @@
-#include "processes/socket.hpp"
+#include "process_group/socket.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "step_deadline.hpp"
+#include "executor/step_deadline.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <thread>
 
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/linear_model.hpp"
 #include "support/programs.hpp"

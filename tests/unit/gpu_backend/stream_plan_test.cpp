@@ -1,4 +1,4 @@
-#include "cuda/stream_plan.hpp"
+#include "executor/gpu/stream_plan.hpp"
 
 #include <gtest/gtest.h>
 

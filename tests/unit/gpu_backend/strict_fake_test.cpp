@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "ppsim/gpu_backend/null_model.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "support/fake_gpu/tampered.hpp"
 #include "support/small_transformer.hpp"
 

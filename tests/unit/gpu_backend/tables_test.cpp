@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "cuda/cublaslt_table.hpp"
-#include "cuda/cuda_status.hpp"
-#include "cuda/cuda_table.hpp"
-#include "cuda/cudnn_table.hpp"
-#include "cuda/nccl_table.hpp"
-#include "ppsim/gpu_backend/device.hpp"
+#include "device/cuda/cublaslt_table.hpp"
+#include "device/cuda/cuda_status.hpp"
+#include "device/cuda/cuda_table.hpp"
+#include "device/cuda/cudnn_table.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::test {
 namespace {

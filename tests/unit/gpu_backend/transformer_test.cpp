@@ -1,4 +1,4 @@
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 
 #include <gtest/gtest.h>
 

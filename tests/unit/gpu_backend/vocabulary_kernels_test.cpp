@@ -7,14 +7,14 @@
 #include <cmath>
 #include <vector>
 
-#include "cpu/transformer_vocabulary.hpp"
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
-#include "ppsim/gpu_backend/reference.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/host_kernels.hpp"
 #include "support/vocabulary_cases.hpp"
+#include "transformer/model/transformer_vocabulary.hpp"
 
 namespace ppsim {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/transformer.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/programs.hpp"
 #include "support/timing.hpp"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "support/programs.hpp"
 
 namespace ppsim {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/execute.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
 #include "support/hand_program.hpp"

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ppsim/gpu_backend/measured_costs.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/finished_run.hpp"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/gpu_stage_model.hpp"
-#include "ppsim/gpu_backend/null_model.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim {

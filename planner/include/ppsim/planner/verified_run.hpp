@@ -10,7 +10,7 @@
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/gpu_backend/execute.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
 
 namespace ppsim {
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ppsim/gpu_backend/executor/execute.hpp"
+
+namespace ppsim {
+
+/// A backend, and whether this build and this machine have what it needs.
+struct BackendStatus {
+  std::string name;
+  bool available = false;
+  std::string detail;  ///< what there is, or what is missing
+  friend bool operator==(const BackendStatus&, const BackendStatus&) = default;
+};
+
+/// Every backend that `ppsim run --backend` names. Order: by name of BackendOptions, then the others.
+[[nodiscard]] std::vector<BackendStatus> backend_statuses();
+
+/// Whether the libraries that runs on a backend need are there. Nothing else is looked at.
+/// Errors: io naming the one that is missing, or what it lacks, and the variable that names another one.
+[[nodiscard]] Expected<void> check_libraries(const BackendOptions& backend);
+
+/// Keeps the devices of a backend open between runs, so that each finds loaded what the one before has
+/// loaded. Null where there is nothing to keep.
+[[nodiscard]] std::shared_ptr<void> hold_devices(const BackendOptions& backend);
+
+}  // namespace ppsim

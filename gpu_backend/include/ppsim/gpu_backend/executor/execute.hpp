@@ -1,0 +1,198 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/core/execution/wait_analysis.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/tables.hpp"
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
+#include "ppsim/gpu_backend/stage_model/stage_model.hpp"
+
+namespace ppsim {
+
+/// Ranks that compute on threads of this process, in host memory.
+struct CpuOptions {
+  friend bool operator==(const CpuOptions&, const CpuOptions&) = default;
+};
+
+/// Ranks that compute nothing: every action, transfer and collective takes the time that `costs` says, on the
+/// clock on the wall. No pool is allocated, only accounted for, and there are no gradients.
+struct EmulatedOptions {
+  CostTable costs;
+  friend bool operator==(const EmulatedOptions&, const EmulatedOptions&) = default;
+};
+
+/// How messages travel between GPUs.
+enum class CudaTransport : std::uint8_t {
+  nccl,  ///< a communicator for each one of the Program; one rank on a device
+  copy,  ///< copy engines of the devices of one process
+};
+
+/// Ranks that compute on GPUs. Several processes need NCCL between them; those of a host take its devices in
+/// the order of their local numbers, unless each sees no more than it needs. The model needs on_gpu(). A
+/// device does not say whether it waits or hangs: a step that hangs is aborted at its deadline and reported.
+struct CudaOptions {
+  CudaTransport transport = CudaTransport::nccl;
+  int ranks_per_device = 1;  ///< above 1 each rank has as many multiprocessors of the device (green contexts)
+  bool graphs = false;  ///< a step is one CUDA graph per rank; else its instructions are enqueued one by one
+  bool profile = true;  ///< records when each instruction starts and ends; without, traces are empty
+  bool host_threads = true;  ///< a host thread for each rank enqueues its instructions; else one for all
+  int max_ctas = 4;  ///< blocks of a communicator's kernels: receives that are posted early stay resident
+  std::string cuda_library = {};  ///< path of the driver; empty: $PPSIM_CUDA_LIBRARY, else libcuda.so.1
+  std::string nccl_library = {};  ///< path of NCCL; empty: $PPSIM_NCCL_LIBRARY, else libnccl.so.2
+  friend bool operator==(const CudaOptions&, const CudaOptions&) = default;
+};
+
+/// What a Program runs on.
+using BackendOptions = std::variant<CpuOptions, EmulatedOptions, CudaOptions>;
+/// "cpu", "emulated", "cuda".
+[[nodiscard]] std::string_view backend_name(const BackendOptions& backend);
+
+/// How long a step may take where nobody says so: the first one `first_s`, every other one `times` as long as
+/// the first one took, and `more_s` more. Where processes meet before the first step and after the last one
+/// they wait for each other for `meeting_s`.
+struct DeadlineRule {
+  double first_s = 600;
+  double times = 10;
+  double more_s = 30;
+  double meeting_s = 600;
+  friend bool operator==(const DeadlineRule&, const DeadlineRule&) = default;
+};
+
+/// How a Program is run.
+struct RunOptions {
+  BackendOptions backend = CpuOptions{};
+  /// What the transport between the ranks does, which are threads of this process: rendezvous, or credits(n)
+  /// for any n >= 1, with the messages that are out in buffers of the transport. It has no residency limit,
+  /// and captures no graphs.
+  TransportCapabilities capabilities = rendezvous();
+  const Certificate* certificate = nullptr;
+  std::string certificate_file = {};  ///< where it is from, for errors
+  bool unverified = false;            ///< run without a certificate
+  int steps = 1;
+  int kept_traces = 0;  ///< of the newest steps; 0: of all
+  /// Longest time of one step, with what processes do together before and after it: a safety net beside the
+  /// exact detection of hangs. 0: none; empty: by the rule. See also patience_of().
+  std::optional<double> deadline_s = std::nullopt;
+  DeadlineRule deadline_rule = {};
+  /// Told of a step that passes its deadline on the CPU of one process, before the actions that still compute
+  /// are waited for: they cannot be stopped, but a program can end here.
+  std::function<void(const Error&)> when_late = {};
+  /// Of each rank's device: a pool above it is refused, though what is alive at once might fit.
+  std::optional<Bytes> memory_limit = std::nullopt;
+  double clip_norm = 1.0;  ///< largest norm of the gradients where the Program has COLL "norm"
+  /// The processes that share the ranks, as many to each and in their order, with the transport between them;
+  /// null: this one alone. All of them execute the same.
+  Bootstrap* processes = nullptr;
+  bool poison = false;    ///< overwrite freed tensors, so that a use after the last one shows in the results
+  bool gradients = true;  ///< hand them out; a GPU run without them needs no pinned memory for them
+};
+
+/// The gradients of a block that one rank holds: of its own stages, or the sum over the ranks after
+/// REDUCE_GRAD.
+struct BlockGradients {
+  BlockId block;
+  RankId rank;
+  int update = 0;
+  bool reduced = false;
+  std::vector<std::byte> values = {};
+  friend bool operator==(const BlockGradients&, const BlockGradients&) = default;
+};
+
+/// One process of a run, and how its clock was brought in line with that of process 0.
+struct ProcessFigures {
+  RankId first_rank;
+  int ranks = 0;
+  ClockOffset clock;
+  friend bool operator==(const ProcessFigures&, const ProcessFigures&) = default;
+};
+
+/// What the host spent on enqueuing a GPU run, all steps and ranks together; waiting does not count.
+struct HostTime {
+  Nanoseconds issue_ns = 0;
+  Nanoseconds work_ns = 0;   ///< of these in the actions' own kernels and copies; of a graph nothing is known
+  std::int64_t actions = 0;  ///< that were enqueued
+
+  HostTime& operator+=(const HostTime& other) {
+    issue_ns += other.issue_ns;
+    work_ns += other.work_ns;
+    actions += other.actions;
+    return *this;
+  }
+  friend bool operator==(const HostTime&, const HostTime&) = default;
+};
+
+enum class RunOutcome : std::uint8_t { finished, deadlock };
+
+struct RunResult {
+  RunOutcome outcome = RunOutcome::finished;
+  /// One per step that is kept, the last one cut short by a deadlock: Instant{-1,0} is what did not happen.
+  std::vector<TimedTrace> traces;
+  std::vector<Nanoseconds> step_ns;  ///< first start to last end, one per finished step
+  /// Per finished step, of all microbatches together, before the step's updates. 0 from a model that has
+  /// none. Order of the sum: microbatches as their weight gradients are accumulated, then blocks, updates and
+  /// ranks; bit-equal where the gradients of the last stage are.
+  std::vector<double> losses;
+  IdVector<RankId, Bytes> pool_bytes;
+  IdVector<RankId, Bytes> high_water_bytes;  ///< most bytes of tensors alive at once; 0 where not timed
+  /// Of the last step, before OPT where there is one. Order: block, update, rank. Empty after a deadlock.
+  /// Nor where they were not asked for.
+  std::vector<BlockGradients> gradients;
+  HostTime host;                          ///< of a GPU run
+  std::vector<Wait> hang;                 ///< everything that the heads of the queues wait for, rank by rank
+  std::vector<ProcessFigures> processes;  ///< empty for a run in one process
+
+  /// Requires: not empty, which no result of execute() is.
+  [[nodiscard]] const TimedTrace& trace() const { return traces.back(); }
+};
+
+/// What the processes of a run compare of their models.
+struct ModelIdentity {
+  SizeTable sizes;
+  std::string text = {};  ///< StageModel::identity()
+};
+/// How long a process waits for the others where they meet before the first step and after the last one: for
+/// the deadline that is given, but 10 s at least, for what takes milliseconds starts in seconds; where there
+/// is none or 0 is given, by the rule.
+[[nodiscard]] Patience patience_of(const RunOptions& options);
+/// Whether all processes of `options` are about to run the same; alone, they are. execute() asks before
+/// anything else.
+/// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone or
+/// does not come.
+[[nodiscard]] Expected<void> agree(const Program& program, const ModelIdentity& model,
+                                   const RunOptions& options);
+/// Bytes of every tensor class of a model on what it runs on: kernels may lay them out otherwise.
+[[nodiscard]] SizeTable sizes_on(const BackendOptions& backend, const StageModel& model,
+                                 const Pipeline& pipeline);
+
+/// Runs a Program on threads of this process, one for each queue in use of each rank, with the arithmetic of
+/// `model`. All tensors live in one pool per rank that is allocated once by the slot plan. A hang is
+/// recognised when every thread waits and nothing is in flight, not by a time limit. With CudaOptions queues
+/// are streams of GPUs, and a hang is what is not done when the deadline has passed.
+///
+/// With several processes each runs its ranks, and process 0 gets the result of all, times on its clock; the
+/// others get their own. If one fails, is late, dies or does not answer, all stop: process 0 with what all
+/// waited for at that moment and who did not say it, the others with the reason, and where process 0 is
+/// missing with what they wait for themselves.
+///
+/// A compute action gets the first block of its stage, the first producer's x and the first consumer's dy; a
+/// model that needs more refuses the pipeline in check().
+/// Errors: refused without a certificate of this Program, its sizes and this transport, unless `unverified`;
+/// does_not_fit naming the rank whose pool is the largest above the limit;
+/// bad_argument for what the model or the transport cannot do; ill_formed when two ends that meet name
+/// different tensors, and for a tensor that no action makes; io when memory or threads run out, or the
+/// deadline passes.
+[[nodiscard]] Expected<RunResult> execute(const Program& program, const StageModel& model,
+                                          const RunOptions& options);
+
+}  // namespace ppsim

@@ -1,0 +1,80 @@
+#include "cuda_status.hpp"
+
+#include <array>
+
+#include "cublaslt_table.hpp"
+#include "cuda_table.hpp"
+#include "cudnn_table.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "transport/nccl/nccl_table.hpp"
+
+namespace ppsim {
+namespace {
+
+/// What a look at a library says, or why it cannot be had.
+template <class Look>
+std::string looked_up(const Look& look) {
+  try {
+    return look();
+  } catch (const BackendError& failure) {
+    return failure.error().message;
+  }
+}
+
+std::string device_text(const CudaTable& cuda, int ordinal) {
+  std::array<char, 256> name{};
+  int device = 0;
+  int multiprocessors = 0;
+  int major = 0;
+  int minor = 0;
+  std::size_t bytes = 0;
+  check_cuda(cuda, cuda.device_get(&device, ordinal), "a device");
+  check_cuda(cuda, cuda.device_name(name.data(), static_cast<int>(name.size()), device), "a device");
+  check_cuda(cuda, cuda.device_attribute(&multiprocessors, kCudaAttributeMultiprocessors, device),
+             "a device");
+  check_cuda(cuda, cuda.device_attribute(&major, kCudaAttributeMajor, device), "a device");
+  check_cuda(cuda, cuda.device_attribute(&minor, kCudaAttributeMinor, device), "a device");
+  check_cuda(cuda, cuda.device_memory(&bytes, device), "a device");
+  return std::string(name.data()) + " with " + std::to_string(multiprocessors) +
+         " multiprocessors of capability " + std::to_string(major) + "." + std::to_string(minor) + " and " +
+         std::to_string(bytes >> 30) + " GiB";
+}
+
+/// CUDA's versions are 1000 * major + 10 * minor.
+std::string cuda_version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string driver_text(int& devices) {
+  const CudaTable cuda = load_cuda();
+  int version = 0;
+  check_cuda(cuda, cuda.init(0), "starting the CUDA driver");
+  check_cuda(cuda, cuda.driver_version(&version), "the version of the CUDA driver");
+  check_cuda(cuda, cuda.device_count(&devices), "counting devices");
+  std::string text = "driver " + cuda_version_text(version);
+  for (int d = 0; d < devices; ++d) text += ", " + device_text(cuda, d);
+  return text;
+}
+
+std::string loaded_nccl_text() { return nccl_text(nccl_version(load_nccl())); }
+
+std::string cublaslt_text() {
+  const auto version = static_cast<int>(load_cublaslt().version());
+  return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
+/// Attention does without it.
+std::string optional_cudnn_text() { return cudnn_text(load_cudnn().version()); }
+
+}  // namespace
+
+BackendStatus cuda_status() {
+  int devices = 0;
+  const std::string driver = looked_up([&] { return driver_text(devices); });
+  return {"cuda", devices > 0,
+          driver + "; " + looked_up(loaded_nccl_text) + "; " + looked_up(cublaslt_text) + "; " +
+              looked_up(optional_cudnn_text)};
+}
+
+}  // namespace ppsim

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ppsim/gpu_backend/executor/execute.hpp"
+
+namespace ppsim {
+
+/// Whether a run may begin.
+/// Errors: bad_argument for options out of their domain; ill_formed naming the meetings whose ends name
+/// different tensors, which not even an unverified run survives; refused without a certificate of this
+/// Program, these sizes and this transport.
+[[nodiscard]] Expected<void> admit(const Program& program, const SizeTable& sizes, const RunOptions& options);
+
+}  // namespace ppsim

@@ -1,0 +1,44 @@
+#include "backend.hpp"
+
+#include "device/cpu/cpu_backend.hpp"
+#include "transport/emulated/emulated_backend.hpp"
+
+namespace ppsim {
+namespace {
+
+struct Name {
+  std::string_view operator()(const CpuOptions& /*cpu*/) const { return "cpu"; }
+  std::string_view operator()(const EmulatedOptions& /*emulated*/) const { return "emulated"; }
+  std::string_view operator()(const CudaOptions& /*cuda*/) const { return "cuda"; }
+};
+
+struct Make {
+  std::unique_ptr<Backend> operator()(const CpuOptions& /*cpu*/) const {
+    return std::make_unique<CpuBackend>();
+  }
+  std::unique_ptr<Backend> operator()(const EmulatedOptions& emulated) const {
+    return std::make_unique<EmulatedBackend>(emulated.costs);
+  }
+  std::unique_ptr<Backend> operator()(const CudaOptions& /*cuda*/) const { return nullptr; }
+};
+
+}  // namespace
+
+std::string_view backend_name(const BackendOptions& backend) { return std::visit(Name{}, backend); }
+
+std::unique_ptr<Backend> make_backend(const BackendOptions& options) { return std::visit(Make{}, options); }
+
+Expected<void> check_in_process(const TransportCapabilities& capabilities) {
+  if (capabilities.residency) {
+    return make_error(ErrorCode::bad_argument, "the in-process transport has no residency limit");
+  }
+  if (capabilities.captures_graphs) {
+    return make_error(ErrorCode::bad_argument, "the in-process transport captures no graphs");
+  }
+  if (capabilities.credits && *capabilities.credits < 1) {
+    return make_error(ErrorCode::bad_argument, "a channel needs at least 1 credit");
+  }
+  return {};
+}
+
+}  // namespace ppsim

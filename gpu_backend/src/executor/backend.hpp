@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "ppsim/gpu_backend/transport/transport.hpp"
+#include "worker.hpp"
+
+namespace ppsim {
+
+/// What the executor runs on: what does the work of the ranks, and a transport between them.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// Whether the transport can be what it is asked to be. Errors: bad_argument.
+  [[nodiscard]] virtual Expected<void> check(const TransportCapabilities& capabilities) const = 0;
+  /// Requires: arguments that outlive the worker.
+  [[nodiscard]] virtual std::unique_ptr<Worker> make_worker(const RunInput& input,
+                                                            const MemoryPlan& memory) const = 0;
+  /// Requires: arguments that outlive the transport.
+  [[nodiscard]] virtual std::unique_ptr<Transport> make_transport(const RunInput& input,
+                                                                  CompletionSink& sink) const = 0;
+};
+
+/// What threads of one process can be to each other. Errors: bad_argument.
+[[nodiscard]] Expected<void> check_in_process(const TransportCapabilities& capabilities);
+
+/// The backend that runs threads of this process for every rank; null for CUDA, whose ranks are streams.
+[[nodiscard]] std::unique_ptr<Backend> make_backend(const BackendOptions& options);
+
+}  // namespace ppsim

@@ -1,0 +1,40 @@
+#include "gathered_parts.hpp"
+
+#include <algorithm>
+
+namespace ppsim {
+namespace {
+
+/// Every part begins where a tensor may begin.
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+Bytes summand_bytes(const Collective& collective, const SizeTable& sizes) {
+  const std::int32_t stage = collective.after.stages.front().value();
+  if (const StageId reader = collective.gradient_of; reader.valid()) {
+    return sizes(
+        {.kind = TensorKind::outgoing_gradient, .subject = stage, .peer = reader.value(), .slice = 0});
+  }
+  if (!collective.input_of.valid()) return 0;
+  return sizes({.kind = TensorKind::boundary_output, .subject = stage, .slice = 0});
+}
+
+GatheredParts::GatheredParts(const Collective& collective, RankId rank, Bytes statistics, Bytes summand)
+    : members_(collective.members.size()),
+      own_(static_cast<std::size_t>(std::find(collective.members.begin(), collective.members.end(), rank) -
+                                    collective.members.begin())),
+      statistics_(static_cast<std::size_t>(statistics)),
+      summand_(static_cast<std::size_t>(summand)),
+      stride_(aligned(statistics_) + aligned(summand_)) {}
+
+void GatheredParts::place(std::span<std::byte> memory) {
+  memory_ = memory;
+  parts_.clear();
+  for (std::size_t member = 0; member < members_; ++member) {
+    const std::span<std::byte> part = memory.subspan(member * stride_, stride_);
+    parts_.push_back({part.first(statistics_), part.subspan(aligned(statistics_), summand_)});
+  }
+}
+
+}  // namespace ppsim

@@ -1,0 +1,59 @@
+#include "gpu_admission.hpp"
+
+#include "executor/admission.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "process_group/agreement.hpp"
+
+namespace ppsim {
+namespace {
+
+Expected<void> bad_request(const std::string& why) { return make_error(ErrorCode::bad_argument, why); }
+
+Expected<void> check_capabilities(const TransportCapabilities& capabilities) {
+  if (capabilities.credits)
+    return bad_request("a GPU transport promises no buffers: a program needs rendezvous");
+  if (capabilities.residency) return bad_request("the GPU transports have no residency limit of their own");
+  if (capabilities.issue_blocks) return bad_request("the GPU transports do not block the host");
+  return {};
+}
+
+Expected<void> check_graph(const Program& program, const TransportCapabilities& capabilities) {
+  for (const Instruction& instruction : program.instructions()) {
+    if (instruction.blocking)
+      return bad_request("a program with blocking instructions cannot run as a graph");
+  }
+  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  if (!run_order(graph).complete) return bad_request("a program that cannot finish cannot run as a graph");
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_gpu_options(const Program& program, const RunOptions& run) {
+  const auto& options = std::get<CudaOptions>(run.backend);
+  if (options.ranks_per_device < 1) return bad_request("at least one rank runs on a device");
+  if (options.max_ctas < 1) return bad_request("a communicator has at least one CTA");
+  if (run.processes != nullptr && run.processes->size() > 1) {
+    if (options.transport == CudaTransport::copy)
+      return bad_request("the copy transport joins the ranks of one process; several need NCCL");
+  }
+  if (run.poison) return bad_request("the CUDA backend does not overwrite freed tensors");
+  if (options.transport == CudaTransport::nccl && options.ranks_per_device > 1) {
+    return bad_request("NCCL has one rank on a device; several need the copy transport");
+  }
+  if (auto good = check_capabilities(run.capabilities); !good) return good;
+  return options.graphs ? check_graph(program, run.capabilities) : Expected<void>{};
+}
+
+Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
+  const auto refused = [](const Expected<void>& why) { return tl::unexpected(why.error()); };
+  if (auto good = check_gpu_options(input.program, input.options); !good) return refused(good);
+  if (auto good = input.model.check(input.program.pipeline()); !good) return refused(good);
+  if (auto good = input.model.check_actions(input.program); !good) return refused(good);
+  const SizeTable sizes = input.model.sizes(input.program.pipeline());
+  if (auto good = agree(input.program, {sizes, input.identity}, input.options); !good) return refused(good);
+  if (auto good = admit(input.program, sizes, input.options); !good) return refused(good);
+  return ranks_here(input.program, input.options);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "device/cuda/gpu_device.hpp"
+#include "ppsim/gpu_backend/transport/transport.hpp"
+
+namespace ppsim {
+
+/// One end of a message, and the stream that it runs on.
+struct StreamTransfer {
+  Transfer transfer;
+  GpuStream stream = nullptr;
+};
+
+/// Enqueues into += from.
+using StreamSum =
+    std::function<void(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from)>;
+
+/// The part of one rank in a sum over all members of a communicator; in place.
+struct StreamCollective {
+  InstructionId instruction;
+  CommunicatorId communicator;
+  RankId rank;
+  ElementType type = ElementType::float64;
+  std::span<std::byte> payload;
+  GpuStream stream = nullptr;
+  StreamSum add = {};  ///< by a kernel of the rank
+};
+
+/// Messages and collectives between ranks as work on streams. All channels are open before the first step.
+/// Order: calls for one communicator and rank come in issue order. Errors: throws BackendError.
+class GpuChannels {
+ public:
+  virtual ~GpuChannels() = default;
+
+  /// Forgets the step before. Requires: nothing in flight on any rank of this process.
+  virtual void begin_step() = 0;
+  /// Whether the last call for a rank is still being enqueued: then no other may follow.
+  [[nodiscard]] virtual bool busy(RankId rank) = 0;
+  /// Enqueues all ends together: those of different channels progress independently, those of one in order.
+  virtual void post(RankId rank, std::span<const StreamTransfer> group) = 0;
+  virtual void post(const StreamCollective& call) = 0;
+  /// Looks for what went wrong since.
+  virtual void check() = 0;
+  /// Makes everything that is enqueued end, whatever it waits for.
+  virtual void abort() noexcept = 0;
+  /// Begins that while other threads enqueue, as often as it is wanted: what goes on may come to wait again.
+  /// Nothing but an abort follows, and both come from one thread.
+  virtual void release() noexcept = 0;
+};
+
+/// The memory of other ranks that the copy transport reads and writes.
+struct SharedMemory {
+  std::map<Channel, std::vector<Payload>> receives;  ///< of every channel, in order
+  /// What a rank adds to the sums of a communicator, in order.
+  std::map<std::pair<CommunicatorId, RankId>, std::vector<std::span<std::byte>>> sums;
+};
+
+}  // namespace ppsim

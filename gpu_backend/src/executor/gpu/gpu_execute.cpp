@@ -1,0 +1,388 @@
+#include "gpu_execute.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <tuple>
+
+#include "executor/hang_report.hpp"
+#include "executor/kept_traces.hpp"
+#include "executor/memory/memory_plan.hpp"
+#include "executor/transfers.hpp"
+#include "gpu_admission.hpp"
+#include "gpu_ranks.hpp"
+#include "gpu_states.hpp"
+#include "issue.hpp"
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "process_group/peers.hpp"
+#include "rank_run.hpp"
+#include "transport/copy/copy_channels.hpp"
+#include "transport/copy/shared_memory.hpp"
+#include "transport/nccl/nccl_channels.hpp"
+
+namespace ppsim {
+namespace {
+
+constexpr Nanoseconds kAbortTime = 10'000'000'000;
+/// The order that every NCCL keeps: a SEND may be over before its RECV has started, so nothing about the
+/// receiver follows from it.
+TransportCapabilities unbounded_buffers(const TransportCapabilities& capabilities) {
+  TransportCapabilities result = capabilities;
+  result.credits = std::numeric_limits<int>::max();
+  return result;
+}
+
+/// Runs the steps of one Program on the GPUs of one process.
+class GpuExecutor {
+ public:
+  GpuExecutor(const GpuApi& api, const GpuRunInput& input, RankRange here)
+      : api_(api),
+        in_(input),
+        options_(std::get<CudaOptions>(input.options.backend)),
+        program_(input.program),
+        sizes_(input.model.sizes(program_.pipeline())),
+        graph_(build_execution_graph(program_, input.options.capabilities)),
+        memory_(plan_memory(program_,
+                            build_execution_graph(program_, unbounded_buffers(input.options.capabilities)),
+                            sizes_, input.options.memory_limit)),
+        deadline_(input.options),
+        peers_({program_, graph_, here, input.options.processes, patience_of(input.options)}),
+        ranks_(api.cuda, input, here),
+        tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      actions_.emplace_back(in_, tensors_, ranks_[r]);
+      plans_.push_back(plan_streams(program_, graph_, ranks_[r].rank()));
+    }
+    peers_.assemble();  // all have got what they need
+    open_channels();
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], *channels_,
+                                   options_.profile, options_.graphs});
+    }
+  }
+
+  RunResult run() {
+    RunResult result;
+    result.pool_bytes = memory_.slots.pool_bytes;
+    result.high_water_bytes = IdVector<RankId, Bytes>(result.pool_bytes.size(), 0);
+    try {
+      run_steps(result);
+    } catch (const BackendError& failure) {
+      end_early(failure.error(), result);
+      return result;
+    } catch (...) {
+      stop_devices();
+      throw;
+    }
+    collect_gradients(result);
+    for (const RankRun& run : runs_) result.host += run.host_time();
+    peers_.collect(result, begins_);
+    return result;
+  }
+
+  /// Whether nothing is left on the devices. Else nothing of this may be destroyed: freeing memory waits for
+  /// the device.
+  [[nodiscard]] bool stopped() const { return stopped_; }
+
+ private:
+  void open_channels() {
+    if (options_.transport == CudaTransport::copy) {
+      shared_ = find_shared_memory(program_, plans_, actions_);
+      channels_ = std::make_unique<CopyChannels>(program_, ranks_.all(), shared_);
+      return;
+    }
+    channels_ = std::make_unique<NcclChannels>(NcclSetup{.api = api_,
+                                                         .program = program_,
+                                                         .ranks = ranks_.all(),
+                                                         .exchange_id = [this] { return exchange_id(); },
+                                                         .look_around = [this] { peers_.throw_if_stopped(); },
+                                                         .max_ctas = options_.max_ctas});
+  }
+
+  /// One id for all: process 0 makes it.
+  NcclUniqueId exchange_id() {
+    NcclUniqueId id;
+    if (peers_.leads()) check_nccl(api_.nccl, api_.nccl.unique_id(&id), "a new communicator");
+    const std::string bytes = peers_.from_leader({std::begin(id.internal), std::end(id.internal)});
+    std::copy(bytes.begin(), bytes.end(), std::begin(id.internal));
+    return id;
+  }
+
+  void run_steps(RunResult& result) {
+    for (RankRun& run : runs_) run.rehearse();
+    wait_until_idle("loading the kernels");
+    if (options_.graphs) capture();
+    Issuer issuer({runs_, api_.clock, *channels_, peers_}, options_.host_threads);
+    for (int step = 0; step < in_.options.steps; ++step) run_step(step, issuer, result);
+    prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });
+  }
+
+  /// Enqueues work between steps on every rank and waits for it.
+  template <class Work>
+  void prepare(const Work& work) {
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      runs_[r].prepare([&](GpuStream stream) { work(r, stream); });
+    }
+    wait_until_idle("the work between two steps");
+  }
+
+  void capture() {
+    const bool optimizes = std::any_of(program_.all_actions().begin(), program_.all_actions().end(),
+                                       [](const Action& a) { return a.kind == OpKind::optimizer; });
+    for (const bool takes : {false, true}) {
+      if (takes && !optimizes) break;
+      channels_->begin_step();
+      for (RankRun& run : runs_) {
+        run.begin_capture(takes);
+        while (!run.issued()) {
+          if (!run.advance()) pause();
+        }
+        run.end_capture(takes);
+      }
+    }
+    wait_until_idle("loading the graphs");
+  }
+
+  void run_step(int step, Issuer& issuer, RunResult& result) {
+    peers_.begin_step(step, deadline_);
+    const bool last = step + 1 == in_.options.steps;
+    api_.marks.push("PP:prepare");
+    prepare([&](std::size_t r, GpuStream stream) { actions_[r].begin_step(step, stream, memory_.table); });
+    channels_->begin_step();
+    api_.marks.pop();
+    const Nanoseconds end = deadline();
+    api_.marks.push("PP:step");
+    in_step_ = true;
+    const bool left = issuer.run_step(last, end);
+    const bool complete = left && all_issued() && wait_quietly(end);
+    api_.marks.pop();
+    peers_.throw_if_stopped();
+    if (!left) {
+      // What was released looks complete.
+      throw BackendError(
+          ErrorCode::io,
+          "a step did not finish within its deadline; a thread was held in a call by a full queue");
+    }
+    if (!complete || !nothing_left_out())
+      throw BackendError(ErrorCode::deadlock, "a step did not finish within its deadline");
+    channels_->check();
+    read_times(result);
+    result.losses.push_back(take_loss());
+    peers_.assemble(deadline_);  // nobody goes on as long as another one may fail
+    in_step_ = false;
+  }
+
+  /// The sum of the losses of a step; in the same order whichever rank has them.
+  [[nodiscard]] double take_loss() {
+    if (std::any_of(actions_.begin(), actions_.end(), [](const auto& a) { return a.has_losses_left(); })) {
+      prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_step(stream); });
+    }
+    std::vector<BlockLoss> losses;
+    for (const GpuActions& actions : actions_) {
+      for (const BlockLoss& one : actions.losses()) losses.push_back(one);
+    }
+    std::sort(losses.begin(), losses.end(), [](const BlockLoss& a, const BlockLoss& b) {
+      return std::tuple(a.block, a.update, a.rank) < std::tuple(b.block, b.update, b.rank);
+    });
+    return std::accumulate(losses.begin(), losses.end(), 0.0,
+                           [](double sum, const BlockLoss& one) { return sum + one.loss; });
+  }
+
+  /// When the step that begins now is late.
+  [[nodiscard]] Nanoseconds deadline() const {
+    const auto limit = deadline_.limit();
+    return limit ? api_.clock.now() + limit->count() : std::numeric_limits<Nanoseconds>::max();
+  }
+
+  [[nodiscard]] bool all_issued() const {
+    return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.issued(); });
+  }
+  [[nodiscard]] bool nothing_left_out() const {
+    return std::all_of(plans_.begin(), plans_.end(), [](const StreamPlan& plan) { return plan.complete; });
+  }
+
+  /// Returns: false when the time is over.
+  [[nodiscard]] bool wait_quietly(Nanoseconds end) {
+    while (!all_complete(program_, runs_)) {
+      if (api_.clock.now() >= end) return false;
+      channels_->check();
+      pause();
+    }
+    return true;
+  }
+
+  void wait_until_idle(const std::string& what) {
+    const Nanoseconds end = deadline();
+    for (const RankRun& run : runs_) {
+      while (!run.idle()) {
+        if (api_.clock.now() >= end) throw BackendError(ErrorCode::io, what + " took too long");
+        pause();
+      }
+    }
+  }
+
+  /// Errors: throws what another process has stopped with.
+  void pause() {
+    peers_.throw_if_stopped();
+    api_.clock.pause();
+  }
+
+  /// Stops all processes, and says what they wait for. Errors: throws what all have stopped with, unless it
+  /// is a deadlock.
+  void end_early(const Error& error, RunResult& result) {
+    std::vector<InstructionState> states;
+    if (!peers_.alone() || error.code == ErrorCode::deadlock) states = states_here();
+    Error reason = peers_.stop(error);
+    peers_.send_states(states, true);
+    if (!peers_.alone() && peers_.leads()) states = peers_.last_states();
+    stop_devices();
+    if (!peers_.all_here()) reason.code = ErrorCode::io;
+    if (reason.code == ErrorCode::deadlock) reason = why_not_deadlock(states).value_or(reason);
+    if (reason.code != ErrorCode::deadlock) {
+      reason = peers_.explained(std::move(reason));
+      throw BackendError(reason.code, reason.message);
+    }
+    result.outcome = RunOutcome::deadlock;
+    result.hang =
+        peers_.alone() ? hang_report(program_, graph_, make_lanes(program_), states) : peers_.report();
+    keep_trace(result.traces, in_.options.kept_traces, {.spans = no_spans()});
+  }
+
+  /// What the events tell; nothing outside of a step, or where a device does not even tell that.
+  [[nodiscard]] std::vector<InstructionState> states_here() const {
+    try {
+      if (in_step_) return read_states(program_, graph_, runs_);
+    } catch (const BackendError&) {
+      // What has failed tells why.
+    }
+    return std::vector<InstructionState>(program_.size(), InstructionState::waiting);
+  }
+
+  /// What else than a deadlock keeps a step from finishing.
+  [[nodiscard]] std::optional<Error> why_not_deadlock(const std::vector<InstructionState>& states) const {
+    const auto running = running_action(program_, states);
+    if (!running) return std::nullopt;
+    return Error{ErrorCode::io, "a step did not finish within its deadline; still running: rank " +
+                                    std::to_string(program_.rank_of(*running).value()) + ": " +
+                                    actions_text(program_, *running)};
+  }
+
+  /// Ends everything on the devices, so that nothing is destroyed in use.
+  void stop_devices() {
+    for (RankRun& run : runs_) {
+      run.abandon_capture();  // a thread that captures must not free anything, as the end of a communicator
+                              // does
+      run.drop_graphs();
+    }
+    channels_->abort();
+    const Nanoseconds end = api_.clock.now() + kAbortTime;
+    for (const RankRun& run : runs_) {
+      while (!run.stopped() && api_.clock.now() < end) {
+        channels_->release();
+        api_.clock.pause();
+      }
+      stopped_ = stopped_ && run.stopped();
+    }
+  }
+
+  [[nodiscard]] IdVector<InstructionId, Span> no_spans() const {
+    return IdVector<InstructionId, Span>(program_.size(), Span{{-1, 0}, {-1, 0}});
+  }
+
+  void read_times(RunResult& result) {
+    Nanoseconds first = runs_.front().origin();
+    for (const RankRun& run : runs_) first = std::min(first, run.origin());
+    TimedTrace trace{.spans = no_spans()};
+    Nanoseconds longest = 0;
+    for (const RankRun& run : runs_) {
+      longest = std::max(longest, run.origin() - first + run.step_time());
+      if (options_.profile) run.read_times(trace, run.origin() - first);
+    }
+    result.step_ns.push_back(longest);
+    deadline_.took(longest);
+    begins_.push_back({first, 0});
+    if (options_.profile) {
+      const auto profiles = replay_memory(program_, trace, memory_.table, memory_.sizes);
+      for (const RankDevice* const device : ranks_.all()) {
+        Bytes& most = result.high_water_bytes[device->rank()];
+        most = std::max(most, profiles[device->rank()].peak_bytes);
+      }
+    }
+    keep_trace(result.traces, in_.options.kept_traces, std::move(trace));
+  }
+
+  void collect_gradients(RunResult& result) const {
+    for (const GpuActions& actions : actions_) {
+      for (BlockGradients& one : actions.gradients()) result.gradients.push_back(std::move(one));
+    }
+    std::sort(result.gradients.begin(), result.gradients.end(),
+              [](const BlockGradients& a, const BlockGradients& b) {
+                return std::tuple(a.block, a.update, a.rank) < std::tuple(b.block, b.update, b.rank);
+              });
+  }
+
+  const GpuApi& api_;
+  const GpuRunInput& in_;
+  const CudaOptions& options_;
+  const Program& program_;
+  SizeTable sizes_;
+  ExecutionGraph graph_;
+  MemoryPlan memory_;
+  StepDeadline deadline_;
+  Peers peers_;
+  // What follows holds what stands above it, and goes in the opposite order.
+  GpuRanks ranks_;
+  TensorMap tensors_;
+  std::deque<GpuActions> actions_;
+  std::vector<StreamPlan> plans_;
+  SharedMemory shared_;
+  std::unique_ptr<GpuChannels> channels_;
+  std::deque<RankRun> runs_;
+  std::vector<StepBegin> begins_;  ///< per step
+  bool in_step_ = false;           ///< instructions of a step have events
+  bool stopped_ = true;
+};
+
+/// Keeps for ever what a device does not let go of, where leak checkers see it.
+void let_go(GpuExecutor* executor) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<GpuExecutor*>();  // never destroyed
+  const std::unique_ptr<GpuExecutor> own(executor->stopped() ? executor : nullptr);
+  if (own) return;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(executor);
+}
+
+Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, RankRange here) {
+  try {
+    const std::unique_ptr<GpuExecutor, void (*)(GpuExecutor*)> executor(new GpuExecutor(api, input, here),
+                                                                        let_go);
+    return executor->run();
+  } catch (const BackendError& failure) {
+    return tl::unexpected(failure.error());
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorCode::io, "not enough host memory to run the program");
+  }
+}
+
+}  // namespace
+
+Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) {
+  const auto here = admit_on_gpu(input);
+  if (!here) return tl::unexpected(here.error());
+  return run_admitted(api, input, *here);
+}
+
+Expected<RunResult> execute_on_gpu(const GpuRunInput& input) {
+  try {
+    return execute_on_gpu(open_gpu_api(std::get<CudaOptions>(input.options.backend)), input);
+  } catch (const BackendError& failure) {
+    return tl::unexpected(failure.error());
+  }
+}
+
+}  // namespace ppsim

@@ -1,0 +1,56 @@
+#include "gpu_ranks.hpp"
+
+#include "ppsim/gpu_backend/device/device.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Number of the first device of this process.
+int first_device(int count, int needed, const Bootstrap* processes) {
+  if (processes == nullptr || count == needed) return 0;
+  return processes->local_process() * needed;
+}
+
+std::string too_few(int count, int needed, const GpuRunInput& input, RankRange here) {
+  const int share = std::get<CudaOptions>(input.options.backend).ranks_per_device;
+  std::string text = std::to_string(here.end - here.begin) + " ranks, " + std::to_string(share) +
+                     " on a device, need " + std::to_string(needed) + " devices; there are " +
+                     std::to_string(count);
+  const Bootstrap* const processes = input.options.processes;
+  if (processes != nullptr && processes->local_process() > 0)
+    text += " for " + std::to_string(processes->local_process() + 1) + " or more processes on this host";
+  return text;
+}
+
+}  // namespace
+
+GpuRanks::GpuRanks(const CudaTable& cuda, const GpuRunInput& input, RankRange here) {
+  int count = 0;
+  check_cuda(cuda, cuda.device_count(&count), "counting devices");
+  const int share = std::get<CudaOptions>(input.options.backend).ranks_per_device;
+  const int needed = (here.end - here.begin + share - 1) / share;
+  const int first = first_device(count, needed, input.options.processes);
+  if (count < first + needed)
+    throw BackendError(ErrorCode::bad_argument, too_few(count, needed, input, here));
+  for (int d = first; d < first + needed; ++d) devices_.emplace_back(cuda, d, share);
+  for (int r = here.begin; r < here.end; ++r) {
+    const int number = r - here.begin;
+    ranks_.push_back(std::make_unique<RankDevice>(devices_[static_cast<std::size_t>(number / share)],
+                                                  RankId(r), number % share));
+  }
+}
+
+std::vector<RankDevice*> GpuRanks::all() const {
+  std::vector<RankDevice*> result;
+  for (const auto& one : ranks_) result.push_back(one.get());
+  return result;
+}
+
+std::vector<std::span<std::byte>> GpuRanks::make_pools(const SlotPlan& slots) const {
+  std::vector<std::span<std::byte>> pools(slots.pool_bytes.size());
+  for (const auto& one : ranks_)
+    pools[one->rank().index()] = one->allocate(slots.pool_bytes[one->rank()], "its pool");
+  return pools;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,64 @@
+#include "gpu_states.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+
+namespace ppsim {
+
+std::vector<InstructionState> read_states(const Program& program, const ExecutionGraph& graph,
+                                          const std::deque<RankRun>& runs) {
+  std::vector<InstructionState> states(program.size(), InstructionState::waiting);
+  for (const RankRun& run : runs) {
+    for (const StreamStep& step : run.plan().steps) {
+      const auto before = graph.predecessors_of(step.id);
+      const bool ready = std::all_of(before.begin(), before.end(), [&](InstructionId p) {
+        return states[p.index()] == InstructionState::complete;
+      });
+      const bool complete = run.complete(step.id).value_or(ready);
+      if (ready) states[step.id.index()] = complete ? InstructionState::complete : InstructionState::started;
+    }
+  }
+  return states;
+}
+
+std::optional<InstructionId> running_action(const Program& program,
+                                            const std::vector<InstructionState>& states) {
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(states.size()); ++i) {
+    const InstructionId id(i);
+    const bool started = states[id.index()] == InstructionState::started;
+    if (started && !is_communication(program.actions(id).front().kind)) return id;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// What the ranks on a device had not done when they were last looked at.
+std::string in_flight_text(const Program& program, const std::deque<RankRun>& runs, int device) {
+  std::string text;
+  for (const RankRun& run : runs) {
+    if (run.device() != device) continue;
+    for (const InstructionId id : run.in_flight())
+      text += (text.empty() ? "; in flight: " : ", ") + actions_text(program, id);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool all_complete(const Program& program, std::deque<RankRun>& runs) {
+  bool all = true;
+  for (RankRun& run : runs) {
+    try {
+      all = run.look() && all;
+    } catch (const BackendError& failure) {
+      const std::string in_flight = in_flight_text(program, runs, run.device());
+      throw BackendError(failure.error().code, failure.error().message + in_flight);
+    }
+  }
+  return all;
+}
+
+}  // namespace ppsim

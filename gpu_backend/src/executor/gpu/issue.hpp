@@ -1,0 +1,61 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "process_group/peers.hpp"
+#include "rank_run.hpp"
+
+namespace ppsim {
+
+/// What the host enqueues in steps. Everything outlives it.
+struct IssueSetup {
+  std::deque<RankRun>& runs;
+  const HostClock& clock;
+  GpuChannels& channels;
+  const Peers& peers;
+};
+
+/// The host's part of all steps of a run: the calling thread for all ranks, or a thread for each of them that
+/// is there from the first step to the last one and waits in between.
+class Issuer {
+ public:
+  /// Errors: throws BackendError where there are no more threads to be had.
+  Issuer(const IssueSetup& setup, bool threads);
+
+  /// Begins a step on every rank, as RankRun, and enqueues it; leaves at `end` what is not enqueued by then.
+  /// Returns: false when the channels had to be released, for a thread that was held in a call.
+  /// Errors: as RankRun; then the others leave too.
+  [[nodiscard]] bool run_step(bool takes, Nanoseconds end);
+
+ private:
+  struct Step {
+    std::uint64_t number = 0;  ///< from 1
+    bool takes = false;
+    Nanoseconds end = 0;
+  };
+
+  void issue_together();
+  [[nodiscard]] bool issue_with_threads();
+  void serve(std::size_t rank, const std::stop_token& stop);
+  void issue(RankRun& run);
+  [[nodiscard]] bool wait_until_left();
+  [[nodiscard]] bool over() const;
+
+  IssueSetup setup_;
+  Step step_;
+  std::atomic<bool> failed_ = false;
+  std::vector<std::exception_ptr> failures_;  ///< per rank, in this step
+  std::mutex mutex_;                          ///< of the step, and of how many threads are inside of it
+  std::condition_variable_any begun_;
+  std::condition_variable left_;
+  std::size_t inside_ = 0;
+  std::vector<std::jthread> threads_;  ///< they end before what they use
+};
+
+}  // namespace ppsim

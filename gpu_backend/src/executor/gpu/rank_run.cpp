@@ -1,0 +1,384 @@
+#include "rank_run.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "launched.hpp"
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+
+namespace ppsim {
+namespace {
+
+/// A named range of the host's time.
+class Mark {
+ public:
+  Mark(const MarkTable& marks, const char* name) : marks_(marks) { marks_.push(name); }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  ~Mark() { marks_.pop(); }
+
+ private:
+  const MarkTable& marks_;
+};
+
+bool launches_kernels(OpKind kind) {
+  if (kind == OpKind::load || is_collective(kind)) return true;
+  return info(kind).resource == Resource::compute && kind != OpKind::reshard;
+}
+
+}  // namespace
+
+RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.first(setup.device.rank())) {
+  for (std::size_t q = 0; q < in_.plan.queues.size(); ++q) {
+    streams_.push_back(in_.device.make_stream());
+    joins_.push_back(in_.device.make_event(false));
+  }
+  fork_ = in_.device.make_event(false);
+  started_ = in_.device.make_event(true);
+  ended_ = in_.device.make_event(true);
+  make_events();
+  if (in_.graphs) {
+    const std::size_t count = in_.plan.queues.size();
+    const auto memory = in_.device.allocate_host(static_cast<Bytes>(count * sizeof(CudaValue)));
+    progress_ = {reinterpret_cast<CudaValue*>(memory.data()), count};
+  }
+  seen_.resize(in_.plan.queues.size());
+  for (const StreamStep& step : in_.plan.steps) {
+    names_.push_back("PP:" + actions_text(in_.program, step.id));
+    seen_[queue_number(step.queue)].instructions.push_back(step.id);
+    listed_ += actions_of(step);
+  }
+  transfers_.resize(in_.plan.steps.size());
+  find_transfers();
+}
+
+void RankRun::make_events() {
+  const auto last = in_.program.last(in_.device.rank());
+  events_.resize(static_cast<std::size_t>(last.value() - first_.value()));
+  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
+    const StreamStep& step = in_.plan.steps[n];
+    InstructionEvents& events = events_[static_cast<std::size_t>(step.id.value() - first_.value())];
+    const bool communicates = is_communication(in_.program.actions(step.id).front().kind);
+    const bool tells = in_.profile || (communicates && !in_.graphs);
+    if (in_.profile) events.start = in_.device.make_event(true);
+    if (tells) events.end = in_.device.make_event(true);
+    if (step.awaited && (in_.graphs || !tells)) events.done = in_.device.make_event(false);
+    events.number = n;
+  }
+}
+
+std::size_t RankRun::queue_number(int queue) const {
+  const auto& queues = in_.plan.queues;
+  return static_cast<std::size_t>(std::lower_bound(queues.begin(), queues.end(), queue) - queues.begin());
+}
+
+GpuStream RankRun::stream(int queue) const { return streams_[queue_number(queue)].get(); }
+
+const RankRun::InstructionEvents& RankRun::events(InstructionId id) const {
+  return events_[static_cast<std::size_t>(id.value() - first_.value())];
+}
+
+/// What other streams wait for: a node that tells the host something does not order a graph.
+CUevent_st* RankRun::completion(InstructionId id) const {
+  return events(id).done ? events(id).done.get() : events(id).end.get();
+}
+
+void RankRun::rehearse() {
+  in_.device.make_current();
+  in_.actions.begin_pass(false);
+  Launched launched;
+  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
+    const InstructionId id = in_.plan.steps[n].id;
+    const auto actions = in_.program.actions(id);
+    if (!launches_kernels(actions.front().kind) || launched.knows(actions)) continue;
+    if (rehearse(n)) launched.add(actions);
+  }
+  in_.device.record(ended_.get(), compute_stream());
+}
+
+bool RankRun::rehearse(std::size_t number) {
+  const Mark mark(in_.api.marks, names_[number].c_str());
+  const InstructionId id = in_.plan.steps[number].id;
+  try {
+    in_.actions.clear_pool(compute_stream());
+    if (is_collective(in_.program.actions(id).front().kind)) {
+      in_.actions.rehearse_collective(id, compute_stream());
+    } else {
+      in_.actions.enqueue(id, compute_stream());
+    }
+    return true;
+  } catch (const BackendError& failure) {
+    // What the Program lacks is told by the step that comes to it, if one does.
+    if (failure.error().code != ErrorCode::ill_formed)
+      throw error_of(in_.device.rank(), actions_text(in_.program, id), failure);
+    return false;
+  }
+}
+
+void RankRun::prepare(const std::function<void(GpuStream)>& work) {
+  try {
+    in_.device.make_current();
+    work(compute_stream());
+    in_.device.record(ended_.get(), compute_stream());
+  } catch (const BackendError& failure) {
+    throw error_of(in_.device.rank(), "between two steps", failure);
+  }
+}
+
+bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
+
+void RankRun::begin_pass(bool takes) {
+  in_.actions.begin_pass(takes);
+  next_ = 0;
+  open_ = false;
+  stage_ = Stage::issuing;
+}
+
+void RankRun::fork() {
+  in_.device.record(fork_.get(), compute_stream());
+  for (const StreamHandle& one : streams_) {
+    if (one.get() != compute_stream()) in_.device.wait(one.get(), fork_.get());
+  }
+}
+
+void RankRun::join() {
+  for (std::size_t q = 0; q < streams_.size(); ++q) {
+    if (streams_[q].get() == compute_stream()) continue;
+    in_.device.record(joins_[q].get(), streams_[q].get());
+    in_.device.wait(compute_stream(), joins_[q].get());
+  }
+}
+
+void RankRun::begin_capture(bool takes) {
+  in_.device.make_current();
+  in_.device.check(in_.device.cuda().capture_begin(compute_stream(), kCudaCaptureThreadLocal),
+                   "capturing a step");
+  capturing_ = true;
+  fork();
+  begin_pass(takes);
+}
+
+void RankRun::end_capture(bool takes) {
+  const CudaTable& cuda = in_.device.cuda();
+  in_.device.make_current();
+  CUgraph_st* captured = nullptr;
+  capturing_ = false;
+  const int result = cuda.capture_end(compute_stream(), &captured);
+  const GpuHandle<CUgraph_st> graph(captured, [&cuda](CUgraph_st* g) { cuda.graph_destroy(g); });
+  in_.device.check(result, "capturing a step");
+  CUgraphExec_st* executable = nullptr;
+  in_.device.check(cuda.graph_instantiate(&executable, graph.get(), 0), "making a graph of a step");
+  graphs_[takes ? 1 : 0] = {executable, [&cuda](CUgraphExec_st* g) { cuda.graph_executable_destroy(g); }};
+  in_.device.check(cuda.graph_upload(executable, compute_stream()), "making a graph of a step");
+  in_.device.record(ended_.get(), compute_stream());
+  stage_ = Stage::idle;
+}
+
+void RankRun::abandon_capture() noexcept {
+  if (!std::exchange(capturing_, false)) return;
+  const CudaTable& cuda = in_.device.cuda();
+  CUgraph_st* captured = nullptr;
+  cuda.capture_end(compute_stream(), &captured);
+  if (captured != nullptr) cuda.graph_destroy(captured);
+}
+
+void RankRun::drop_graphs() noexcept {
+  for (GraphHandle& graph : graphs_) graph.reset();
+}
+
+void RankRun::begin_step(bool takes) {
+  const Nanoseconds begin = in_.api.clock.now();
+  in_.device.make_current();
+  in_.device.record(started_.get(), compute_stream());
+  origin_ = in_.api.clock.now();
+  for (QueueProgress& queue : seen_) queue.complete = 0;
+  captured() ? begin_graph(takes) : begin_pass(takes);
+  host_.issue_ns += in_.api.clock.now() - begin;
+}
+
+void RankRun::begin_graph(bool takes) {
+  std::fill(progress_.begin(), progress_.end(), 0);
+  launch_graph(takes);
+  host_.actions += listed_;
+  stage_ = Stage::issued;
+}
+
+void RankRun::launch_graph(bool takes) {
+  CUgraphExec_st* const graph = graphs_[takes && graphs_[1] != nullptr ? 1 : 0].get();
+  in_.device.check(in_.device.cuda().graph_launch(graph, compute_stream()), "launching a step");
+  in_.device.record(ended_.get(), compute_stream());
+}
+
+std::int64_t RankRun::actions_of(const StreamStep& step) const {
+  return static_cast<std::int64_t>(in_.program.actions(step.id).size());
+}
+
+bool RankRun::advance() {
+  if (stage_ != Stage::issuing && stage_ != Stage::joining) return false;
+  const Nanoseconds begin = in_.api.clock.now();
+  const bool moved = enqueue_steps();
+  if (moved && !capturing_) host_.issue_ns += in_.api.clock.now() - begin;
+  return moved;
+}
+
+bool RankRun::enqueue_steps() {
+  in_.device.make_current();
+  bool moved = false;
+  while (stage_ == Stage::issuing && !in_.channels.busy(in_.device.rank())) {
+    if (next_ == in_.plan.steps.size()) {
+      stage_ = Stage::joining;
+      break;
+    }
+    const StreamStep& step = in_.plan.steps[next_];
+    if (!open_ && step.host_wait.valid() && complete(step.host_wait) != true) break;
+    advance(step);
+    if (open_ && !capturing_) host_.actions += actions_of(step);
+    next_ += open_ ? 1 : 0;
+    open_ = !open_;
+    moved = true;
+  }
+  if (stage_ != Stage::joining) return moved;
+  join();
+  if (!capturing_) in_.device.record(ended_.get(), compute_stream());
+  stage_ = Stage::issued;
+  return true;
+}
+
+void RankRun::advance(const StreamStep& step) {
+  try {
+    open_ ? finish(step) : begin(step);
+  } catch (const BackendError& failure) {
+    throw error_of(in_.device.rank(), actions_text(in_.program, step.id), failure);
+  }
+}
+
+void RankRun::begin(const StreamStep& step) {
+  const Mark mark(in_.api.marks, names_[next_].c_str());
+  const GpuStream lead = stream(step.queue);
+  for (const InstructionId id : step.waits) in_.device.wait(lead, completion(id));
+  if (in_.profile) record_timed(events(step.id).start.get(), lead);
+  if (!step.other_queues.empty()) in_.device.record(fork_.get(), lead);
+  for (const int queue : step.other_queues) in_.device.wait(stream(queue), fork_.get());
+  enqueue(step);
+}
+
+void RankRun::enqueue(const StreamStep& step) {
+  const OpKind kind = in_.program.actions(step.id).front().kind;
+  if (!is_communication(kind)) return work(step);
+  if (is_transfer(kind)) return post_transfers(step);
+  in_.channels.post(in_.actions.collective(step.id, stream(step.queue)));
+}
+
+void RankRun::work(const StreamStep& step) {
+  const Nanoseconds begin = in_.api.clock.now();
+  in_.actions.enqueue(step.id, stream(step.queue));
+  if (!capturing_) host_.work_ns += in_.api.clock.now() - begin;
+}
+
+/// Errors: throws BackendError for a tensor that the Program lacks.
+std::vector<StreamTransfer> RankRun::transfers(const StreamStep& step) const {
+  std::vector<StreamTransfer> ends;
+  const auto actions = in_.program.actions(step.id);
+  for (const Transfer& transfer : in_.actions.transfers(step.id)) {
+    const int queue = in_.program.queue_of(actions[ends.size()], transfer.channel.communicator);
+    ends.push_back({transfer, stream(queue)});
+  }
+  return ends;
+}
+
+void RankRun::find_transfers() {
+  for (std::size_t n = 0; n < in_.plan.steps.size(); ++n) {
+    const StreamStep& step = in_.plan.steps[n];
+    if (!is_transfer(in_.program.actions(step.id).front().kind)) continue;
+    try {
+      transfers_[n] = transfers(step);
+    } catch (const BackendError&) {
+      // What the Program lacks is told by the step that comes to it, if one does.
+    }
+  }
+}
+
+void RankRun::post_transfers(const StreamStep& step) {
+  std::vector<StreamTransfer>& ends = transfers_[next_];
+  if (ends.empty()) ends = transfers(step);
+  in_.channels.post(in_.device.rank(), ends);
+}
+
+void RankRun::finish(const StreamStep& step) {
+  const GpuStream lead = stream(step.queue);
+  for (const int queue : step.other_queues) {
+    const GpuStream other = stream(queue);
+    CUevent_st* const joined = joins_[queue_number(queue)].get();
+    in_.device.record(joined, other);
+    in_.device.wait(lead, joined);
+  }
+  if (is_collective(in_.program.actions(step.id).front().kind)) in_.actions.end_collective(step.id, lead);
+  // What waits for it starts after its end is on the clock.
+  if (events(step.id).end) record_timed(events(step.id).end.get(), lead);
+  if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);
+  if (capturing_ && is_communication(in_.program.actions(step.id).front().kind)) {
+    const CudaAddress cell = address_of(&progress_[queue_number(step.queue)]);
+    in_.device.check(in_.device.cuda().stream_write_value(lead, cell, next_ + 1, 0), "noting what is over");
+  }
+}
+
+/// In a graph an event tells the host something only as a node of its own.
+void RankRun::record_timed(CUevent_st* event, GpuStream stream) const {
+  in_.device.record(event, stream, capturing_ ? kCudaEventRecordExternal : kCudaEventDefault);
+}
+
+bool RankRun::look() {
+  for (QueueProgress& queue : seen_) look(queue);
+  return in_.device.complete(ended_.get());
+}
+
+void RankRun::look(QueueProgress& queue) const {
+  for (std::size_t i = queue.complete; i < queue.instructions.size(); ++i) {
+    const std::optional<bool> done = complete(queue.instructions[i]);
+    queue.known = queue.known || done.has_value();
+    if (done == true) queue.complete = i + 1;
+    if (done == false) return;
+  }
+}
+
+std::vector<InstructionId> RankRun::in_flight() const {
+  std::vector<InstructionId> result;
+  for (const QueueProgress& queue : seen_) {
+    if (queue.known && queue.complete < queue.instructions.size())
+      result.push_back(queue.instructions[queue.complete]);
+  }
+  return result;
+}
+
+bool RankRun::stopped() const {
+  return std::none_of(streams_.begin(), streams_.end(), [&](const StreamHandle& one) {
+    return in_.device.cuda().stream_query(one.get()) == kCudaNotReady;
+  });
+}
+
+std::optional<bool> RankRun::complete(InstructionId id) const {
+  const std::size_t number = events(id).number;
+  if (captured()) {
+    if (!is_communication(in_.program.actions(id).front().kind)) return std::nullopt;
+    CudaValue& over = progress_[queue_number(in_.plan.steps[number].queue)];
+    return std::atomic_ref(over).load() > number;
+  }
+  if (number >= next_ || in_.plan.steps[number].id != id) return false;
+  CUevent_st* const event = completion(id);
+  return event == nullptr ? std::nullopt : std::optional(in_.device.complete(event));
+}
+
+void RankRun::read_times(TimedTrace& trace, Nanoseconds origin) const {
+  for (const StreamStep& step : in_.plan.steps) {
+    const InstructionEvents& of = events(step.id);
+    trace.spans[step.id] = {{origin + in_.device.between(started_.get(), of.start.get()), 0},
+                            {origin + in_.device.between(started_.get(), of.end.get()), 0}};
+  }
+}
+
+Nanoseconds RankRun::step_time() const { return in_.device.between(started_.get(), ended_.get()); }
+
+}  // namespace ppsim

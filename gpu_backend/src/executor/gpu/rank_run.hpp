@@ -1,0 +1,149 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/cuda/gpu_device.hpp"
+#include "gpu_actions.hpp"
+#include "gpu_channels.hpp"
+#include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "stream_plan.hpp"
+
+namespace ppsim {
+
+/// What the run of one rank is made of. Everything outlives it.
+struct RankSetup {
+  const GpuApi& api;
+  const Program& program;
+  const StreamPlan& plan;
+  RankDevice& device;
+  GpuActions& actions;
+  GpuChannels& channels;
+  bool profile = true;  ///< records the start and the end of every instruction
+  bool graphs = false;  ///< the list will be captured
+};
+
+/// The list of one rank as work on streams: one generic loop over its instructions, that runs them or
+/// captures them in a graph. Every stream and event is there once the object is. Errors: throws BackendError
+/// that names the action.
+class RankRun {
+ public:
+  explicit RankRun(const RankSetup& setup);
+
+  /// Enqueues an action of every kind and stage on an idle stream, each on a pool of zeros. A kernel is
+  /// loaded when it is launched first, and that may wait for every stream of the device: inside a step for
+  /// those, too, that wait for the rank that launches it.
+  void rehearse();
+  /// Enqueues what `work` does on an idle stream.
+  void prepare(const std::function<void(GpuStream)>& work);
+  [[nodiscard]] bool idle() const;
+
+  /// Starts capturing the step; advance() goes on, end_capture() makes the graph.
+  void begin_capture(bool takes);
+  void end_capture(bool takes);
+  /// Ends a capture that failed; nothing where there is none.
+  void abandon_capture() noexcept;
+  /// Lets go of the graphs, whatever runs of them: a communicator does not end before them.
+  void drop_graphs() noexcept;
+  [[nodiscard]] bool captured() const { return graphs_[0] != nullptr; }
+
+  /// Starts a step on idle streams: by its graph where there is one, which is all then.
+  void begin_step(bool takes);
+  /// Enqueues as much as can be without waiting. Returns: whether that was anything.
+  bool advance();
+  /// Whether everything of the step is enqueued.
+  [[nodiscard]] bool issued() const { return stage_ == Stage::issued; }
+  /// Looks how far the streams have come. Returns: whether the step is complete. Requires: issued().
+  [[nodiscard]] bool look();
+  /// Of every queue the first instruction that no look has seen complete, as far as events tell.
+  [[nodiscard]] std::vector<InstructionId> in_flight() const;
+
+  /// Whether nothing is left on any stream, after an abort.
+  [[nodiscard]] bool stopped() const;
+
+  /// Whether an instruction of the rank is complete in this step; nothing where no event tells, as in a
+  /// graph.
+  [[nodiscard]] std::optional<bool> complete(InstructionId id) const;
+  /// Start and end of every instruction, in time since `origin()`. Requires: a complete step, profiled.
+  void read_times(TimedTrace& trace, Nanoseconds origin) const;
+  /// When the step started, on the host's clock.
+  [[nodiscard]] Nanoseconds origin() const { return origin_; }
+  [[nodiscard]] Nanoseconds step_time() const;
+  /// What the host spent on the steps so far.
+  [[nodiscard]] const HostTime& host_time() const { return host_; }
+  [[nodiscard]] const StreamPlan& plan() const { return in_.plan; }
+  /// Ordinal of the device that it is on.
+  [[nodiscard]] int device() const { return in_.device.place().device; }
+
+ private:
+  enum class Stage : std::uint8_t { idle, issuing, joining, issued };
+  struct InstructionEvents {
+    EventHandle start;
+    EventHandle end;         ///< for the host and its clock
+    EventHandle done;        ///< for other streams, where `end` does not serve them
+    std::size_t number = 0;  ///< of its step in the plan
+  };
+
+  /// The instructions of a queue, and how many of them were seen complete in this step.
+  struct QueueProgress {
+    std::vector<InstructionId> instructions;
+    std::size_t complete = 0;
+    bool known = false;  ///< events tell something of the queue
+  };
+
+  void make_events();
+  void look(QueueProgress& queue) const;
+  /// Returns: whether the Program has all that the instruction needs.
+  bool rehearse(std::size_t number);
+  [[nodiscard]] GpuStream stream(int queue) const;
+  [[nodiscard]] const InstructionEvents& events(InstructionId id) const;
+  [[nodiscard]] CUevent_st* completion(InstructionId id) const;
+  void fork();
+  void join();
+  void begin_pass(bool takes);
+  void begin_graph(bool takes);
+  void advance(const StreamStep& step);
+  void begin(const StreamStep& step);
+  void finish(const StreamStep& step);
+  void enqueue(const StreamStep& step);
+  bool enqueue_steps();
+  void launch_graph(bool takes);
+  void work(const StreamStep& step);
+  [[nodiscard]] std::int64_t actions_of(const StreamStep& step) const;
+  [[nodiscard]] std::vector<StreamTransfer> transfers(const StreamStep& step) const;
+  void find_transfers();
+  void post_transfers(const StreamStep& step);
+  void record_timed(CUevent_st* event, GpuStream stream) const;
+  [[nodiscard]] std::size_t queue_number(int queue) const;
+  [[nodiscard]] GpuStream compute_stream() const { return stream(Program::kComputeQueue); }
+
+  RankSetup in_;
+  InstructionId first_;
+  std::vector<StreamHandle> streams_;      ///< per queue of the plan
+  std::vector<EventHandle> joins_;         ///< per queue of the plan
+  std::vector<InstructionEvents> events_;  ///< per instruction of the rank
+  std::vector<std::string> names_;         ///< per step of the plan
+  /// Per step of the plan: the messages of a transfer that has all that it needs.
+  std::vector<std::vector<StreamTransfer>> transfers_;
+  EventHandle fork_;
+  EventHandle started_;
+  EventHandle ended_;
+  /// Per queue of the plan, in pinned memory: 1 + the step of the last communication that is over, which a
+  /// graph writes as it goes. What a step has done is known even where no event tells.
+  std::span<CudaValue> progress_;
+  std::vector<QueueProgress> seen_;  ///< per queue of the plan
+  GraphHandle graphs_[2];            ///< of a step, and of one whose OPTs hand out gradients
+  Stage stage_ = Stage::idle;
+  bool capturing_ = false;
+  bool open_ = false;  ///< the work of the next step is enqueued, its events are not
+  std::size_t next_ = 0;
+  Nanoseconds origin_ = 0;
+  std::int64_t listed_ = 0;  ///< actions of the plan
+  HostTime host_;
+};
+
+}  // namespace ppsim

@@ -1,0 +1,120 @@
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/ir/check.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Durations of one Program's runs, by cost class.
+class Samples {
+ public:
+  Samples(const Program& program, const ExecutionGraph& graph) : program_(program), graph_(graph) {}
+
+  void add(const TimedTrace& trace) {
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.size()); ++i)
+      add_local(trace, InstructionId(i));
+    for (const Message& message : graph_.messages) add_message(trace, message);
+    for (const CollectiveMeeting& meeting : graph_.meetings) add_meeting(trace, meeting);
+  }
+
+  Durations take() { return std::move(samples_); }
+
+ private:
+  void add_local(const TimedTrace& trace, InstructionId id) {
+    const auto actions = program_.actions(id);
+    if (is_communication(actions.front().kind)) return;
+    add(cost_class_of(actions, program_.instruction(id).form), trace.spans[id].start, trace.spans[id].end);
+  }
+
+  void add_message(const TimedTrace& trace, const Message& message) {
+    if (!message.complete()) return;
+    const Span& send = trace.spans[message.send];
+    const Span& receive = trace.spans[message.receive];
+    if (!happened(send) || !happened(receive)) return;
+    const CostClass key = cost_class_of(program_.all_actions()[message.send_action]);
+    if (graph_.capabilities.credits) {
+      add(key, send.start, send.end);
+    } else {
+      add(key, std::max(send.start, receive.start), receive.end);
+    }
+  }
+
+  void add_meeting(const TimedTrace& trace, const CollectiveMeeting& meeting) {
+    const auto members = graph_.members_of(meeting);
+    Instant start{-1, 0};
+    for (const InstructionId member : members) {
+      if (!happened(trace.spans[member])) return;
+      start = std::max(start, trace.spans[member].start);
+    }
+    for (const InstructionId member : members) {
+      add(cost_class_of(program_.actions(member).front()), start, trace.spans[member].end);
+    }
+  }
+
+  static bool happened(const Span& span) { return span.start.time >= 0 && span.end.time >= 0; }
+
+  void add(const CostClass& key, Instant start, Instant end) {
+    if (start.time >= 0 && end.time >= start.time) samples_[key].push_back(end.time - start.time);
+  }
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  Durations samples_;
+};
+
+/// Mean of all but a share at either end, which counts as one where it is a quarter of one.
+Nanoseconds trimmed_mean(std::vector<Nanoseconds> values, double outliers) {
+  const auto dropped = static_cast<std::ptrdiff_t>(outliers * static_cast<double>(values.size()) + 0.75);
+  std::sort(values.begin(), values.end());
+  const auto first = values.begin() + dropped;
+  const auto last = values.end() - dropped;
+  return std::accumulate(first, last, Nanoseconds{0}) / (last - first);
+}
+
+/// The value that a share of the others does not exceed.
+Nanoseconds quantile(std::vector<Nanoseconds> values, double share) {
+  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  const auto at = values.begin() + std::min(place, static_cast<std::ptrdiff_t>(values.size()) - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+}  // namespace
+
+Durations measured_durations(const Program& program, const ExecutionGraph& graph,
+                             std::span<const TimedTrace> traces) {
+  Samples samples(program, graph);
+  for (const TimedTrace& trace : traces) samples.add(trace);
+  return samples.take();
+}
+
+CostTable mean_costs(const Durations& durations, double outliers) {
+  PPSIM_CHECK(outliers >= 0 && outliers <= 0.1, "most durations count");
+  CostTable table;
+  for (const auto& [key, values] : durations) table.set(key, trimmed_mean(values, outliers));
+  return table;
+}
+
+CostSpreads cost_spreads(const Durations& durations) {
+  CostSpreads spreads;
+  for (const auto& [key, values] : durations) {
+    spreads[key] = {.samples = static_cast<std::int64_t>(values.size()),
+                    .lower_quartile = quantile(values, 0.25),
+                    .median = quantile(values, 0.5),
+                    .upper_quartile = quantile(values, 0.75)};
+  }
+  return spreads;
+}
+
+CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces) {
+  return mean_costs(measured_durations(program, build_execution_graph(program, rendezvous()), traces));
+}
+
+}  // namespace ppsim

@@ -1,0 +1,50 @@
+#include "memory_plan.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "ppsim/gpu_backend/device/device.hpp"
+
+namespace ppsim {
+namespace {
+
+Bytes aligned(Bytes size) { return checked_add(size, kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment; }
+
+SlotPlan separate_slots(const Program& program, const TensorTable& table, const std::vector<Bytes>& sizes) {
+  SlotPlan plan;
+  plan.pool_bytes = IdVector<RankId, Bytes>(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  for (std::size_t t = 0; t < table.tensors.size(); ++t) {
+    Bytes& pool = plan.pool_bytes[table.tensors[t].rank];
+    plan.offset.push_back(pool);
+    pool = checked_add(pool, aligned(sizes[t]));
+  }
+  return plan;
+}
+
+void check_fits(const SlotPlan& slots, std::optional<Bytes> limit) {
+  const std::vector<Bytes>& pools = slots.pool_bytes.items();
+  const auto largest = std::max_element(pools.begin(), pools.end());
+  if (!limit || largest == pools.end() || *largest <= *limit) return;
+  throw BackendError(ErrorCode::does_not_fit,
+                     "it does not fit: the pool of rank " + std::to_string(largest - pools.begin()) +
+                         " takes " + std::to_string(*largest) + " of " + std::to_string(*limit) + " bytes");
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph, const SizeTable& sizes,
+                       std::optional<Bytes> limit) {
+  MemoryPlan plan;
+  plan.table = tensor_table(program);
+  plan.sizes = tensor_sizes(plan.table, sizes);
+  const RunOrder order = run_order(graph);
+  if (!order.complete) {
+    plan.slots = separate_slots(program, plan.table, plan.sizes);
+    return plan;
+  }
+  plan.slots = plan_slots({program, graph, order, plan.table, plan.sizes});
+  check_fits(plan.slots, limit);
+  return plan;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vector>
+
+#include "action_place.hpp"
+#include "executor/memory/memory_plan.hpp"
+#include "ppsim/gpu_backend/executor/execute.hpp"
+#include "ppsim/gpu_backend/transport/transport.hpp"
+
+namespace ppsim {
+
+/// The ranks of this process: [begin, end).
+struct RankRange {
+  int begin = 0;
+  int end = 0;
+  [[nodiscard]] bool has(RankId rank) const { return rank.value() >= begin && rank.value() < end; }
+};
+
+/// What is to run, with what arithmetic, how, and which part of it here.
+struct RunInput {
+  const Program& program;
+  const StageModel& model;
+  const RunOptions& options;
+  RankRange here;
+};
+
+/// What the instructions of the ranks of this process do, apart from when they do it. Different lanes call it
+/// at the same time; the Program's dependencies keep them off each other's tensors. Errors: throws
+/// BackendError.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+
+  virtual void begin_step(int step) = 0;
+  /// Runs an instruction of compute or copy actions, and returns when it is complete.
+  virtual void run(ActionPlace place) = 0;
+  /// What a communication instruction posts, all of it transfers or one collective.
+  [[nodiscard]] virtual std::vector<Transfer> transfers(ActionPlace place) = 0;
+  [[nodiscard]] virtual CollectiveCall collective(ActionPlace place) = 0;
+  /// The last user of a tensor is complete.
+  virtual void freed(std::uint32_t tensor) = 0;
+  /// The step is over before its work is done: whatever takes long returns.
+  virtual void interrupt() = 0;
+  /// The step is done. Returns: the sum of the losses of its microbatches.
+  virtual double end_step() = 0;
+  /// The gradients of the last step, as OPT found them where there is one.
+  [[nodiscard]] virtual std::vector<BlockGradients> gradients() const = 0;
+};
+
+/// The ends of an instruction of transfers, without their payloads.
+[[nodiscard]] std::vector<Transfer> transfer_ends(const Program& program, ActionPlace place);
+/// The part of a rank in the collective of an instruction, without its payload.
+[[nodiscard]] CollectiveCall collective_end(const Program& program, ActionPlace place);
+
+}  // namespace ppsim

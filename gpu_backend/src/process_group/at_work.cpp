@@ -1,0 +1,21 @@
+#include <condition_variable>
+#include <mutex>
+
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
+
+namespace ppsim {
+
+std::jthread Bootstrap::at_work() {
+  return std::jthread([this](const std::stop_token& over) {
+    constexpr std::chrono::milliseconds kOften(50);  // beside every patience there is
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!over.stop_requested()) {
+      say_at_work();
+      wake.wait_for(lock, over, kOften, [] { return false; });
+    }
+  });
+}
+
+}  // namespace ppsim

@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
+
+namespace ppsim {
+namespace {
+
+/// Where one launcher writes who a process is, and what only processes that it started have.
+struct Launcher {
+  const char* name;
+  const char* sign;
+  const char* process;
+  const char* size;
+  const char* local_process;
+};
+/// In this order: srun starts the daemons of the others, whose processes inherit what it said of a daemon. A
+/// batch script, which has SLURM_PROCID and SLURM_NTASKS too, is in no step.
+constexpr std::array kLaunchers = {
+    Launcher{"torchrun", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK"},
+    Launcher{"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
+constexpr int kDefaultPort = 29500;
+constexpr int kLargestPort = 65535;
+constexpr int kMostProcesses = 1 << 20;
+
+Expected<int> number(const char* variable, const char* text, int least, int most) {
+  const std::string_view digits = text;
+  int value = 0;
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (failure == std::errc() && end == digits.data() + digits.size() && value >= least && value <= most)
+    return value;
+  return make_error(
+      ErrorCode::bad_argument, std::string("the environment variable ") + variable + " is wrong",
+      {.found = text, .expected = "a number from " + std::to_string(least) + " to " + std::to_string(most)});
+}
+
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  Expected<Membership> read() const {
+    const Launcher* const launcher =
+        std::find_if(kLaunchers.begin(), kLaunchers.end(),
+                     [&](const Launcher& l) { return environment_(l.sign) != nullptr; });
+    if (launcher == kLaunchers.end()) {
+      return make_error(ErrorCode::bad_argument, "no launcher has said who this process is",
+                        {.found = "none of RANK, OMPI_COMM_WORLD_RANK, SLURM_STEP_NUM_TASKS",
+                         .expected = "a start by torchrun, mpirun or srun"});
+    }
+    const auto self = of_launcher(*launcher);
+    return self ? meeting_place(*self) : self;
+  }
+
+ private:
+  Expected<Membership> of_launcher(const Launcher& launcher) const {
+    Membership self;
+    for (const char* const needed : {launcher.size, launcher.process}) {
+      if (environment_(needed) != nullptr) continue;
+      return make_error(ErrorCode::bad_argument, std::string(launcher.sign) + " is set and " + needed +
+                                                     " is not, which " + launcher.name + " sets with it");
+    }
+    const char* size = environment_(launcher.size);
+    const auto count = number(launcher.size, size, 1, kMostProcesses);
+    if (!count) return tl::unexpected(count.error());
+    const auto process = number(launcher.process, environment_(launcher.process), 0, *count - 1);
+    if (!process) return tl::unexpected(process.error());
+    self.size = *count;
+    self.process = *process;
+    if (const char* text = environment_(launcher.local_process)) {
+      const auto local = number(launcher.local_process, text, 0, *count - 1);
+      if (!local) return tl::unexpected(local.error());
+      self.local_process = *local;
+    }
+    return self;
+  }
+
+  Expected<Membership> meeting_place(Membership self) const {
+    self.port = kDefaultPort;
+    if (const char* text = environment_("MASTER_PORT")) {
+      const auto port = number("MASTER_PORT", text, 1, kLargestPort);
+      if (!port) return tl::unexpected(port.error());
+      self.port = *port;
+    }
+    const char* agent = environment_("TORCHELASTIC_USE_AGENT_STORE");
+    if (agent != nullptr && std::string_view(agent) == "True" && self.port < kLargestPort) ++self.port;
+    if (const char* host = environment_("MASTER_ADDR")) self.host = host;
+    if (self.host.empty()) self.host = first_host();
+    if (self.host.empty() && self.size > 1) {
+      return make_error(ErrorCode::bad_argument, "where process 0 is to be met is not known",
+                        {.found = "no MASTER_ADDR", .expected = "MASTER_ADDR=host of process 0"});
+    }
+    if (const char* job = environment_("SLURM_JOB_ID")) self.token = job;
+    return self;
+  }
+
+  /// "gpu[03-07,12],login" -> "gpu03".
+  [[nodiscard]] std::string first_host() const {
+    const char* list = environment_("SLURM_JOB_NODELIST");
+    if (list == nullptr) return {};
+    std::string host;
+    bool in_brackets = false;
+    for (const char c : std::string_view(list)) {
+      if (c == ',' || (in_brackets && (c == '-' || c == ']'))) break;
+      if (c == '[') {
+        in_brackets = true;
+      } else {
+        host += c;
+      }
+    }
+    return host;
+  }
+
+  const Environment& environment_;
+};
+
+}  // namespace
+
+Expected<Membership> membership_from_environment(const Environment& environment) {
+  return Reader(environment).read();
+}
+
+}  // namespace ppsim

@@ -1,0 +1,25 @@
+#include "transport_maker.hpp"
+
+#include "ppsim/gpu_backend/device/device.hpp"
+#include "transport/emulated/delayed_transport.hpp"
+
+namespace ppsim {
+
+std::unique_ptr<Transport> make_process_transport(const RunInput& input, CompletionSink& sink) {
+  auto* maker = dynamic_cast<TransportMaker*>(input.options.processes);
+  if (maker == nullptr) {
+    throw BackendError(ErrorCode::bad_argument,
+                       "these processes have met without a transport between them; mpi_bootstrap brings one");
+  }
+  const auto* emulated = std::get_if<EmulatedOptions>(&input.options.backend);
+  if (emulated == nullptr) return maker->make_transport(input, sink);
+  if (input.options.capabilities.credits) {
+    throw BackendError(ErrorCode::bad_argument,
+                       "emulated ranks in several processes meet by rendezvous, not with credits");
+  }
+  auto delayed = std::make_unique<DelayedSink>(input.program, emulated->costs, sink);
+  auto inner = maker->make_transport(input, *delayed);
+  return std::make_unique<DelayedTransport>(std::move(delayed), std::move(inner));
+}
+
+}  // namespace ppsim

@@ -1,0 +1,66 @@
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
+
+#include <algorithm>
+
+namespace ppsim {
+namespace {
+
+constexpr Bytes kTensor = 64;
+
+/// Producers of a stage on other ranks, over all routes: as many outputs as its received input has room for;
+/// one where a collective sums them.
+Bytes remote_producers(const Pipeline& pipeline, StageId stage) {
+  if (pipeline.input_sum(stage).valid()) return 1;
+  std::ptrdiff_t most = 1;
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    const auto producers = pipeline.producers(stage, MicrobatchId(m));
+    most = std::max(most, std::count_if(producers.begin(), producers.end(), [&](StageId producer) {
+                      return pipeline.rank_of(producer) != pipeline.rank_of(stage);
+                    }));
+  }
+  return most;
+}
+
+}  // namespace
+
+Expected<void> NullModel::check(const Pipeline& /*pipeline*/) const { return {}; }
+
+SizeTable NullModel::sizes(const Pipeline& pipeline) const {
+  if (sizes_) return *sizes_;
+  SizeTable sizes;
+  for (int kind = 0; kind < kTensorKindCount; ++kind)
+    sizes.set({.kind = static_cast<TensorKind>(kind)}, kTensor);
+  sizes.set({.kind = TensorKind::lent_activations}, 2 * kTensor);  // both parts of the saved activations
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    sizes.set({.kind = TensorKind::boundary_input, .subject = s},
+              kTensor * remote_producers(pipeline, StageId(s)));
+  }
+  for (std::size_t op = 0; op < kOpKindCount; ++op) {
+    sizes.set({.kind = TensorKind::workspace, .op = static_cast<OpKind>(op)}, kTensor);
+  }
+  return sizes;
+}
+
+void NullModel::initialize(const Pipeline& /*pipeline*/, BlockId /*block*/,
+                           std::span<std::byte> /*parameters*/,
+                           std::span<std::byte> /*optimizer_state*/) const {}
+
+void NullModel::load(const Pipeline& /*pipeline*/, MicrobatchId /*mb*/,
+                     const ActionBuffers& /*buffers*/) const {}
+
+void NullModel::compute(const Pipeline& /*pipeline*/, const Action& /*action*/,
+                        const ActionBuffers& /*buffers*/) const {}
+
+void NullModel::update(std::span<std::byte> /*parameters*/, std::span<std::byte> /*gradients*/,
+                       std::span<std::byte> /*optimizer_state*/, double /*gradient_scale*/) const {}
+
+void NullModel::accumulate(std::span<std::byte> /*into*/, std::span<const std::byte> /*from*/) const {}
+
+double NullModel::squared_norm(std::span<const std::byte> /*gradients*/) const { return 0; }
+
+double NullModel::max_abs_difference(std::span<const std::byte> /*a*/,
+                                     std::span<const std::byte> /*b*/) const {
+  return 0;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,348 @@
+#include "ppsim/gpu_backend/stage_model/reference.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "executor/memory/aligned_bytes.hpp"
+#include "executor/payload.hpp"
+#include "gradient_norm.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/hash.hpp"
+#include "tensor_map.hpp"
+
+namespace ppsim {
+namespace {
+
+using Buffer = AlignedBytes;
+
+/// The tensors of one stage, microbatch after microbatch.
+struct StageMemory {
+  Buffer x, y, saved_for_input, saved_for_weight, dy, inner_gradients, forward_workspace, backward_workspace;
+  Buffer summand;  ///< the stage's part of a gradient that a collective sums
+};
+struct BlockMemory {
+  std::vector<Buffer> parameters;  ///< version by version of the step, as far as they are made
+  std::vector<Buffer> gradients;   ///< per update
+  Buffer optimizer_state;
+};
+
+/// Whether updates come one after another, and nobody reads a version that is still to be made.
+bool runs_in_turn(const Pipeline& pipeline) {
+  int current = 0;
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    const MicrobatchId mb(m);
+    const int update = pipeline.spec().update[mb];
+    if (update < current || update > current + (m > 0 ? 1 : 0)) return false;
+    current = update;
+    if (pipeline.spec().version[mb] > update) return false;
+  }
+  return true;
+}
+
+/// Whether every stage has one producer and one consumer, or as many as a collective sums over.
+bool is_chain_with_sums(const Pipeline& pipeline) {
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    for (int m = 0; m < pipeline.microbatches(); ++m) {
+      const StageId stage(s);
+      const MicrobatchId mb(m);
+      if (!pipeline.on_route(stage, mb)) continue;
+      if (pipeline.producers(stage, mb).size() > 1 && !pipeline.input_sum(stage).valid()) return false;
+      if (pipeline.consumers(stage, mb).size() > 1 && !pipeline.gradient_sum(stage).valid()) return false;
+    }
+  }
+  return true;
+}
+
+Expected<void> check(const Pipeline& pipeline, const StageModel& model, const ReferenceOptions& options) {
+  const auto refuse = [](const std::string& what) {
+    return make_error(ErrorCode::bad_argument, "there is no unpipelined reference of " + what);
+  };
+  if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a reference has at least 1 step");
+  if (!is_chain_with_sums(pipeline)) return refuse("a stage with several producers or consumers");
+  if (!runs_in_turn(pipeline)) return refuse("updates that do not come one after another");
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    if (pipeline.blocks_of(StageId(s)).size() != 1)
+      return refuse("a stage with no or several parameter blocks");
+  }
+  return model.check(pipeline);
+}
+
+/// The same with whole sequences.
+Pipeline uncut(const Pipeline& pipeline) {
+  PipelineSpec spec = pipeline.spec();
+  spec.slices = 1;
+  auto whole = Pipeline::make(std::move(spec));
+  PPSIM_CHECK(whole, "a pipeline without its slices is one");
+  return *std::move(whole);
+}
+
+/// Runs steps on one thread.
+class Reference {
+ public:
+  Reference(const Pipeline& pipeline, const StageModel& model)
+      : pipeline_(pipeline),
+        model_(model),
+        sizes_(model.sizes(pipeline)),
+        stages_(static_cast<std::size_t>(pipeline.stages())),
+        blocks_(static_cast<std::size_t>(pipeline.blocks())) {
+    for (int s = 0; s < pipeline.stages(); ++s) stages_[StageId(s)] = stage_memory(StageId(s));
+    for (int b = 0; b < pipeline.blocks(); ++b) {
+      BlockMemory& block = blocks_[BlockId(b)];
+      block = {.parameters = {of_block(TensorKind::parameters, b)},
+               .gradients = std::vector<Buffer>(static_cast<std::size_t>(pipeline_.updates()),
+                                                of_block(TensorKind::gradients, b)),
+               .optimizer_state = of_block(TensorKind::optimizer_state, b)};
+      model_.initialize(pipeline_, BlockId(b), block.parameters.front(), block.optimizer_state);
+    }
+  }
+
+  /// Every microbatch, and an update after the last one of each where `updates`; the newest weights are those
+  /// that the next step starts with.
+  void step(int number, bool updates, double clip_norm) {
+    step_ = number;
+    for (BlockMemory& block : blocks_) {
+      block.parameters = {block.parameters.back()};
+      for (Buffer& gradients : block.gradients) std::fill(gradients.begin(), gradients.end(), std::byte{0});
+    }
+    for (int m = 0; m < pipeline_.microbatches(); ++m) {
+      run(MicrobatchId(m));
+      const int update = pipeline_.spec().update[MicrobatchId(m)];
+      const bool last = pipeline_.microbatches_of_update(update).back() == MicrobatchId(m);
+      if (last && updates) make_version(static_cast<std::size_t>(update), clip_norm);
+    }
+  }
+
+  [[nodiscard]] std::vector<BlockGradients> gradients() const {
+    std::vector<BlockGradients> result;
+    for (int b = 0; b < pipeline_.blocks(); ++b) {
+      for (int update = 0; update < pipeline_.updates(); ++update) {
+        const Buffer& gradients = blocks_[BlockId(b)].gradients[static_cast<std::size_t>(update)];
+        result.push_back({.block = BlockId(b),
+                          .rank = ranks_of(pipeline_, BlockId(b)).front(),
+                          .update = update,
+                          .reduced = true,
+                          .values = {gradients.begin(), gradients.end()}});
+      }
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] Buffer buffer(const SizeClass& key) const {
+    return Buffer(static_cast<std::size_t>(sizes_(key)));
+  }
+  [[nodiscard]] Buffer of_block(TensorKind kind, int block) const {
+    return buffer({.kind = kind, .subject = block});
+  }
+
+  [[nodiscard]] StageMemory stage_memory(StageId stage) const {
+    const auto own = [&](TensorKind kind) {
+      return buffer({.kind = kind, .subject = stage.value(), .slice = 0});
+    };
+    const auto workspace = [&](OpKind op) {
+      return buffer({.kind = TensorKind::workspace, .subject = stage.value(), .slice = 0, .op = op});
+    };
+    return {.x = own(TensorKind::boundary_input),
+            .y = own(TensorKind::boundary_output),
+            .saved_for_input = own(TensorKind::saved_for_input),
+            .saved_for_weight = own(TensorKind::saved_for_weight),
+            .dy = own(TensorKind::incoming_gradient),
+            .inner_gradients = own(TensorKind::inner_gradients),
+            .forward_workspace = workspace(OpKind::forward),
+            .backward_workspace = workspace(OpKind::backward),
+            .summand = own(TensorKind::outgoing_gradient)};
+  }
+
+  void make_version(std::size_t update, double clip_norm) {
+    const double scale = clip_norm > 0 ? clip_scale(squared_norm(update), clip_norm) : 1.0;
+    for (BlockMemory& block : blocks_) {
+      block.parameters.push_back(block.parameters.back());
+      Buffer gradients = block.gradients[update];  // OPT may use them up
+      model_.update(block.parameters.back(), gradients, block.optimizer_state, scale);
+    }
+  }
+
+  void run(MicrobatchId mb) {
+    const std::vector<StageId> route = stages_in_order(mb);
+    for (auto stage = route.begin(); stage != route.end(); ++stage) pass(OpKind::forward, *stage, mb);
+    for (auto stage = route.rbegin(); stage != route.rend(); ++stage) pass(OpKind::backward, *stage, mb);
+  }
+
+  /// What a microbatch visits, every stage behind its producers.
+  [[nodiscard]] std::vector<StageId> stages_in_order(MicrobatchId mb) const {
+    std::vector<StageId> order;
+    std::vector<std::size_t> missing(stages_.size(), 0);
+    for (int s = 0; s < pipeline_.stages(); ++s) {
+      if (!pipeline_.on_route(StageId(s), mb)) continue;
+      missing[static_cast<std::size_t>(s)] = pipeline_.producers(StageId(s), mb).size();
+      if (missing[static_cast<std::size_t>(s)] == 0) order.emplace_back(s);
+    }
+    for (std::size_t next = 0; next < order.size(); ++next) {
+      for (const StageId consumer : pipeline_.consumers(order[next], mb)) {
+        if (--missing[consumer.index()] == 0) order.push_back(consumer);
+      }
+    }
+    return order;
+  }
+
+  /// F or B of a stage, and behind it the collectives for which it was the last to be waited for.
+  void pass(OpKind kind, StageId stage, MicrobatchId mb) {
+    if (kind == OpKind::forward && pipeline_.producers(stage, mb).empty())
+      model_.load(pipeline_, mb, batch_buffers(stages_[stage].x, 0, &step_));
+    compute(kind, stage, mb);
+    const auto& collectives = pipeline_.spec().collectives;
+    waiting_.resize(collectives.size(), 0);
+    for (std::size_t c = 0; c < collectives.size(); ++c) {
+      const CollectiveId id(static_cast<std::int32_t>(c));
+      const StagePasses& after = collectives[id].after;
+      if (after.kind != kind ||
+          std::find(after.stages.begin(), after.stages.end(), stage) == after.stages.end())
+        continue;
+      if (++waiting_[c] < after.stages.size()) continue;
+      waiting_[c] = 0;
+      collect(id);
+    }
+  }
+
+  void collect(CollectiveId id) {
+    const Collective& collective = pipeline_.spec().collectives[id];
+    std::vector<StageId> stages = collective.after.stages;
+    std::stable_sort(stages.begin(), stages.end(),
+                     [&](StageId a, StageId b) { return pipeline_.rank_of(a) < pipeline_.rank_of(b); });
+    const auto statistics = static_cast<std::size_t>(model_.statistics_bytes(pipeline_, id));
+    std::vector<CollectivePart> parts;
+    for (const StageId stage : stages) {
+      StageMemory& own = stages_[stage];
+      parts.push_back({std::span<std::byte>(own.saved_for_weight).first(statistics), {}});
+      if (collective.gradient_of.valid()) parts.back().summand = own.summand;
+      if (collective.input_of.valid()) parts.back().summand = own.y;
+    }
+    model_.combine(pipeline_, id, parts);
+    const std::span<const std::byte> sum = parts.front().summand;
+    if (collective.input_of.valid()) put_sum(sum, stages_[collective.input_of].x);
+    if (collective.gradient_of.valid()) put_sum(sum, stages_[collective.gradient_of].dy);
+  }
+
+  void compute(OpKind kind, StageId stage, MicrobatchId mb) {
+    StageMemory& own = stages_[stage];
+    BlockMemory& block = blocks_[pipeline_.blocks_of(stage).front()];
+    ActionBuffers buffers{
+        .parameters = block.parameters[static_cast<std::size_t>(pipeline_.version(stage, mb))],
+        .gradients = block.gradients[static_cast<std::size_t>(pipeline_.spec().update[mb])],
+        .optimizer_state = {},
+        .x = own.x,
+        .y = own.y,
+        .saved_for_input = own.saved_for_input,
+        .saved_for_weight = own.saved_for_weight,
+        .dy = own.dy,
+        .dx = {},
+        .inner_gradients = {},
+        .workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace,
+        .step = &step_,
+        .slice = 0,
+        .earlier = {},
+        .kv_gradient = {}};
+    if (pipeline_.consumers(stage, mb).empty()) buffers.y = buffers.dy = {};
+    const auto producers = pipeline_.producers(stage, mb);
+    if (!producers.empty()) {
+      const StageId producer = producers.front();
+      if (!pipeline_.input_sum(stage).valid()) buffers.x = stages_[producer].y;
+      buffers.dx = pipeline_.gradient_sum(producer).valid() ? own.summand : stages_[producer].dy;
+    }
+    model_.compute(pipeline_, make_action(kind, stage.value(), mb.value()), buffers);
+    if (kind == OpKind::forward) return;
+    for (std::size_t other = 1; other < producers.size(); ++other)
+      stages_[producers[other]].dy = stages_[producers.front()].dy;
+  }
+
+  /// Summed as the ranks of a run sum it: each over its own blocks, then rank by rank.
+  [[nodiscard]] double squared_norm(std::size_t update) const {
+    double total = 0;
+    for (int r = 0; r < pipeline_.ranks(); ++r) {
+      double of_rank = 0;
+      for (int b = 0; b < pipeline_.blocks(); ++b) {
+        if (ranks_of(pipeline_, BlockId(b)).front() != RankId(r)) continue;
+        of_rank += model_.squared_norm(blocks_[BlockId(b)].gradients[update]);
+      }
+      total += of_rank;
+    }
+    return total;
+  }
+
+  const Pipeline& pipeline_;
+  const StageModel& model_;
+  SizeTable sizes_;
+  IdVector<StageId, StageMemory> stages_;
+  IdVector<BlockId, BlockMemory> blocks_;
+  std::vector<std::size_t> waiting_;  ///< per collective: passes of the microbatch that are done
+  std::int64_t step_ = 0;
+};
+
+/// Appends every line of 64 bytes that is not all zero.
+void append_lines(std::vector<std::byte>& lines, std::span<const std::byte> values) {
+  while (!values.empty()) {
+    const auto line = values.first(std::min<std::size_t>(values.size(), 64));
+    if (std::any_of(line.begin(), line.end(), [](std::byte byte) { return byte != std::byte{0}; }))
+      lines.insert(lines.end(), line.begin(), line.end());
+    values = values.subspan(line.size());
+  }
+}
+
+}  // namespace
+
+ReferenceOptions reference_options(const Program& program, const RunOptions& options) {
+  ReferenceOptions reference{.steps = options.steps};
+  const auto& collectives = program.pipeline().spec().collectives;
+  for (const Action& action : program.all_actions()) {
+    reference.update |= action.kind == OpKind::optimizer;
+    if (action.kind == OpKind::collective && collectives[action.collective()].name == "norm") {
+      reference.clip_norm = options.clip_norm;
+    }
+  }
+  return reference;
+}
+
+Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline, const StageModel& model,
+                                                          const ReferenceOptions& options) {
+  const Pipeline whole = uncut(pipeline);
+  if (auto ok = check(whole, model, options); !ok) return tl::unexpected(ok.error());
+  Reference reference(whole, model);
+  // A step without updates leaves nothing to those behind it.
+  const int first = pipeline.asynchronous() || options.update ? 0 : options.steps - 1;
+  for (int step = first; step < options.steps; ++step) {
+    // What the last update of a run makes nobody reads; within an asynchronous step somebody does.
+    const bool updates = pipeline.asynchronous() || (options.update && step + 1 < options.steps);
+    reference.step(step, updates, options.clip_norm);
+  }
+  return reference.gradients();
+}
+
+double max_gradient_difference(const StageModel& model, const std::vector<BlockGradients>& run,
+                               const std::vector<BlockGradients>& reference) {
+  double most = 0;
+  for (const BlockGradients& expected : reference) {
+    std::vector<Buffer> shares;
+    for (const BlockGradients& own : run) {
+      if (own.block != expected.block || own.update != expected.update) continue;
+      Buffer values(own.values.begin(), own.values.end());
+      if (own.reduced || shares.empty()) {
+        shares.push_back(std::move(values));
+      } else {
+        model.accumulate(shares.front(), values);
+      }
+    }
+    if (shares.empty()) shares.emplace_back(expected.values.size());  // no microbatch adds to them
+    const Buffer wanted(expected.values.begin(), expected.values.end());
+    for (const Buffer& values : shares) most = std::max(most, model.max_abs_difference(values, wanted));
+  }
+  return most;
+}
+
+std::string gradients_hash(const std::vector<BlockGradients>& run) {
+  std::vector<std::byte> lines;
+  for (const BlockGradients& own : run) append_lines(lines, own.values);
+  return bytes_hash(lines);
+}
+
+}  // namespace ppsim

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "executor/action_place.hpp"
+#include "executor/memory/memory_plan.hpp"
+#include "ppsim/gpu_backend/stage_model/stage_model.hpp"
+#include "ppsim/gpu_backend/transport/transport.hpp"
+
+namespace ppsim {
+
+/// What LOAD gets, of a slice or, where it is negative, of a whole microbatch.
+[[nodiscard]] ActionBuffers batch_buffers(std::span<std::byte> x, std::int32_t slice,
+                                          const std::int64_t* step);
+
+/// What a collective of a microbatch reads and writes on one rank.
+struct CollectiveBuffers {
+  CollectivePart part;
+  std::span<std::byte> result;  ///< on the rank of the stage that reads the sum
+  RankId receiver;              ///< that rank, if anything is summed
+};
+
+/// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
+/// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in
+/// the list; in a list out of order, where there is none, the oldest of those behind it.
+/// Errors: throws BackendError for a tensor that an action needs and none makes, and for pieces that do not
+/// fit.
+class TensorMap {
+ public:
+  /// Requires: references that outlive the map; one pool per rank.
+  TensorMap(const Program& program, const MemoryPlan& plan, const SizeTable& sizes,
+            std::vector<std::span<std::byte>> pools);
+
+  /// What F, B, I, W or R gets.
+  [[nodiscard]] ActionBuffers buffers(ActionPlace place, const Action& action) const;
+  /// Where the gradient of x goes as well as to ActionBuffers::dx: the input is a sum of what several stages
+  /// make, and each of them gets the gradient of the sum.
+  [[nodiscard]] std::vector<std::span<std::byte>> copies_of_dx(ActionPlace place, const Action& action) const;
+  /// What a COLL of a microbatch works on, with so many bytes of statistics.
+  [[nodiscard]] CollectiveBuffers collective(ActionPlace place, const Action& action, Bytes statistics) const;
+  /// What a SEND reads or a RECV writes.
+  [[nodiscard]] Payload payload(ActionPlace place, const Action& transfer) const;
+  /// The saved activations of a stage: what OFFLOAD reads and RELOAD writes.
+  [[nodiscard]] Payload saved(ActionPlace place, const Action& action) const;
+  [[nodiscard]] std::array<Bytes, 2> saved_sizes(const Action& action) const;
+  [[nodiscard]] std::span<std::byte> batch(ActionPlace place, const Action& load) const;
+  /// Between UNSHARD and RESHARD; empty elsewhere, and where actions read one of several versions.
+  [[nodiscard]] std::span<std::byte> gathered(ActionPlace place, StageId stage) const;
+  [[nodiscard]] std::span<std::byte> optimizer_state(RankId rank, BlockId block) const;
+
+  /// The tensor of a version, or of the newest one before it.
+  [[nodiscard]] std::span<std::byte> parameters(RankId rank, BlockId block, int version) const;
+  /// The gradients of a block that one update sums; empty where the rank has none.
+  [[nodiscard]] std::span<std::byte> gradients(RankId rank, BlockId block, int update) const;
+  /// Whether the instruction is the one at which these gradients come to be.
+  [[nodiscard]] bool makes_gradients(ActionPlace place, BlockId block, int update) const;
+
+  [[nodiscard]] std::span<std::byte> memory(std::uint32_t tensor) const;
+  /// What all tensors of a rank lie in.
+  [[nodiscard]] std::span<std::byte> pool(RankId rank) const { return pools_[rank.index()]; }
+
+ private:
+  /// A tensor under what it is looked up by.
+  struct Entry {
+    RankId rank;
+    SizeClass size_class;
+    std::int32_t microbatch = -1;
+    std::int32_t since = -1;  ///< instruction of the first writer; -1: the step's start
+    std::uint32_t tensor = 0;
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
+
+  [[nodiscard]] std::optional<std::uint32_t> find(ActionPlace place, const SizeClass& key,
+                                                  std::int32_t mb) const;
+  [[nodiscard]] std::span<std::byte> any(ActionPlace place, const SizeClass& key, std::int32_t mb) const;
+  [[nodiscard]] std::span<std::byte> need(ActionPlace place, const Action& action,
+                                          const SizeClass& key) const;
+  [[nodiscard]] const Entry* newest_until(const Entry& limit) const;
+  [[nodiscard]] const Entry* oldest_after(const Entry& limit) const;
+  [[nodiscard]] bool made_again(ActionPlace place, const Action& action) const;
+
+  void block_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  void activation_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  void slice_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  void gradient_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  [[nodiscard]] std::span<std::byte> input_gradient(ActionPlace place, const Action& action,
+                                                    StageId producer) const;
+  [[nodiscard]] std::span<std::byte> input(ActionPlace place, const Action& action) const;
+  [[nodiscard]] std::span<std::byte> received_part(ActionPlace place, const Action& receive) const;
+
+  const Program& program_;
+  const Pipeline& pipeline_;
+  const MemoryPlan& plan_;
+  const SizeTable& sizes_;
+  std::vector<std::span<std::byte>> pools_;
+  std::vector<Entry> entries_;  ///< ascending
+};
+
+}  // namespace ppsim

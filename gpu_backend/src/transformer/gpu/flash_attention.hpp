@@ -1,0 +1,61 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "attention_graphs.hpp"
+#include "device/cuda/cuda_table.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
+
+namespace ppsim::cuda {
+
+/// The tensors of attention forward, and what backward has beside them. Queries, keys and values are the
+/// three parts of each row of `joint`, their gradients those of `d_joint`.
+struct AttentionMemory {
+  const void* joint = nullptr;
+  void* attended = nullptr;
+  void* statistics = nullptr;
+  const void* d_attended = nullptr;
+  void* d_joint = nullptr;
+  void* sums = nullptr;
+  void* workspace = nullptr;
+};
+
+/// Bytes that the plans of attention work with.
+struct AttentionWorkspace {
+  std::size_t forward = 0, backward = 0;
+};
+
+/// Attention of all sequences of a microbatch by cuDNN: bf16, with sums in float32, the same bits every time.
+/// Order: calls of one rank come from one thread. Errors: throws BackendError.
+class FlashAttention {
+ public:
+  /// Plans for the device of the current context. Requires: is_suitable cuDNN and sizes.
+  /// Errors: bad_argument where the plans need more than `workspace`, or there are none.
+  FlashAttention(const CudnnTable& cudnn, const AttentionSizes& d, const AttentionWorkspace& workspace);
+
+  void forward(GpuStream stream, const AttentionMemory& memory) const;
+  void backward(GpuStream stream, const AttentionMemory& memory) const;
+
+ private:
+  using Handle = std::unique_ptr<cudnnContext, std::function<void(cudnnContext*)>>;
+
+  [[nodiscard]] Handle open() const;
+  void execute(GpuStream stream, const CudnnPlan& plan, std::initializer_list<CudnnArgument> arguments,
+               void* workspace) const;
+
+  CudnnObjects objects_;
+  std::int64_t hidden_;
+  float scale_;
+  Handle handle_;
+  CudnnPlan forward_, backward_;
+};
+
+/// What the plans of a device need that a device object describes: of device 0, or from cuDNN's JSON of one
+/// that need not be there.
+/// Errors: throws BackendError; bad_argument where cuDNN has no plan.
+[[nodiscard]] AttentionWorkspace attention_workspace(const CudnnTable& cudnn, const AttentionSizes& d,
+                                                     const std::string& device_json = "");
+
+}  // namespace ppsim::cuda

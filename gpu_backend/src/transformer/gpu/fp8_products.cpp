@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "device/cuda/kernel_errors.hpp"
+#include "matmul.hpp"
+#include "ppsim/core/ir/check.hpp"
+#include "products.hpp"
+
+namespace ppsim::cuda {
+namespace {
+
+int cuda_type(Fp8 type) { return type == Fp8::e4m3 ? kCudaTypeFloat8E4M3 : kCudaTypeFloat8E5M2; }
+
+/// One operand of a product as the tensor cores of Hopper want it: the inner dimension without gaps.
+struct Operand {
+  std::int64_t rows, columns;  ///< as it is stored, by rows
+  bool transpose;              ///< while it is rounded
+  Fp8 type;
+};
+Operand left_of(const ProductShape& s) {
+  const Fp8 type = s.rounding == Rounding::gradient_a ? Fp8::e5m2 : Fp8::e4m3;
+  return s.transpose_a ? Operand{s.inner, s.rows, true, type} : Operand{s.rows, s.inner, false, type};
+}
+Operand right_of(const ProductShape& s) {
+  const Fp8 type = s.rounding == Rounding::gradient_b ? Fp8::e5m2 : Fp8::e4m3;
+  return s.transpose_b ? Operand{s.columns, s.inner, false, type} : Operand{s.inner, s.columns, true, type};
+}
+std::size_t numbers(const Operand& operand) {
+  return static_cast<std::size_t>(operand.rows * operand.columns);
+}
+
+/// Products of weights with both operands rounded to fp8 just before, each by a scale from its own largest
+/// number; all others in bf16.
+class Fp8Products final : public Products {
+ public:
+  Fp8Products(const Fp8Libraries& libraries, const std::vector<ProductShape>& shapes)
+      : kernels_(libraries.kernels),
+        cuda_(libraries.cuda),
+        matmuls_(libraries.cublaslt, cuda_),
+        partials_(cuda_, kPartials * sizeof(float), "the largest numbers of a matrix"),
+        scales_(cuda_, 2 * sizeof(float), "the scales of fp8 matrices") {
+    std::size_t left = 0;
+    std::size_t right = 0;
+    for (const ProductShape& shape : shapes) {
+      if (shape.rounding == Rounding::none) continue;
+      left = std::max(left, numbers(left_of(shape)));
+      right = std::max(right, numbers(right_of(shape)));
+    }
+    left_ = DeviceMemory(cuda_, left, "an fp8 matrix");
+    right_ = DeviceMemory(cuda_, right, "an fp8 matrix");
+    for (const ProductShape& shape : shapes) {
+      if (plans_.count(shape) == 0) plans_.emplace(shape, matmuls_.plan(matmul_shape(shape)));
+    }
+  }
+
+  void multiply(GpuStream stream, const ProductShape& shape, const ProductOperands& operands) override {
+    const auto found = plans_.find(shape);
+    PPSIM_CHECK(found != plans_.end(), "a product that was not prepared");
+    if (shape.rounding == Rounding::none) {
+      return matmuls_.multiply(stream, found->second, {operands.b, operands.a, operands.c});
+    }
+    round(stream, left_of(shape), operands.a, {left_.as<std::uint8_t>(), left_scale()});
+    round(stream, right_of(shape), operands.b, {right_.as<std::uint8_t>(), right_scale()});
+    matmuls_.multiply(stream, found->second, {right_.as<void>(), left_.as<void>(), operands.c});
+  }
+
+ private:
+  struct Rounded {
+    std::uint8_t* numbers;
+    float* scale;
+  };
+
+  [[nodiscard]] float* left_scale() const { return scales_.as<float>(); }
+  [[nodiscard]] float* right_scale() const { return scales_.as<float>() + 1; }
+
+  /// To a library of columns a matrix by rows is the transposed one: c^T = b^T a^T, and b is its left side.
+  [[nodiscard]] MatmulShape matmul_shape(const ProductShape& s) const {
+    MatmulShape shape = column_major(s, Stored::bf16);
+    if (s.rounding == Rounding::none) return shape;
+    shape.left = {cuda_type(right_of(s).type), s.inner, s.columns, s.inner, 0};
+    shape.right = {cuda_type(left_of(s).type), s.inner, s.rows, s.inner, 0};
+    shape.transpose_left = true;
+    shape.transpose_right = false;
+    shape.left_scale = right_scale();
+    shape.right_scale = left_scale();
+    shape.alignment = kFp8Alignment;
+    return shape;
+  }
+
+  void round(GpuStream stream, const Operand& operand, const void* values, const Rounded& result) const {
+    const FindScale scale{operand.rows * operand.columns, values, operand.type, partials_.as<float>(),
+                          result.scale};
+    check_launch(cuda_, kernels_.find_scale(stream, scale), "the scale of an fp8 matrix");
+    const Quantize call{operand.rows, operand.columns,   values,        result.scale,
+                        operand.type, operand.transpose, result.numbers};
+    check_launch(cuda_, kernels_.quantize(stream, call), "rounding a matrix to fp8");
+  }
+
+  const KernelTable& kernels_;
+  CudaTable cuda_;
+  Matmuls matmuls_;
+  DeviceMemory partials_, scales_, left_, right_;
+  std::map<ProductShape, MatmulPlan> plans_;
+};
+
+}  // namespace
+
+std::unique_ptr<Products> fp8_products(const Fp8Libraries& libraries,
+                                       const std::vector<ProductShape>& shapes) {
+  return std::make_unique<Fp8Products>(libraries, shapes);
+}
+
+}  // namespace ppsim::cuda

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "device/cuda/kernel_errors.hpp"
+#include "flash_attention.hpp"
+#include "products.hpp"
+#include "transformer/cpu/transformer_tensors.hpp"
+#include "transformer/kernels/numbers.hpp"
+
+namespace ppsim::cuda {
+
+using transformer::Dimensions;
+using transformer::Index;
+using transformer::StageRole;
+using transformer::TokenRange;
+using transformer::View;
+using transformer::vocabulary_of;
+
+template <class T>
+inline constexpr Stored kStored = Stored::ring;
+template <>
+inline constexpr Stored kStored<Bf16> = Stored::bf16;
+template <>
+inline constexpr Stored kStored<float> = Stored::float32;
+
+template <class T>
+using SumOf = typename Numbers<T>::Sum;
+
+/// The products of the attention of a slice in one sequence, all heads as one batch, with the keys and values
+/// of a slice `of`, which is itself or one before it. Scores have a row for each token of the slice and a
+/// column for each that it reads, of which these products take those of `of`. Gradients of keys and values
+/// are added to the KV gradient, which the last slice of a sequence begins; its own ones stay with it.
+struct AttentionShapes {
+  AttentionShapes(const Dimensions& d, const Dimensions& of);
+
+  ProductShape scores, attended, d_values, d_scores, d_queries, d_keys;
+};
+
+/// Every product of a stage in every slice of a microbatch, where heads are of so many tokens.
+[[nodiscard]] std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices,
+                                                       std::span<const Index> head_widths);
+
+/// The kernels of one action, on its stream.
+template <class T>
+class StageKernels {
+ public:
+  using Sum = SumOf<T>;
+
+  struct Libraries {
+    const KernelTable& kernels;
+    Products& products;
+    const CudaTable& cuda;
+    const FlashAttention* flash = nullptr;  ///< null: attention is products and a softmax
+  };
+  StageKernels(const Libraries& libraries, GpuStream stream)
+      : kernels_(libraries.kernels),
+        products_(libraries.products),
+        cuda_(libraries.cuda),
+        flash_(libraries.flash),
+        stream_(stream) {}
+
+  void product(const ProductShape& shape, const void* a, const void* b, void* c) const {
+    products_.multiply(stream_, shape, {a, b, c});
+  }
+  /// result = x * weights, or added to it.
+  void forward(const View<T>& x, const View<T>& weights, View<T>& result, bool accumulate = false) const {
+    product(forward_shape(x.rows(), weights.rows(), weights.cols(), accumulate), x.data(), weights.data(),
+            result.data());
+  }
+  void backward_input(const View<T>& d_result, const View<T>& weights, View<T>& d_x) const {
+    product(input_shape(d_x.rows(), weights.rows(), weights.cols()), d_result.data(), weights.data(),
+            d_x.data());
+  }
+  void backward_weight(const View<T>& x, const View<T>& d_result, View<Sum>& d_weights) const {
+    product(weight_shape(x.rows(), d_weights.rows(), d_weights.cols()), x.data(), d_result.data(),
+            d_weights.data());
+  }
+
+  template <class Call>
+  void run(const std::function<int(void*, Stored, const Call&)>& launcher, const Call& call,
+           const char* what) const {
+    check_launch(cuda_, launcher(stream_, kStored<T>, call), what);
+  }
+  void copy(const View<T>& from, View<T>& to) const {
+    check_cuda(cuda_,
+               cuda_.copy_async(address(to.data()), address(from.data()),
+                                static_cast<std::size_t>(from.size()) * sizeof(T), stream_),
+               "copying a tensor");
+  }
+  void clear(View<T>& tensor) const {
+    check_cuda(cuda_,
+               cuda_.fill_async(address(tensor.data()), 0,
+                                static_cast<std::size_t>(tensor.size()) * sizeof(T), stream_),
+               "clearing a tensor");
+  }
+  void add(const View<Sum>& from, View<Sum>& into) const {
+    run(kernels_.accumulate, Accumulate{from.size(), into.data(), from.data()}, "adding gradients");
+  }
+  void draw_tokens(const DrawTokens& call) const {
+    check_launch(cuda_, kernels_.draw_tokens(stream_, call), "drawing tokens");
+  }
+  [[nodiscard]] const KernelTable& table() const { return kernels_; }
+  [[nodiscard]] const FlashAttention* flash() const { return flash_; }
+  [[nodiscard]] GpuStream stream() const { return stream_; }
+
+ private:
+  static CudaAddress address(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
+
+  const KernelTable& kernels_;
+  Products& products_;
+  const CudaTable& cuda_;
+  const FlashAttention* flash_;
+  GpuStream stream_;
+};
+
+}  // namespace ppsim::cuda

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/gpu_backend/transformer/transformer.hpp"
+
+namespace ppsim::transformer {
+
+/// The piece of the model that a stage is.
+struct StageRole {
+  int first_layer = 0;
+  int layers = 0;
+  bool embedding = false;
+  bool final_norm = false;
+  bool head = false;
+  int shard = 0;   ///< which part of the vocabulary embedding or head is of
+  int shards = 1;  ///< into how many it is cut
+  bool gradient_in_forward =
+      false;  ///< F of a shard of the head makes the parts of the gradient of its input
+
+  /// Whether any norm is part of the stage.
+  [[nodiscard]] bool has_norm() const { return layers > 0 || final_norm; }
+  /// Whether the stage is a shard of the head, which takes its part of the loss together with others.
+  [[nodiscard]] bool is_head_shard() const { return head && !final_norm; }
+  /// Whether the loss of a microbatch is added to the gradients of the stage's block.
+  [[nodiscard]] bool has_loss() const { return head && shard == 0; }
+  [[nodiscard]] bool has_positions() const { return embedding && shard == 0; }
+  friend bool operator==(const StageRole&, const StageRole&) = default;
+};
+
+/// The role of an action's stage on the route of its microbatch, for a model of `layers` layers. In front of
+/// a chain whose input is summed, and behind one whose last gradient is, stand the shards of the vocabulary.
+/// Requires: check_roles, and the route holds the stage.
+[[nodiscard]] StageRole role_of(const Pipeline& pipeline, int layers, Action action);
+
+/// The role of a stage on the first route that holds it; empty when no microbatch visits the stage.
+[[nodiscard]] std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId stage);
+
+/// Whether every route is one chain, perhaps with shards of the vocabulary at its ends, and every stage one
+/// block of one role.
+/// Errors: bad_argument naming the first obstacle.
+[[nodiscard]] Expected<void> check_roles(const Pipeline& pipeline, int layers);
+
+/// All of a configuration, for a comparison.
+[[nodiscard]] std::string identity_of(const TransformerConfig& config);
+
+}  // namespace ppsim::transformer

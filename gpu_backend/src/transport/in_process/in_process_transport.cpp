@@ -1,0 +1,129 @@
+#include "in_process_transport.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "executor/payload.hpp"
+
+namespace ppsim {
+namespace {
+
+void copy(const Payload& from, const Payload& to) {
+  check_sizes(size_of(to), size_of(from));
+  if (from[1].empty() && to[1].empty()) {
+    std::copy(from[0].begin(), from[0].end(), to[0].begin());
+  } else {
+    unpack(pack(from), to);
+  }
+}
+
+}  // namespace
+
+InProcessTransport::InProcessTransport(const Program& program, const StageModel& model,
+                                       std::optional<int> credits, CompletionSink& sink)
+    : program_(program), model_(model), sink_(sink) {
+  if (credits) credits_ = static_cast<std::size_t>(*credits);
+  begin_step();
+}
+
+void InProcessTransport::begin_step() {
+  const auto ranks = static_cast<std::size_t>(program_.pipeline().ranks());
+  channels_.clear();
+  groups_.assign(program_.communicators().size(),
+                 Group{.calls = std::vector<std::size_t>(ranks), .meetings = {}});
+}
+
+void InProcessTransport::post(std::span<const Transfer> group) {
+  std::vector<ChannelState*> touched;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Transfer& end : group) {
+      ChannelState& channel = channels_[end.channel];
+      (end.direction == Direction::send ? channel.sends : channel.receives).push_back(end);
+      touched.push_back(&channel);
+    }
+  }
+  for (ChannelState* channel : touched) progress(*channel);
+}
+
+void InProcessTransport::progress(ChannelState& channel) {
+  std::unique_lock lock(mutex_);
+  if (channel.moving) return;  // that thread looks again before it stops
+  channel.moving = true;
+  while (move_one(channel, lock)) {
+  }
+  channel.moving = false;
+}
+
+bool InProcessTransport::move_one(ChannelState& channel, std::unique_lock<std::mutex>& lock) {
+  if (!credits_) return move_directly(channel, lock);
+  return move_in(channel, lock) || move_out(channel, lock);
+}
+
+bool InProcessTransport::move_directly(ChannelState& channel, std::unique_lock<std::mutex>& lock) {
+  if (channel.sends.empty() || channel.receives.empty()) return false;
+  const Transfer send = channel.sends.front();
+  const Transfer receive = channel.receives.front();
+  channel.sends.pop_front();
+  channel.receives.pop_front();
+  lock.unlock();
+  copy(send.payload, receive.payload);
+  sink_.complete(std::array{send.instruction, receive.instruction});
+  lock.lock();
+  return true;
+}
+
+bool InProcessTransport::move_in(ChannelState& channel, std::unique_lock<std::mutex>& lock) {
+  if (channel.arrived.empty() || channel.receives.empty()) return false;
+  const Transfer receive = channel.receives.front();
+  const std::vector<std::byte>& message = channel.arrived.front();
+  channel.receives.pop_front();
+  lock.unlock();
+  check_sizes(size_of(receive.payload), message.size());
+  unpack(message, receive.payload);
+  sink_.complete(std::array{receive.instruction});
+  lock.lock();
+  channel.arrived.pop_front();  // only now is its credit free
+  return true;
+}
+
+bool InProcessTransport::move_out(ChannelState& channel, std::unique_lock<std::mutex>& lock) {
+  if (channel.sends.empty() || channel.arrived.size() >= *credits_) return false;
+  const Transfer send = channel.sends.front();
+  channel.sends.pop_front();
+  lock.unlock();
+  std::vector<std::byte> message = pack(send.payload);
+  sink_.complete(std::array{send.instruction});
+  lock.lock();
+  channel.arrived.push_back(std::move(message));
+  return true;
+}
+
+void InProcessTransport::post(const CollectiveCall& call) {
+  std::optional<std::vector<CollectiveCall>> meeting = join(call);
+  if (!meeting) return;
+  std::vector<InstructionId> members;
+  for (const CollectiveCall& member : *meeting) members.push_back(member.instruction);
+  reduce(program_, model_, *meeting);
+  sink_.complete(members);
+}
+
+/// Returns: the meeting that this call completes, in rank order.
+std::optional<std::vector<CollectiveCall>> InProcessTransport::join(const CollectiveCall& call) {
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[call.communicator.index()];
+  const std::size_t nth = group.calls[call.rank.index()]++ - group.met;
+  if (nth >= group.meetings.size()) group.meetings.resize(nth + 1);
+  group.meetings[nth].push_back(call);
+  if (group.meetings[nth].size() < program_.communicator(call.communicator).members.size())
+    return std::nullopt;
+  // Members join in order, so the first meeting is the first to be complete.
+  std::vector<CollectiveCall> meeting = std::move(group.meetings.front());
+  group.meetings.pop_front();
+  ++group.met;
+  std::sort(meeting.begin(), meeting.end(),
+            [](const CollectiveCall& a, const CollectiveCall& b) { return a.rank < b.rank; });
+  return meeting;
+}
+
+}  // namespace ppsim

@@ -1,0 +1,134 @@
+#include "mpi_flights.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "mpi_world.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
+
+namespace ppsim {
+namespace {
+
+/// A header and the pieces of a payload as one message, without a copy.
+class Layout {
+ public:
+  Layout(const MessageHeader* header, const Payload& payload) {
+    if (header != nullptr) add(header, sizeof *header);
+    for (const std::span<std::byte> piece : payload) add(piece.data(), piece.size());
+    check_mpi(MPI_Type_create_hindexed(count_, lengths_.data(), places_.data(), MPI_BYTE, &type_),
+              "MPI_Type_create_hindexed");
+    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  }
+  ~Layout() { MPI_Type_free(&type_); }  // MPI keeps it for what has begun
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+
+  [[nodiscard]] MPI_Datatype type() const { return type_; }
+
+ private:
+  void add(const void* memory, std::size_t size) {
+    if (size == 0) return;
+    if (size > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+      throw BackendError(ErrorCode::bad_argument, "a piece of a message above 2 GiB");
+    const auto at = static_cast<std::size_t>(count_++);
+    lengths_[at] = static_cast<int>(size);
+    check_mpi(MPI_Get_address(memory, &places_[at]), "MPI_Get_address");
+  }
+
+  std::array<int, 3> lengths_{};
+  std::array<MPI_Aint, 3> places_{};
+  int count_ = 0;
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+MPI_Request begin_send(const MpiAddress& to, const Layout& layout) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Issend(MPI_BOTTOM, 1, layout.type(), to.process, to.tag, to.messages, &request),
+            "MPI_Issend");
+  return request;
+}
+
+}  // namespace
+
+std::optional<MpiArrival> arrival_from(const MpiAddress& from) {
+  int there = 0;
+  MpiArrival arrival;
+  MPI_Status status;
+  check_mpi(MPI_Improbe(from.process, from.tag, from.messages, &there, &arrival.message, &status),
+            "MPI_Improbe");
+  if (there == 0) return std::nullopt;
+  MPI_Count bytes = 0;
+  check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
+  arrival.bytes = static_cast<std::size_t>(bytes);
+  return arrival;
+}
+
+std::vector<std::byte> take(const MpiArrival& arrival) {
+  std::vector<std::byte> bytes(arrival.bytes);
+  const Layout layout(nullptr, {std::span(bytes), {}});
+  MPI_Message message = arrival.message;
+  check_mpi(MPI_Mrecv(MPI_BOTTOM, 1, layout.type(), &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
+  return bytes;
+}
+
+MpiFlights::Flight& MpiFlights::add(Flight flight) {
+  flights_.push_back(std::make_unique<Flight>(std::move(flight)));
+  requests_.push_back(MPI_REQUEST_NULL);
+  return *flights_.back();
+}
+
+void MpiFlights::send(const MpiAddress& to, const MessageHeader& header, const Payload& payload, Done done) {
+  const Flight& flight =
+      add({header, {}, [done = std::move(done)](const MessageHeader& /*own*/) { done(); }});
+  requests_.back() = begin_send(to, Layout(&flight.header, payload));
+}
+
+void MpiFlights::send(const MpiAddress& to, const MessageHeader& header, std::vector<std::byte> bytes,
+                      Done done) {
+  Flight& flight =
+      add({header, std::move(bytes), [done = std::move(done)](const MessageHeader& /*own*/) { done(); }});
+  requests_.back() = begin_send(to, Layout(&flight.header, {std::span(flight.bytes), {}}));
+}
+
+void MpiFlights::send_bytes(const MpiAddress& to, std::vector<std::byte> bytes) {
+  Flight& flight = add({{}, std::move(bytes), [](const MessageHeader& /*own*/) {}});
+  requests_.back() = begin_send(to, Layout(nullptr, {std::span(flight.bytes), {}}));
+}
+
+void MpiFlights::receive(const MpiArrival& arrival, const Payload& payload, HeaderDone done) {
+  Flight& flight = add({{}, {}, std::move(done)});
+  const Layout layout(&flight.header, payload);
+  MPI_Message message = arrival.message;
+  check_mpi(MPI_Imrecv(MPI_BOTTOM, 1, layout.type(), &message, &requests_.back()), "MPI_Imrecv");
+}
+
+bool MpiFlights::progress(bool call) {
+  if (requests_.empty()) return false;
+  std::vector<int> ended(requests_.size());
+  int count = 0;
+  check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, ended.data(),
+                         MPI_STATUSES_IGNORE),
+            "MPI_Testsome");
+  if (count <= 0) return false;
+  ended.resize(static_cast<std::size_t>(count));
+  std::sort(ended.begin(), ended.end());  // what was posted first is told first
+  std::vector<std::unique_ptr<Flight>> landed;
+  for (const int at : ended) landed.push_back(std::move(flights_[static_cast<std::size_t>(at)]));
+  std::erase(flights_, nullptr);
+  std::erase(requests_, MPI_REQUEST_NULL);
+  for (const auto& flight : landed) {
+    if (call) flight->done(flight->header);
+  }
+  return true;
+}
+
+std::chrono::microseconds Backoff::next() {
+  constexpr int kEager = 50;
+  constexpr int kLongest = 100;  // microseconds
+  if (++rounds_ <= kEager) return std::chrono::microseconds(0);
+  return std::chrono::microseconds(std::min(rounds_ - kEager, kLongest));
+}
+
+}  // namespace ppsim
