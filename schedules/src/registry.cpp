@@ -4,7 +4,7 @@
 #include <sstream>
 #include <vector>
 
-#include "catalogue.hpp"
+#include "families/catalogue.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 
 namespace ppsim {

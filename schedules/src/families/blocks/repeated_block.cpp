@@ -1,0 +1,287 @@
+#include "repeated_block.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "families/orders/filled_lane.hpp"
+
+namespace ppsim {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// What the ranks may hold, from what they hold.
+void widen(std::vector<int>& limits, Reordering within) {
+  if (within != Reordering::peak) return;
+  std::fill(limits.begin(), limits.end(), *std::max_element(limits.begin(), limits.end()));
+}
+
+}  // namespace
+
+/// Occupied slots and the activations held after each.
+struct RepeatedBlock::Lane {
+  explicit Lane(int slots) : used(at(slots)), live(at(slots)) {}
+
+  std::vector<char> used;
+  std::vector<int> live;
+  std::vector<int> backward_ends;  ///< of the backwards met so far, ascending
+
+  void meet_backward(int end) {
+    backward_ends.insert(std::upper_bound(backward_ends.begin(), backward_ends.end(), end), end);
+  }
+  [[nodiscard]] bool is_free(int slot, int count) const {
+    return std::none_of(used.begin() + slot, used.begin() + slot + count, [](char c) { return c != 0; });
+  }
+  void occupy(int slot, int count, bool is_used) {
+    std::fill_n(used.begin() + slot, count, static_cast<char>(is_used));
+  }
+  /// Holds `change` activations more in [from, to).
+  void hold(int from, int to, int change) {
+    for (int slot = from; slot < to; ++slot) live[at(slot)] += change;
+  }
+  /// The first of `count` free slots in a row in [from, to + count), where `to` is one.
+  [[nodiscard]] int first_free(int from, int to, int count) const {
+    while (from < to && !is_free(from, count)) ++from;
+    return std::min(from, to);
+  }
+};
+
+RepeatedBlock::RepeatedBlock(const BuildingBlock& block, int microbatches)
+    : ranks_(block.ranks),
+      stages_(static_cast<int>(block.stages.size())),
+      microbatches_(microbatches),
+      backward_slots_(block.backward_slots()),
+      slots_(2 * block.stages.size() * at(microbatches)),
+      weights_(at(block.ranks)) {
+  int first = block.stages.front().forward;
+  for (const BlockStage& stage : block.stages) {
+    placement_.push_back(stage.rank);
+    first = std::min(first, stage.forward);
+  }
+  for (int s = 0; s < stages_; ++s) {
+    const BlockStage& stage = block.stages[at(s)];
+    for (int i = 0; i < microbatches; ++i) {
+      const int start = i * block.interval - first;
+      slots_[at(forward_of(s, i))] = start + stage.forward;
+      slots_[at(backward_of(s, i))] = start + stage.backward;
+      if (stage.weight) weights_[stage.rank.index()].push_back({start + *stage.weight, backward_of(s, i)});
+    }
+  }
+  for (std::vector<Weight>& queue : weights_) {
+    std::sort(queue.begin(), queue.end(), [](const Weight& a, const Weight& b) { return a.slot < b.slot; });
+  }
+}
+
+int RepeatedBlock::rank_of(int node) const { return placement_[at(stage_of(node))].value(); }
+
+Action RepeatedBlock::action_of(int node, OpKind kind) const {
+  return make_action(kind, stage_of(node), node % microbatches_);
+}
+
+int RepeatedBlock::earliest(int node) const {
+  const bool backward = is_backward(node);
+  const int stage = stage_of(node);
+  int slot = 0;
+  if (node % microbatches_ > 0) slot = end_of(node - 1);
+  if (!backward && stage > 0) slot = std::max(slot, end_of(node - microbatches_));
+  if (backward) {
+    const int before = stage + 1 < stages_ ? node + microbatches_ : node - stages_ * microbatches_;
+    slot = std::max(slot, end_of(before));
+  }
+  return slot;
+}
+
+RepeatedBlock::Weight& RepeatedBlock::weight_of(const Event& event) {
+  return weights_[at(event.rank)][at(-1 - event.item)];
+}
+
+int RepeatedBlock::horizon() const {
+  int end = *std::max_element(slots_.begin(), slots_.end()) + backward_slots_;
+  for (const std::vector<Weight>& queue : weights_) {
+    if (!queue.empty()) end = std::max(end, queue.back().slot + 1);
+  }
+  return end;
+}
+
+RepeatedBlock::Steady RepeatedBlock::steady() const {
+  const int last = forward_of(0, microbatches_ - 1);
+  // With I and W the steady state is the block's own; with whole backwards its idle slots are worth a move.
+  const bool kept = backward_slots_ == 1;
+  return {.begin = kept ? slot_of(backward_of(0, 0)) : horizon(), .end = slot_of(last), .last = last};
+}
+
+std::vector<RepeatedBlock::Event> RepeatedBlock::events() const {
+  std::vector<std::size_t> begin(at(horizon()) + 1);
+  const auto each = [&](const auto& visit) {
+    for (std::size_t node = 0; node < slots_.size(); ++node) {
+      const int item = static_cast<int>(node);
+      visit(Event{slots_[node], rank_of(item), item});
+    }
+    for (int r = 0; r < ranks_; ++r) {
+      int item = -1;
+      for (const Weight& weight : weights_[at(r)]) visit(Event{weight.slot, r, item--});
+    }
+  };
+  each([&](const Event& event) { ++begin[at(event.slot) + 1]; });
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<Event> sorted(begin.back());
+  each([&](const Event& event) { sorted[begin[at(event.slot)]++] = event; });
+  return sorted;
+}
+
+std::vector<RepeatedBlock::Lane> RepeatedBlock::lanes() const {
+  std::vector<Lane> result(at(ranks_), Lane(horizon()));
+  for (std::size_t node = 0; node < slots_.size(); ++node) {
+    const int item = static_cast<int>(node);
+    Lane& lane = result[at(rank_of(item))];
+    lane.occupy(slots_[node], slots_of(item), true);
+    if (!is_backward(item)) ++lane.live[at(slots_[node])];
+    if (is_backward(item) && backward_slots_ > 1) --lane.live[at(end_of(item) - 1)];
+  }
+  for (int r = 0; r < ranks_; ++r) {
+    Lane& lane = result[at(r)];
+    for (const Weight& weight : weights_[at(r)]) {
+      lane.occupy(weight.slot, 1, true);
+      --lane.live[at(weight.slot)];
+    }
+    std::partial_sum(lane.live.begin(), lane.live.end(), lane.live.begin());
+  }
+  return result;
+}
+
+void RepeatedBlock::drop_weights() {
+  for (std::vector<Weight>& queue : weights_) queue.clear();
+}
+
+void RepeatedBlock::fill_weights() {
+  struct Rank {
+    int free = 0;  // first slot after what it has done
+    int owed = 0;  // I without W
+  };
+  std::vector<Rank> state(at(ranks_));
+  const auto fill = [&](int rank, int to) {
+    Rank& now = state[at(rank)];
+    for (; now.owed > 0 && now.free < to; --now.owed) weights_[at(rank)].push_back({now.free++});
+  };
+  for (const Event& event : events()) {
+    fill(event.rank, event.slot);
+    state[at(event.rank)].free = event.slot + 1;
+    if (is_backward(event.item)) ++state[at(event.rank)].owed;
+  }
+  for (int r = 0; r < ranks_; ++r) fill(r, std::numeric_limits<int>::max());
+}
+
+void RepeatedBlock::hasten(Reordering within) {
+  std::vector<Lane> lane_of = lanes();
+  std::vector<int> limits;
+  for (const Lane& lane : lane_of) limits.push_back(*std::max_element(lane.live.begin(), lane.live.end()));
+  widen(limits, within);
+  const Steady still = steady();
+  for (const Event& event : events()) {
+    Lane& lane = lane_of[at(event.rank)];
+    const bool moves = !still.holds(event);
+    if (event.item < 0) {
+      if (moves) hasten_weight(event, lane);
+    } else if (is_backward(event.item)) {
+      if (moves) hasten_backward(event, lane);
+      lane.meet_backward(end_of(event.item));
+    } else if (moves) {
+      hasten_forward(event, lane, limits[at(event.rank)]);
+    }
+  }
+}
+
+// An F is one more activation from its slot on.
+void RepeatedBlock::hasten_forward(const Event& event, Lane& lane, int limit) {
+  int best = event.slot;
+  const int from = earliest(event.item);
+  for (int slot = event.slot - 1; slot >= from && lane.live[at(slot)] < limit; --slot) {
+    if (lane.used[at(slot)] == 0) best = slot;
+  }
+  lane.occupy(event.slot, 1, false);
+  lane.occupy(best, 1, true);
+  lane.hold(best, event.slot, 1);
+  slots_[at(event.item)] = best;
+}
+
+void RepeatedBlock::hasten_backward(const Event& event, Lane& lane) {
+  lane.occupy(event.slot, backward_slots_, false);
+  const int best = lane.first_free(earliest(event.item), event.slot, backward_slots_);
+  lane.occupy(best, backward_slots_, true);
+  if (backward_slots_ > 1) lane.hold(best + backward_slots_ - 1, event.slot + backward_slots_ - 1, -1);
+  slots_[at(event.item)] = best;
+}
+
+void RepeatedBlock::hasten_weight(const Event& event, Lane& lane) {
+  Weight& weight = weight_of(event);
+  const int place = -1 - event.item;
+  int from = weight.owner >= 0 ? end_of(weight.owner) : lane.backward_ends[at(place)];
+  if (place > 0) from = std::max(from, weights_[at(event.rank)][at(place - 1)].slot + 1);
+  lane.occupy(event.slot, 1, false);
+  weight.slot = lane.first_free(from, event.slot, 1);
+  lane.occupy(weight.slot, 1, true);
+  lane.hold(weight.slot, event.slot, -1);
+}
+
+void RepeatedBlock::hasten_ending(Reordering within) {
+  std::vector<FilledLane> lane_of(at(ranks_), FilledLane(horizon()));
+  for (std::size_t node = 0; node < slots_.size(); ++node) {
+    const int item = static_cast<int>(node);
+    lane_of[at(rank_of(item))].put(slots_[node], is_backward(item));
+  }
+  std::vector<int> limits;
+  for (FilledLane& lane : lane_of) {
+    lane.fill_to(horizon());
+    limits.push_back(lane.peak());
+  }
+  widen(limits, within);
+  const Steady still = steady();
+  for (const Event& event : events()) {
+    if (event.slot < still.end || event.item == still.last) continue;
+    FilledLane& lane = lane_of[at(event.rank)];
+    lane.fill_to(event.slot);
+    int& slot = slots_[at(event.item)];
+    slot = lane.earliest(earliest(event.item), event.slot, limits[at(event.rank)]);
+    if (slot < event.slot) lane.move(event.slot, slot);
+  }
+}
+
+void RepeatedBlock::squeeze() {
+  std::vector<int> free(at(ranks_));
+  for (const Event& event : events()) {
+    int& now = free[at(event.rank)];
+    if (event.item < 0) {
+      // Its I stands before it on the rank.
+      weight_of(event).slot = now++;
+    } else {
+      slots_[at(event.item)] = std::max(now, earliest(event.item));
+      now = end_of(event.item);
+    }
+  }
+}
+
+Expected<Schedule> RepeatedBlock::schedule(const std::string& name) const {
+  auto pipeline = make_chain(ranks_, stages_, microbatches_, placement_);
+  if (!pipeline) return tl::unexpected(pipeline.error());
+  ScheduleBuilder builder(name, *std::move(pipeline));
+  std::vector<std::vector<int>> met(at(ranks_));  // backwards of each rank
+  for (const Event& event : events()) {
+    const RankId rank(event.rank);
+    if (event.item < 0) {
+      const auto place = at(-1 - event.item);
+      const int owner = weights_[rank.index()][place].owner;
+      const int node = owner >= 0 ? owner : met[rank.index()][place];
+      builder.add(rank, action_of(node, OpKind::backward_weight));
+    } else if (!is_backward(event.item)) {
+      builder.add(rank, action_of(event.item, OpKind::forward));
+    } else {
+      met[rank.index()].push_back(event.item);
+      builder.add(rank,
+                  action_of(event.item, backward_slots_ == 1 ? OpKind::backward_input : OpKind::backward));
+    }
+  }
+  return builder.build();
+}
+
+}  // namespace ppsim
