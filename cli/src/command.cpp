@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "validators.hpp"
+#include "options/validators.hpp"
 
 namespace ppsim::cli {
 

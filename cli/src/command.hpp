@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "json.hpp"
-#include "options.hpp"
+#include "options/options.hpp"
+#include "output/json.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/costs.hpp"

@@ -3,9 +3,9 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "command_line.hpp"
-#include "interruption.hpp"
+#include "options/command_line.hpp"
 #include "ppsim/core/ir/overflow.hpp"
+#include "processes/interruption.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "named_input.hpp"
+#include "options/named_input.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/planner/adaptive_recompute.hpp"

@@ -1,8 +1,8 @@
 #include <sstream>
 
+#include "commands/verify/verify_parts.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/memory/tensors.hpp"
-#include "verify_parts.hpp"
 
 namespace ppsim::cli {
 Json place_json(const Place& place) {

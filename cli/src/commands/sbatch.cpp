@@ -4,7 +4,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "shell_words.hpp"
+#include "options/shell_words.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -2,8 +2,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "options/shell_words.hpp"
 #include "ppsim/core/ir/hash.hpp"
-#include "shell_words.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {

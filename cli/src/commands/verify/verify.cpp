@@ -3,13 +3,13 @@
 #include <limits>
 
 #include "command.hpp"
-#include "interruption.hpp"
-#include "named_input.hpp"
+#include "options/named_input.hpp"
+#include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
-#include "validators.hpp"
+#include "processes/interruption.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {

@@ -3,13 +3,13 @@
 #include <limits>
 
 #include "command.hpp"
-#include "communicators.hpp"
-#include "metrics_json.hpp"
+#include "options/communicators.hpp"
+#include "options/validators.hpp"
+#include "output/metrics_json.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/metrics/kind_times.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -5,12 +5,12 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "communicators.hpp"
-#include "metrics_json.hpp"
+#include "options/communicators.hpp"
+#include "options/validators.hpp"
+#include "output/metrics_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/report_file.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -1,6 +1,6 @@
 #include "command.hpp"
+#include "options/validators.hpp"
 #include "ppsim/planner/files.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -5,13 +5,13 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "communicators.hpp"
+#include "options/communicators.hpp"
+#include "options/validators.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/writers/timeline.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

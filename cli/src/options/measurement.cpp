@@ -1,6 +1,6 @@
 #include "measurement.hpp"
 
-#include "several_processes.hpp"
+#include "processes/several_processes.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {

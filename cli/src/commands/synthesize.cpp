@@ -1,15 +1,15 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "options/query_folder.hpp"
+#include "options/shell_words.hpp"
+#include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
-#include "query_folder.hpp"
-#include "shell_words.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

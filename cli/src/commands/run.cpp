@@ -2,20 +2,20 @@
 #include <optional>
 #include <vector>
 
-#include "backend_choice.hpp"
-#include "call_limits.hpp"
-#include "communicators.hpp"
-#include "model_options.hpp"
+#include "options/backend_choice.hpp"
+#include "options/call_limits.hpp"
+#include "options/communicators.hpp"
+#include "options/model_options.hpp"
+#include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/planner/verified_run.hpp"
+#include "processes/several_processes.hpp"
 #include "run_output.hpp"
 #include "sbatch.hpp"
-#include "several_processes.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

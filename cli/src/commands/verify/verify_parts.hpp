@@ -5,15 +5,15 @@
 #include <system_error>
 #include <variant>
 
-#include "call_limits.hpp"
 #include "command.hpp"
-#include "communicators.hpp"
+#include "options/call_limits.hpp"
+#include "options/communicators.hpp"
+#include "options/query_folder.hpp"
 #include "ppsim/planner/rank_memory.hpp"
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "ppsim/verifier/parameterized/all_ranks.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
-#include "query_folder.hpp"
 
 namespace ppsim::cli {
 

@@ -1,7 +1,7 @@
 #include "command.hpp"
+#include "options/validators.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

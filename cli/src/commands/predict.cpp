@@ -4,13 +4,13 @@
 #include <set>
 #include <sstream>
 
-#include "measurement.hpp"
-#include "named_input.hpp"
+#include "options/measurement.hpp"
+#include "options/named_input.hpp"
+#include "options/validators.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/prediction.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "run_output.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -1,11 +1,11 @@
 #include <iostream>
 #include <sstream>
 
-#include "measurement.hpp"
+#include "options/measurement.hpp"
+#include "options/validators.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "run_output.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {
