@@ -103,7 +103,8 @@ struct Subject {
                                              CommunicatorPolicy policy = CommunicatorPolicy::per_edge);
 /// A Schedule lowered, a Program as it is.
 /// Errors: those of to_program; bad_file where the table of --costs lacks something of it.
-[[nodiscard]] Expected<Program> lowered_program(const Subject& subject, const LoweringOptions& lowering);
+[[nodiscard]] Expected<Program> lowered_program(const Subject& subject, const LoweringOptions& lowering,
+                                                const PassObserver& observer = nullptr);
 /// The Program of a subject under the default options: `timed` with costs, `global` without.
 [[nodiscard]] Expected<Program> default_program(const Subject& subject);
 [[nodiscard]] LoweringOptions default_lowering(const Subject& subject);

@@ -239,8 +239,9 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   return subject;
 }
 
-Expected<Program> lowered_program(const Subject& subject, const LoweringOptions& lowering) {
-  auto program = to_program(subject.ir, lowering, subject.cost_table());
+Expected<Program> lowered_program(const Subject& subject, const LoweringOptions& lowering,
+                                  const PassObserver& observer) {
+  auto program = to_program(subject.ir, lowering, subject.cost_table(), observer);
   if (!program || std::holds_alternative<Program>(subject.ir)) return program;
   if (auto good = check_table(subject, *program); !good) return tl::unexpected(good.error());
   return program;

@@ -1,3 +1,5 @@
+#include <iostream>
+
 #include "command.hpp"
 #include "options/validators.hpp"
 #include "ppsim/core/ir/hash.hpp"
@@ -11,6 +13,7 @@ struct Options {
   CostOptions costs;
   std::string output, order, policy = "per-edge", grouping = "none", extras;
   std::optional<int> receive_buffers;
+  bool dump_passes = false;
 };
 
 Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
@@ -33,12 +36,52 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
   return lowering;
 }
 
+Expected<void> check_outputs(const Options& options, const Ir& ir) {
+  if (!options.dump_passes) {
+    if (!options.output.empty()) return {};
+    return make_error(ErrorCode::bad_argument, "--output is required; see --help");
+  }
+  if (options.output == "-") {
+    return make_error(ErrorCode::bad_argument, "--dump-passes and --output would both write to stdout",
+                      {.found = "-o -", .expected = "-o FILE, or no -o"});
+  }
+  return check_is_schedule(ir, "--dump-passes");
+}
+
+/// One pass as text: a line for each rank, its instructions between bars.
+std::string pass_text(std::string_view pass, const PassRows& rows) {
+  std::string text = "== " + std::string(pass) + "\n";
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    text += "rank " + std::to_string(r) + ":";
+    const char* separator = " ";
+    for (const std::string& instruction : rows[RankId(static_cast<int>(r))]) {
+      text += separator + (instruction.empty() ? "-" : instruction);
+      separator = " | ";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+/// Prints what passes make of the rows, or collects it for --json.
+PassObserver observer_of(const Options& options, const Output& output, Json& passes) {
+  if (!options.dump_passes) return nullptr;
+  if (!output.json) {
+    return [](std::string_view pass, const PassRows& rows) { std::cout << pass_text(pass, rows); };
+  }
+  return [&passes](std::string_view pass, const PassRows& rows) {
+    Json ranks = Json::array();
+    for (const std::vector<std::string>& row : rows) ranks.push_back(row);
+    passes.push_back({{"pass", pass}, {"rows", std::move(ranks)}});
+  };
+}
+
 /// A Schedule is lowered; of a Program only the communicators can be replaced.
-Expected<Program> lowered(const Options& options, const Subject& subject) {
+Expected<Program> lowered(const Options& options, const Subject& subject, const PassObserver& observer) {
   const auto lowering = lowering_of(options, subject);
   if (!lowering) return tl::unexpected(lowering.error());
   const auto* program = std::get_if<Program>(&subject.ir);
-  if (program == nullptr) return lowered_program(subject, *lowering);
+  if (program == nullptr) return lowered_program(subject, *lowering, observer);
   LoweringOptions only_communicators = default_lowering(subject);
   only_communicators.recompute = Recompute::none;
   only_communicators.communicators = lowering->communicators;
@@ -54,20 +97,29 @@ Expected<Program> lowered(const Options& options, const Subject& subject) {
   return with_communicators(*program, lowering->communicators);
 }
 
+Expected<void> write_program(const Options& options, const Program& program) {
+  if (options.output.empty()) return {};
+  const auto text = ir_text(program, options.output, CsvDialect::torch);
+  if (!text) return tl::unexpected(text.error());
+  return write_text_file(options.output, *text);
+}
+
 int run(const Options& options, const Output& output) {
   const auto subject = read_subject(options.input, options.costs);
   if (!subject) return report(subject.error(), output);
-  const auto program = lowered(options, *subject);
+  if (auto good = check_outputs(options, subject->ir); !good) return report(good.error(), output);
+  Json passes = Json::array();
+  const auto program = lowered(options, *subject, observer_of(options, output, passes));
   if (!program) return report(program.error(), output);
-  const auto text = ir_text(*program, options.output, CsvDialect::torch);
-  if (!text) return report(text.error(), output);
-  if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
+  if (auto written = write_program(options, *program); !written) return report(written.error(), output);
   if (output.json && options.output != "-") {
-    output.print({{"file", options.output},
-                  {"instructions", program->size()},
-                  {"communicators", program->communicators().size()},
-                  {"program_hash", program_hash(*program)}});
-  } else if (options.output != "-") {
+    Json result = {{"file", options.output.empty() ? Json(nullptr) : Json(options.output)},
+                   {"instructions", program->size()},
+                   {"communicators", program->communicators().size()},
+                   {"program_hash", program_hash(*program)}};
+    if (options.dump_passes) result["passes"] = std::move(passes);
+    output.print(result);
+  } else if (options.output != "-" && !options.output.empty()) {
     output.note("wrote " + options.output + "; next: ppsim verify " + options.output);
   }
   return kDone;
@@ -84,7 +136,6 @@ void add_lower(Command& program) {
   add_offload_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   command.add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
-      .required()
       .check(output_file({".json", ".csv"}));
   command.add_option("--order", options->order,
                      "timed (default with costs), global (default without), just-in-time, early:N, "
@@ -98,6 +149,8 @@ void add_lower(Command& program) {
       .check(one_of({"none", "paired", "as-written"}));
   command.add_option("--with", options->extras,
                      "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
+  command.add_flag("--dump-passes", options->dump_passes,
+                   "print the rows after each pass of the lowering; --output may be left out");
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });
