@@ -38,7 +38,7 @@ requires(sizeof...(A) == sizeof...(B)) struct SameCall<RA(A...), RB(B...)>
 
 }  // namespace
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 #define PPSIM_CALL(name, symbol, result, parameters)                                            \
   static_assert(SameCall<result parameters, std::remove_pointer_t<decltype(&::symbol)>>::value, \
@@ -205,4 +205,4 @@ static_assert(static_cast<int>(CudnnReduction::sum) == CUDNN_REDUCE_TENSOR_ADD);
 static_assert(static_cast<int>(CudnnReduction::largest) == CUDNN_REDUCE_TENSOR_MAX);
 #endif
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 #include "ppsim/planner/evaluate.hpp"
 #include "rank_recompute.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 using Peaks = IdVector<RankId, Bytes>;
@@ -117,4 +117,4 @@ Expected<StageRecompute> adaptive_recompute(const Schedule& schedule, const Work
   return Chooser(schedule, workload).run();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

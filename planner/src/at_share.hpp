@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// The value at a share of the sorted ones, the smallest that so many do not exceed (nearest rank).
 /// Requires: at least one value, 0 <= share <= 1.
@@ -15,4 +15,4 @@ template <class T>
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

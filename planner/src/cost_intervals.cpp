@@ -11,7 +11,7 @@
 
 #include "decimal.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 __extension__ using Wide = __int128;
@@ -221,4 +221,4 @@ Expected<Nanoseconds> parse_duration(std::string_view text) {
                     {.found = std::string(text), .expected = "a number with ns, us, ms or s"});
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -6,7 +6,7 @@
 
 #include "decimal.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 constexpr double kLongestCost = 1e18;  // nanoseconds
@@ -172,4 +172,4 @@ Expected<CostTable> scaled_costs(const CostTable& costs, double factor) {
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace ppsim {
+namespace ppsim::planner {
 
 std::optional<double> parse_decimal(const std::string& text) {
   if (text.empty() || text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
@@ -22,4 +22,4 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return items;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// A decimal number that uses up the whole text.
 [[nodiscard]] std::optional<double> parse_decimal(const std::string& text);
@@ -16,4 +16,4 @@ namespace ppsim {
 /// What a cost in units may be; keeps sums of many actions within 64-bit nanoseconds.
 inline constexpr double kLargestUnit = 1e9;
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -13,7 +13,7 @@
 #include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 /// Time of the engine on a compiled Program.
@@ -124,4 +124,4 @@ Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const 
                       at_share(makespans, 0.5), at_share(makespans, 0.95)};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

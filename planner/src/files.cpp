@@ -10,7 +10,7 @@
 #include <iostream>
 #include <sstream>
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 tl::unexpected<Error> cannot(const char* what, const std::string& path, int error) {
@@ -115,4 +115,4 @@ std::string suffix_of(const std::string& path) {
   return suffix;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

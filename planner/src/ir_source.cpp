@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 template <class T>
@@ -48,7 +48,8 @@ bool is_native_json(std::string_view text, const std::string& file) {
 
 bool names_schedule(const std::string& argument) {
   const std::string name = argument.substr(0, argument.find(':'));
-  return std::ranges::any_of(schedules(), [&](const ScheduleInfo& info) { return info.name == name; });
+  return std::ranges::any_of(registered_schedules(),
+                             [&](const ScheduleInfo& info) { return info.name == name; });
 }
 
 bool names_file(const std::string& argument) {
@@ -133,4 +134,4 @@ Expected<Program> to_program(const Ir& ir, const LoweringOptions& options, const
   return lower(std::get<Schedule>(ir), options, costs, observer);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -7,7 +7,7 @@
 #include "ppsim/planner/run_comparison.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 double Prediction::step_error() const {
   if (measured_step_ns == 0) return 0;
   return static_cast<double>(simulated_step_ns - measured_step_ns) / static_cast<double>(measured_step_ns);
@@ -36,4 +36,4 @@ ErrorSummary summarize(std::vector<double> errors) {
   return {at_share(errors, 0.5), at_share(errors, 0.95), errors.back()};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 void add_missing(const Tables& measured, Tables& tables) {
@@ -27,4 +27,4 @@ Expected<Tables> profile(std::span<const Program> programs, const StageModel& mo
   return tables;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -6,7 +6,7 @@
 
 #include "ppsim/core/memory/tensors.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 /// Sizes of the messages of one channel after another, and the most that a few in a row take.
@@ -64,4 +64,4 @@ RankMemory rank_memory(const Program& program, const TransportCapabilities& capa
   return memory;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 std::size_t index_of(Recompute choice) { return static_cast<std::size_t>(choice); }
@@ -152,4 +152,4 @@ Bytes RankRecompute::peak(const std::vector<Recompute>& choice) const {
   return most;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

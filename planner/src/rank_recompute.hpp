@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/lowering/memory_saving.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 inline constexpr std::array kRecomputeChoices = {Recompute::none, Recompute::selective, Recompute::full};
 
@@ -50,4 +50,4 @@ class RankRecompute {
   std::vector<std::array<Option, kRecomputeChoices.size()>> options_;  ///< by stage of the rank
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -6,7 +6,7 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/simulator/writers/report.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 ReportEntry entry_of(const Evaluation& step) {
@@ -61,4 +61,4 @@ Expected<void> write_report_file(const std::string& path, std::span<const Evalua
   return write_text_file(path, page.view());
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/execution/well_formed.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 Expected<void> require_well_formed(const Program& program, const ExecutionGraph& graph) {
   constexpr std::size_t kMostLines = 10;
@@ -17,4 +17,4 @@ Expected<void> require_well_formed(const Program& program, const ExecutionGraph&
   return make_error(ErrorCode::ill_formed, text);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 struct Interval {
@@ -136,4 +136,4 @@ RunComparison compare_run(const Program& program, const TransportCapabilities& c
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -9,7 +9,7 @@
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/simulator/writers/timeline.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 /// Where to look for an example, the first legal one taken.
@@ -161,4 +161,4 @@ std::string schedule_page(const std::vector<ScheduleSheet>& sheets) {
   return out.str();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -10,7 +10,7 @@
 #include "ppsim/simulator/engine/compiled_program.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 /// Steps of one Program from costs.
@@ -133,4 +133,4 @@ Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& o
   return foretell(simulator, result);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

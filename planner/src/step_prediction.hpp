@@ -2,7 +2,7 @@
 
 #include "ppsim/planner/verified_run.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// Simulates what ran: fills what VerifiedRun says of costs and of steps, measured and simulated. Nothing is
 /// simulated where neither costs were given nor instructions timed.
@@ -11,4 +11,4 @@ namespace ppsim {
 [[nodiscard]] Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options,
                                            VerifiedRun& result);
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

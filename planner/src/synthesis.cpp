@@ -4,7 +4,7 @@
 
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 /// The settings by which a schedule keeps to a limit of activations that live until their W.
@@ -23,7 +23,7 @@ std::vector<Schedule> known_schedules(const SynthesisRequest& request) {
   std::vector<Schedule> known;
   const auto chain = make_chain(request.ranks, request.ranks, request.microbatches);
   if (!chain) return known;
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     const bool split = request.backward == BackwardForm::split;
     if (info.forward_only || info.least_chunks > 1 || info.splits_backward != split) continue;
     const ScheduleParameters parameters{.ranks = request.ranks,
@@ -38,4 +38,4 @@ std::vector<Schedule> known_schedules(const SynthesisRequest& request) {
   return known;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -3,7 +3,7 @@
 #include <sstream>
 #include <type_traits>
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 /// The entry that covers all of a kind.
@@ -96,4 +96,4 @@ Tables with_zeros(Tables tables) {
   return tables;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/schedules/slice_lengths.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 constexpr double kLargestCost = 1e6;  // units; keeps sums of many slices within 64-bit nanoseconds
@@ -158,4 +158,4 @@ SizeTable sliced_activations(Bytes activation, const Pipeline& pipeline, const s
   return table;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

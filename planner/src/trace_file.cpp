@@ -5,7 +5,7 @@
 #include "ppsim/core/io/trace_csv.hpp"
 #include "ppsim/planner/files.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 Expected<void> write_trace_file(const std::string& path, const RunView& run) {
   const TracedRun only{"", run};
@@ -40,4 +40,4 @@ Expected<TimedTrace> read_trace_file(const std::string& path, const Program& pro
                     {.file = path});
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

@@ -12,7 +12,7 @@
 #include "require_well_formed.hpp"
 #include "step_prediction.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 namespace {
 
 Error refutation(const Program& program, const PropertyResult& result) {
@@ -183,4 +183,4 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::planner

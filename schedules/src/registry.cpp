@@ -7,12 +7,12 @@
 #include "families/catalogue.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 std::vector<std::string_view> schedule_names() {
   std::vector<std::string_view> names;
-  for (const ScheduleInfo& info : schedules()) names.push_back(info.name);
+  for (const ScheduleInfo& info : registered_schedules()) names.push_back(info.name);
   return names;
 }
 
@@ -60,7 +60,7 @@ constexpr int kMaxSlices = 1 << 15;
 
 }  // namespace
 
-std::span<const ScheduleInfo> schedules() {
+std::span<const ScheduleInfo> registered_schedules() {
   static const std::vector<ScheduleInfo> all = {
 #define PPSIM_SCHEDULE(function) catalogue::function(),
 #include "schedules.def"
@@ -70,7 +70,7 @@ std::span<const ScheduleInfo> schedules() {
 }
 
 Expected<const ScheduleInfo*> find_schedule(std::string_view name) {
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     if (info.name == name) return &info;
   }
   const std::vector<std::string_view> names = schedule_names();
@@ -130,4 +130,4 @@ std::ostream& operator<<(std::ostream& out, const StageCosts& costs) {
              << " W=" << costs.backward_weight << " FB=" << costs.overlap << " c=" << costs.transfer;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

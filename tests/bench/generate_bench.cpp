@@ -44,7 +44,7 @@ void generate_schedule(benchmark::State& state, const ScheduleInfo& info) {
 
 /// The registry is known at run time only.
 const bool kRegistered = [] {
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     benchmark::RegisterBenchmark(("generate/" + std::string(info.name)).c_str(), generate_schedule, info)
         ->Unit(benchmark::kMillisecond);
   }

@@ -11,6 +11,8 @@
 #include "support/fake_gpu/transformer.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using test::FakeGpu;

@@ -12,6 +12,8 @@
 #include "support/sliced_programs.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using test::FakeGpu;

@@ -19,6 +19,8 @@
 #include "support/small_transformer.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using test::FakeGpu;

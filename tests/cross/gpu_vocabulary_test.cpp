@@ -14,6 +14,8 @@
 #include "support/vocabulary_cases.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using test::FakeGpu;

@@ -277,7 +277,7 @@ class MutationScore : public testing::TestWithParam<int> {
 
 TEST_P(MutationScore, IsAllOfThem) {
   Dice dice(static_cast<std::uint64_t>(GetParam()) + 1);
-  const std::span<const ScheduleInfo> all = schedules();
+  const std::span<const ScheduleInfo> all = registered_schedules();
   for (std::size_t n = 0; broken_ < mutants_per_shard() && !HasFailure(); ++n) {
     const std::size_t mine =
         n % ((all.size() + kShards - 1 - static_cast<std::size_t>(GetParam())) / kShards);

@@ -26,7 +26,7 @@ std::vector<Program> replicated_programs() {
   std::vector<Program> programs;
   LoweringOptions options;
   options.reduce_grad = options.optimizer = options.clip = true;
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     const auto one = generate(info.name, {.ranks = 2, .microbatches = 4, .chunks = info.default_chunks});
     if (info.forward_only || !one || !one->pipeline().is_chain() || one->pipeline().slices() != 1) continue;
     const auto program = lower(replicated(*one, kReplicas).value(), options);

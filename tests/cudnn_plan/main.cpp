@@ -12,6 +12,8 @@
 #include "transformer/gpu/flash_attention.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 constexpr int kNotRun = 77;

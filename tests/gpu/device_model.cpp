@@ -10,6 +10,8 @@
 #include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 /// The primary context of device 0, current in the thread that made it.

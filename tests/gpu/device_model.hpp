@@ -8,6 +8,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// Why nothing can run on a GPU here; empty where it can.
 [[nodiscard]] std::optional<std::string> why_no_gpu();
 

@@ -44,6 +44,8 @@ NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = &listen;  // 
 }
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 TEST(ProfilerMarks, ReachAToolThatListens) {

@@ -8,6 +8,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// How often the executor asked the heap for memory in one step.
 struct StepRequests {
   std::uint64_t inside = 0;  ///< from its first call to what it has seen complete

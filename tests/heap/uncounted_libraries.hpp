@@ -11,6 +11,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// The same call, whose own requests are not counted: on a machine it is a library's.
 template <class Result, class... Arguments>
 void leave_out(std::function<Result(Arguments...)>& call) {

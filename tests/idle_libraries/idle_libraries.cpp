@@ -18,6 +18,8 @@ Result nothing() {
 #define PPSIM_CALL(name, symbol, result, parameters) \
   extern "C" result symbol parameters { return nothing<result>(); }
 namespace ppsim {
+
+using namespace gpu_backend;
 #include "device/cuda/cuda_table.def"
 #include "transport/nccl/nccl_table.def"
 }  // namespace ppsim

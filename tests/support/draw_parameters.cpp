@@ -40,7 +40,7 @@ ScheduleParameters draw_legal_parameters(const ScheduleInfo& info, const Paramet
 
 std::vector<ScheduleInfo> schedules_with(bool (*holds)(const ScheduleInfo&)) {
   std::vector<ScheduleInfo> chosen;
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     if (holds(info)) chosen.push_back(info);
   }
   return chosen;

@@ -7,6 +7,8 @@
 #include "transformer/kernels/numbers.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 constexpr int kInvalid = 7;        // CUBLAS_STATUS_INVALID_VALUE

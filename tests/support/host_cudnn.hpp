@@ -9,6 +9,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// What a stand-in for cuDNN is.
 struct HostCudnnOptions {
   std::size_t version = 91900;

@@ -10,6 +10,8 @@
 #include "transformer/kernels/numbers.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using Place = std::array<std::int64_t, 4>;

@@ -12,6 +12,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// A tensor of the stand-in for cuDNN.
 struct CudnnTensor {
   std::int64_t id = 0;

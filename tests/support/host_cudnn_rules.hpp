@@ -6,6 +6,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 inline constexpr std::int64_t kAny = -1;
 
 /// What may be said of a kind of object.

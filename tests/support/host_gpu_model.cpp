@@ -10,6 +10,8 @@
 #include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 constexpr std::align_val_t kAlignment{64};

@@ -10,6 +10,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// The memory that a kernel touches.
 struct KernelAccess {
   std::vector<std::span<const std::byte>> reads;

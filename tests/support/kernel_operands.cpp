@@ -3,6 +3,8 @@
 #include "transformer/kernels/numbers.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using namespace cuda;

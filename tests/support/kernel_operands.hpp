@@ -8,6 +8,8 @@
 /// What each kernel reads and writes.
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 KernelAccess operands(cuda::Stored stored, const cuda::NormForward& call);
 KernelAccess operands(cuda::Stored stored, const cuda::ApplyGain& call);
 KernelAccess operands(cuda::Stored stored, const cuda::NormBackward& call);

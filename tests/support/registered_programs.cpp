@@ -23,7 +23,7 @@ Coverage for_each_registered(const StageModel& model, std::span<const SchedulePa
                              const LoweringOptions& options,
                              const std::function<void(const std::string&, const Program&)>& visit) {
   Coverage found;
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     for (const ScheduleParameters& shape : shapes) {
       const auto schedule = generate(info.name, shape);
       if (!schedule) continue;
@@ -86,7 +86,7 @@ Reasons not_recomputed(const Reasons& refused) {
 
 std::string surprises(const Coverage& found, const Reasons& refused) {
   std::string text;
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     const std::string name(info.name);
     const auto expected = refused.find(name);
     const auto reason = found.refused.find(name);

@@ -29,7 +29,7 @@ const std::vector<SlicedCase>& sliced_cases() {
 void for_each_sliced(
     const LoweringOptions& lowering,
     const std::function<void(const std::string& name, const Program&, const SlicedCase&)>& visit) {
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     if (!info.has_slices) continue;
     for (const SlicedCase& one : sliced_cases()) {
       std::ostringstream name;

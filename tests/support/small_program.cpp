@@ -29,7 +29,7 @@ std::optional<Program> draw_program(const ScheduleInfo& info, const ProgramLimit
 }
 
 std::optional<Program> draw_small_program(Dice& dice, const LoweringOptions& options) {
-  return draw_program(schedules()[dice.index(schedules().size())], {}, dice, options);
+  return draw_program(registered_schedules()[dice.index(registered_schedules().size())], {}, dice, options);
 }
 
 }  // namespace ppsim::test

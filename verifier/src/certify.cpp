@@ -1,7 +1,7 @@
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 Expected<void> has_grounds(const VerifyOptions& options, const VerifyReport& report) {
@@ -47,4 +47,4 @@ Expected<Certificate> make_certificate(const Program& program, const VerifyOptio
   return certificate;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// Seconds since it was made, against a limit.
 class Deadline {
@@ -54,4 +54,4 @@ class Limits {
   std::optional<Bytes> memory_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

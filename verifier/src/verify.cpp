@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "properties/properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 bool is_asked(const PropertyInfo& info, const VerifyOptions& options) {
@@ -136,4 +136,4 @@ VerifyReport verify(const Program& program, const VerifyOptions& options) {
   return report;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

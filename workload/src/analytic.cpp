@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/overflow.hpp"
 #include "route_parts.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 constexpr double kAttentionEfficiency = 0.6;  // of the achievable rate of large products
@@ -389,4 +389,4 @@ Expected<AnalyticCosts> analytic_costs(const Workload& workload, const Pipeline&
   return Estimator(workload, pipeline).run();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 constexpr std::int64_t kMostToBalance = 1 << 20;  // layers times stages: seconds at worst
@@ -59,4 +59,4 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
   return check_stages(workload, pipeline);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 constexpr double kLinkEfficiency = 0.8;
@@ -40,4 +40,4 @@ bool AnalyticLinks::share_nvlink(RankId a, RankId b) const {
          (b.value() * stride + inner - 1) / cluster_.node.nvlink_domain;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -4,7 +4,7 @@
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 /// The links of a GPU, each at 0.8 of its rate. Units: bytes and seconds.
 class AnalyticLinks {
@@ -24,4 +24,4 @@ class AnalyticLinks {
   const Parallelism& spread_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -4,7 +4,7 @@
 
 #include "ppsim/workload/layout.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 /// What a stage holds of its model, and what stands before it.
 struct StageShare {
@@ -29,4 +29,4 @@ struct LayerWork {
   double parameters = 0;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 constexpr int kMostNodes = 1 << 20;
@@ -93,4 +93,4 @@ Expected<void> check_parallelism(const Parallelism& p, const ModelDescription& m
   return {};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 constexpr std::size_t kShortestRun = 3;  // that is written with a star
@@ -115,4 +115,4 @@ Expected<void> check_layout(const PipelineLayout& layout, std::int64_t layers, i
   return check_ends(layout);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

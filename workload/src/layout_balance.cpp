@@ -4,7 +4,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/workload/layout.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 constexpr std::int64_t kImpossible = std::numeric_limits<std::int64_t>::max();
@@ -109,4 +109,4 @@ PipelineLayout balanced_layout(const LayoutTimes& times, int stages) {
   return Partition(times, stages).run();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -3,7 +3,7 @@
 
 #include "ppsim/workload/layout.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 constexpr std::size_t kMostSymbols = 1 << 20;
@@ -149,4 +149,4 @@ Expected<PipelineLayout> parse_layout(std::string_view text) {
   return layout;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

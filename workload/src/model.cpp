@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 using Field = std::int64_t ModelDescription::*;
@@ -184,4 +184,4 @@ std::int64_t parameter_count(const ModelDescription& m) {
   return total;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

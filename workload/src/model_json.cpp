@@ -7,7 +7,7 @@
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 using nlohmann::json;
@@ -159,4 +159,4 @@ Expected<ClusterDescription> cluster_from_json(std::string_view text, const std:
   return cluster;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::workload {
 
 RouteParts parts_of(const Pipeline& pipeline, const std::vector<StageId>& route) {
   const auto stages = static_cast<std::size_t>(pipeline.stages());
@@ -24,4 +24,4 @@ RouteParts parts_of(const Pipeline& pipeline, const std::vector<StageId>& route)
   return parts;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

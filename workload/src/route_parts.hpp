@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/pipeline.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 /// The stages of a route: those with layers, and shards of the vocabulary layers, which collectives tie
 /// together.
@@ -18,4 +18,4 @@ struct RouteParts {
 /// Requires: a route of the pipeline.
 [[nodiscard]] RouteParts parts_of(const Pipeline& pipeline, const std::vector<StageId>& route);
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

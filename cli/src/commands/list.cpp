@@ -31,7 +31,7 @@ Listing schedule_listing() {
                    "chunks", "most_chunks", "slices", "settings"},
                   {},
                   3};
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     listing.rows.push_back({info.name, info.summary, info.forms.bubble, info.forms.peak, info.constraints,
                             info.placement, info.paper, info.default_chunks, info.most_chunks,
                             info.has_slices, settings_json(info)});
@@ -109,7 +109,7 @@ int write_docs(const std::string& directory, const Output& output) {
   std::error_code failed;
   std::filesystem::create_directories(directory + "/schedules", failed);
   std::vector<ScheduleSheet> sheets;
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     auto sheet = schedule_sheet(info);
     if (!sheet) return report(sheet.error(), output);
     const std::string picture = directory + "/schedules/" + std::string(info.name) + ".svg";

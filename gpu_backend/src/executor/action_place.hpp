@@ -2,7 +2,7 @@
 
 #include "ppsim/core/ir/ids.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Where and when an action runs.
 struct ActionPlace {
@@ -10,4 +10,4 @@ struct ActionPlace {
   InstructionId instruction;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

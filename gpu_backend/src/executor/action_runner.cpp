@@ -6,7 +6,7 @@
 #include "ppsim/core/execution/facts.hpp"
 #include "stage_model/gradient_norm.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr double kNoNorm = -1;
@@ -282,4 +282,4 @@ std::vector<BlockGradients> ActionRunner::gradients() const {
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

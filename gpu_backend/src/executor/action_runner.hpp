@@ -9,7 +9,7 @@
 #include "stage_model/tensor_map.hpp"
 #include "worker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 using Devices = std::vector<std::unique_ptr<Device>>;
 
@@ -81,4 +81,4 @@ class ActionRunner final : public Worker {
   std::int64_t step_ = 0;         ///< that all actions of it are told
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

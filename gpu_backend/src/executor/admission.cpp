@@ -7,7 +7,7 @@
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 Expected<void> check_options(const RunOptions& options) {
@@ -103,4 +103,4 @@ Expected<void> admit(const Program& program, const SizeTable& sizes, const RunOp
   return options.unverified ? Expected<void>{} : check_named_proof(program, sizes, options);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -2,7 +2,7 @@
 
 #include "ppsim/gpu_backend/executor/execute.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Whether a run may begin.
 /// Errors: bad_argument for options out of their domain; ill_formed naming the meetings whose ends name
@@ -10,4 +10,4 @@ namespace ppsim {
 /// Program, these sizes and this transport.
 [[nodiscard]] Expected<void> admit(const Program& program, const SizeTable& sizes, const RunOptions& options);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

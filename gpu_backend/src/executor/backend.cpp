@@ -3,7 +3,7 @@
 #include "device/cpu/cpu_backend.hpp"
 #include "transport/emulated/emulated_backend.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 struct Name {
@@ -41,4 +41,4 @@ Expected<void> check_in_process(const TransportCapabilities& capabilities) {
   return {};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 #include "ppsim/gpu_backend/transport/transport.hpp"
 #include "worker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the executor runs on: what does the work of the ranks, and a transport between them.
 class Backend {
@@ -30,4 +30,4 @@ class Backend {
 /// The backend that runs threads of this process for every rank; null for CUDA, whose ranks are streams.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(const BackendOptions& options);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

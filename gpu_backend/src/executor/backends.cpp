@@ -7,7 +7,7 @@
 #include "device/cuda/held_devices.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 std::vector<BackendStatus> backend_statuses() {
   const std::string cores = std::to_string(std::thread::hardware_concurrency());
@@ -31,4 +31,4 @@ std::shared_ptr<void> hold_devices(const BackendOptions& backend) {
   return cuda == nullptr ? nullptr : hold_contexts(cuda->cuda_library);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -19,7 +19,7 @@
 #include "process_group/team.hpp"
 #include "process_group/transport_maker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Runs the steps of one Program on one backend.
@@ -252,4 +252,4 @@ Expected<RunResult> execute(const Program& program, const StageModel& model, con
   return end_together(options.processes, execute_here(program, model, options));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

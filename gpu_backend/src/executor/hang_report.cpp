@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 WaitAnalysis analysis_of(const Program& program, const ExecutionGraph& graph,
@@ -36,4 +36,4 @@ bool can_move(const Program& program, const ExecutionGraph& graph,
   return analysis_of(program, graph, states).can_move();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 #include "monitor.hpp"
 #include "ppsim/core/execution/wait_analysis.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Everything that the head of each lane waits for.
 /// Requires: the states of a run in which nothing can start or complete any more.
@@ -20,4 +20,4 @@ namespace ppsim {
 [[nodiscard]] bool can_move(const Program& program, const ExecutionGraph& graph,
                             const std::vector<InstructionState>& states);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

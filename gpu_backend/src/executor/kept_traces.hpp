@@ -6,7 +6,7 @@
 
 #include "ppsim/core/execution/timed_trace.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Adds the trace of a step. Of more than `most` the oldest goes; 0: none ever does.
 inline void keep_trace(std::vector<TimedTrace>& traces, int most, TimedTrace trace) {
@@ -14,4 +14,4 @@ inline void keep_trace(std::vector<TimedTrace>& traces, int most, TimedTrace tra
   traces.push_back(std::move(trace));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

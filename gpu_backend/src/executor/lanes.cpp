@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 std::vector<Lane> make_lanes(const Program& program, int begin, int end) {
   std::vector<Lane> lanes;
@@ -21,4 +21,4 @@ std::vector<Lane> make_lanes(const Program& program) {
   return make_lanes(program, 0, program.pipeline().ranks());
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What one thread does: the instructions of one queue of one rank, in issue order. A group on several queues
 /// stands in the lane of the first; it starts when it heads all its queues because the execution graph has it
@@ -23,4 +23,4 @@ struct Lane {
 /// Those of all ranks.
 [[nodiscard]] std::vector<Lane> make_lanes(const Program& program);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 LocalWork local_work(OpKind kind) {
   switch (kind) {
@@ -37,4 +37,4 @@ LocalWork local_work(OpKind kind) {
   PPSIM_CHECK(false, "not an action of a compute or copy queue");
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/op_kind.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What a device does for an action of a compute or copy queue.
 enum class LocalWork : std::uint8_t {
@@ -19,4 +19,4 @@ enum class LocalWork : std::uint8_t {
 /// Requires: neither a transfer nor a collective; the halves of an OVERLAP_F_B, not the pair.
 [[nodiscard]] LocalWork local_work(OpKind kind);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -9,7 +9,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Durations of one Program's runs, by cost class.
@@ -117,4 +117,4 @@ CostTable measured_costs(const Program& program, std::span<const TimedTrace> tra
   return mean_costs(measured_durations(program, build_execution_graph(program, rendezvous()), traces));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

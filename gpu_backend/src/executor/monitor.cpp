@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 Monitor::Monitor(const Input& input, MemoryMeter& memory)
     : program_(input.program),
@@ -183,4 +183,4 @@ StepEnd Monitor::wait_for_end(std::optional<std::chrono::nanoseconds> deadline) 
   return *end_;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -14,7 +14,7 @@
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 enum class InstructionState : std::uint8_t { waiting, started, complete };
 
@@ -117,4 +117,4 @@ class Monitor final : public CompletionSink {
   std::exception_ptr failure_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 void add_norm(std::span<std::byte> into, std::span<const std::byte> from) {
@@ -82,4 +82,4 @@ void reduce(const Program& program, const StageModel& model, std::span<const Col
   for (const CollectiveCall& call : meeting) put_sum(parts.front().summand, call.result);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

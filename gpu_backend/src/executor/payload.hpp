@@ -7,7 +7,7 @@
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 [[nodiscard]] std::size_t size_of(const Payload& payload);
 
@@ -27,4 +27,4 @@ void put_sum(std::span<const std::byte> sum, std::span<std::byte> result);
 /// sum where it goes. Parts of members without bytes do not count.
 void reduce(const Program& program, const StageModel& model, std::span<const CollectiveCall> meeting);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

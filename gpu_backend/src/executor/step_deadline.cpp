@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 std::optional<std::chrono::nanoseconds> limit_of(double seconds) {
@@ -36,4 +36,4 @@ Error StepDeadline::late() const {
   return {ErrorCode::io, text.str()};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

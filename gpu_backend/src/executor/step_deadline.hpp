@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/executor/execute.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// How long the steps of a run may take.
 class StepDeadline {
@@ -29,4 +29,4 @@ class StepDeadline {
   std::optional<Nanoseconds> first_ns_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

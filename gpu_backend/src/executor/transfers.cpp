@@ -2,7 +2,7 @@
 
 #include "worker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 Payload payload_of(const TensorMap& tensors, ActionPlace place, const Action& action) {
@@ -23,4 +23,4 @@ std::vector<Transfer> transfers_of(const Program& program, const TensorMap& tens
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,11 +6,11 @@
 #include "ppsim/gpu_backend/transport/transport.hpp"
 #include "stage_model/tensor_map.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What an instruction of sends and receives moves, in member order. Both ends of a message have the same
 /// pieces: activations lent to another rank are there as one tensor that is cut as their owner's are.
 [[nodiscard]] std::vector<Transfer> transfers_of(const Program& program, const TensorMap& tensors,
                                                  ActionPlace place);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

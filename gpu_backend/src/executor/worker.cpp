@@ -2,7 +2,7 @@
 
 #include "ppsim/core/execution/facts.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 std::vector<Transfer> transfer_ends(const Program& program, ActionPlace place) {
   std::vector<Transfer> result;
@@ -24,4 +24,4 @@ CollectiveCall collective_end(const Program& program, ActionPlace place) {
           .rank = place.rank};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

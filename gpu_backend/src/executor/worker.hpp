@@ -7,7 +7,7 @@
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// The ranks of this process: [begin, end).
 struct RankRange {
@@ -52,4 +52,4 @@ class Worker {
 /// The part of a rank in the collective of an instruction, without its payload.
 [[nodiscard]] CollectiveCall collective_end(const Program& program, ActionPlace place);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 #include "bytes.hpp"
 #include "ppsim/core/ir/hash.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 std::string options_text(const RunOptions& options) {
@@ -87,4 +87,4 @@ std::string process_text(int process, RankRange ranks) {
          (first == last ? " (rank " + first + ")" : " (ranks " + first + " to " + last + ")");
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -3,7 +3,7 @@
 
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 std::jthread Bootstrap::at_work() {
   return std::jthread([this](const std::stop_token& over) {
@@ -18,4 +18,4 @@ std::jthread Bootstrap::at_work() {
   });
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

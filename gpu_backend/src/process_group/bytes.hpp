@@ -10,7 +10,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Puts values into a string of bytes, for a reader of the same architecture.
 class ByteWriter {
@@ -70,4 +70,4 @@ class ByteReader {
   std::string_view bytes_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Where one launcher writes who a process is, and what only processes that it started have.
@@ -123,4 +123,4 @@ Expected<Membership> membership_from_environment(const Environment& environment)
   return Reader(environment).read();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

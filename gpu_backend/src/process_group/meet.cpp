@@ -5,7 +5,7 @@
 #include "bytes.hpp"
 #include "star.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr std::uint64_t kLargestGreeting = 1 << 12;
@@ -156,4 +156,4 @@ Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 
 #include "bytes.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 struct Part {
@@ -128,4 +128,4 @@ void merge_results(RunResult& result, const Program& program, const std::vector<
             });
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

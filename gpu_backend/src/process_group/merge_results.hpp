@@ -5,7 +5,7 @@
 
 #include "executor/worker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// When a step began in a process: the zero of its trace on the steady clock of the process, and from there
 /// to the first start.
@@ -29,4 +29,4 @@ struct PartOfRun {
 /// Requires: `result.processes`. Errors: throws BackendError for bytes that are cut short.
 void merge_results(RunResult& result, const Program& program, const std::vector<std::string>& parts);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

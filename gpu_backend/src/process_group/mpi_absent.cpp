@@ -2,7 +2,7 @@
 
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 Expected<std::unique_ptr<Bootstrap>> mpi_bootstrap() {
   return make_error(ErrorCode::bad_argument,
@@ -12,4 +12,4 @@ Expected<std::unique_ptr<Bootstrap>> mpi_bootstrap() {
 
 std::string mpi_version() { return {}; }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -9,7 +9,7 @@
 #include "bytes.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 using namespace std::chrono_literals;
@@ -224,4 +224,4 @@ Expected<RunResult> end_together(Bootstrap* processes, Expected<RunResult> resul
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -15,7 +15,7 @@
 #include "executor/worker.hpp"
 #include "merge_results.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Who keeps step with whom, in what.
 struct PeersSetup {
@@ -101,4 +101,4 @@ class Peers final : public BootstrapListener {
 /// Ends a run with the others: a process that has failed stops them, and the next run starts afresh.
 [[nodiscard]] Expected<RunResult> end_together(Bootstrap* processes, Expected<RunResult> result);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 struct FrameHeader {
@@ -190,4 +190,4 @@ std::optional<Frame> receive_small_frame(const Socket& socket, std::uint64_t lar
   return receive(socket, largest, &deadline);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

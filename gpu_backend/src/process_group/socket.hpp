@@ -7,7 +7,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
@@ -74,4 +74,4 @@ class Socket {
 [[nodiscard]] std::optional<Frame> receive_small_frame(const Socket& socket, std::uint64_t largest,
                                                        Deadline deadline);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

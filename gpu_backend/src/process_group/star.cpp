@@ -9,7 +9,7 @@
 
 #include "bytes.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr std::chrono::seconds kAnswer(4);  // time that process 0 has to stop all
@@ -375,4 +375,4 @@ Expected<std::vector<ClockOffset>> Star::clock_offsets(Patience patience) {
   return offsets;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -14,7 +14,7 @@
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 #include "socket.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// A connection from every process to process 0, each served by a thread that does nothing but read. The end
 /// of a connection that nobody announced is the death of a process.
@@ -106,4 +106,4 @@ class Star final : public Bootstrap {
   BootstrapListener* listener_ = nullptr;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

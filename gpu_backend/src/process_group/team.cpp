@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 using namespace std::chrono_literals;
@@ -71,4 +71,4 @@ void Team::send_states(const Monitor::Snapshot& snapshot, bool last) {
   peers_.send_states(snapshot.states, last);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

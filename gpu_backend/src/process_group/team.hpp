@@ -3,7 +3,7 @@
 #include "executor/monitor.hpp"
 #include "peers.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// How this process keeps step with the others of its run, where its ranks are threads; alone it does
 /// nothing.
@@ -47,4 +47,4 @@ class Team {
   Peers peers_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -3,7 +3,7 @@
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "transport/emulated/delayed_transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 std::unique_ptr<Transport> make_process_transport(const RunInput& input, CompletionSink& sink) {
   auto* maker = dynamic_cast<TransportMaker*>(input.options.processes);
@@ -22,4 +22,4 @@ std::unique_ptr<Transport> make_process_transport(const RunInput& input, Complet
   return std::make_unique<DelayedTransport>(std::move(delayed), std::move(inner));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

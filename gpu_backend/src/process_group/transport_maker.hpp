@@ -5,7 +5,7 @@
 #include "executor/worker.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// A bootstrap that brings a way to move the messages of a Program between its processes.
 class TransportMaker {
@@ -21,4 +21,4 @@ class TransportMaker {
 /// Errors: throws BackendError when the bootstrap brings none.
 [[nodiscard]] std::unique_ptr<Transport> make_process_transport(const RunInput& input, CompletionSink& sink);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

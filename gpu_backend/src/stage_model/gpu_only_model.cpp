@@ -3,7 +3,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 [[noreturn]] void runs_nowhere() {
@@ -53,4 +53,4 @@ double GpuOnlyModel::max_abs_difference(std::span<const std::byte> /*a*/,
   runs_nowhere();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 
 #include "ppsim/core/ir/pipeline.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Ranks with a share of a block, ascending.
 [[nodiscard]] inline std::vector<RankId> ranks_of(const Pipeline& pipeline, BlockId block) {
@@ -23,4 +23,4 @@ namespace ppsim {
   return norm > largest ? largest / norm : 1.0;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

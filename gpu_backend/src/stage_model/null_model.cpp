@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr Bytes kTensor = 64;
@@ -63,4 +63,4 @@ double NullModel::max_abs_difference(std::span<const std::byte> /*a*/,
   return 0;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -11,7 +11,7 @@
 #include "ppsim/core/ir/hash.hpp"
 #include "tensor_map.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 using Buffer = AlignedBytes;
@@ -345,4 +345,4 @@ std::string gradients_hash(const std::vector<BlockGradients>& run) {
   return bytes_hash(lines);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

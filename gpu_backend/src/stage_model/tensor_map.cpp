@@ -7,7 +7,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr std::int32_t kEnd = std::numeric_limits<std::int32_t>::max();
@@ -308,4 +308,4 @@ bool TensorMap::makes_gradients(ActionPlace place, BlockId block, int update) co
   return tensor && plan_.table.writers_of(plan_.table.tensors[*tensor]).front() == place.instruction;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

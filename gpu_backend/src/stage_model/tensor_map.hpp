@@ -10,7 +10,7 @@
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What LOAD gets, of a slice or, where it is negative, of a whole microbatch.
 [[nodiscard]] ActionBuffers batch_buffers(std::span<std::byte> x, std::int32_t slice,
@@ -99,4 +99,4 @@ class TensorMap {
   std::vector<Entry> entries_;  ///< ascending
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -2,10 +2,10 @@
 
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 
 #define PPSIM_SCHEDULE(function) ScheduleInfo function();
 #include "schedules.def"
 #undef PPSIM_SCHEDULE
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

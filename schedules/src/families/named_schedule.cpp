@@ -3,7 +3,7 @@
 #include "ppsim/schedules/registry.hpp"
 #include "settings.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 tl::unexpected<Error> refuse(std::string_view text, const std::string& why) {
@@ -51,4 +51,4 @@ Expected<NamedSchedule> parse_named_schedule(std::string_view text, SchedulePara
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -1,6 +1,6 @@
 #include "placements.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 std::vector<RankId> folded_placement(int ranks, int chunks) {
   std::vector<RankId> placement;
@@ -31,4 +31,4 @@ Expected<Pipeline> make_bidirectional(int ranks, int microbatches, const std::ve
   return Pipeline::make(std::move(spec));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/pipeline.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// Stages that run down the ranks and back up, chunk after chunk: chunk c of rank r is stage c p + r for even
 /// c and c p + p - 1 - r for odd c. Two chunks are a V, four a W.
@@ -16,4 +16,4 @@ namespace ppsim {
 [[nodiscard]] Expected<Pipeline> make_bidirectional(int ranks, int microbatches,
                                                     const std::vector<RankId>& down);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

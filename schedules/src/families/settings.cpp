@@ -5,7 +5,7 @@
 
 #include "ppsim/core/ir/nearest.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 std::string refused(const std::string& name, const std::string& expected, const std::string& found) {
@@ -58,4 +58,4 @@ std::string refused_below(const std::string& name, int count, int least) {
   return name + " must be at least " + std::to_string(least) + ", found " + std::to_string(count) + "\n";
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -6,7 +6,7 @@
 
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// A whole number and nothing else.
 [[nodiscard]] std::optional<int> parse_count(std::string_view text);
@@ -37,4 +37,4 @@ struct CountRange {
 /// Why a count is too small ("microbatches must be at least 8, found 7"), likewise.
 [[nodiscard]] std::string refused_below(const std::string& name, int count, int least);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 constexpr int kMostPieces = 2048;
@@ -163,4 +163,4 @@ Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const Sli
   return best;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

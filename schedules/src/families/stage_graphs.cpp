@@ -2,7 +2,7 @@
 
 #include "settings.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 /// `from` feeds `to` as well, if there is a stage between them.
@@ -57,4 +57,4 @@ Expected<Pipeline> make_looped(const ScheduleParameters& parameters, int chunks)
   return Pipeline::make(std::move(spec));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -6,7 +6,7 @@
 
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 // Stage graphs that are no chain, for schedules with stage s on rank s mod p. Every further edge runs beside
 // a path of the chain, so that an order for the chain is one for the graph.
@@ -34,4 +34,4 @@ inline constexpr SettingInfo kEncoderSetting = {
 /// Requires: refused_graph(parameters, p * chunks) is empty.
 [[nodiscard]] Expected<Pipeline> make_looped(const ScheduleParameters& parameters, int chunks);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

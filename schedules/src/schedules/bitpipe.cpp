@@ -14,7 +14,7 @@
 // Bubble: (p-2)(F + K(B-F)) for K full units and F <= B, in times of a chunk: at B = 2F and m = p the ratio
 // (p-2)/(3m + p-2), that of Chimera with stages half as large.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "bitpipe";
@@ -70,4 +70,4 @@ ScheduleInfo bitpipe() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

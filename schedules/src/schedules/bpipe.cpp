@@ -14,7 +14,7 @@
 // end of an exchange stands behind the B of the acceptor that the evictor's end waits for anyway, so that it
 // is there first whatever the costs. Exchanges that take no longer than an F therefore cost no time.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "bpipe";
@@ -178,4 +178,4 @@ ScheduleInfo bpipe() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

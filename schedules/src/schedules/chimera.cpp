@@ -26,7 +26,7 @@
 // microbatches wait 18 of 66 units, not a fifth. Forward doubling waits less than the paper's (D-2)B, as the
 // next rank does not wait for the second F of a pair: (D/2-1)(F+B) where F <= B <= 2F.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "chimera";
@@ -110,4 +110,4 @@ ScheduleInfo chimera() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -14,7 +14,7 @@
 // not: for F, B, W, F&B = 10, 22, 8, 32 and I = 14 the bubble is 26 in place of 30 on four ranks, 80 in place
 // of 90 on eight; for 10, 20, 8, 30 and I = 12 it is 24 in place of 26, and 72 in place of 78.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "dualpipe";
@@ -83,4 +83,4 @@ ScheduleInfo dualpipe() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

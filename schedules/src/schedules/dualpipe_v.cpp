@@ -9,7 +9,7 @@
 //
 // Bubble: that of DualPipe on twice the ranks, (p-1)(F&B + B - 3W), under the same conditions.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "dualpipe-v";
@@ -73,4 +73,4 @@ ScheduleInfo dualpipe_v() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

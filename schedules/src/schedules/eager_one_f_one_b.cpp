@@ -9,7 +9,7 @@
 // the time of an F and a B to arrive. 1F1B waits nearly two transfers for every microbatch, this order 2(p-1)
 // in all.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "eager-1f1b";
@@ -72,4 +72,4 @@ ScheduleInfo eager_one_f_one_b() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -11,7 +11,7 @@
 // microbatches go breadth-first, all of them through a chunk before the next chunk's turn, or depth-first, in
 // groups of p as the interleaved 1F1B takes them, which finishes the first microbatches sooner.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "forward-only";
@@ -87,4 +87,4 @@ ScheduleInfo forward_only() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

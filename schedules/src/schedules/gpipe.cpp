@@ -8,7 +8,7 @@
 // run either way; `same` keeps the microbatches in the order of accumulation, `reversed` is the one of
 // torchgpipe.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "gpipe";
@@ -68,4 +68,4 @@ ScheduleInfo gpipe() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -14,7 +14,7 @@
 // Microbatches need not fill the last group: the order is then that of a full one without the surplus. These
 // are the rows of the authors' building block, repeated and squeezed.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "group-interleaved";
@@ -127,4 +127,4 @@ ScheduleInfo group_interleaved() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

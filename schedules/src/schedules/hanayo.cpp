@@ -13,7 +13,7 @@
 // 4(p-1)F of 6pWF computed: (2p-2)/(3pW + 2p-2) of the makespan. The paper's ratio, (2P-2)/(3PW + P-1), is
 // the same bubble over a time that is shorter than computation and bubble together.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "hanayo";
@@ -65,4 +65,4 @@ ScheduleInfo hanayo() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

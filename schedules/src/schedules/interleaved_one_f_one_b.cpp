@@ -21,7 +21,7 @@
 // Kimi K2's order is the same with one F more before the first B on every rank, so that the next F is there
 // to hide the transfers of a B; Megatron-LM does the same with overlap_moe_expert_parallel_comm.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "interleaved-1f1b";
@@ -154,4 +154,4 @@ ScheduleInfo kimi_k2() {
   return info;
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

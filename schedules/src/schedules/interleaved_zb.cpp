@@ -13,7 +13,7 @@
 // With transfers, which the paper leaves out, p(v-1) of them are waited for while groups come round, and
 // 2(p-1) to 4(p-1) at the ends.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "interleaved-zb";
@@ -108,4 +108,4 @@ ScheduleInfo interleaved_zb() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -10,7 +10,7 @@
 // needed in one stretch forward and one backward, which suits sharded parameters. PyTorch's ScheduleLoopedBFS
 // reverses the microbatches in the backward; `same` keeps them in the order of accumulation.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "looped-bfs";
@@ -94,4 +94,4 @@ ScheduleInfo looped_bfs() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -7,7 +7,7 @@
 // 1F1B, also PipeDream-flush and DAPPLE: rank r runs p - r F, then B and F in turn, so that it never holds
 // more than p - r activations.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "1f1b";
@@ -55,4 +55,4 @@ ScheduleInfo one_f_one_b() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -17,7 +17,7 @@
 // macrobatch u - 2 made, W(u + 1) = W(u) - gradient of W(u - 1): two versions on every rank. A last
 // macrobatch may be smaller.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kPipeDream = "pipedream";
@@ -125,4 +125,4 @@ ScheduleInfo pipedream_2bw() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

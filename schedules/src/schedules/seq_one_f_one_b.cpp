@@ -8,7 +8,7 @@
 // last, which attend to those before them; B goes from the last to the first. Rank r runs p - r - 1 + k
 // slices before its first B, so that the last rank has a whole microbatch.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "seq-1f1b";
@@ -64,4 +64,4 @@ ScheduleInfo seq_one_f_one_b() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -9,7 +9,7 @@
 // need not be equally long: best_slice_lengths (slice_lengths.hpp) is the paper's dynamic programme for their
 // lengths, which are a matter of costs and not of the order.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "terapipe";
@@ -74,4 +74,4 @@ ScheduleInfo terapipe() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -22,7 +22,7 @@
 //
 // For many microbatches the candidates are compared at 4p of them, and by how long each further one takes.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "v-adaptive";
@@ -242,4 +242,4 @@ ScheduleInfo v_adaptive() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

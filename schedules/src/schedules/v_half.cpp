@@ -8,7 +8,7 @@
 // starts F and I of its chunks at 2r, 3p-r-2, 3p+d+2r-1 and 6p+d-r-2, every six slots, d = 3 for even p and 0
 // for odd p; W takes the slots that are left.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "v-half";
@@ -46,4 +46,4 @@ ScheduleInfo v_half() {
   return info;
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -9,7 +9,7 @@
 // chunks at r, 2p-r-1, 2p+d+r and 4p+d-r-1, every six slots, d = 2 where p is a multiple of 3 and else 0; W
 // takes the slots that are left.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "v-min";
@@ -49,4 +49,4 @@ ScheduleInfo v_min() {
   return info;
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

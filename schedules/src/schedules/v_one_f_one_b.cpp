@@ -10,7 +10,7 @@
 // up the ranks without a pause; B follows at once, or three slots later where p is a multiple of 3, and
 // pauses for three slots after every third stage, counted such that the pauses of both chunks fit together.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "1f1b-v";
@@ -71,4 +71,4 @@ ScheduleInfo v_one_f_one_b() {
   return info;
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

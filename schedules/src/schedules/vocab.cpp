@@ -24,7 +24,7 @@
 // The input layer belongs to the first stage, or is sharded likewise (input=sharded): stages 2p, ..., 3p - 1
 // look their part of the vocabulary up, a collective sums it for stage 0, whose gradient goes to all of them.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::array<std::string_view, 2> kInputs = {"first", "sharded"};
@@ -192,4 +192,4 @@ ScheduleInfo vocab_2() {
   return info;
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

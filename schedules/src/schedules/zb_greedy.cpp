@@ -18,7 +18,7 @@
 // that the rank above has not run yet, which then never runs them. Here a rank of the warm-up runs fewer F
 // than the one above, or both run all.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "zb-greedy";
@@ -124,4 +124,4 @@ ScheduleInfo zb_greedy() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -6,7 +6,7 @@
 // ZB-H1: the order of 1F1B with the backward split; rank r runs the W of a microbatch r backwards late and
 // fills with them what 1F1B leaves idle at the end, within the activations that 1F1B needs on its first rank.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "zb-h1";
@@ -69,4 +69,4 @@ ScheduleInfo zb_h1() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -9,7 +9,7 @@
 // not wait for all ranks. For m <= p a step of (m + p - 1)(F + I) + W is ZB-H1's alone: here the early F of
 // the upper ranks come before backwards that the ranks below wait for (p=8, m=7, unit costs: 32 against 29).
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "zb-h2";
@@ -59,4 +59,4 @@ ScheduleInfo zb_h2() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -15,7 +15,7 @@
 // waits wherever F, I and W are not alike. How long is computed here, not in a paper: the longest of the
 // chains of actions below.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "zb-v";
@@ -150,4 +150,4 @@ ScheduleInfo zb_v() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/execution/timed_trace.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// When work that begins at `begin` completes: what takes no time completes in the next round.
 [[nodiscard]] constexpr Instant completion(Instant begin, Nanoseconds duration) {
@@ -10,4 +10,4 @@ namespace ppsim {
   return {begin.time, begin.round + 1};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

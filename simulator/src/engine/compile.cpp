@@ -5,7 +5,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/simulator/engine/compiled_program.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 struct CostClassHash {
@@ -291,4 +291,4 @@ tl::expected<CompiledProgram, Stuck> compile(const Program& program, const Execu
   return Compiler(program, graph).run(order);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -5,7 +5,7 @@
 
 #include "clock.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 class ResidencyRun {
@@ -230,4 +230,4 @@ Expected<SimulatedRun> simulate_with_residency(const Program& program, const Exe
   return ResidencyRun(program, graph, costs).run();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -2,7 +2,7 @@
 
 #include "ppsim/simulator/engine/simulate.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// Runs a Program event by event under a limit on started and incomplete communication per rank. Ties break
 /// by rank and position: of the ready communication of a rank, the earliest in its list takes a free place.
@@ -15,4 +15,4 @@ namespace ppsim {
 /// The error of durations that do not fit in 64 bits together.
 [[nodiscard]] Error durations_do_not_fit();
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "residency.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 /// Time alone.
@@ -140,4 +140,4 @@ double bubble_fraction_span(const StepTimes& times) {
   return 1 - static_cast<double>(longest->busy) / static_cast<double>(longest->span());
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -6,7 +6,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 Mismatch mismatch_of(const Program& program, std::span<const InstructionId> members) {
@@ -88,4 +88,4 @@ Error to_error(const Program& program, const Stuck& stuck) {
   return {ErrorCode::deadlock, text.str()};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

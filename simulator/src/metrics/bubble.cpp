@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 struct Interval {
@@ -130,4 +130,4 @@ BubbleBreakdown bubble_of(const RunView& run, const std::vector<MessageTimes>& m
   return GapWalk(run, messages, rank).walk(times);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -2,11 +2,11 @@
 
 #include "message_times.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// Idle time of the compute queue of one rank, as BubbleBreakdown defines it.
 /// `times` are those of the whole run.
 [[nodiscard]] BubbleBreakdown bubble_of(const RunView& run, const std::vector<MessageTimes>& messages,
                                         const StepTimes& times, RankId rank);
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -4,7 +4,7 @@
 #include "message_times.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 /// Walks a run backwards from its end, each time to something that ended when the current step began.
@@ -129,4 +129,4 @@ std::string_view critical_reason_name(const CriticalStep& step) {
 
 std::vector<CriticalStep> critical_path(const RunView& run) { return PathFinder(run).find(); }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 OpKind kind_of(const Program& program, InstructionId id) {
@@ -54,4 +54,4 @@ Nanoseconds trace_span(const TimedTrace& trace) {
   return last < 0 ? 0 : last - first;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

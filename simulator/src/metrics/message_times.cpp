@@ -2,7 +2,7 @@
 
 #include "engine/clock.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 namespace {
 
@@ -43,4 +43,4 @@ std::vector<MessageTimes> message_times(const RunView& run) {
   return times;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -4,7 +4,7 @@
 
 #include "ppsim/simulator/metrics/metrics.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// When a message was under way and when it was received.
 struct MessageTimes {
@@ -17,4 +17,4 @@ struct MessageTimes {
 /// Requires: every instruction of the trace is complete.
 [[nodiscard]] std::vector<MessageTimes> message_times(const RunView& run);
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -6,7 +6,7 @@
 #include "message_times.hpp"
 #include "ppsim/core/ir/inference.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 bool on_compute(const Program& program, InstructionId id) {
@@ -137,4 +137,4 @@ double model_flops_utilization(const StepWork& work, Nanoseconds makespan) {
   return work.model_flops / (work.peak_flops * static_cast<double>(makespan) * 1e-9);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -5,7 +5,7 @@
 #include "ppsim/simulator/writers/perfetto.hpp"
 #include "trace_events.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -137,4 +137,4 @@ void write_chrome_trace(std::ostream& out, std::span<const TracedRun> runs) {
   out << "\n]}\n";
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

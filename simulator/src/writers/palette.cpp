@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 /// Colours by what an action does; everything that is not F, B, I, W or R shares one.
@@ -99,4 +99,4 @@ Rgb colour_of_chunk(Palette palette, OpKind kind, int chunk, int chunks) {
   return lighter(colour_of(palette, kind), share);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

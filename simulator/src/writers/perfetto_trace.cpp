@@ -5,7 +5,7 @@
 #include "ppsim/simulator/writers/perfetto.hpp"
 #include "trace_events.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 constexpr std::uint32_t kSequence = 1;  // one writer, so one sequence of packets
@@ -138,4 +138,4 @@ void write_perfetto_trace(std::ostream& out, std::span<const TracedRun> runs) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -10,7 +10,7 @@
 #include "report_page.hpp"
 #include "timeline_rows.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -178,4 +178,4 @@ void write_report(std::ostream& out, std::span<const ReportEntry> entries, const
       << page.substr(at + std::string_view("{{data}}").size());
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

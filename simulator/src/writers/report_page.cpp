@@ -1,6 +1,6 @@
 #include "report_page.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 constexpr std::string_view kPage = R"page(<!DOCTYPE html>
@@ -438,4 +438,4 @@ choose(0);
 
 std::string_view report_page() { return kPage; }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

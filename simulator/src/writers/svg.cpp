@@ -7,7 +7,7 @@
 #include "ppsim/simulator/writers/timeline.hpp"
 #include "timeline_rows.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 std::string escaped(const std::string& text) {
@@ -210,4 +210,4 @@ void write_svg(std::ostream& out, const Program& program, const TimedTrace& trac
   out << picture.str();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

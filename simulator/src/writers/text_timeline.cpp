@@ -5,7 +5,7 @@
 #include "ppsim/simulator/writers/timeline.hpp"
 #include "timeline_rows.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 const char* block_of(OpKind kind) {
@@ -151,4 +151,4 @@ void write_text_timeline(std::ostream& out, const Program& program, const TimedT
   out << picture.str();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -4,7 +4,7 @@
 #include <array>
 #include <sstream>
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 std::vector<TimelineCell> timeline_row(const Program& program, const TimedTrace& trace, RankId rank) {
   std::vector<TimelineCell> row;
@@ -52,4 +52,4 @@ Nanoseconds axis_step(Nanoseconds end, int most) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/execution/timed_trace.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// A compute instruction as a timeline draws it.
 struct TimelineCell {
@@ -29,4 +29,4 @@ struct TimelineCell {
 /// A step of 1, 2 or 5 times a power of ten that divides `end` into at most `most` parts.
 [[nodiscard]] Nanoseconds axis_step(Nanoseconds end, int most);
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/io/text.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 namespace {
 
 void add_slices(const RunView& run, RankId rank, TraceEvents& events) {
@@ -79,4 +79,4 @@ TraceEvents trace_events(const RunView& run) {
 
 std::string slice_name(const Program& program, InstructionId id) { return "PP:" + actions_text(program, id); }
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

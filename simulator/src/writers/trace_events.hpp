@@ -5,7 +5,7 @@
 
 #include "ppsim/simulator/metrics/metrics.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// An instruction on one of its queues.
 struct TraceSlice {
@@ -59,4 +59,4 @@ struct TracePlace {
 /// "PP:" and the text of the instruction's actions.
 [[nodiscard]] std::string slice_name(const Program& program, InstructionId id);
 
-}  // namespace ppsim
+}  // namespace ppsim::simulator

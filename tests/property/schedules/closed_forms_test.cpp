@@ -126,7 +126,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryPeakForm,
                          })),
                          test::schedule_test_name);
 
-INSTANTIATE_TEST_SUITE_P(Registry, EveryClosedForm, testing::ValuesIn(schedules().begin(), schedules().end()),
+INSTANTIATE_TEST_SUITE_P(Registry, EveryClosedForm,
+                         testing::ValuesIn(registered_schedules().begin(), registered_schedules().end()),
                          test::schedule_test_name);
 
 }  // namespace

@@ -99,7 +99,8 @@ TEST_P(EveryScheduleOffloads, AtNoCost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryScheduleOffloads,
-                         testing::ValuesIn(schedules().begin(), schedules().end()), test::schedule_test_name);
+                         testing::ValuesIn(registered_schedules().begin(), registered_schedules().end()),
+                         test::schedule_test_name);
 
 }  // namespace
 }  // namespace ppsim

@@ -125,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryAscendingSchedule,
                          })),
                          test::schedule_test_name);
 
-INSTANTIATE_TEST_SUITE_P(Registry, EverySchedule, testing::ValuesIn(schedules().begin(), schedules().end()),
+INSTANTIATE_TEST_SUITE_P(Registry, EverySchedule,
+                         testing::ValuesIn(registered_schedules().begin(), registered_schedules().end()),
                          test::schedule_test_name);
 
 /// Row of a rank by the index formulas of PyTorch's ScheduleInterleaved1F1B, where it accepts the parameters.

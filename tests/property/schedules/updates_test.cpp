@@ -213,7 +213,8 @@ TEST_P(EveryScheduleUpdates, GatherAsPyTorchDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryScheduleUpdates,
-                         testing::ValuesIn(schedules().begin(), schedules().end()), test::schedule_test_name);
+                         testing::ValuesIn(registered_schedules().begin(), registered_schedules().end()),
+                         test::schedule_test_name);
 
 }  // namespace
 }  // namespace ppsim

@@ -105,7 +105,8 @@ TEST_P(AllMicrobatchesOf, HangsUnderAResidencyLimitFromTheNumberThatIsFoundFirst
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, AllMicrobatchesOf,
-                         testing::ValuesIn(schedules().begin(), schedules().end()), schedule_test_name);
+                         testing::ValuesIn(registered_schedules().begin(), registered_schedules().end()),
+                         schedule_test_name);
 
 }  // namespace
 }  // namespace ppsim::test

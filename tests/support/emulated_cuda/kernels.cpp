@@ -9,8 +9,8 @@
 
 // Beside the same kernels of the device, which a build with CUDA links.
 namespace emulated {
-namespace ppsim::cuda {
-using namespace ::ppsim::cuda;
+namespace ppsim::gpu_backend::cuda {
+using namespace ::ppsim::gpu_backend::cuda;
 }
 #include "transformer/kernels/attention.cu"
 #include "transformer/kernels/ends.cu"
@@ -22,6 +22,8 @@ using namespace ::ppsim::cuda;
 
 namespace ppsim::test {
 
-cuda::KernelTable emulated_kernels() { return ::emulated::ppsim::cuda::compiled_kernels(); }
+using namespace gpu_backend;
+
+cuda::KernelTable emulated_kernels() { return ::emulated::ppsim::gpu_backend::cuda::compiled_kernels(); }
 
 }  // namespace ppsim::test

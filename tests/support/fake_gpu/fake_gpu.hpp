@@ -18,6 +18,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 struct FakeGpuOptions {
   int devices = 1;
   int multiprocessors = 132;  ///< of each device

@@ -12,6 +12,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// Lets one call of a library fail, counted by symbol; with `sticky` every call after it as well, as after an
 /// error that a CUDA context does not survive. What gives something back, or ends a group, is called all the
 /// same, and says that it failed. Calls that return no status, or the name of one, are left alone.

@@ -7,6 +7,8 @@
 #include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using Operation = FakeNccl::Operation;

@@ -6,6 +6,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 FakeGpuOptions devices_for(const Program& program) { return {.devices = program.pipeline().ranks()}; }
 
 Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, const MakeGpuModel& make,

@@ -5,6 +5,8 @@
 #include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 HostQueue queue_of(FakeGpu& gpu) {

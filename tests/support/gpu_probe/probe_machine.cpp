@@ -7,6 +7,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 ProbeMachine this_machine(ProbeLibraries extra) {
   const auto kernels = machine_libraries().kernels;
   if (!kernels) throw BackendError(ErrorCode::bad_argument, "this build has no kernels");

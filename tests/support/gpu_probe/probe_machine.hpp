@@ -9,6 +9,8 @@
 
 namespace ppsim::test {
 
+using namespace gpu_backend;
+
 /// What a probe runs on: the machine it is on, or a fake of one.
 struct ProbeMachine {
   GpuApi api;  ///< NCCL's calls are there for probes of NCCL only

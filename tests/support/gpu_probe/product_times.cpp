@@ -5,6 +5,8 @@
 #include "transformer/gpu/products.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using cuda::ProductShape;

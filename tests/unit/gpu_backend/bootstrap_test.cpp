@@ -12,6 +12,8 @@
 #include "process_group/star.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using Ends = std::vector<std::unique_ptr<Bootstrap>>;

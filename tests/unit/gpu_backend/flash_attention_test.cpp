@@ -12,6 +12,8 @@
 #include "transformer/gpu/attention_choice.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using test::chain_of_stages;

@@ -24,6 +24,8 @@
 #include "support/transformer_run.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using cuda::Bf16;

@@ -15,6 +15,8 @@
 #include "transformer/gpu/matmul.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 constexpr CudaValue kReleased = CudaValue{1} << 60;

@@ -19,6 +19,8 @@
 #include "support/programs.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 Program schedule_program(const std::string& name, int ranks = 2, int microbatches = 4) {

@@ -18,6 +18,8 @@
 #include "support/programs.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using Ends = std::vector<std::unique_ptr<Bootstrap>>;

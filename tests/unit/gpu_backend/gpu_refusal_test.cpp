@@ -10,6 +10,8 @@
 #include "support/fake_gpu/run.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 Program two_ranks() { return lower(generate("1f1b", {.ranks = 2, .microbatches = 4}).value(), {}).value(); }

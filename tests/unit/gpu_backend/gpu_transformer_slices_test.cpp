@@ -12,6 +12,8 @@
 #include "support/transformer_run.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using test::chain_of_stages;

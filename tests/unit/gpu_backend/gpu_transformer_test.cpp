@@ -11,6 +11,8 @@
 #include "transformer/kernels/numbers.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using test::chain_of_stages;

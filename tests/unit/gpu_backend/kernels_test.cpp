@@ -10,6 +10,8 @@
 #include "transformer/kernels/numbers.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using cuda::KernelTable;

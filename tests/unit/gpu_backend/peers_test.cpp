@@ -21,6 +21,8 @@
 #include "support/linear_model.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using namespace std::chrono_literals;

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 int option(const Socket& socket, int level, int name) {

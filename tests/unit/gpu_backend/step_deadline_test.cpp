@@ -13,6 +13,8 @@
 #include "support/programs.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 using namespace std::chrono_literals;

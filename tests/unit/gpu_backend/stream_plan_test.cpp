@@ -12,6 +12,8 @@
 #include "support/hand_program.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 /// "1F0 <- 1RECV_F0; ...": what each instruction waits for on other streams, in the order of issue.

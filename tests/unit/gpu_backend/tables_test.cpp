@@ -8,6 +8,8 @@
 #include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::test {
+
+using namespace gpu_backend;
 namespace {
 
 template <class Load>

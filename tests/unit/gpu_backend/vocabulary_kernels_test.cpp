@@ -17,6 +17,8 @@
 #include "transformer/model/transformer_vocabulary.hpp"
 
 namespace ppsim {
+
+using namespace gpu_backend;
 namespace {
 
 using cuda::Bf16;

@@ -6,6 +6,8 @@
 #include "support/timing.hpp"
 
 namespace ppsim {
+
+using namespace planner;
 namespace {
 
 using enum OpKind;

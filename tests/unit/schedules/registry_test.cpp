@@ -14,7 +14,7 @@ std::string refusal(std::string_view name, const ScheduleParameters& parameters)
 
 TEST(Registry, ListsSchedulesOnce) {
   std::vector<std::string_view> names;
-  for (const ScheduleInfo& info : schedules()) {
+  for (const ScheduleInfo& info : registered_schedules()) {
     names.push_back(info.name);
     EXPECT_FALSE(info.summary.empty() || info.paper.empty() || info.placement.empty() ||
                  info.constraints.empty())

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 SynthesisRequest request_of(int limit) {
@@ -57,4 +57,4 @@ TEST(Incumbent, BelievesNoRowsThatWaitForEachOther) {
 }
 
 }  // namespace
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

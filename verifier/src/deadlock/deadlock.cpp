@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Breadth-first search for shortest cycles of the wait-for relation of a stuck state.
@@ -103,4 +103,4 @@ Deadlock explain_deadlock(const Program& program, const ExecutionGraph& graph, c
   return deadlock;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -3,7 +3,7 @@
 
 #include "ppsim/verifier/deadlock/deadlock.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Parts of messages: on its way (rendezvous: transferred), or received.
@@ -91,4 +91,4 @@ Expected<void> recheck_cycle(const Program& program, const ExecutionGraph& graph
   return {};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -6,7 +6,7 @@
 #include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Looks for what waits for nothing but itself.
@@ -85,4 +85,4 @@ ResidencyHang explain_residency(const Program& program, const ExecutionGraph& gr
   return hang;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -5,7 +5,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/deadlock/deadlock.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// Who waits for whom in a state that hangs.
 /// Requires: `graph` is of the Program under the transport that `state` was found for, whose residency limit
@@ -13,4 +13,4 @@ namespace ppsim {
 [[nodiscard]] ResidencyHang explain_residency(const Program& program, const ExecutionGraph& graph,
                                               const HungState& state);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -8,7 +8,7 @@
 #include "ppsim/verifier/solver/z3_check.hpp"
 #include "solver/ask_z3.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// One event that must happen after another one.
@@ -155,4 +155,4 @@ SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities&
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

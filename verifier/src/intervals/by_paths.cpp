@@ -5,7 +5,7 @@
 #include "compare_methods.hpp"
 #include "solver/ask_z3.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 constexpr std::size_t kMostVectors = 500;  ///< of one point
@@ -175,4 +175,4 @@ Comparison compare_by_paths(const PricedPair& pair, const SolverOptions& limits,
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

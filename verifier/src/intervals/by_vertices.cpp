@@ -3,7 +3,7 @@
 #include "compare_methods.hpp"
 #include "envelope.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 enum class Quantity { difference, ratio };
@@ -119,4 +119,4 @@ Comparison compare_by_vertices(const PricedPair& pair, const Deadline& deadline)
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -9,7 +9,7 @@
 #include "ppsim/verifier/solver/solver_query.hpp"
 #include "priced_paths.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// numerator / denominator; denominator 0: without bound.
 struct Fraction {
@@ -54,4 +54,4 @@ struct Comparison {
                                                                   const CostBox& box, std::size_t limit,
                                                                   const Deadline& deadline);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 LinearCost operator+(LinearCost a, const LinearCost& b) {
   a.constant = checked_add(a.constant, b.constant);
@@ -67,4 +67,4 @@ CostTable CostSpace::middle() const {
   return at(values);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -2,7 +2,7 @@
 
 #include <boost/integer/common_factor_rt.hpp>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// How far a vertex or direction is above a function, over its denominator.
@@ -83,4 +83,4 @@ void Envelope::add(const PathVector& function) {
   upwards_.tight.push_back(false);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -5,7 +5,7 @@
 
 #include "priced_paths.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// The largest of some linear functions over a box, by the vertices of the region above it.
 ///
@@ -39,4 +39,4 @@ class Envelope {
   Vertex upwards_;  ///< the direction in which the region has no end
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -8,7 +8,7 @@
 #include "compare_methods.hpp"
 #include "ppsim/core/ir/hash.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// The longest paths of a Program that runs to its end.
@@ -180,4 +180,4 @@ std::string to_string(const CostSpace& costs, const ComparedAt& at) {
   return out.str();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

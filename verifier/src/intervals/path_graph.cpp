@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using PointNumber = std::uint32_t;
@@ -131,4 +131,4 @@ PathGraph path_graph(const Program& program, const ExecutionGraph& graph, const 
   return Builder(program, graph).build(order);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

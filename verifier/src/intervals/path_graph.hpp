@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// When something ends: at the latest of earlier points, plus the cost of `cost_class` where there is one.
 struct PathPoint {
@@ -68,4 +68,4 @@ std::vector<std::uint32_t> longest_path(const PathGraph& graph, const std::vecto
   return path;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

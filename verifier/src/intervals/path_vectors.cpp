@@ -2,7 +2,7 @@
 
 #include "compare_methods.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 __extension__ using Wide = __int128;
@@ -49,4 +49,4 @@ std::optional<std::vector<PathVector>> path_vectors(const PricedPaths& paths, co
   return std::move(sets[graph.end]);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

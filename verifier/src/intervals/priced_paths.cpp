@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 CostBox box_of(const PathGraph& first, const PathGraph& second, const CostSpace& space) {
@@ -104,4 +104,4 @@ LongestPath longest_at(const PricedPaths& paths, const CostPoint& point) {
   });
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -7,7 +7,7 @@
 #include "path_graph.hpp"
 #include "ppsim/verifier/intervals/cost_space.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 using Integer = boost::multiprecision::cpp_int;
 
@@ -54,4 +54,4 @@ struct PricedPair {
 [[nodiscard]] Integer length_at(const PricedPaths& paths, const CostPoint& point);
 [[nodiscard]] LongestPath longest_at(const PricedPaths& paths, const CostPoint& point);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

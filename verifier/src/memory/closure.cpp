@@ -7,7 +7,7 @@
 #include "max_flow.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Tensors that are born, or that die, together.
@@ -215,4 +215,4 @@ Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lan
   return ClosureProblem(lifetimes, lanes, limits).solve();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

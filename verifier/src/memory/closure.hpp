@@ -6,7 +6,7 @@
 #include "limits.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// The answer to a relaxed question: tensors with one birth (what all of theirs have in common) and one death
 /// (all of theirs), which may be left out although each part of it has happened.
@@ -22,4 +22,4 @@ struct Closure {
 [[nodiscard]] Closure heaviest_closure(const std::vector<Lifetime>& lifetimes, std::size_t lanes,
                                        const Limits& limits);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

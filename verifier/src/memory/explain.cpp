@@ -3,7 +3,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -103,4 +103,4 @@ std::vector<std::string> explain(const Program& program, const Counterexample& c
   return std::visit([&](const auto& value) { return lines_of(program, value); }, counterexample);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

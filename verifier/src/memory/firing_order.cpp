@@ -3,7 +3,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Everything that must happen before given starts, over all ranks.
@@ -118,4 +118,4 @@ Bytes memory_at(const MemoryQuestion& question, RankId rank, const FiringOrder& 
   return bytes;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

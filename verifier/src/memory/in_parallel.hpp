@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// Calls work(0) to work(count - 1), on at most so many threads and never more than there are cores, the
 /// calling one included. Errors: what one call throws, when the calls that had begun are done; others do not
@@ -31,4 +31,4 @@ void in_parallel(std::size_t count, std::size_t most_threads, const Work& work) 
   for (std::future<void>& other : others) other.get();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 Clock owned(ClockView clock) { return {clock.begin(), clock.end()}; }
@@ -93,4 +93,4 @@ std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClo
   return lifetimes;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -8,7 +8,7 @@
 #include "ppsim/verifier/memory/memory.hpp"
 #include "rank_clocks.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// A clock that owns its counts.
 using Clock = std::vector<std::int32_t>;
@@ -36,4 +36,4 @@ struct Lifetime {
 [[nodiscard]] std::vector<Lifetime> lifetimes_of(const MemoryQuestion& question, const RankClocks& clocks,
                                                  RankId rank, const Limits& limits);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -5,7 +5,7 @@
 #include <boost/range/iterator_range.hpp>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using Graph = boost::compressed_sparse_row_graph<boost::directedS>;
@@ -103,4 +103,4 @@ MaxFlow max_flow(std::size_t nodes, const std::vector<Arc>& arcs, const Limits& 
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

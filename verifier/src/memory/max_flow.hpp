@@ -6,7 +6,7 @@
 #include "limits.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// A directed edge of a flow network.
 struct Arc {
@@ -27,4 +27,4 @@ struct MaxFlow {
 /// Errors: throws LimitReached.
 [[nodiscard]] MaxFlow max_flow(std::size_t nodes, const std::vector<Arc>& arcs, const Limits& limits);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -6,7 +6,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 using ClockRow = std::span<std::int32_t>;
 
 /// A table of clocks with a mark on those that are known.
@@ -216,4 +216,4 @@ RankClocks::RankClocks(const MemoryQuestion& question, RankId rank, Receipts rec
   ClockPass(question, rank, limits, *this).run(question.order);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

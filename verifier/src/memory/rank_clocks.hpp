@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// One elementary completion of a rank: of a compute or copy instruction, of a message that the rank sends or
 /// that is sent to it, or of a collective. Those of a lane happen one after another.
@@ -75,4 +75,4 @@ class RankClocks {
   std::vector<std::int32_t> before_point_;  ///< [point, lane by lane][lane]
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

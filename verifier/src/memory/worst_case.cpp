@@ -8,7 +8,7 @@
 #include "rank_clocks.hpp"
 #include "worst_case.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Branch and bound over what the relaxation leaves open: which of several writers comes first and which of
@@ -136,4 +136,4 @@ std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits, c
   return worst;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

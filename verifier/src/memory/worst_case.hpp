@@ -7,7 +7,7 @@
 #include "limits.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// worst_case_memory within limits. Errors: throws LimitReached.
 [[nodiscard]] std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQuestion& question,
@@ -19,4 +19,4 @@ namespace ppsim {
                                                                        const MemoryQuestion& question,
                                                                        std::span<const RankId> ranks);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

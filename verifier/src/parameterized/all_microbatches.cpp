@@ -4,7 +4,7 @@
 
 #include "proofs.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 constexpr int kMostTried = 1000;
@@ -228,4 +228,4 @@ Expected<AllMicrobatchesReport> verify_all_microbatches(const ProgramFor& progra
   return Investigation(program_for, options).run();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -9,7 +9,7 @@
 #include "proofs.hpp"
 #include "solver/ask_z3.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 constexpr int kFirstRanks = 3;  // of two ranks each is the other's neighbour on both sides
@@ -281,4 +281,4 @@ Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, co
   return report;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

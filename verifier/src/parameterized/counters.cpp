@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 z3::expr max_of(const z3::expr& a, const z3::expr& b) { return z3::ite(a >= b, a, b); }
@@ -157,4 +157,4 @@ z3::expr_vector Counters::stuck(int residency) const {
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

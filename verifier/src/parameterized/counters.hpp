@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/parameterized/periodic.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// The states of a periodic program for every number of periods at once, as integers: k, and per event how
 /// many of its instances are complete. An assignment that satisfies states() is a set of completions that
@@ -44,4 +44,4 @@ class Counters {
   std::vector<std::vector<const SeriesWait*>> waits_of_;  ///< per series
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -3,7 +3,7 @@
 
 #include "source.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Finds the periodic program of one remainder.
@@ -208,4 +208,4 @@ std::vector<std::string> to_lines(const Coverage& coverage) {
   return lines;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

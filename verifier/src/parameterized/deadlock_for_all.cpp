@@ -6,7 +6,7 @@
 #include "proofs.hpp"
 #include "smt.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Whether two ends of a message name the same tensor in each instance.
@@ -118,4 +118,4 @@ void cross_check_for_all(const AllQuestion& question, const PeriodicProgram& fam
   answer.notes.emplace_back("Z3 agrees");
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -5,7 +5,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Which part of an instruction's occurrences the n-th of `count` is, and which instance of that part.
@@ -140,4 +140,4 @@ Expected<void> check_plain(const Program& program, const ExecutionGraph& graph) 
   return {};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

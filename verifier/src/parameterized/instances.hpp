@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/parameterized/periodic.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What an instruction has in common with the others of its series, as numbers to look it up by.
 using SeriesKey = std::array<std::int32_t, 10>;
@@ -81,4 +81,4 @@ class LocalOrder {
 /// Errors: refused with the reason.
 [[nodiscard]] Expected<void> check_plain(const Program& program, const ExecutionGraph& graph);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

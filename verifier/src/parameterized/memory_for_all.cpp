@@ -8,7 +8,7 @@
 #include "shrinking.hpp"
 #include "smt.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// "89" or "80-plus-3k".
@@ -315,4 +315,4 @@ FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& 
   return answer;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

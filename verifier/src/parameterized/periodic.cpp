@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "sample.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 template <class... Parts>
@@ -362,4 +362,4 @@ Expected<void> check_member(const PeriodicProgram& family, const Program& progra
   return check_tensors(family.tensors, sample);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -8,7 +8,7 @@
 #include "properties/properties.hpp"
 #include "source.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What a proof about one family says.
 struct FamilyAnswer {
@@ -58,4 +58,4 @@ struct RankSizes {
 [[nodiscard]] FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& family,
                                           std::vector<MemoryForAll>& bounds);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

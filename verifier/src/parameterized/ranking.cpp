@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 struct RankingEdge {
@@ -94,4 +94,4 @@ bool ranks_all_waits(const PeriodicProgram& family, const Ranking& ranking) {
   return ranking.scale > 0;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

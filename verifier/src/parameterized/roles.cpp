@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/parameterized/all_ranks.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Ranks apart, as it reads for any number of ranks: the way round from the last rank to the first has d1.
@@ -209,4 +209,4 @@ std::vector<std::string> to_lines(const RankingForAll& ranking) {
   return lines;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

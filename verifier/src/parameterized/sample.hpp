@@ -5,7 +5,7 @@
 #include "instances.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// One Program as a member of a periodic one.
 struct Sample {
@@ -48,4 +48,4 @@ struct TensorTouches {
 /// Errors: refused, naming a tensor that is not one of the periodic program, or the other way round.
 [[nodiscard]] Expected<void> check_tensors(const std::vector<TensorSeries>& tensors, const Sample& sample);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -6,7 +6,7 @@
 #include <queue>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 constexpr std::size_t kMostEvents = 2000;  // between all of which distances are looked for
@@ -182,4 +182,4 @@ std::optional<Shrinking> find_shrinking(const PeriodicProgram& family, const Siz
   return ShrinkingSearch(family, sizes).run();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/parameterized/periodic.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// That states of a family have counterparts in the member with one period less.
 struct Shrinking {
@@ -24,4 +24,4 @@ struct Shrinking {
 /// Returns: nothing where that cannot be shown.
 [[nodiscard]] std::optional<Shrinking> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/ir/hash.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 std::string subject_of(const AllQuestion& question, const PeriodicProgram& family) {
   if (!question.options.queries) return {};
@@ -55,4 +55,4 @@ SmtAnswer StateQuestion::ask_smallest(std::int64_t from, const QueryTitle& title
   return best;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -11,7 +11,7 @@
 #include "proofs.hpp"
 #include "solver/ask_z3.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What Z3 says about whether some state of some member is of a kind.
 struct SmtAnswer {
@@ -57,4 +57,4 @@ class StateQuestion {
   z3::solver solver_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 constexpr std::size_t kMostKept = 1'000'000;  // instructions
@@ -56,4 +56,4 @@ int dense_limit(Source& source, int ranks) {
   return dense;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -9,7 +9,7 @@
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "properties/properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// The Programs of a schedule, generated when asked for and kept as long as they are few.
 class Source {
@@ -66,4 +66,4 @@ struct CoverageOptions {
 /// covers most remainders.
 [[nodiscard]] Coverage find_coverage(Source& source, const CoverageOptions& options);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -5,7 +5,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "sample.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using Touch = TensorSeries::Touch;
@@ -195,4 +195,4 @@ Expected<void> check_tensors(const std::vector<TensorSeries>& tensors, const Sam
   return {};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -4,7 +4,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// The last microbatch that a stage added to the gradients of an update.
@@ -39,4 +39,4 @@ Answer check_ascending_accumulation(const Question& question) {
   return {proved_unless(std::move(found))};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -4,7 +4,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using Index = std::size_t;
@@ -86,4 +86,4 @@ Answer check_collective_order(const Question& question) {
   return {proved_unless(std::move(found))};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -8,7 +8,7 @@
 #include "ppsim/verifier/solver/z3_check.hpp"
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// States of an exploration that the memory budget has room for. Of what was seen a bit per instruction is
@@ -125,4 +125,4 @@ Answer check_deadlock_free(const Question& question) {
   return answer;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -1,7 +1,7 @@
 #include "../intervals/path_graph.hpp"
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Times of a path graph under one cost table; nothing when its costs add up to more than 64 bits hold.
@@ -48,4 +48,4 @@ Answer check_makespan(const Question& question, std::optional<MakespanRange>& ra
   return {Refuted{late_end(question, paths, *latest)}, kMethod};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

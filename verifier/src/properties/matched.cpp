@@ -1,9 +1,9 @@
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 Answer check_matched(const Question& question) {
   return {proved_unless(match_violations(question.program, question.graph))};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -4,7 +4,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// The run that reaches the worst moment, counted again from the tensors alone.
@@ -54,4 +54,4 @@ Answer check_memory(const Question& question, std::vector<WorstCase>& worst) try
   return {Unknown{limit.what()}, "flow"};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What the properties of one Program have in common. Built once, in the order of the members.
 struct Question {
@@ -55,4 +55,4 @@ Answer check_makespan(const Question& question, std::optional<MakespanRange>& ra
 /// The most communication operations that queues alone let a rank have under way.
 [[nodiscard]] int most_under_way(const Program& program);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

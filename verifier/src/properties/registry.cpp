@@ -4,7 +4,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/verifier/property.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 constexpr auto kRegistry = std::to_array<PropertyInfo>({
@@ -47,4 +47,4 @@ std::optional<Property> property_from_name(std::string_view name) {
 
 std::ostream& operator<<(std::ostream& out, Property property) { return out << property_name(property); }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

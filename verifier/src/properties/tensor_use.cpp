@@ -8,7 +8,7 @@
 #include "ppsim/core/memory/tensor_use.hpp"
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 bool shares_queue(const std::vector<int>& a, const std::vector<int>& b) {
@@ -135,4 +135,4 @@ Answer check_tensor_use(const Question& question) {
   return {proved_unless(Checker(question).run()), "graph"};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

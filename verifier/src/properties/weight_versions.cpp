@@ -7,7 +7,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 bool reads_weights(OpKind kind) {
@@ -181,4 +181,4 @@ Answer check_weight_versions(const Question& question) {
   return answer;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -1,9 +1,9 @@
 #include "properties.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 Answer check_well_formed(const Question& question) {
   return {proved_unless(well_formed_violations(question.program, question.graph))};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

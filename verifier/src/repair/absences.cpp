@@ -6,7 +6,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -103,4 +103,4 @@ std::vector<std::string> absences(const Program& program) {
   return lines;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

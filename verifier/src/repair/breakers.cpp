@@ -6,7 +6,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 
 Breakers::Breakers(Search& search, const Context& context)
     : search_(search), context_(context), program_(context.proposal.edited.program) {}
@@ -158,4 +158,4 @@ std::string Breakers::text(const std::vector<Event>& cycle) const {
   return out.str();
 }
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

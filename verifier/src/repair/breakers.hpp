@@ -6,7 +6,7 @@
 
 #include "repair/search.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 
 /// What of a proposal keeps a cycle together.
 class Breakers {
@@ -44,4 +44,4 @@ class Breakers {
   std::set<Choice> choices_;
 };
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

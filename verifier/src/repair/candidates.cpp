@@ -5,7 +5,7 @@
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 namespace {
 
 /// Places tried on each side of an instruction: repairs are local, and lists may be long.
@@ -184,4 +184,4 @@ std::vector<Candidate> Candidates::group_of(InstructionId first, InstructionId s
   return {{.kind = ChangeKind::group, .what = first, .anchor = second, .before = !at_second}};
 }
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

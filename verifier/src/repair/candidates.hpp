@@ -11,7 +11,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 
 /// A channel of the Program: messages of a communicator from one rank to another.
 struct ChannelKey {
@@ -83,4 +83,4 @@ class Candidates {
   std::vector<Range> depend_;  ///< per instruction, by data and `after` of others
 };
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 namespace {
 
 z3::params limited(z3::context& context, double timeout_s) {
@@ -90,4 +90,4 @@ std::vector<std::string> CheapestSet::core(double timeout_s) const {
   return reasons;
 }
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

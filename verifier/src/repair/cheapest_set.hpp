@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 
 /// Change `number` is made, or is not.
 struct Choice {
@@ -42,4 +42,4 @@ class CheapestSet {
   std::vector<Clause> clauses_;
 };
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 namespace {
 
 using Row = std::vector<InstructionDraft>;
@@ -152,4 +152,4 @@ std::optional<Edited> apply(const Program& program, const Candidates& candidates
   return Edited{*std::move(built), std::move(originals)};
 }
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

@@ -6,7 +6,7 @@
 
 #include "repair/candidates.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 
 /// A Program after some changes, and where what stands in it stood before.
 struct Edited {
@@ -19,4 +19,4 @@ struct Edited {
 [[nodiscard]] std::optional<Edited> apply(const Program& program, const Candidates& candidates,
                                           std::span<const Candidate> changes);
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "repair/search.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using repairing::Proposal;
@@ -161,4 +161,4 @@ CreditsAnswer fewest_credits(const Program& program, const TransportCapabilities
   return FewestCredits{*everywhere, highest_levels(described(search, std::get<Proposal>(found)))};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -6,7 +6,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "repair/breakers.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 namespace {
 
 /// One more change outweighs whatever distinguishes changes.
@@ -195,4 +195,4 @@ Change Search::describe(const Candidate& candidate) const {
   return change;
 }
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

@@ -11,7 +11,7 @@
 #include "repair/edit.hpp"
 #include "repair/wait_events.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 
 /// What a set of changes makes of the Program, and which of the changes touch what.
 struct Proposal {
@@ -64,4 +64,4 @@ class Search {
   friend class Breakers;
 };
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

@@ -4,7 +4,7 @@
 #include <limits>
 #include <unordered_map>
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 namespace {
 
 Event start(InstructionId id) { return 2 * static_cast<Event>(id.value()); }
@@ -176,4 +176,4 @@ std::vector<std::vector<Event>> WaitEvents::cycles(const Program& program) const
   return found;
 }
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

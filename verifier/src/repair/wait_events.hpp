@@ -6,7 +6,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim::repairing {
+namespace ppsim::verifier::repairing {
 
 using Event = std::uint32_t;
 
@@ -54,4 +54,4 @@ class WaitEvents {
   std::vector<Event> successors_;
 };
 
-}  // namespace ppsim::repairing
+}  // namespace ppsim::verifier::repairing

@@ -11,7 +11,7 @@
 
 #include "smt2_text.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// Interrupts Z3 as soon as it holds more memory than the budget. Z3 has limits of its own, but they are of
@@ -102,4 +102,4 @@ SolverReply ask_z3(z3::solver& solver, const QueryTitle& title, const SolverOpti
   return reply;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

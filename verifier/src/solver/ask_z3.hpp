@@ -7,7 +7,7 @@
 #include "limits.hpp"
 #include "query.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What Z3 answers.
 struct SolverReply {
@@ -22,4 +22,4 @@ struct SolverReply {
 /// The same, and tells options.queries.
 [[nodiscard]] SolverReply ask_z3(z3::solver& solver, const QueryTitle& title, const SolverOptions& options);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 std::string_view answer_name(SolverQuery::Answer answer) {
   switch (answer) {
@@ -24,4 +24,4 @@ SolverQuery query_of(const QueryTitle& title, SolverQuery::Answer answer, const 
   return {title.name, answer, std::move(script)};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

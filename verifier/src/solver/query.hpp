@@ -4,7 +4,7 @@
 
 #include "ppsim/verifier/solver/solver_query.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// How a query is called and explained in its file.
 struct QueryTitle {
@@ -18,4 +18,4 @@ struct QueryTitle {
 [[nodiscard]] SolverQuery query_of(const QueryTitle& title, SolverQuery::Answer answer,
                                    const std::string& body);
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

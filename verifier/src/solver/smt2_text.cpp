@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 /// What stands in the terms of a query.
@@ -74,4 +74,4 @@ std::string smt2_text(const z3::expr_vector& assertions) {
   return text;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

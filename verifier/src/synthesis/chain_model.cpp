@@ -6,7 +6,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 constexpr int kMostTasks = 60'000;
@@ -180,4 +180,4 @@ Slot ChainModel::round_trip(int rank) const {
   return sum;
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

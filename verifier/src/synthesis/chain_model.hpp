@@ -6,7 +6,7 @@
 #include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "synthesis/kept_order.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// A time in units of the model.
 using Slot = std::int64_t;
@@ -96,4 +96,4 @@ class ChainModel {
 /// The longest time of which all durations are multiples. Requires: check_request(request).
 [[nodiscard]] Nanoseconds common_unit(const SynthesisRequest& request);
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

@@ -7,7 +7,7 @@
 
 #include "solver/ask_z3.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 constexpr std::size_t kBetweenLooks = 4096;  // clauses that are handed over between looks at the clock
@@ -114,4 +114,4 @@ ClauseAnswer satisfy(const Clauses& clauses, const Asking& asking) {
   }
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

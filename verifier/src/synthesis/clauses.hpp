@@ -9,7 +9,7 @@
 
 #include "solver/query.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 using Clock = std::chrono::steady_clock;
 
@@ -74,4 +74,4 @@ struct Asking {
 /// Asks Z3 (its logic QF_FD) for values under which every clause holds.
 [[nodiscard]] ClauseAnswer satisfy(const Clauses& clauses, const Asking& asking);
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

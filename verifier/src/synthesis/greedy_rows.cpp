@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 constexpr Slot kNever = -1;
@@ -119,4 +119,4 @@ PhaseRows greedy_rows(const ChainModel& model, const Preference& preference) {
   return Greedy(model, preference).run();
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

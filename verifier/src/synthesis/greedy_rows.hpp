@@ -4,7 +4,7 @@
 
 #include "synthesis/incumbent.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// Phases by preference where several could start at the same time.
 using Preference = std::array<int, 3>;
@@ -16,4 +16,4 @@ using Preference = std::array<int, 3>;
 /// microbatch waits for nothing but ranks.
 [[nodiscard]] PhaseRows greedy_rows(const ChainModel& model, const Preference& preference);
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

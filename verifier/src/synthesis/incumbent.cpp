@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 Schedule build(const SynthesisRequest& request, const PhaseRows& rows) {
@@ -83,9 +83,9 @@ Nanoseconds Incumbent::offer(const PhaseRows& rows, const Found& found) {
   return *value;
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 std::string_view objective_name(Objective objective) {
   switch (objective) {
@@ -125,4 +125,4 @@ int peak_live_microbatches(const Schedule& schedule) {
   return peak;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -6,7 +6,7 @@
 
 #include "synthesis/chain_model.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// The rows of a schedule: per rank the phases in the order in which they run, each phase in the order of the
 /// microbatches.
@@ -48,4 +48,4 @@ class Incumbent {
   std::string method_;
 };
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

@@ -5,7 +5,7 @@
 
 #include "ppsim/core/lowering/earliest_times.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 bool is_weight(const Action& action) { return action.kind == OpKind::backward_weight; }
@@ -85,4 +85,4 @@ std::string too_many_live(const SynthesisRequest& request) {
   return "";
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

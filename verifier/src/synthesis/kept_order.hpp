@@ -4,7 +4,7 @@
 
 #include "ppsim/verifier/synthesis/synthesis.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// Per rank, whether each action of the order to keep is a forward; W left out. Empty without such an order.
 using KeptOrder = std::vector<std::vector<bool>>;
@@ -18,4 +18,4 @@ using KeptOrder = std::vector<std::vector<bool>>;
 /// Why no placement of W keeps to the limit, or nothing.
 [[nodiscard]] std::string too_many_live(const SynthesisRequest& request);
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

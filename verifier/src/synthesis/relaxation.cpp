@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 // Beyond these a bound would be no weaker by much, and the time to find it long.
@@ -137,4 +137,4 @@ Relaxation relax(const ChainModel& model) {
   return result;
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

@@ -4,7 +4,7 @@
 
 #include "synthesis/chain_model.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// What holds in every order: how early a task can start, how much follows its end, and a bound of the
 /// objective. Tasks of a rank exclude each other, so of tasks that all precede another one, those with a head
@@ -23,4 +23,4 @@ struct Relaxation {
 
 [[nodiscard]] Relaxation relax(const ChainModel& model);
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

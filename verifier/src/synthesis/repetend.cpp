@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 constexpr int kMostRepeated = 6;   // microbatches of one period
@@ -72,4 +72,4 @@ std::vector<Slot> unrolled(const Repetend& repetend, const ChainModel& whole) {
   return result;
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

@@ -4,7 +4,7 @@
 
 #include "synthesis/start_times.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// A steady state that might exist: `microbatches` of them every `period`.
 struct Rate {
@@ -31,4 +31,4 @@ struct Repetend {
 /// the cut, that period again as often as is needed, then the rest.
 [[nodiscard]] std::vector<Slot> unrolled(const Repetend& repetend, const ChainModel& whole);
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

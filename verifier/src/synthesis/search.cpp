@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "synthesis/greedy_rows.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 constexpr Slot kMostVariables = 400'000;    // of a question that is still put
@@ -175,4 +175,4 @@ void Search::decide() {
   if (!done()) open_ = kTimeLimit;
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

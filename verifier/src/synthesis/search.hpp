@@ -5,7 +5,7 @@
 #include "synthesis/incumbent.hpp"
 #include "synthesis/repetend.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// Looks for the best schedule of a request, until it is proved to be the best or time is up.
 class Search {
@@ -56,4 +56,4 @@ class Search {
   int queries_ = 0;
 };
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

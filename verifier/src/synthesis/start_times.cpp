@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 namespace {
 
 class StartEncoding {
@@ -149,4 +149,4 @@ StartTimes find_start_times(const StartQuestion& question, const Asking& asking)
   return {.outcome = StartTimes::Outcome::unknown, .reason = answer.reason};
 }
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

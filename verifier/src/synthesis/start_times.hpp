@@ -8,7 +8,7 @@
 #include "synthesis/clauses.hpp"
 #include "synthesis/relaxation.hpp"
 
-namespace ppsim::synthesis {
+namespace ppsim::verifier::synthesis {
 
 /// The state at `cut` comes again a period later, that many microbatches on: then what lies between can be
 /// repeated any number of times.
@@ -42,4 +42,4 @@ struct StartQuestion {
 /// Source: order encoding: Crawford and Baker, AAAI 1994; Tamura et al., Constraints 14 (2009).
 [[nodiscard]] StartTimes find_start_times(const StartQuestion& question, const Asking& asking);
 
-}  // namespace ppsim::synthesis
+}  // namespace ppsim::verifier::synthesis

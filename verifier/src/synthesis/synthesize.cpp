@@ -6,7 +6,7 @@
 #include "ppsim/verifier/verify.hpp"
 #include "synthesis/search.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 namespace {
 
 using SteadyClock = synthesis::Clock;
@@ -83,4 +83,4 @@ Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::verifier

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 // Sources: stas00/ml-engineering (accelerator and network pages, measured achievable rates),
@@ -202,4 +202,4 @@ const auto kNodes = std::to_array<NodeDescription>({
 std::span<const GpuDescription> gpu_presets() { return kGpus; }
 std::span<const NodeDescription> node_presets() { return kNodes; }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace ppsim {
+namespace ppsim::workload {
 namespace {
 
 using enum Architecture;
@@ -362,4 +362,4 @@ const auto kModels = std::to_array<ModelDescription>({
 
 std::span<const ModelDescription> model_presets() { return kModels; }
 
-}  // namespace ppsim
+}  // namespace ppsim::workload

@@ -4,7 +4,7 @@
 #include "executor/action_runner.hpp"
 #include "transport/in_process/in_process_transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 Expected<void> CpuBackend::check(const TransportCapabilities& capabilities) const {
   return check_in_process(capabilities);
@@ -22,4 +22,4 @@ std::unique_ptr<Transport> CpuBackend::make_transport(const RunInput& input, Com
                                               sink);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -2,7 +2,7 @@
 
 #include "executor/backend.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Every rank in host memory of this process.
 class CpuBackend final : public Backend {
@@ -14,4 +14,4 @@ class CpuBackend final : public Backend {
                                                           CompletionSink& sink) const override;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
@@ -38,4 +38,4 @@ void CpuDevice::fill(std::span<std::byte> memory, std::byte value) {
 
 void CpuDevice::run(int /*queue*/, const std::function<void()>& work) { work(); }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Host memory and the calling thread.
 class CpuDevice final : public Device {
@@ -23,4 +23,4 @@ class CpuDevice final : public Device {
   std::vector<std::unique_ptr<std::byte[], AlignedDelete>> memory_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -9,7 +9,7 @@
 struct cublasLtContext;
 struct CUstream_st;
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// cublasLtMatmulAlgo_t: how a product is computed. Equal bytes give equal bits on one type of device.
 struct CublasLtAlgorithm {
@@ -57,4 +57,4 @@ struct CublasLtTable {
 /// Errors: throws BackendError with `what` and the text of a status that is no success.
 void check_cublaslt(const CublasLtTable& cublaslt, int status, std::string_view what);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

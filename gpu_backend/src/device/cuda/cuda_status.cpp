@@ -8,7 +8,7 @@
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// What a look at a library says, or why it cannot be had.
@@ -77,4 +77,4 @@ BackendStatus cuda_status() {
               looked_up(optional_cudnn_text)};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

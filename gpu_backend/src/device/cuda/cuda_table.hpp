@@ -15,7 +15,7 @@ struct CUgraphExec_st;
 struct CUgreenCtx_st;
 struct CUdevResourceDesc_st;
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 using CudaAddress = unsigned long long;  ///< CUdeviceptr
 using CudaFlags = unsigned long long;
@@ -69,4 +69,4 @@ void check_cuda(const CudaTable& cuda, int result, std::string_view what);
 [[nodiscard]] std::string allocation_text(const CudaTable& cuda, int result, std::size_t bytes,
                                           const std::string& what);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

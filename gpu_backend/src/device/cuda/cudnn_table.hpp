@@ -9,7 +9,7 @@
 struct cudnnContext;
 struct CUstream_st;
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Values of cudnn_graph.h, compared with them by gpu_backend/checks/table_check.cpp.
 inline constexpr int kCudnnSuccess = 0;
@@ -140,4 +140,4 @@ void check_cudnn(const CudnnTable& cudnn, int status, std::string_view what);
 /// "cuDNN 9.19.0".
 [[nodiscard]] std::string cudnn_text(std::size_t version);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 
 #include "cuda_table.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Device memory of the current context, freed with its owner.
 class DeviceMemory {
@@ -41,4 +41,4 @@ class DeviceMemory {
   CudaAddress address_ = 0;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

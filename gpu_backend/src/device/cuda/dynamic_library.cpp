@@ -6,7 +6,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 std::string name_of(const LibrarySource& source) {
@@ -41,4 +41,4 @@ void* DynamicLibrary::address(const char* symbol) const {
   return found;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

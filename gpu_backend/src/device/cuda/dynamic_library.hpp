@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Where a library is looked for: a path, else what the environment variable says, else by name.
 struct LibrarySource {
@@ -37,4 +37,4 @@ class DynamicLibrary {
   std::shared_ptr<void> handle_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

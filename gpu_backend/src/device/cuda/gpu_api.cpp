@@ -7,7 +7,7 @@
 #include <nvtx3/nvToolsExt.h>
 #endif
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 GpuApi open_gpu_api(const CudaOptions& options) {
   GpuApi api{
@@ -33,4 +33,4 @@ HostClock host_clock() {
           [] { std::this_thread::yield(); }};
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Named ranges of host time for a profiler, as NVTX has them.
 struct MarkTable {
@@ -38,4 +38,4 @@ struct GpuApi {
 /// Steady time; pause() gives the core away for a moment.
 [[nodiscard]] HostClock host_clock();
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Groups of multiprocessors come in this size where a driver does not say in which.
@@ -179,4 +179,4 @@ Nanoseconds RankDevice::between(CUevent_st* start, CUevent_st* end) const {
   return std::llround(static_cast<double>(milliseconds) * kNanosecondsPerMillisecond);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -13,7 +13,7 @@
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// A driver's object that is destroyed with its owner.
 template <class T>
@@ -97,4 +97,4 @@ class RankDevice {
   std::vector<GpuHandle<std::byte>> memory_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

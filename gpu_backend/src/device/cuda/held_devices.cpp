@@ -5,7 +5,7 @@
 #include "cuda_table.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 class HeldContexts {
@@ -43,4 +43,4 @@ std::shared_ptr<void> hold_contexts(const std::string& cuda_library) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Holds the primary context of every device. Null without a driver or a device: who runs there is told why.
 [[nodiscard]] std::shared_ptr<void> hold_contexts(const std::string& cuda_library);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

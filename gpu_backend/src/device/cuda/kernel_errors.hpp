@@ -4,7 +4,7 @@
 
 #include "cuda_table.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// Errors: throws BackendError with `what` and the name of a launcher's error, whose numbers the runtime
 /// shares with the driver.
@@ -12,4 +12,4 @@ inline void check_launch(const CudaTable& cuda, int result, const char* what) {
   if (result != 0) check_cuda(cuda, result, std::string("launching ") + what);
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

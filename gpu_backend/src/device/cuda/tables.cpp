@@ -7,7 +7,7 @@
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 std::string text_or(const char* text, int code) {
@@ -113,4 +113,4 @@ std::string cudnn_text(std::size_t version) {
          std::to_string(version % 100);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

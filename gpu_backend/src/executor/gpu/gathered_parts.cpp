@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Every part begins where a tensor may begin.
@@ -37,4 +37,4 @@ void GatheredParts::place(std::span<std::byte> memory) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What a member of a collective of a microbatch adds to its sum; 0 for a collective that sums nothing.
 /// Requires: passes that it comes after.
@@ -53,4 +53,4 @@ class GatheredParts {
   std::vector<CollectivePart> parts_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 #include "ppsim/core/execution/facts.hpp"
 #include "stage_model/gradient_norm.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 GpuActions::GpuActions(const GpuRunInput& input, const TensorMap& tensors, RankDevice& device)
     : program_(input.program),
@@ -396,4 +396,4 @@ std::vector<BlockGradients> GpuActions::gradients() const {
   return result;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

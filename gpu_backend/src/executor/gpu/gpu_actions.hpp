@@ -13,7 +13,7 @@
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "stage_model/tensor_map.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What is to run on GPUs, with what kernels, and how.
 struct GpuRunInput {
@@ -142,4 +142,4 @@ class GpuActions {
   bool takes_ = false;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

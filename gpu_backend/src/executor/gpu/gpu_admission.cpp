@@ -4,7 +4,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "process_group/agreement.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 Expected<void> bad_request(const std::string& why) { return make_error(ErrorCode::bad_argument, why); }
@@ -56,4 +56,4 @@ Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
   return ranks_here(input.program, input.options);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -3,7 +3,7 @@
 #include "executor/worker.hpp"
 #include "gpu_actions.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Whether the GPU backend can run a Program as it is asked to. Requires: options.backend is CudaOptions.
 /// Errors: bad_argument.
@@ -13,4 +13,4 @@ namespace ppsim {
 /// its certificate or needs none. Returns: the ranks of this process.
 [[nodiscard]] Expected<RankRange> admit_on_gpu(const GpuRunInput& input);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -8,7 +8,7 @@
 #include "device/cuda/gpu_device.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// One end of a message, and the stream that it runs on.
 struct StreamTransfer {
@@ -60,4 +60,4 @@ struct SharedMemory {
   std::map<std::pair<CommunicatorId, RankId>, std::vector<std::span<std::byte>>> sums;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

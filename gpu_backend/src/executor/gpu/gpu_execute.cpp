@@ -24,7 +24,7 @@
 #include "transport/copy/shared_memory.hpp"
 #include "transport/nccl/nccl_channels.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr Nanoseconds kAbortTime = 10'000'000'000;
@@ -385,4 +385,4 @@ Expected<RunResult> execute_on_gpu(const GpuRunInput& input) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

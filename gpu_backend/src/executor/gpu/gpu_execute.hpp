@@ -4,7 +4,7 @@
 #include "gpu_actions.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// execute() on a machine as `api` shows it. Requires: options.backend is CudaOptions.
 [[nodiscard]] Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input);
@@ -12,4 +12,4 @@ namespace ppsim {
 /// execute() on the GPUs of this machine: opens the libraries before anything else.
 [[nodiscard]] Expected<RunResult> execute_on_gpu(const GpuRunInput& input);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

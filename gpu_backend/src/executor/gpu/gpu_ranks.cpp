@@ -2,7 +2,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Number of the first device of this process.
@@ -53,4 +53,4 @@ std::vector<std::span<std::byte>> GpuRanks::make_pools(const SlotPlan& slots) co
   return pools;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -8,7 +8,7 @@
 #include "executor/worker.hpp"
 #include "gpu_actions.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// The ranks of this process, each on a device or a part of one, ascending.
 ///
@@ -31,4 +31,4 @@ class GpuRanks {
   std::vector<std::unique_ptr<RankDevice>> ranks_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -5,7 +5,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 std::vector<InstructionState> read_states(const Program& program, const ExecutionGraph& graph,
                                           const std::deque<RankRun>& runs) {
@@ -61,4 +61,4 @@ bool all_complete(const Program& program, std::deque<RankRun>& runs) {
   return all;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

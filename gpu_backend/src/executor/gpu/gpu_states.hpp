@@ -8,7 +8,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "rank_run.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the events of the ranks tell about a step that stands still. A compute or copy action without an
 /// event is taken as complete where all that it waits for is: only communication waits for other ranks.
@@ -23,4 +23,4 @@ namespace ppsim {
 /// what the ranks on it had in flight when they were last looked at: one of these has failed.
 [[nodiscard]] bool all_complete(const Program& program, std::deque<RankRun>& runs);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

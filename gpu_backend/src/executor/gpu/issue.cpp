@@ -6,7 +6,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 using std::chrono::steady_clock;
@@ -102,4 +102,4 @@ void Issuer::issue(RankRun& run) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

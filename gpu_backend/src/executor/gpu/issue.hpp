@@ -11,7 +11,7 @@
 #include "process_group/peers.hpp"
 #include "rank_run.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the host enqueues in steps. Everything outlives it.
 struct IssueSetup {
@@ -58,4 +58,4 @@ class Issuer {
   std::vector<std::jthread> threads_;  ///< they end before what they use
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 
 #include "ppsim/core/ir/action.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// The kinds, stages and slices of which something was launched: products of other sizes are other kernels.
 /// OPT is told apart by its update, too: one that no microbatch feeds launches nothing.
@@ -32,4 +32,4 @@ class Launched {
   std::set<Key> known_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// A named range of the host's time.
@@ -381,4 +381,4 @@ void RankRun::read_times(TimedTrace& trace, Nanoseconds origin) const {
 
 Nanoseconds RankRun::step_time() const { return in_.device.between(started_.get(), ended_.get()); }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -13,7 +13,7 @@
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "stream_plan.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the run of one rank is made of. Everything outlives it.
 struct RankSetup {
@@ -146,4 +146,4 @@ class RankRun {
   HostTime host_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -5,7 +5,7 @@
 #include <queue>
 #include <set>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// How many instructions of each queue are complete for certain.
@@ -151,4 +151,4 @@ StreamPlan plan_streams(const Program& program, const ExecutionGraph& graph, Ran
   return Planner(program, graph, rank).plan();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -5,7 +5,7 @@
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// One instruction as work on a stream: each queue of a rank is a stream. An instruction on several queues
 /// starts and completes on the first of them, which waits for the others and they for it.
@@ -32,4 +32,4 @@ struct StreamPlan {
 
 [[nodiscard]] StreamPlan plan_streams(const Program& program, const ExecutionGraph& graph, RankId rank);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

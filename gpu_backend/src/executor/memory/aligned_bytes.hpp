@@ -4,7 +4,7 @@
 #include <new>
 #include <vector>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Memory on the boundaries that stage models are promised.
 template <class T>
@@ -22,4 +22,4 @@ struct StageAllocator {
 
 using AlignedBytes = std::vector<std::byte, StageAllocator<std::byte>>;
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

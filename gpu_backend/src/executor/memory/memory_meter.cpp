@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 MemoryMeter::Touched MemoryMeter::index(std::size_t instructions, const TensorTable& table,
                                         std::span<const InstructionId> (TensorTable::*list)(const Tensor&)
@@ -76,4 +76,4 @@ void MemoryMeter::complete(InstructionId id) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 
 #include "memory_plan.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Sums the sizes of the tensors alive on each rank as instructions start and complete. Not thread-safe.
 class MemoryMeter {
@@ -48,4 +48,4 @@ class MemoryMeter {
   IdVector<RankId, Bytes> high_water_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 Bytes aligned(Bytes size) { return checked_add(size, kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment; }
@@ -47,4 +47,4 @@ MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph, cons
   return plan;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

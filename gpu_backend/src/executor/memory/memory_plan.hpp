@@ -8,7 +8,7 @@
 #include "ppsim/core/memory/slot_plan.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// The tensors of a Program, bound to sizes, and where they lie in the pools.
 struct MemoryPlan {
@@ -22,4 +22,4 @@ struct MemoryPlan {
 [[nodiscard]] MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph,
                                      const SizeTable& sizes, std::optional<Bytes> limit);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

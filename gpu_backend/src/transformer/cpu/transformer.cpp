@@ -10,7 +10,7 @@
 #include "transformer/gpu/products.hpp"
 #include "transformer_model.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 using transformer::RealArithmetic;
@@ -126,4 +126,4 @@ double transformer_loss(const TransformerConfig& config, std::span<const std::by
   return 0;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -14,7 +14,7 @@
 #include "transformer/model/loss_parts.hpp"
 #include "transformer/model/transformer_random.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// Where a next-token loss is taken, and of which part of the vocabulary the logits are.
 struct LossPlace {
@@ -201,4 +201,4 @@ struct RingArithmetic {
   static double distance(Scalar a, Scalar b) { return static_cast<double>(std::min(a - b, b - a)); }
 };
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

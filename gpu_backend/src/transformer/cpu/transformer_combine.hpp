@@ -7,7 +7,7 @@
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "transformer_tensors.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// What the shards of a vocabulary make together in a collective, added up in the order of the parts.
 template <class Policy, class T = typename Policy::Scalar>
@@ -67,4 +67,4 @@ class Combination {
   std::vector<std::vector<LossParts<T>>> own_;
 };
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

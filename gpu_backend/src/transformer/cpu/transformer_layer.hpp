@@ -9,7 +9,7 @@
 #include "transformer_products.hpp"
 #include "transformer_tensors.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 template <class T>
 [[nodiscard]] std::span<T> row(View<T>& matrix, Index index) {
@@ -270,4 +270,4 @@ void add_weight_gradients(const LayerWeightInputs<T>& in, View<T>& normed, Layer
   gradients.attention_gain += in.inner.d_attention_gain;
 }
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

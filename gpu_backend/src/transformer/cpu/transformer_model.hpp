@@ -17,7 +17,7 @@
 #include "transformer_combine.hpp"
 #include "transformer_stage.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// Bytes behind the two averages of AdamW, where the updates are counted.
 inline constexpr std::size_t kCountBytes = Arena::kAlignment;
@@ -276,4 +276,4 @@ class TransformerModel : public StageModel {
   std::unique_ptr<GpuStageModel> on_gpu_;
 };
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

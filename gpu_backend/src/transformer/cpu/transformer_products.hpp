@@ -2,7 +2,7 @@
 
 #include <Eigen/Core>
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// Eigen compiles its kernels again for each combination of operand types. Here all row-major matrices and
 /// parts of them are of one type, so that each form of a product is compiled once for a kind of number.
@@ -55,4 +55,4 @@ void add_product_of_transpose(Into&& into, const A& a, const B& b) {
   Products<typename A::Scalar>::add_of_transpose(result(into), factor(a), factor(b));
 }
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

@@ -7,7 +7,7 @@
 #include "transformer_arithmetic.hpp"
 #include "transformer_layer.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// One compute action: a stage, a microbatch and their tensors.
 template <class Policy>
@@ -294,4 +294,4 @@ class StagePass {
   const ActionBuffers& buffers_;
 };
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

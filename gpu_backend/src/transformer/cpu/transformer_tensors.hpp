@@ -12,7 +12,7 @@
 #include "transformer/model/transformer_role.hpp"
 #include "transformer_arithmetic.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 using Eigen::Index;
 
@@ -333,4 +333,4 @@ struct WeightTensors {
   View<T> normed;
 };
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

@@ -3,7 +3,7 @@
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "stage_kernels.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// What one layer of a stage shares with other slices of its microbatch: the keys and values of those before,
 /// which lie in what these have saved, and the sums of gradients that go from slice to slice.
@@ -46,4 +46,4 @@ class AttendedSlices {
   int layer_;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -4,7 +4,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 /// Before it sequences that are no multiple of 128 tokens had wrong gradients.
@@ -59,4 +59,4 @@ AttentionChoice choose_attention(const TransformerConfig& config, int slices,
   }
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

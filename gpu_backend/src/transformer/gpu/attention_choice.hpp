@@ -5,7 +5,7 @@
 #include "flash_attention.hpp"
 #include "gpu_transformer.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// How a model's attention is computed.
 struct AttentionChoice {
@@ -20,4 +20,4 @@ struct AttentionChoice {
 [[nodiscard]] AttentionChoice choose_attention(const TransformerConfig& config, int slices,
                                                const TransformerLibraries& libraries);
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

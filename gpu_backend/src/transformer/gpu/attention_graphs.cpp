@@ -1,6 +1,6 @@
 #include "attention_graphs.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 /// The tensors that both graphs have, and what both do with them.
@@ -119,4 +119,4 @@ CudnnGraph attention_backward(const CudnnObjects& objects, const AttentionSizes&
   return std::move(a.graph);
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

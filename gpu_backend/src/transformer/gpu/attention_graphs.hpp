@@ -3,7 +3,7 @@
 #include "cudnn_graph.hpp"
 #include "ppsim/gpu_backend/transformer/transformer.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// Attention of a microbatch.
 struct AttentionSizes {
@@ -43,4 +43,4 @@ enum class AttentionTensor : std::int64_t {
 /// workspace for all scores.
 [[nodiscard]] CudnnGraph attention_backward(const CudnnObjects& objects, const AttentionSizes& d);
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

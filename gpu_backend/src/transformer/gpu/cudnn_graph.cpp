@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 CudnnObject CudnnObjects::make(int type) const {
   void* object = nullptr;
@@ -226,4 +226,4 @@ void CudnnPlan::execute(cudnnContext* handle, std::span<const CudnnArgument> arg
   objects_.check(objects_.table().execute(handle, plan_.get(), pack.get()));
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

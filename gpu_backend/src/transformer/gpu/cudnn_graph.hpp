@@ -11,7 +11,7 @@
 
 #include "device/cuda/cudnn_table.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// Requires: a table that outlives what is destroyed.
 struct DestroyCudnnObject {
@@ -163,4 +163,4 @@ class CudnnPlan {
   std::size_t workspace_bytes_ = 0;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

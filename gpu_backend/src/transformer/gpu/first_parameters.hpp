@@ -2,7 +2,7 @@
 
 #include "stage_kernels.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 using transformer::LayerWeights;
 using transformer::StageWeights;
@@ -87,4 +87,4 @@ class FirstParameters {
   const Dimensions& d_;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

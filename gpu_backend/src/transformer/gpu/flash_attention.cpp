@@ -6,7 +6,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 constexpr std::int64_t kBytesOfNumber = 2;
@@ -108,4 +108,4 @@ AttentionWorkspace attention_workspace(const CudnnTable& cudnn, const AttentionS
           CudnnPlan(objects, attention_backward(objects, d), target).workspace_bytes()};
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

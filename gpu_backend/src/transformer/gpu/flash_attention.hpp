@@ -8,7 +8,7 @@
 #include "device/cuda/cuda_table.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// The tensors of attention forward, and what backward has beside them. Queries, keys and values are the
 /// three parts of each row of `joint`, their gradients those of `d_joint`.
@@ -58,4 +58,4 @@ class FlashAttention {
 [[nodiscard]] AttentionWorkspace attention_workspace(const CudnnTable& cudnn, const AttentionSizes& d,
                                                      const std::string& device_json = "");
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "products.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 int cuda_type(Fp8 type) { return type == Fp8::e4m3 ? kCudaTypeFloat8E4M3 : kCudaTypeFloat8E5M2; }
@@ -111,4 +111,4 @@ std::unique_ptr<Products> fp8_products(const Fp8Libraries& libraries,
   return std::make_unique<Fp8Products>(libraries, shapes);
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -4,7 +4,7 @@
 
 #include "attended_slices.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 using transformer::LayerForInput;
 using transformer::LayerForWeight;
@@ -234,4 +234,4 @@ class GpuLayer {
   AttendedSlices<T> slices_;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -5,7 +5,7 @@
 #include "gpu_layer.hpp"
 #include "head_shard.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 using transformer::PerLayer;
 using transformer::StageForInput;
@@ -243,4 +243,4 @@ class GpuStagePass {
   const ActionBuffers& buffers_;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

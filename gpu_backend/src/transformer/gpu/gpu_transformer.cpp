@@ -13,7 +13,7 @@
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "transformer/model/transformer_vocabulary.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace cuda {
 namespace {
 
@@ -356,4 +356,4 @@ TransformerLibraries machine_libraries() {
   return libraries;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

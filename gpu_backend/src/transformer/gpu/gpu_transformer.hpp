@@ -11,7 +11,7 @@
 #include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "transformer/kernels/kernel_table.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What a transformer's kernels are and what they call.
 struct TransformerLibraries {
@@ -34,4 +34,4 @@ struct TransformerLibraries {
 [[nodiscard]] std::unique_ptr<GpuStageModel> make_gpu_transformer(const TransformerConfig& config,
                                                                   TransformerLibraries libraries);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -9,7 +9,7 @@
 #include "transformer/model/transformer_sizes.hpp"
 #include "transformer/model/transformer_slices.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// Behind the optimizer's state of a block: the number of updates done.
 inline constexpr std::size_t kStepBytes = transformer::Arena::kAlignment;
@@ -93,4 +93,4 @@ template <class T>
   return GpuTransformerSizes<T>(config, pipeline, attention).table();
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -3,7 +3,7 @@
 #include "gpu_layer.hpp"
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 using transformer::Arena;
 using transformer::StageForWeight;
@@ -116,4 +116,4 @@ class HeadShard {
   const ActionBuffers& buffers_;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

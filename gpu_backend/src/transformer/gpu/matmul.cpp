@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
@@ -95,4 +95,4 @@ void Matmuls::multiply(GpuStream stream, const MatmulPlan& plan, const MatmulOpe
         "a matrix product");
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -8,7 +8,7 @@
 #include "device/cuda/device_memory.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// A matrix as cuBLASLt has it, by columns; each of a batch of them.
 struct MatrixLayout {
@@ -69,4 +69,4 @@ class Matmuls {
   DeviceMemory workspace_;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

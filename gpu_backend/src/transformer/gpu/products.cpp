@@ -8,7 +8,7 @@
 #include "matmul.hpp"
 #include "ppsim/core/ir/check.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 constexpr std::int64_t kTensorAlignment = 64;  // bytes, of every tensor and every matrix in it
@@ -105,4 +105,4 @@ std::unique_ptr<Products> ring_products(const KernelTable& kernels, CudaTable cu
   return std::make_unique<RingProducts>(kernels, std::move(cuda));
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

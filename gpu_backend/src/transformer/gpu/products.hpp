@@ -12,7 +12,7 @@
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "transformer/kernels/kernel_table.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// How a product may round its operands to fp8: values to E4M3, gradients to E5M2.
 enum class Rounding : std::uint8_t { none, values, gradient_a, gradient_b };
@@ -111,4 +111,4 @@ inline constexpr int kFp8Alignment = 16;
 /// The ring's, by our own kernel, for any shape.
 [[nodiscard]] std::unique_ptr<Products> ring_products(const KernelTable& kernels, CudaTable cuda);
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -1,6 +1,6 @@
 #include "stage_kernels.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 /// Where the parts of a matrix lie that belong to one head.
@@ -86,4 +86,4 @@ std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices,
   return shapes;
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -9,7 +9,7 @@
 #include "transformer/cpu/transformer_tensors.hpp"
 #include "transformer/kernels/numbers.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 using transformer::Dimensions;
 using transformer::Index;
@@ -115,4 +115,4 @@ class StageKernels {
   GpuStream stream_;
 };
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

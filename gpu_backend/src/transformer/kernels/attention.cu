@@ -1,7 +1,7 @@
 #include "launch.cuh"
 #include "launchers.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 /// The softmax of the first `length` numbers of a row, by one block.
@@ -155,4 +155,4 @@ int ring_product(void* stream, const RingProduct& call) {
   return launched();
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -2,7 +2,7 @@
 #include "launchers.hpp"
 #include "loss.cuh"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 constexpr std::uint64_t kTokenStreams = std::uint64_t{1} << 63;
@@ -140,4 +140,4 @@ int loss(void* stream, Stored stored, const Loss& call) {
   });
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -4,7 +4,7 @@
 #include "launch.cuh"
 #include "launchers.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 constexpr int kTile = 32;
@@ -74,4 +74,4 @@ int quantize(void* stream, const Quantize& call) {
   return launched();
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

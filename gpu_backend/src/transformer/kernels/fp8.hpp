@@ -7,7 +7,7 @@
 #include "numbers.hpp"
 
 /// Numbers of eight bits: Micikevicius et al., "FP8 formats for deep learning", 2022.
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 enum class Fp8 : std::uint8_t {
   e4m3,  ///< up to 448, without infinities: values
@@ -67,4 +67,4 @@ PPSIM_BOTH inline float fp8_scale(float largest_absolute, Fp8 type) {
   return scale >= 0x1p-126F && scale <= 0x1p+120F ? scale : 1;
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

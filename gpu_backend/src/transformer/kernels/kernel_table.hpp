@@ -10,7 +10,7 @@
 /// float32, and the same ring where it is the ring. A launcher enqueues on the stream, allocates nothing and
 /// waits for nothing. Sums are taken in an order that depends on the shape alone, so the same call gives the
 /// same bits.
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 enum class Stored : std::uint8_t { bf16, float32, ring };
 
@@ -261,4 +261,4 @@ struct KernelTable {
 /// The kernels compiled into this build. Requires: a build with CUDA.
 [[nodiscard]] KernelTable compiled_kernels();
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

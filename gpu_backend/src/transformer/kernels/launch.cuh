@@ -5,7 +5,7 @@
 #include "kernel_table.hpp"
 #include "numbers.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 inline constexpr int kThreads = 256;
 
@@ -83,4 +83,4 @@ int by_type(Stored stored, const Enqueue& enqueue) {
   return launched();
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

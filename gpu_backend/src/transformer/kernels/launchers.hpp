@@ -3,7 +3,7 @@
 #include "kernel_table.hpp"
 
 /// The launchers, one file for each part of a stage.
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 int norm_forward(void* stream, Stored stored, const NormForward& call);
 int apply_gain(void* stream, Stored stored, const ApplyGain& call);
@@ -37,4 +37,4 @@ int draw_weights(void* stream, Stored stored, const DrawWeights& call);
 int start_state(void* stream, Stored stored, const StartState& call);
 int descend(void* stream, Stored stored, const Descend& call);
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

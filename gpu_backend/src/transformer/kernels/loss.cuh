@@ -2,7 +2,7 @@
 
 #include "launch.cuh"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// The streams of random numbers that stand for the loss in exact arithmetic, one for each target.
 inline constexpr std::uint64_t kLossStreams = std::uint64_t{1} << 62;
@@ -30,4 +30,4 @@ void sum_loss(void* stream, const Call& call) {
   launch(sum_loss_kernel<Total>, {1, kThreads, stream}, losses);
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -1,7 +1,7 @@
 #include "launch.cuh"
 #include "launchers.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 template <class T>
@@ -105,4 +105,4 @@ int norm_backward(void* stream, Stored stored, const NormBackward& call) {
   });
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

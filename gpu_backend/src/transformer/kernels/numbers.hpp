@@ -14,7 +14,7 @@
 #endif
 
 /// The arithmetic of single numbers, one text for the device and for the host that stands in for it in tests.
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 
 /// The upper half of a float32, rounded to nearest even.
 struct Bf16 {
@@ -130,4 +130,4 @@ PPSIM_BOTH inline std::uint64_t random_at(std::uint64_t seed, std::uint64_t stre
   return mix((mix(seed) ^ mix(~stream)) + (draw + 1) * 0x9e3779b97f4a7c15U);
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

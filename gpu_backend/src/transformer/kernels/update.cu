@@ -1,7 +1,7 @@
 #include "launch.cuh"
 #include "launchers.hpp"
 
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 template <class Sum>
@@ -182,4 +182,4 @@ KernelTable compiled_kernels() {
           quantize};
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -2,7 +2,7 @@
 #include "loss.cuh"
 
 /// The loss where the vocabulary is in parts.
-namespace ppsim::cuda {
+namespace ppsim::gpu_backend::cuda {
 namespace {
 
 template <class T>
@@ -150,4 +150,4 @@ int sum_parts(void* stream, Stored stored, const SumParts& call) {
   });
 }
 
-}  // namespace ppsim::cuda
+}  // namespace ppsim::gpu_backend::cuda

@@ -5,7 +5,7 @@
 
 #include "ppsim/core/io/text.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 namespace {
 
 /// Whether an action makes saved activations anew, or moves them.
@@ -32,4 +32,4 @@ Expected<void> check_kept(const Program& program, const KeptActivations& kept) {
                     {.found = std::to_string(waiting) + " more F than B and I", .expected = "as many"});
 }
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// Saved activations that others than their own I read, or that change until it.
 struct KeptActivations {
@@ -17,4 +17,4 @@ struct KeptActivations {
 /// Errors: bad_argument naming the first R, OFFLOAD or SEND_A of them, or an F without backward.
 [[nodiscard]] Expected<void> check_kept(const Program& program, const KeptActivations& kept);
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// What the loss of a position takes from the logits of a part of the vocabulary, or from all.
 template <class T>
@@ -10,4 +10,4 @@ struct LossParts {
   T picked;  ///< logit of the target, 0 where it is not among them; in the ring: the loss itself
 };
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

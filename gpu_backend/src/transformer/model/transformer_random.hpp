@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// The finalizer of SplitMix64: a bijection whose outputs look random.
 /// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -52,4 +52,4 @@ class TokenSource {
   bool first_ = true;
 };
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

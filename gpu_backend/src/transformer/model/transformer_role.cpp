@@ -7,7 +7,7 @@
 
 #include "transformer_vocabulary.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 namespace {
 
 /// One microbatch per route, in the order of their first microbatches.
@@ -173,4 +173,4 @@ std::string identity_of(const TransformerConfig& config) {
   return text.str();
 }
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/gpu_backend/transformer/transformer.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// The piece of the model that a stage is.
 struct StageRole {
@@ -47,4 +47,4 @@ struct StageRole {
 /// All of a configuration, for a comparison.
 [[nodiscard]] std::string identity_of(const TransformerConfig& config);
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "transformer/cpu/transformer_tensors.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 inline void set_size(SizeTable& table, const SizeClass& key, std::size_t bytes) {
   constexpr std::size_t kUnit = Arena::kAlignment;
@@ -86,4 +86,4 @@ void set_stage_sizes(SizeTable& table, const std::vector<Dimensions>& slices, co
            bytes_of<PerLayer<LayerKvGradient<Sum>>>(slices.back(), own.role.layers));
 }
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

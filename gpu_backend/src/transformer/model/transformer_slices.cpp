@@ -6,7 +6,7 @@
 
 #include "kept_activations.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 std::vector<Dimensions> slices_of(const TransformerConfig& config, int slices) {
   std::vector<Dimensions> all;
@@ -48,4 +48,4 @@ Expected<void> check_kept_slices(const Program& program) {
                      .of = "slices"});
 }
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

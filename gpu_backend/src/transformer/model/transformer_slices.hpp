@@ -5,7 +5,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "transformer/cpu/transformer_tensors.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// Sizes of the slices of a microbatch in their order: those of the configuration, else as equal as can be.
 /// A microbatch in one slice is whole, whatever the configuration says.
@@ -20,4 +20,4 @@ namespace ppsim::transformer {
 /// Errors: bad_argument naming the first action that takes them away, or an F without backward.
 [[nodiscard]] Expected<void> check_kept_slices(const Program& program);
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

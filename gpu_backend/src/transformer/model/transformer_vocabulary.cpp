@@ -9,7 +9,7 @@
 
 #include "kept_activations.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 namespace {
 
 /// The stage whose gradient the collective of a head's shard sums, or an invalid one.
@@ -164,4 +164,4 @@ bool shares_statistics(const Pipeline& pipeline, CollectiveId collective) {
   return one.after.kind == OpKind::forward && !one.before.stages.empty();
 }
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "transformer_role.hpp"
 
-namespace ppsim::transformer {
+namespace ppsim::gpu_backend::transformer {
 
 /// Why the transformer has no part for the stages of a pipeline.
 template <class... Parts>
@@ -37,4 +37,4 @@ template <class... Parts>
 /// Whether a collective makes statistics the same for all shards of the head.
 [[nodiscard]] bool shares_statistics(const Pipeline& pipeline, CollectiveId collective);
 
-}  // namespace ppsim::transformer
+}  // namespace ppsim::gpu_backend::transformer

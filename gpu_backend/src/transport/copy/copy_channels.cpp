@@ -6,7 +6,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Above every number that a step reaches.
@@ -207,4 +207,4 @@ void CopyChannels::move(const RankState& state, const Payload& from, const Paylo
 
 void CopyChannels::release() noexcept { set_numbers(kReleased); }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,7 +6,7 @@
 #include "executor/gpu/gpu_channels.hpp"
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Messages by the copy engines of the devices of one process, without multiprocessors. A RECV says that its
 /// memory is free by writing a number that the SEND waits for; the SEND copies and writes a number that the
@@ -78,4 +78,4 @@ class CopyChannels final : public GpuChannels {
   std::vector<RankState> ranks_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -1,6 +1,6 @@
 #include "shared_memory.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
                                 const std::deque<GpuActions>& actions) {
@@ -22,4 +22,4 @@ SharedMemory find_shared_memory(const Program& program, const std::vector<Stream
   return shared;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -6,10 +6,10 @@
 #include "executor/gpu/gpu_actions.hpp"
 #include "executor/gpu/stream_plan.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the copy transport moves and sums. Shape: a plan for each of the actions, of all ranks ascending.
 [[nodiscard]] SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
                                               const std::deque<GpuActions>& actions);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

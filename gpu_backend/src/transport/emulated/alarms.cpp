@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 void ask_for_precise_waits() { prctl(PR_SET_TIMERSLACK, 1UL); }
 
@@ -39,4 +39,4 @@ void Alarms::ring() {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 using WallClock = std::chrono::steady_clock;
 
@@ -35,4 +35,4 @@ class Alarms {
   std::jthread thread_;  // last, so that it begins with everything else in place
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// The costs of a transfer stand under its SEND.
 Nanoseconds DelayedSink::cost(InstructionId id) const {
@@ -28,4 +28,4 @@ void DelayedSink::complete(std::span<const InstructionId> ends) {
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Passes completions on when the time has passed that a table says a transfer or a collective takes, counted
 /// from when the ends have met. In a group, ends to one peer count as if they went side by side.
@@ -48,4 +48,4 @@ class DelayedTransport final : public Transport {
   std::unique_ptr<Transport> inner_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

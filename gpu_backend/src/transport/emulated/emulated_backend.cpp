@@ -3,7 +3,7 @@
 #include "emulated_transport.hpp"
 #include "emulated_worker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 Expected<void> EmulatedBackend::check(const TransportCapabilities& capabilities) const {
   return check_in_process(capabilities);
@@ -19,4 +19,4 @@ std::unique_ptr<Transport> EmulatedBackend::make_transport(const RunInput& input
   return std::make_unique<EmulatedTransport>(input.program, costs_, input.options.capabilities.credits, sink);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -4,7 +4,7 @@
 
 #include "executor/backend.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Every rank in the time of a cost table.
 class EmulatedBackend final : public Backend {
@@ -21,4 +21,4 @@ class EmulatedBackend final : public Backend {
   CostTable costs_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

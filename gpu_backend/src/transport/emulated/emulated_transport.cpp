@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 EmulatedTransport::EmulatedTransport(const Program& program, const CostTable& costs,
                                      std::optional<int> credits, CompletionSink& sink)
@@ -128,4 +128,4 @@ void EmulatedTransport::end(const std::vector<CollectiveCall>& meeting) {
   sink_.complete(members);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -11,7 +11,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Messages and collectives without content that take the time of a table, by rendezvous or with credits.
 ///
@@ -63,4 +63,4 @@ class EmulatedTransport final : public Transport {
   Alarms alarms_;                   // last: its thread ends before what it works on
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

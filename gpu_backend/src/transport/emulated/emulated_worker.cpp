@@ -2,7 +2,7 @@
 
 #include "alarms.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 void EmulatedWorker::run(ActionPlace place) {
   const auto started = WallClock::now();
@@ -20,4 +20,4 @@ void EmulatedWorker::interrupt() {
   over_.notify_all();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

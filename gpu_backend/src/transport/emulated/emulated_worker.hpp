@@ -5,7 +5,7 @@
 
 #include "executor/worker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Does nothing for as long as every action takes.
 class EmulatedWorker final : public Worker {
@@ -35,4 +35,4 @@ class EmulatedWorker final : public Worker {
   bool interrupted_ = false;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

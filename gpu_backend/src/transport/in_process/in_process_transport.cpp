@@ -5,7 +5,7 @@
 
 #include "executor/payload.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 void copy(const Payload& from, const Payload& to) {
@@ -126,4 +126,4 @@ std::optional<std::vector<CollectiveCall>> InProcessTransport::join(const Collec
   return meeting;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -11,7 +11,7 @@
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Channels and collectives between threads of one process, by rendezvous or with credits.
 ///
@@ -56,4 +56,4 @@ class InProcessTransport final : public Transport {
   std::vector<Group> groups_;  ///< per communicator
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

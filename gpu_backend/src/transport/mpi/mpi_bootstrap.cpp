@@ -16,7 +16,7 @@
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "process_group/star.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// Where process 0 listens, as MPI carries it to the others.
@@ -113,4 +113,4 @@ std::string mpi_version() {
   return all.substr(0, all.find(','));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -3,7 +3,7 @@
 #include "mpi_world.hpp"
 #include "process_group/transport_maker.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// The processes of MPI_COMM_WORLD. MPI tells where process 0 is met and moves the messages of Programs; all
 /// else goes over connections of our own, which outlive a hang of MPI and notice a death.
@@ -48,4 +48,4 @@ class MpiBootstrap final : public Bootstrap, public TransportMaker {
   std::unique_ptr<Bootstrap> connections_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

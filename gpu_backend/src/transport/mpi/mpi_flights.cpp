@@ -8,7 +8,7 @@
 #include "mpi_world.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 /// A header and the pieces of a payload as one message, without a copy.
@@ -131,4 +131,4 @@ std::chrono::microseconds Backoff::next() {
   return std::chrono::microseconds(std::min(rounds_ - kEager, kLongest));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

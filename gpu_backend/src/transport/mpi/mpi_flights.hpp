@@ -12,7 +12,7 @@
 #include "ppsim/core/ir/ids.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What stands before the bytes of a message.
 struct MessageHeader {
@@ -75,4 +75,4 @@ class Backoff {
   int rounds_ = 0;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

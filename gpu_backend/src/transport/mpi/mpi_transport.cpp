@@ -10,7 +10,7 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 // For processes that are known to be on their way, and at the end of a run, which may have failed: a second
@@ -378,4 +378,4 @@ bool MpiTransport::take_result(Group& group, MemberState& member) {
   return true;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

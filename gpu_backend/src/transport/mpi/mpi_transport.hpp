@@ -19,7 +19,7 @@
 #include "mpi_world.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Channels and collectives between processes. Every send is synchronous (MPI_Issend): it is complete when
 /// its receive has begun, which is the rendezvous of E5, and the receipt that frees a credit. A receive is
@@ -102,4 +102,4 @@ class MpiTransport final : public Transport {
   std::thread thread_;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -4,7 +4,7 @@
 
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 constexpr int kLeastLargestTag = 32767;  // what the standard promises
@@ -72,4 +72,4 @@ int MpiWorld::largest_tag() const {
   return found != 0 ? *static_cast<int*>(value) : kLeastLargestTag;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Errors: throws BackendError with MPI's own text.
 void check_mpi(int result, const char* call);
@@ -47,4 +47,4 @@ class MpiWorld {
   bool in_order_ = true;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/op_kind.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 namespace {
 
 int nccl_type(ElementType type) {
@@ -396,4 +396,4 @@ void NcclChannels::abort() noexcept {
   for (auto& [rank, pending] : pending_) pending.clear();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -13,7 +13,7 @@
 #include "executor/gpu/gpu_channels.hpp"
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the ranks of this process need to meet the others.
 struct NcclSetup {
@@ -113,4 +113,4 @@ class NcclChannels final : public GpuChannels {
   std::vector<std::jthread> enders_;  ///< of communicators
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -9,7 +9,7 @@
 struct ncclComm;
 struct CUstream_st;
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 struct NcclUniqueId {
   char internal[128] = {};
@@ -68,4 +68,4 @@ void check_nccl(const NcclTable& nccl, int result, std::string_view what);
 [[nodiscard]] int nccl_version(const NcclTable& nccl);
 [[nodiscard]] std::string nccl_text(int version);
 
-}  // namespace ppsim
+}  // namespace ppsim::gpu_backend

@@ -4,7 +4,7 @@
 #include "ppsim/core/lowering/memory_saving.hpp"
 #include "ppsim/workload/analytic.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// The recomputation of each stage that costs its rank the least time and with which the schedule fits into
 /// the memory of the GPU.
@@ -22,4 +22,8 @@ namespace ppsim {
 /// are those of Recompute.
 [[nodiscard]] Expected<StageRecompute> adaptive_recompute(const Schedule& schedule, const Workload& workload);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::adaptive_recompute;
 }  // namespace ppsim

@@ -8,7 +8,7 @@
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/verifier/intervals/cost_space.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// Durations of one stage's actions that are not known better than between bounds.
 struct CostIntervals {
@@ -38,4 +38,15 @@ struct CostIntervals {
 /// "12ms", "1.5s", "800us", "100ns", rounded to nanoseconds. Errors: bad_argument.
 [[nodiscard]] Expected<Nanoseconds> parse_duration(std::string_view text);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::CostIntervals;
+using planner::middle_costs;
+using planner::parse_cost_intervals;
+using planner::parse_duration;
+using planner::parse_spread;
+using planner::shared_costs;
+using planner::spread_costs;
+using planner::stage_costs;
 }  // namespace ppsim

@@ -11,7 +11,7 @@
 #include "ppsim/planner/token_costs.hpp"
 #include "ppsim/workload/analytic.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// Costs in abstract units: `F=1,B=2,I=1,W=1,R=1,FB=3,c=0,A=1`.
 struct UnitSource {
@@ -52,4 +52,14 @@ struct CostBinding {
 /// Errors: bad_argument for a factor that is not above 0, and for costs above 10^18 ns.
 [[nodiscard]] Expected<CostTable> scaled_costs(const CostTable& costs, double factor);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::bind_cost_source;
+using planner::CostBinding;
+using planner::CostSource;
+using planner::parse_size;
+using planner::parse_unit_costs;
+using planner::scaled_costs;
+using planner::UnitSource;
 }  // namespace ppsim

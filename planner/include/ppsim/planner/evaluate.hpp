@@ -10,7 +10,7 @@
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// One simulated step of a Program under costs, with everything that the simulator says about it.
 struct Evaluation {
@@ -58,4 +58,12 @@ struct JitterResult {
 [[nodiscard]] Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation,
                                                           const JitterOptions& options);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::evaluate;
+using planner::Evaluation;
+using planner::JitterOptions;
+using planner::JitterResult;
+using planner::simulate_with_jitter;
 }  // namespace ppsim

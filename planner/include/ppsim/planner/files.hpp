@@ -5,7 +5,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// The whole file; `-` is standard input.
 /// Errors: bad_file when it cannot be opened or read, or is a directory.
@@ -27,4 +27,12 @@ namespace ppsim {
 /// What the name of a file ends in, in small letters, such as `.csv`; empty: nothing.
 [[nodiscard]] std::string suffix_of(const std::string& path);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::append_text_file;
+using planner::check_writable;
+using planner::read_text_file;
+using planner::suffix_of;
+using planner::write_text_file;
 }  // namespace ppsim

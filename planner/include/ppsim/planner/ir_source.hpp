@@ -13,7 +13,7 @@
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// Either level of the IR.
 using Ir = std::variant<Schedule, Program>;
@@ -66,4 +66,20 @@ inline constexpr int kUsualSlices = std::numeric_limits<int>::min();
 [[nodiscard]] Expected<Program> to_program(const Ir& ir, const LoweringOptions& options,
                                            const CostTable* costs, const PassObserver& observer = nullptr);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::compute_only;
+using planner::Ir;
+using planner::ir_from_name;
+using planner::ir_from_text;
+using planner::ir_text;
+using planner::is_native_json;
+using planner::kUsualSlices;
+using planner::name_of;
+using planner::names_file;
+using planner::names_schedule;
+using planner::pipeline_of;
+using planner::ReadOptions;
+using planner::to_program;
 }  // namespace ppsim

@@ -4,7 +4,7 @@
 
 #include "ppsim/planner/verified_run.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// A run beside what the simulator made of costs that were measured before it.
 struct Prediction {
@@ -37,4 +37,11 @@ struct ErrorSummary {
 /// All 0 of no errors.
 [[nodiscard]] ErrorSummary summarize(std::vector<double> errors);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::ErrorSummary;
+using planner::predict;
+using planner::Prediction;
+using planner::summarize;
 }  // namespace ppsim

@@ -5,7 +5,7 @@
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/verified_run.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// Costs and sizes measured by running Programs of one pipeline: of each cost class the mean and the
 /// quartiles over all steps but the first, which finds cold caches. A class that several Programs have comes
@@ -15,4 +15,8 @@ namespace ppsim {
 [[nodiscard]] Expected<Tables> profile(std::span<const Program> programs, const StageModel& model,
                                        const RunOptions& run);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::profile;
 }  // namespace ppsim

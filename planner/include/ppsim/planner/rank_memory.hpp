@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/memory/slot_plan.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// What a device needs besides room for what is alive at once, which the property `memory` bounds.
 struct RankMemory {
@@ -30,4 +30,10 @@ struct RankMemoryOptions {
 [[nodiscard]] RankMemory rank_memory(const Program& program, const TransportCapabilities& capabilities,
                                      const SizeTable& sizes, const RankMemoryOptions& options = {});
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::rank_memory;
+using planner::RankMemory;
+using planner::RankMemoryOptions;
 }  // namespace ppsim

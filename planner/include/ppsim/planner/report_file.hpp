@@ -5,7 +5,7 @@
 
 #include "ppsim/planner/evaluate.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// The work of a step beside that of the first one of its page.
 struct ReportWork {
@@ -26,4 +26,10 @@ struct ReportWork {
 [[nodiscard]] Expected<void> write_run_report(const std::string& path, const RunView& measured,
                                               const TimedTrace& simulated);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::ReportWork;
+using planner::write_report_file;
+using planner::write_run_report;
 }  // namespace ppsim

@@ -8,7 +8,7 @@
 #include "ppsim/planner/verified_run.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// What all actions of a kind take in one step together. Of a transfer and a collective only the time counts
 /// in which it is under way; a transfer stands under its SEND.
@@ -55,4 +55,12 @@ struct RunComparison {
 [[nodiscard]] RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
                                         const VerifiedRun& run);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::compare_run;
+using planner::idle_split;
+using planner::IdleSplit;
+using planner::KindComparison;
+using planner::RunComparison;
 }  // namespace ppsim

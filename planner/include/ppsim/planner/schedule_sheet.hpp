@@ -6,7 +6,7 @@
 
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// A schedule of the registry and what it costs on a small example: simulated at F=I=W=1, B=2, FB=3 of one
 /// stage, without transfer times.
@@ -30,4 +30,10 @@ struct ScheduleSheet {
 /// Pictures are looked for in schedules/<name>.svg beside the page.
 [[nodiscard]] std::string schedule_page(const std::vector<ScheduleSheet>& sheets);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::schedule_page;
+using planner::schedule_sheet;
+using planner::ScheduleSheet;
 }  // namespace ppsim

@@ -3,7 +3,7 @@
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/missing_entries.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// Refuses costs that were measured or written down, and not for all that is to run: what a look-up does not
 /// find is free, and an answer that rests on it wrong.
@@ -22,4 +22,10 @@ namespace ppsim {
 /// say themselves what is free.
 [[nodiscard]] Tables with_zeros(Tables tables);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::check_costs;
+using planner::check_sizes;
+using planner::with_zeros;
 }  // namespace ppsim

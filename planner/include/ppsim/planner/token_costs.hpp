@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/core/ir/tables.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// What the slices of a sequence cost: one of l tokens with q before it takes `fixed` + `linear` l +
 /// `quadratic` (q l + l (l + 1) / 2), the last factor being the pairs of tokens that causal attention looks
@@ -48,4 +48,13 @@ struct SlicedSteps {
 [[nodiscard]] SizeTable sliced_activations(Bytes activation, const Pipeline& pipeline,
                                            const std::vector<int>& lengths);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::parse_token_costs;
+using planner::slice_lengths;
+using planner::sliced_activations;
+using planner::sliced_costs;
+using planner::SlicedSteps;
+using planner::TokenCosts;
 }  // namespace ppsim

@@ -7,7 +7,7 @@
 #include "ppsim/simulator/metrics/metrics.hpp"
 #include "ppsim/simulator/writers/perfetto.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 /// Writes a simulated or measured run in the format of the path's suffix: `.csv`, `.json` (Chrome and
 /// Perfetto) or `.pftrace` (Perfetto protobuf).
@@ -21,4 +21,9 @@ namespace ppsim {
 /// Errors: those of trace_from_csv; ill_formed with the first of trace_violations; io.
 [[nodiscard]] Expected<TimedTrace> read_trace_file(const std::string& path, const Program& program);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::read_trace_file;
+using planner::write_trace_file;
 }  // namespace ppsim

@@ -12,7 +12,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 
-namespace ppsim {
+namespace ppsim::planner {
 
 struct VerifiedRunOptions {
   RunOptions run;                ///< its certificate may be null: then the Program is verified first
@@ -82,4 +82,13 @@ struct VerifiedRun {
 [[nodiscard]] Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& model,
                                                     const VerifiedRunOptions& options);
 
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::default_deadline_s;
+using planner::GradientVerdict;
+using planner::judge_gradients;
+using planner::VerifiedRun;
+using planner::VerifiedRunOptions;
+using planner::verify_then_run;
 }  // namespace ppsim

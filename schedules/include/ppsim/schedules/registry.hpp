@@ -11,7 +11,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// What a schedule is generated for.
 struct ScheduleParameters {
@@ -106,7 +106,7 @@ struct ScheduleInfo {
 std::ostream& operator<<(std::ostream& out, const ScheduleInfo& info);
 
 /// All schedules, in the order of schedules.def.
-[[nodiscard]] std::span<const ScheduleInfo> schedules();
+[[nodiscard]] std::span<const ScheduleInfo> registered_schedules();
 
 /// Errors: bad_argument naming the schedules there are, and the one that was probably meant.
 [[nodiscard]] Expected<const ScheduleInfo*> find_schedule(std::string_view name);
@@ -137,4 +137,21 @@ struct NamedSchedule {
 [[nodiscard]] Expected<NamedSchedule> parse_named_schedule(std::string_view text,
                                                            ScheduleParameters parameters = {});
 
+}  // namespace ppsim::schedules
+
+namespace ppsim {
+using schedules::check_parameters;
+using schedules::closed_form_bubble;
+using schedules::ClosedForms;
+using schedules::find_schedule;
+using schedules::generate;
+using schedules::NamedSchedule;
+using schedules::parse_named_schedule;
+using schedules::PeakForm;
+using schedules::registered_schedules;
+using schedules::ScheduleInfo;
+using schedules::ScheduleParameters;
+using schedules::SettingInfo;
+using schedules::StageCosts;
+using schedules::TimeForm;
 }  // namespace ppsim

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// Time on one stage of a slice of `length` tokens that attends to `prefix` tokens before it.
 using SliceCost = std::function<Nanoseconds(int length, int prefix)>;
@@ -38,4 +38,11 @@ struct SliceLengths {
 /// place of a search over all of them in steps of epsilon.
 [[nodiscard]] Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const SliceCost& cost);
 
+}  // namespace ppsim::schedules
+
+namespace ppsim {
+using schedules::best_slice_lengths;
+using schedules::SliceCost;
+using schedules::SliceLengths;
+using schedules::SliceProblem;
 }  // namespace ppsim

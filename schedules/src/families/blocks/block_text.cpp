@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 class BlockReader {
@@ -102,4 +102,4 @@ tl::expected<BlockSlots, TextError> read_block_slots(std::string_view text, cons
   return BlockReader(text, names).read();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

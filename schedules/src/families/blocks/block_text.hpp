@@ -7,7 +7,7 @@
 
 #include "slot_formula.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// The slots of one kind of action on one chunk, rank by rank.
 using RankSlots = std::vector<int>;
@@ -22,4 +22,4 @@ using BlockSlots = std::map<std::pair<char, int>, RankSlots>;
 [[nodiscard]] tl::expected<BlockSlots, TextError> read_block_slots(std::string_view text,
                                                                    const FormulaNames& names);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -2,7 +2,7 @@
 
 #include "repeated_block.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 /// An action of the block, in the words of a message.
@@ -116,4 +116,4 @@ Expected<Schedule> repeat_block(const std::string& name, const RepeatedBlockSpec
   return repeated.schedule(name);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

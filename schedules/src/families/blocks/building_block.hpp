@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// The slots in which the actions of microbatch 0 on one stage start. F, I and W take one slot, B takes two.
 struct BlockStage {
@@ -54,4 +54,4 @@ struct RepeatedBlockSpec {
 /// Requires: broken_rules(block) is empty. Order: O(actions), for the moved ones times the slots of a block.
 [[nodiscard]] Expected<Schedule> repeat_block(const std::string& name, const RepeatedBlockSpec& spec);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -12,7 +12,7 @@
 // cool-down without raising its peak, and squeezed. Without offsets it is the block of 1F1B; for more chunks
 // its kin, in which every third slot of a rank is for F and the two after it for a B.
 
-namespace ppsim::catalogue {
+namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "building-block";
@@ -201,4 +201,4 @@ ScheduleInfo building_block() {
   };
 }
 
-}  // namespace ppsim::catalogue
+}  // namespace ppsim::schedules::catalogue

@@ -6,7 +6,7 @@
 
 #include "families/orders/filled_lane.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -284,4 +284,4 @@ Expected<Schedule> RepeatedBlock::schedule(const std::string& name) const {
   return builder.build();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -4,7 +4,7 @@
 
 #include "building_block.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// The actions of a block that is repeated for each microbatch, in slots.
 ///
@@ -82,4 +82,4 @@ class RepeatedBlock {
   std::vector<std::vector<Weight>> weights_;  ///< of each rank, ascending
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -3,7 +3,7 @@
 #include <cctype>
 #include <cstdint>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 constexpr std::int64_t kLargest = 1 << 20;
@@ -135,4 +135,4 @@ tl::expected<int, TextError> read_formula(std::string_view text, std::size_t& co
   return static_cast<int>(*value);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <tl/expected.hpp>
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// What a formula may name.
 struct FormulaNames {
@@ -33,4 +33,4 @@ struct TextError {
 /// "expected X, found "c"" or "expected X, found the end" at a column.
 [[nodiscard]] TextError expected_at(std::string_view text, std::size_t column, const std::string& what);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 constexpr int kSlots = 6;
@@ -260,4 +260,4 @@ VOrder repeated_order(const VBlock& block, int microbatches, const VEnds& ends) 
   return order;
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

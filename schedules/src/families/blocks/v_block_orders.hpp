@@ -4,7 +4,7 @@
 
 #include "families/orders/v_order.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// A block of the V placement: first slots of F down, F up, I down and I up of microbatch 0 on each rank.
 struct VBlock {
@@ -35,4 +35,4 @@ struct VEnds {
 /// The order of the repeated block; W where it has slots left.
 [[nodiscard]] VOrder repeated_order(const VBlock& block, int microbatches, const VEnds& ends);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -1,6 +1,6 @@
 #include "v_blocks.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 constexpr int kInterval = 6;
@@ -47,4 +47,4 @@ ScheduleInfo v_block_info(std::string_view name, std::string_view summary) {
   };
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

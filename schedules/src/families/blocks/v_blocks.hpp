@@ -5,7 +5,7 @@
 #include "building_block.hpp"
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 inline constexpr std::string_view kControllableMemory =
     "Qi et al., Pipeline parallelism with controllable memory, NeurIPS 2024, arXiv 2405.15362";
@@ -28,4 +28,4 @@ struct VBlockOffsets {
 /// The row of a schedule that repeats a block of a V placement, without `generate` and `forms`.
 [[nodiscard]] ScheduleInfo v_block_info(std::string_view name, std::string_view summary);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 /// The cells of one rank.
@@ -80,4 +80,4 @@ void add_row(ScheduleBuilder& builder, const ChunkOrder& order, RankId rank, int
   }
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

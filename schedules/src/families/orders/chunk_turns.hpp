@@ -4,7 +4,7 @@
 
 #include "ppsim/core/ir/schedule.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 // Orders of ranks with several chunks, chunk c of rank r being stage c p + r: the microbatches go in groups;
 // a rank runs a group through its first chunk, then through its second, and so on.
@@ -38,4 +38,4 @@ struct ChunkOrder {
 /// through the chunks from the last to the first; then the backwards that are left.
 void add_row(ScheduleBuilder& builder, const ChunkOrder& order, RankId rank, int warmup);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

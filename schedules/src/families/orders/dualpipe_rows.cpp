@@ -2,7 +2,7 @@
 
 #include <deque>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 class RowWriter {
@@ -131,4 +131,4 @@ std::optional<Nanoseconds> DualPipeForm::makespan(const StageCosts& costs) const
   return busy(costs) + (reach - 1) * (costs.overlap + costs.backward - 3 * w);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -5,7 +5,7 @@
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// One rank of DualPipe or DualPipeV. It holds a stage of each of two phases: 0, the way by which the
 /// microbatches that it starts with come in, and 1, the other way.
@@ -38,4 +38,4 @@ struct DualPipeForm {
   [[nodiscard]] int peak() const { return 2 * reach + 1; }
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 std::size_t at(int slot) { return static_cast<std::size_t>(slot); }
@@ -55,4 +55,4 @@ void FilledLane::move(int slot, int to) {
   filled_ = std::min(filled_, at(to));
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// The slots of a rank with F and I in places and W in those that are left, each as early as it can: how many
 /// activations the rank then holds.
@@ -38,4 +38,4 @@ class FilledLane {
   std::size_t filled_ = 0;
 };
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -18,7 +18,7 @@
 //
 // The rows keep the order of the slots; when an action starts is the matter of its inputs.
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 /// Microbatches of one direction that enter their pipe one after another.
@@ -146,4 +146,4 @@ int folded_peak(const FoldedPipes& pipes, RankId rank) {
   return std::min(held * unit, (held - 1) * unit + 1 + away);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

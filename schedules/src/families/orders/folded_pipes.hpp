@@ -5,7 +5,7 @@
 
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// Microbatches that run down the ranks and back up, chunk after chunk (folded_placement): all of them from
 /// rank 0 on, or half of them so and half from the last rank on.
@@ -42,4 +42,4 @@ struct FoldedPipes {
 /// The peak of live activations. Requires: !has_doubled_units(pipes).
 [[nodiscard]] int folded_peak(const FoldedPipes& pipes, RankId rank);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

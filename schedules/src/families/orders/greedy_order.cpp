@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 constexpr std::int64_t kActivation = 100;
@@ -212,4 +212,4 @@ GreedyOrder greedy_order(const GreedyProblem& problem, const GreedyRules& rules)
   return Greedy(problem, rules).order();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/op_kind.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// A chain of one stage per rank whose F, I and W are to be ordered within a memory limit.
 struct GreedyProblem {
@@ -44,4 +44,4 @@ struct GreedyOrder {
 /// Source: Qi et al., Zero bubble pipeline parallelism, ICLR 2024, section 3.1 and the authors' code.
 [[nodiscard]] GreedyOrder greedy_order(const GreedyProblem& problem, const GreedyRules& rules);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

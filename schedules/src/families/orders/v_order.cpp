@@ -6,7 +6,7 @@
 
 #include "families/placements.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 constexpr std::array<OpKind, kVKinds> kOpKinds = {OpKind::forward,         OpKind::forward,
@@ -293,4 +293,4 @@ Expected<Schedule> schedule_of(const std::string& name, const VOrder& order, int
   return builder.build();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/ir/tables.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// What a rank of the V placement computes, in the order in which a microbatch passes it; then the W of the
 /// two I.
@@ -55,4 +55,4 @@ struct VRun {
 /// Requires: every kind of a rank as often as there are microbatches.
 [[nodiscard]] Expected<Schedule> schedule_of(const std::string& name, const VOrder& order, int microbatches);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
@@ -233,4 +233,4 @@ void add_vocabulary_rows(ScheduleBuilder& builder, const Pipeline& pipeline, con
   Scheduler(builder, pipeline, layout, costs).run();
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

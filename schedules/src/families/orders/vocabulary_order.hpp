@@ -3,7 +3,7 @@
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/ir/tables.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// How the vocabulary layers are sharded over p ranks: stage r < p, shard p + r of the output layer, and
 /// perhaps shard 2 p + r of the input layer, on rank r.
@@ -24,4 +24,4 @@ struct VocabularyLayout {
 void add_vocabulary_rows(ScheduleBuilder& builder, const Pipeline& pipeline, const VocabularyLayout& layout,
                          const CostTable& costs);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

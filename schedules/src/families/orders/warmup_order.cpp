@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ppsim {
+namespace ppsim::schedules {
 namespace {
 
 /// How many times a transfer is waited for, for m >= p >= 2: a steady state pays nearly two per microbatch.
@@ -49,4 +49,4 @@ std::optional<int> one_f_one_b_peak(const ScheduleParameters& parameters, RankId
   return std::min(parameters.ranks - rank.value(), parameters.microbatches);
 }
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

@@ -4,7 +4,7 @@
 
 #include "ppsim/schedules/registry.hpp"
 
-namespace ppsim {
+namespace ppsim::schedules {
 
 /// One rank of a schedule of the 1F1B family with one stage per rank: `warmup` F, then a backward and an F in
 /// turn, then the backwards that are left. With slices, F counts through a microbatch's slices from the first
@@ -27,4 +27,4 @@ void add_row(ScheduleBuilder& builder, const WarmupOrder& order, int microbatche
 /// Likewise its activations.
 [[nodiscard]] std::optional<int> one_f_one_b_peak(const ScheduleParameters& parameters, RankId rank);
 
-}  // namespace ppsim
+}  // namespace ppsim::schedules

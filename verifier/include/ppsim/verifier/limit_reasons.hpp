@@ -1,6 +1,6 @@
 #pragma once
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// Reasons of an Unknown that a larger limit may change; each may be a part of a longer one.
 inline constexpr const char* kTimeLimit = "time limit reached";
@@ -13,4 +13,12 @@ inline constexpr const char* kSampleLimit = "needs more instructions than may be
 /// Of synthesize(): no option changes it, but costs with a larger common divisor or fewer microbatches do.
 inline constexpr const char* kStartTimesLimit = "start times to choose from";
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::kMemoryLimit;
+using verifier::kSampleLimit;
+using verifier::kStartTimesLimit;
+using verifier::kStateLimit;
+using verifier::kTimeLimit;
 }  // namespace ppsim

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What can be asked of a Program.
 enum class Property : std::uint8_t {
@@ -37,4 +37,12 @@ struct PropertyInfo {
 [[nodiscard]] std::optional<Property> property_from_name(std::string_view name);
 std::ostream& operator<<(std::ostream& out, Property property);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::Property;
+using verifier::property_from_name;
+using verifier::property_name;
+using verifier::property_registry;
+using verifier::PropertyInfo;
 }  // namespace ppsim

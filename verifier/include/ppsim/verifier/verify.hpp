@@ -20,7 +20,7 @@
 #include "ppsim/verifier/property.hpp"
 #include "ppsim/verifier/solver/solver_query.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// Durations of which every action may take any, each time another one: from `least` to `most` of its class.
 struct CostBounds {
@@ -142,4 +142,26 @@ struct VerifyReport {
 [[nodiscard]] Expected<Certificate> make_certificate(const Program& program, const VerifyOptions& options,
                                                      const VerifyReport& report);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::CostBounds;
+using verifier::Counterexample;
+using verifier::explain;
+using verifier::LateEnd;
+using verifier::make_certificate;
+using verifier::MakespanRange;
+using verifier::MemoryOverrun;
+using verifier::PropertyResult;
+using verifier::PropertySink;
+using verifier::Proved;
+using verifier::Refuted;
+using verifier::tensor_text;
+using verifier::TimedStep;
+using verifier::Unknown;
+using verifier::Verdict;
+using verifier::verdict_name;
+using verifier::verify;
+using verifier::VerifyOptions;
+using verifier::VerifyReport;
 }  // namespace ppsim

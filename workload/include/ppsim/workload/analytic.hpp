@@ -10,7 +10,7 @@
 #include "ppsim/workload/model.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 /// Layouts that follow from the model and the number of stages: as many layers on each stage, or the cut
 /// whose slowest stage, forward and backward together, is as fast as can be (balanced_layout).
@@ -60,4 +60,11 @@ struct AnalyticCosts {
 /// than layers to spread evenly, and whatever check_parallelism and check_layout refuse.
 [[nodiscard]] Expected<AnalyticCosts> analytic_costs(const Workload& workload, const Pipeline& pipeline);
 
+}  // namespace ppsim::workload
+
+namespace ppsim {
+using workload::analytic_costs;
+using workload::AnalyticCosts;
+using workload::LayoutRule;
+using workload::Workload;
 }  // namespace ppsim

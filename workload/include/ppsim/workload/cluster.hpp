@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 /// One accelerator. Rates are dense (no sparsity) and of one direction.
 struct GpuDescription {
@@ -58,4 +58,14 @@ struct ClusterDescription {
 [[nodiscard]] Expected<ClusterDescription> cluster_from_json(std::string_view text, const std::string& file,
                                                              int nodes);
 
+}  // namespace ppsim::workload
+
+namespace ppsim {
+using workload::cluster_from_json;
+using workload::cluster_from_name;
+using workload::ClusterDescription;
+using workload::gpu_presets;
+using workload::GpuDescription;
+using workload::node_presets;
+using workload::NodeDescription;
 }  // namespace ppsim

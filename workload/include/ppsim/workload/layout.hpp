@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 /// What one stage holds of a language model.
 struct StageContents {
@@ -64,4 +64,15 @@ struct LayoutTimes {
 /// parse_layout.
 [[nodiscard]] Expected<void> check_layout(const PipelineLayout& layout, std::int64_t layers, int stages);
 
+}  // namespace ppsim::workload
+
+namespace ppsim {
+using workload::balanced_layout;
+using workload::check_layout;
+using workload::even_layout;
+using workload::layout_text;
+using workload::LayoutTimes;
+using workload::parse_layout;
+using workload::PipelineLayout;
+using workload::StageContents;
 }  // namespace ppsim

@@ -8,7 +8,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 enum class Architecture : std::uint8_t { decoder, moe, moe_mla, encoder_decoder, vit };
 [[nodiscard]] std::string_view architecture_name(Architecture architecture);
@@ -74,4 +74,19 @@ std::ostream& operator<<(std::ostream& out, const ModelDescription& model);
 /// All parameters: layers, embedding and (untied) head. Multi-token prediction layers are not counted.
 [[nodiscard]] std::int64_t parameter_count(const ModelDescription& model);
 
+}  // namespace ppsim::workload
+
+namespace ppsim {
+using workload::active_layer_parameters;
+using workload::Architecture;
+using workload::architecture_name;
+using workload::attention_parameters;
+using workload::check_model;
+using workload::layer_parameters;
+using workload::mlp_parameters;
+using workload::model_from_config_json;
+using workload::model_from_name;
+using workload::model_presets;
+using workload::ModelDescription;
+using workload::parameter_count;
 }  // namespace ppsim

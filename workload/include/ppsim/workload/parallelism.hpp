@@ -8,7 +8,7 @@
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"
 
-namespace ppsim {
+namespace ppsim::workload {
 
 enum class DataType : std::uint8_t { bf16, fp8 };
 
@@ -42,4 +42,11 @@ std::ostream& operator<<(std::ostream& out, const Parallelism& parallelism);
 [[nodiscard]] Expected<void> check_parallelism(const Parallelism& parallelism, const ModelDescription& model,
                                                const ClusterDescription& cluster);
 
+}  // namespace ppsim::workload
+
+namespace ppsim {
+using workload::check_parallelism;
+using workload::DataType;
+using workload::Parallelism;
+using workload::RankOrder;
 }  // namespace ppsim

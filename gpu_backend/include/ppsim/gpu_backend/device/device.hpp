@@ -7,7 +7,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What a device, a transport or an action of a run throws when it cannot do its work. execute() catches
 /// it and returns its Error.
@@ -39,4 +39,9 @@ class Device {
   virtual void run(int queue, const std::function<void()>& work) = 0;
 };
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::BackendError;
+using gpu_backend::Device;
 }  // namespace ppsim

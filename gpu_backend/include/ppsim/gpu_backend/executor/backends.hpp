@@ -6,7 +6,7 @@
 
 #include "ppsim/gpu_backend/executor/execute.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// A backend, and whether this build and this machine have what it needs.
 struct BackendStatus {
@@ -27,4 +27,11 @@ struct BackendStatus {
 /// loaded. Null where there is nothing to keep.
 [[nodiscard]] std::shared_ptr<void> hold_devices(const BackendOptions& backend);
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::backend_statuses;
+using gpu_backend::BackendStatus;
+using gpu_backend::check_libraries;
+using gpu_backend::hold_devices;
 }  // namespace ppsim

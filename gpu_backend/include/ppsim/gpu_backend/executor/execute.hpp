@@ -18,7 +18,7 @@
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Ranks that compute on threads of this process, in host memory.
 struct CpuOptions {
@@ -195,4 +195,25 @@ struct ModelIdentity {
 [[nodiscard]] Expected<RunResult> execute(const Program& program, const StageModel& model,
                                           const RunOptions& options);
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::agree;
+using gpu_backend::backend_name;
+using gpu_backend::BackendOptions;
+using gpu_backend::BlockGradients;
+using gpu_backend::CpuOptions;
+using gpu_backend::CudaOptions;
+using gpu_backend::CudaTransport;
+using gpu_backend::DeadlineRule;
+using gpu_backend::EmulatedOptions;
+using gpu_backend::execute;
+using gpu_backend::HostTime;
+using gpu_backend::ModelIdentity;
+using gpu_backend::patience_of;
+using gpu_backend::ProcessFigures;
+using gpu_backend::RunOptions;
+using gpu_backend::RunOutcome;
+using gpu_backend::RunResult;
+using gpu_backend::sizes_on;
 }  // namespace ppsim

@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// Durations of every cost class over all its occurrences in runs of one Program. A transfer and a collective
 /// count from the moment when all ends have started, so that waiting for each other is no cost; with credits
@@ -30,4 +30,12 @@ using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
 /// mean_costs of runs by rendezvous.
 [[nodiscard]] CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces);
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::cost_spreads;
+using gpu_backend::Durations;
+using gpu_backend::mean_costs;
+using gpu_backend::measured_costs;
+using gpu_backend::measured_durations;
 }  // namespace ppsim

@@ -13,7 +13,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What a process hears from the others while it does something else. Called from a thread of the bootstrap:
 /// return soon, and do not call back.
@@ -122,4 +122,18 @@ using Environment = std::function<const char*(const char*)>;
 /// Ends for `size` threads of this process, for tests of what runs on several.
 [[nodiscard]] Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size);
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::Bootstrap;
+using gpu_backend::BootstrapListener;
+using gpu_backend::ClockOffset;
+using gpu_backend::Environment;
+using gpu_backend::in_process_bootstraps;
+using gpu_backend::meet;
+using gpu_backend::Membership;
+using gpu_backend::membership_from_environment;
+using gpu_backend::mpi_bootstrap;
+using gpu_backend::mpi_version;
+using gpu_backend::Patience;
 }  // namespace ppsim

@@ -14,7 +14,7 @@
 
 struct CUstream_st;
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// CUDA's stream, the same type as CUstream and cudaStream_t.
 using GpuStream = CUstream_st*;
@@ -132,4 +132,14 @@ class GpuOnlyModel final : public StageModel {
   std::unique_ptr<GpuStageModel> kernels_;
 };
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::ElementType;
+using gpu_backend::GpuOnlyModel;
+using gpu_backend::GpuPlace;
+using gpu_backend::GpuStageModel;
+using gpu_backend::GpuStages;
+using gpu_backend::GpuStream;
+using gpu_backend::UpdateBuffers;
 }  // namespace ppsim

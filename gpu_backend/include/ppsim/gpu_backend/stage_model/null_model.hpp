@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// A model without arithmetic that runs every pipeline: for what depends on order and memory alone. No action
 /// reads or writes a tensor.
@@ -32,4 +32,8 @@ class NullModel final : public StageModel {
   std::optional<SizeTable> sizes_;
 };
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::NullModel;
 }  // namespace ppsim

@@ -5,7 +5,7 @@
 
 #include "ppsim/gpu_backend/executor/execute.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the unpipelined reference does between its steps.
 struct ReferenceOptions {
@@ -38,4 +38,12 @@ struct ReferenceOptions {
 /// into, as long as each gradient is on one rank.
 [[nodiscard]] std::string gradients_hash(const std::vector<BlockGradients>& run);
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::gradients_hash;
+using gpu_backend::max_gradient_difference;
+using gpu_backend::reference_gradients;
+using gpu_backend::reference_options;
+using gpu_backend::ReferenceOptions;
 }  // namespace ppsim

@@ -11,7 +11,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 class GpuStageModel;
 
@@ -108,4 +108,10 @@ class StageModel {
   [[nodiscard]] virtual const GpuStageModel* on_gpu() const { return nullptr; }
 };
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::ActionBuffers;
+using gpu_backend::CollectivePart;
+using gpu_backend::StageModel;
 }  // namespace ppsim

@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// What the numbers of a model are.
 enum class Arithmetic : std::uint8_t {
@@ -83,4 +83,13 @@ struct TransformerConfig {
 /// stages. Requires: gradients of a block of make_transformer(config).
 [[nodiscard]] double transformer_loss(const TransformerConfig& config, std::span<const std::byte> gradients);
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::Arithmetic;
+using gpu_backend::AttentionKernels;
+using gpu_backend::make_transformer;
+using gpu_backend::Optimizer;
+using gpu_backend::transformer_loss;
+using gpu_backend::TransformerConfig;
 }  // namespace ppsim

@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/ids.hpp"
 #include "ppsim/core/ir/op_kind.hpp"
 
-namespace ppsim {
+namespace ppsim::gpu_backend {
 
 /// A FIFO between two ranks. There are no tags: its i-th send meets its i-th receive.
 struct Channel {
@@ -84,4 +84,14 @@ class Transport {
   virtual void post(const CollectiveCall& call) = 0;
 };
 
+}  // namespace ppsim::gpu_backend
+
+namespace ppsim {
+using gpu_backend::Channel;
+using gpu_backend::CollectiveCall;
+using gpu_backend::CompletionSink;
+using gpu_backend::Payload;
+using gpu_backend::Reduction;
+using gpu_backend::Transfer;
+using gpu_backend::Transport;
 }  // namespace ppsim

@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// One operation of a compiled Program. It ends at max(end of `first`, end of `second`) plus its duration.
 struct CompiledItem {
@@ -65,4 +65,12 @@ struct CompiledProgram {
 [[nodiscard]] tl::expected<CompiledProgram, Stuck> compile(const Program& program,
                                                            const ExecutionGraph& graph);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::compile;
+using simulator::CompiledItem;
+using simulator::CompiledProgram;
+using simulator::ComputeRow;
+using simulator::DurationCount;
 }  // namespace ppsim

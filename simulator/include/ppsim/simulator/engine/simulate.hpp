@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/simulator/engine/compiled_program.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// The durations of a compiled Program.
 struct BoundCosts {
@@ -69,4 +69,20 @@ using SimulatedRun = tl::expected<TimedTrace, Stuck>;
                                                       const TransportCapabilities& capabilities,
                                                       const CostTable& costs);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::bind_costs;
+using simulator::BoundCosts;
+using simulator::bubble_fraction;
+using simulator::bubble_fraction_span;
+using simulator::ideal_time;
+using simulator::rank_span;
+using simulator::RankTimes;
+using simulator::simulate;
+using simulator::simulate_program;
+using simulator::simulate_trace;
+using simulator::SimulatedRun;
+using simulator::SimulationScratch;
+using simulator::StepTimes;
 }  // namespace ppsim

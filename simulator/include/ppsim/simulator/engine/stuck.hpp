@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// Two ends of a transfer or collective that meet and name different things.
 struct Mismatch {
@@ -39,4 +39,12 @@ struct Stuck {
 /// for rank q: action (why)` per culprit.
 [[nodiscard]] Error to_error(const Program& program, const Stuck& stuck);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::explain_stalls;
+using simulator::find_mismatches;
+using simulator::Mismatch;
+using simulator::Stuck;
+using simulator::to_error;
 }  // namespace ppsim

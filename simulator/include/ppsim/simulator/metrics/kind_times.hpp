@@ -5,7 +5,7 @@
 
 #include "ppsim/core/execution/timed_trace.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// How long the instructions of one kind took in two runs of a Program: a measured and a simulated one.
 /// Communication counts from its start, so waiting for the other end is part of it.
@@ -25,4 +25,10 @@ struct KindTimes {
 /// From the first start to the last completion; 0 where nothing happened.
 [[nodiscard]] Nanoseconds trace_span(const TimedTrace& trace);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::compare_kinds;
+using simulator::KindTimes;
+using simulator::trace_span;
 }  // namespace ppsim

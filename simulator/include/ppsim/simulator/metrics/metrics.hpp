@@ -10,7 +10,7 @@
 #include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// A finished run and everything that it was made from. Only refers to its parts.
 struct RunView {
@@ -108,4 +108,20 @@ struct StepWork {
 /// 0 where the peak is unknown.
 [[nodiscard]] double model_flops_utilization(const StepWork& work, Nanoseconds makespan);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::BubbleBreakdown;
+using simulator::critical_path;
+using simulator::critical_reason_name;
+using simulator::CriticalStep;
+using simulator::measure;
+using simulator::model_flops_utilization;
+using simulator::peak_live_activations;
+using simulator::RankMetrics;
+using simulator::RunMetrics;
+using simulator::RunView;
+using simulator::step_times;
+using simulator::StepWork;
+using simulator::tokens_per_second;
 }  // namespace ppsim

@@ -8,7 +8,7 @@
 
 #include "ppsim/core/ir/op_kind.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 struct Rgb {
   std::uint8_t red = 0;
@@ -34,4 +34,16 @@ enum class Palette : std::uint8_t {
 /// Of a later chunk of a rank: lighter, the first one as it is.
 [[nodiscard]] Rgb colour_of_chunk(Palette palette, OpKind kind, int chunk, int chunks);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::colour_of;
+using simulator::colour_of_chunk;
+using simulator::hex_text;
+using simulator::lighter;
+using simulator::Palette;
+using simulator::palette_from_name;
+using simulator::palette_name;
+using simulator::Rgb;
+using simulator::text_colour_on;
 }  // namespace ppsim

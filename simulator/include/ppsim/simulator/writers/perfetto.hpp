@@ -6,7 +6,7 @@
 
 #include "ppsim/simulator/metrics/metrics.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// Writes a run as Chrome trace JSON, which Perfetto and chrome://tracing open: pid = rank, one thread per
 /// queue, a slice `PP:<action>` per instruction on each of its queues, a flow from SEND to RECV, memory of
@@ -33,4 +33,10 @@ void write_chrome_trace(std::ostream& out, std::span<const TracedRun> runs);
 void write_perfetto_trace(std::ostream& out, const RunView& run);
 void write_perfetto_trace(std::ostream& out, std::span<const TracedRun> runs);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::TracedRun;
+using simulator::write_chrome_trace;
+using simulator::write_perfetto_trace;
 }  // namespace ppsim

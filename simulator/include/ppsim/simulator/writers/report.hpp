@@ -9,7 +9,7 @@
 #include "ppsim/simulator/metrics/metrics.hpp"
 #include "ppsim/simulator/writers/palette.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 /// A line of a report's header, e.g. an assumption, a hash or a verdict.
 struct ReportFact {
@@ -45,4 +45,11 @@ struct ReportOptions {
 /// entry.
 void write_report(std::ostream& out, std::span<const ReportEntry> entries, const ReportOptions& options);
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::ReportEntry;
+using simulator::ReportFact;
+using simulator::ReportOptions;
+using simulator::write_report;
 }  // namespace ppsim

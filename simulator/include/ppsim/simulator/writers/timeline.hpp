@@ -6,7 +6,7 @@
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/simulator/writers/palette.hpp"
 
-namespace ppsim {
+namespace ppsim::simulator {
 
 struct SvgOptions {
   std::string title;
@@ -34,4 +34,11 @@ struct TextTimelineOptions {
 void write_text_timeline(std::ostream& out, const Program& program, const TimedTrace& trace,
                          const TextTimelineOptions& options = {});
 
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::SvgOptions;
+using simulator::TextTimelineOptions;
+using simulator::write_svg;
+using simulator::write_text_timeline;
 }  // namespace ppsim

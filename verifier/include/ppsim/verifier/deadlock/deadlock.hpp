@@ -8,7 +8,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// Why a Program cannot finish. At least one of the two lists is not empty.
 struct Deadlock {
@@ -43,4 +43,11 @@ struct ResidencyHang {
 [[nodiscard]] Expected<void> recheck_cycle(const Program& program, const ExecutionGraph& graph,
                                            const std::vector<Wait>& cycle);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::Deadlock;
+using verifier::explain_deadlock;
+using verifier::recheck_cycle;
+using verifier::ResidencyHang;
 }  // namespace ppsim

@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// A duration that is not known better than this.
 struct CostVariable {
@@ -54,4 +54,10 @@ class CostSpace {
   std::vector<LinearCost> costs_ = {LinearCost{}};  ///< 0: that of what no key names
 };
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::CostSpace;
+using verifier::CostVariable;
+using verifier::LinearCost;
 }  // namespace ppsim

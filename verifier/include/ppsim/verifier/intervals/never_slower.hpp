@@ -12,7 +12,7 @@
 #include "ppsim/verifier/solver/solver_query.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// How to look at all costs of a space.
 enum class CompareMethod : std::uint8_t {
@@ -78,4 +78,16 @@ struct NeverSlowerAnswer {
 /// "F = 2000000 ns, c = 0 ns: 44000000 against 43000000 ns".
 [[nodiscard]] std::string to_string(const CostSpace& costs, const ComparedAt& at);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::ComparedAt;
+using verifier::CompareMethod;
+using verifier::Extreme;
+using verifier::kMostVertexVariables;
+using verifier::never_slower;
+using verifier::NeverSlowerAnswer;
+using verifier::NeverSlowerQuestion;
+using verifier::Slower;
+using verifier::to_string;
 }  // namespace ppsim

@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// The most memory that a rank can need, over every timing that the execution model allows, and why.
 struct WorstCase {
@@ -58,4 +58,13 @@ struct FiringOrder {
 /// Memory of `rank` after the first `moment` items of a firing order, counted from the tensors alone.
 [[nodiscard]] Bytes memory_at(const MemoryQuestion& question, RankId rank, const FiringOrder& firing);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::firing_order;
+using verifier::FiringOrder;
+using verifier::memory_at;
+using verifier::MemoryQuestion;
+using verifier::worst_case_memory;
+using verifier::WorstCase;
 }  // namespace ppsim

@@ -15,7 +15,7 @@
 #include "ppsim/verifier/parameterized/periodic.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// The Program of a schedule for a number of microbatches; bad_argument where the schedule refuses it.
 using ProgramFor = std::function<Expected<Program>(int microbatches)>;
@@ -100,4 +100,17 @@ struct AllMicrobatchesReport {
 [[nodiscard]] Expected<AllMicrobatchesReport> verify_all_microbatches(
     const ProgramFor& program_for, const AllMicrobatchesOptions& options = {});
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::AllMicrobatchesOptions;
+using verifier::AllMicrobatchesReport;
+using verifier::AllMicrobatchesResult;
+using verifier::Coverage;
+using verifier::Family;
+using verifier::has_all_microbatches_method;
+using verifier::MemoryForAll;
+using verifier::ProgramFor;
+using verifier::to_lines;
+using verifier::verify_all_microbatches;
 }  // namespace ppsim

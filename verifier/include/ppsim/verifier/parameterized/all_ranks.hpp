@@ -10,7 +10,7 @@
 #include "ppsim/verifier/parameterized/periodic.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// constant + per_rank * r + per_ranks * p, on rank r of p.
 struct RankLine {
@@ -88,4 +88,16 @@ using ProgramForRanks = std::function<Expected<Program>(int ranks, int microbatc
 /// Errors: refused, naming what differs.
 [[nodiscard]] Expected<RankingForAll> find_roles(const std::vector<PeriodicProgram>& families);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::AllRanksReport;
+using verifier::find_roles;
+using verifier::ProgramForRanks;
+using verifier::RankingForAll;
+using verifier::RankLine;
+using verifier::Role;
+using verifier::RoleWait;
+using verifier::to_lines;
+using verifier::verify_all_ranks;
 }  // namespace ppsim

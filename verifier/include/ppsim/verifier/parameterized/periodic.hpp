@@ -9,7 +9,7 @@
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// How instructions become series. Those of a rank that differ in their microbatch only are as many series in
 /// turn as a period adds of them, except the first `head` and the last `tail` of them, each a series of its
@@ -106,4 +106,15 @@ struct PeriodicProgram {
 /// Errors: refused, naming the first difference.
 [[nodiscard]] Expected<void> check_member(const PeriodicProgram& family, const Program& program);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::check_member;
+using verifier::find_periodic;
+using verifier::Growing;
+using verifier::PeriodicProgram;
+using verifier::Series;
+using verifier::SeriesRule;
+using verifier::SeriesWait;
+using verifier::TensorSeries;
 }  // namespace ppsim

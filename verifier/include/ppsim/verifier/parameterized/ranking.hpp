@@ -6,7 +6,7 @@
 
 #include "ppsim/verifier/parameterized/periodic.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// A number for every instance of every event of a periodic program, for every number k of periods:
 /// instance i of event e has offset[e] + scale * (i + phase[e] * k).
@@ -28,4 +28,10 @@ struct Ranking {
 /// instance and every k >= family.first.
 [[nodiscard]] bool ranks_all_waits(const PeriodicProgram& family, const Ranking& ranking);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::find_ranking;
+using verifier::Ranking;
+using verifier::ranks_all_waits;
 }  // namespace ppsim

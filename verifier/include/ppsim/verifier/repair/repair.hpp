@@ -10,7 +10,7 @@
 #include "ppsim/verifier/deadlock/deadlock.hpp"
 #include "ppsim/verifier/verify.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 enum class ChangeKind : std::uint8_t {
   move,    ///< another place in the list of its rank
@@ -81,4 +81,19 @@ using CreditsAnswer = std::variant<FewestCredits, NoRepair, Unknown>;
 /// changing orders: per channel what is missing or too many. Empty where every message has two ends alike.
 [[nodiscard]] std::vector<std::string> absences(const Program& program);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::absences;
+using verifier::Change;
+using verifier::ChangeKind;
+using verifier::CreditsAnswer;
+using verifier::fewest_credits;
+using verifier::FewestCredits;
+using verifier::NoRepair;
+using verifier::repair;
+using verifier::RepairAnswer;
+using verifier::Repaired;
+using verifier::RepairOptions;
+using verifier::to_string;
 }  // namespace ppsim

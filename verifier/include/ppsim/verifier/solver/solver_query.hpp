@@ -8,7 +8,7 @@
 
 #include "ppsim/core/ir/units.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// A question that was put to Z3, in SMT-LIB 2.6 without extensions of Z3, so that any other solver reads it.
 struct SolverQuery {
@@ -32,4 +32,11 @@ struct SolverOptions {
   QuerySink queries = {};                   ///< none: nobody
 };
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::answer_name;
+using verifier::QuerySink;
+using verifier::SolverOptions;
+using verifier::SolverQuery;
 }  // namespace ppsim

@@ -6,7 +6,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/solver/solver_query.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What a solver says about deadlock, for comparison with the graph.
 struct SolverAnswer {
@@ -24,4 +24,10 @@ struct SolverAnswer {
 
 inline constexpr int kSolverEventLimit = 20'000;
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::deadlock_by_z3;
+using verifier::kSolverEventLimit;
+using verifier::SolverAnswer;
 }  // namespace ppsim

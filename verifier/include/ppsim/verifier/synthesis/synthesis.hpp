@@ -15,7 +15,7 @@
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/solver/solver_query.hpp"
 
-namespace ppsim {
+namespace ppsim::verifier {
 
 /// What a synthesised schedule has as little of as can be, both under earliest_times.
 enum class Objective : std::uint8_t {
@@ -88,4 +88,17 @@ using SynthesisAnswer = std::variant<Synthesized, NoSchedule>;
 /// The most microbatches whose F has started and whose W or B has not ended on one rank.
 [[nodiscard]] int peak_live_microbatches(const Schedule& schedule);
 
+}  // namespace ppsim::verifier
+
+namespace ppsim {
+using verifier::BackwardForm;
+using verifier::NoSchedule;
+using verifier::Objective;
+using verifier::objective_name;
+using verifier::objective_of;
+using verifier::peak_live_microbatches;
+using verifier::SynthesisAnswer;
+using verifier::SynthesisRequest;
+using verifier::synthesize;
+using verifier::Synthesized;
 }  // namespace ppsim
