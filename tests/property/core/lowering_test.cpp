@@ -18,7 +18,7 @@ using test::finishes;
 using test::first_violation;
 
 /// Durations with many ties, some of them zero.
-CostTable draw_costs() {
+CostTable draw_cost_table() {
   CostTable table;
   for (const OpKind kind :
        {OpKind::forward, OpKind::backward, OpKind::backward_input, OpKind::backward_weight, OpKind::recompute,
@@ -35,7 +35,7 @@ RC_GTEST_PROP(Lowering, GivesWellFormedMatchedPrograms, ()) {
   const Schedule schedule = *test::schedules(test::general_shapes());
   const LoweringOptions options = draw_lowering_options(!schedule.pipeline().asynchronous());
   RC_LOG() << options << '\n';
-  const CostTable costs = draw_costs();
+  const CostTable costs = draw_cost_table();
   const auto program = lower(schedule, options, &costs);
   if (!program) RC_FAIL(to_string(program.error()));
   RC_ASSERT(first_violation(*program) == "");
@@ -48,7 +48,7 @@ RC_GTEST_PROP(Lowering, ReceiveLimitsKeepProgramsWellFormed, ()) {
   options.grouping = Grouping::none;
   options.receive_buffers = *rc::gen::inRange(1, 5);
   RC_LOG() << options << '\n';
-  const CostTable costs = draw_costs();
+  const CostTable costs = draw_cost_table();
   const auto program = lower(schedule, options, &costs);
   if (!program) {
     RC_ASSERT(program.error().code == ErrorCode::bad_argument);
@@ -81,7 +81,7 @@ Nanoseconds simulated_makespan(const Program& program, const CostTable& costs) {
 
 RC_GTEST_PROP(Lowering, NoOrderBeatsTheEarliestTimes, ()) {
   const Schedule schedule = *test::schedules(test::plain_shapes());
-  const CostTable costs = draw_costs();
+  const CostTable costs = draw_cost_table();
   const auto order = *rc::gen::element(IssueOrder::timed, IssueOrder::global, IssueOrder::issue_ordered);
   const Program program = test::lowered(schedule, {.order = order}, &costs);
   const auto earliest = earliest_times(schedule, costs);
@@ -91,7 +91,7 @@ RC_GTEST_PROP(Lowering, NoOrderBeatsTheEarliestTimes, ()) {
 
 RC_GTEST_PROP(Lowering, TimedLosesNothingWhereTransfersTakeNoTime, ()) {
   const Schedule schedule = *test::schedules(test::general_shapes());
-  CostTable costs = draw_costs();
+  CostTable costs = draw_cost_table();
   costs.set({OpKind::send_forward}, 0);
   costs.set({OpKind::send_backward}, 0);
   LoweringOptions options{.order = IssueOrder::timed};
@@ -104,7 +104,7 @@ RC_GTEST_PROP(Lowering, TimedLosesNothingWhereTransfersTakeNoTime, ()) {
 RC_GTEST_PROP(Lowering, SameInputGivesTheSameProgram, ()) {
   const Schedule schedule = *test::schedules(test::general_shapes());
   const LoweringOptions options = draw_lowering_options(false);
-  const CostTable costs = draw_costs();
+  const CostTable costs = draw_cost_table();
   RC_ASSERT(test::lowered(schedule, options, &costs) == test::lowered(schedule, options, &costs));
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "support/closed_forms.hpp"
+#include "support/expect_forms.hpp"
 
 // Orders of two directions and of waves, against what they are derived from, and their closed forms where
 // they have to hold.
@@ -12,9 +13,8 @@
 namespace ppsim {
 namespace {
 
+using test::between;
 using test::generated;
-
-int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
 
 /// A rank of DualPipe as the steps of deepseek-ai/DualPipe and of PyTorch's ScheduleDualPipeV say it, with
 /// every microbatch written as a function of the step's turn.
@@ -92,7 +92,7 @@ class StepsOfDualPipe {
   std::size_t weights_used_ = 0;
 };
 
-std::vector<Step> row_of(const Schedule& schedule, int rank) {
+std::vector<Step> steps_of(const Schedule& schedule, int rank) {
   const auto row = schedule.row(RankId(rank));
   return {row.begin(), row.end()};
 }
@@ -103,7 +103,7 @@ TEST(DualPipeV, IsPyTorchsCellByCell) {
       const Schedule schedule = generated("dualpipe-v", {.ranks = p, .microbatches = m});
       for (int r = 0; r < p; ++r) {
         StepsOfDualPipe steps({p, r, m}, {{{r, 0}, {2 * p - 1 - r, 0}}});
-        ASSERT_EQ(row_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
+        ASSERT_EQ(steps_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
       }
     }
   }
@@ -119,7 +119,7 @@ TEST(DualPipe, IsDeepSeeksCellByCell) {
         const bool first_half = r < p / 2;
         StepsOfDualPipe steps({p / 2, first_half ? r : p - 1 - r, m / 2},
                               {first_half ? down : up, first_half ? up : down});
-        ASSERT_EQ(row_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
+        ASSERT_EQ(steps_of(schedule, r), steps.row()) << p << ' ' << m << ' ' << r;
       }
     }
   }
@@ -187,7 +187,7 @@ class Clocks {
 void expect_order_of_clocks(const Schedule& schedule, int unit) {
   const auto rows = Clocks(schedule.pipeline(), unit).run();
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
-    RC_ASSERT(row_of(schedule, r) == rows[static_cast<std::size_t>(r)]);
+    RC_ASSERT(steps_of(schedule, r) == rows[static_cast<std::size_t>(r)]);
   }
 }
 
@@ -212,10 +212,11 @@ RC_GTEST_PROP(Hanayo, IsTheOrderOfTheClocks, ()) {
   expect_order_of_clocks(generated("hanayo", parameters), parameters.ranks);
 }
 
-StageCosts draw_costs() { return {.forward = between(1, 30), .backward = between(1, 60)}; }
+StageCosts draw_pass_costs() { return {.forward = between(1, 30), .backward = between(1, 60)}; }
 
 /// The form is claimed, and it is the earliest time and that of a simulated run.
-void expect_makespan(std::string_view name, const ScheduleParameters& parameters, const StageCosts& costs) {
+void expect_claimed_makespan(std::string_view name, const ScheduleParameters& parameters,
+                             const StageCosts& costs) {
   const auto form = (*find_schedule(name))->forms.makespan(parameters, costs);
   RC_ASSERT(form.has_value());
   const Schedule schedule = generated(name, parameters);
@@ -224,20 +225,26 @@ void expect_makespan(std::string_view name, const ScheduleParameters& parameters
   RC_ASSERT(test::simulated_step_time(schedule, {.order = IssueOrder::timed}, table).makespan == *form);
 }
 
-RC_GTEST_PROP(ClosedForms, ChimeraMakespan, ()) { expect_makespan("chimera", draw_even(), draw_costs()); }
+RC_GTEST_PROP(ClosedForms, ChimeraMakespan, ()) {
+  expect_claimed_makespan("chimera", draw_even(), draw_pass_costs());
+}
 
 RC_GTEST_PROP(ClosedForms, ChimeraMakespanOfDoubledUnits, ()) {
   ScheduleParameters parameters{.ranks = 2 * between(1, 4)};
   parameters.microbatches = 2 * parameters.ranks * between(1, 3);
   parameters.settings["concatenation"] = *rc::gen::element("forward-doubling", "backward-halving");
-  expect_makespan("chimera", parameters, draw_costs());
+  expect_claimed_makespan("chimera", parameters, draw_pass_costs());
 }
 
-RC_GTEST_PROP(ClosedForms, BitPipeMakespan, ()) { expect_makespan("bitpipe", draw_even(), draw_costs()); }
+RC_GTEST_PROP(ClosedForms, BitPipeMakespan, ()) {
+  expect_claimed_makespan("bitpipe", draw_even(), draw_pass_costs());
+}
 
-RC_GTEST_PROP(ClosedForms, HanayoMakespan, ()) { expect_makespan("hanayo", draw_waves(), draw_costs()); }
+RC_GTEST_PROP(ClosedForms, HanayoMakespan, ()) {
+  expect_claimed_makespan("hanayo", draw_waves(), draw_pass_costs());
+}
 
-StageCosts draw_even_costs() {
+StageCosts draw_even_pass_costs() {
   const int third = between(1, 30);
   return {.forward = third,
           .backward = 2 * third,
@@ -248,12 +255,14 @@ StageCosts draw_even_costs() {
 
 RC_GTEST_PROP(ClosedForms, DualPipeMakespan, ()) {
   const int p = 2 * between(1, 5);
-  expect_makespan("dualpipe", {.ranks = p, .microbatches = 2 * p + 2 * between(0, 10)}, draw_even_costs());
+  expect_claimed_makespan("dualpipe", {.ranks = p, .microbatches = 2 * p + 2 * between(0, 10)},
+                          draw_even_pass_costs());
 }
 
 RC_GTEST_PROP(ClosedForms, DualPipeVMakespan, ()) {
   const int p = between(1, 6);
-  expect_makespan("dualpipe-v", {.ranks = p, .microbatches = 2 * p + between(0, 10)}, draw_even_costs());
+  expect_claimed_makespan("dualpipe-v", {.ranks = p, .microbatches = 2 * p + between(0, 10)},
+                          draw_even_pass_costs());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
+#include "support/expect_forms.hpp"
 #include "support/finished_run.hpp"
 #include "support/lowered.hpp"
 
@@ -12,10 +13,9 @@
 namespace ppsim {
 namespace {
 
+using test::between;
 using test::FinishedRun;
 using test::lowered;
-
-int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
 
 ScheduleParameters draw_parameters(int ranks, int microbatches) {
   return {.ranks = between(1, ranks), .microbatches = between(1, microbatches)};

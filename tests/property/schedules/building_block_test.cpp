@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "support/closed_forms.hpp"
+#include "support/expect_forms.hpp"
 
 // Random building blocks of the user's own. Peaks are at most the bound of Qi et al., Pipeline parallelism
 // with controllable memory (arXiv 2405.15362), section 2: the sum over a rank's stages of ceil(lifespan /
@@ -14,7 +15,7 @@
 namespace ppsim {
 namespace {
 
-int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+using test::between;
 
 /// A block under construction: slots by stage, and which slots of the interval each rank has left.
 struct RandomBlock {

@@ -3,19 +3,19 @@
 #include <rapidcheck/gtest.h>
 
 #include "support/closed_forms.hpp"
+#include "support/expect_forms.hpp"
 
 // The adaptive scheduler of the V placement under any costs.
 
 namespace ppsim {
 namespace {
 
+using test::between;
 using test::generated;
 using test::peak_live_activations;
 
-int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
-
 /// Costs that differ from stage to stage.
-CostTable draw_costs(int stages) {
+CostTable draw_stage_costs(int stages) {
   CostTable costs;
   for (const OpKind kind : {OpKind::forward, OpKind::backward_input, OpKind::backward_weight}) {
     for (int s = 0; s < stages; ++s) costs.set({kind, s}, between(0, 20));
@@ -28,7 +28,7 @@ RC_GTEST_PROP(VAdaptive, NeverExceedsItsLimit, ()) {
   ScheduleParameters parameters{.ranks = between(1, 8), .microbatches = between(1, 40)};
   const int limit = between(2, 2 * parameters.ranks + 3);
   parameters.settings["memory_limit"] = std::to_string(limit);
-  if (between(0, 1) == 1) parameters.costs = draw_costs(2 * parameters.ranks);
+  if (between(0, 1) == 1) parameters.costs = draw_stage_costs(2 * parameters.ranks);
   RC_LOG() << parameters << '\n';
   const Schedule schedule = generated("v-adaptive", parameters);
   for (int r = 0; r < parameters.ranks; ++r) RC_ASSERT(peak_live_activations(schedule, RankId(r)) <= limit);
@@ -52,7 +52,7 @@ Measured measured(std::string_view name, const ScheduleParameters& parameters, c
 RC_GTEST_PROP(VAdaptive, IsNoLongerThanFixedOrdersAtTheirMemory, ()) {
   ScheduleParameters parameters{.ranks = between(1, 8)};
   parameters.microbatches = between(1, 4 * parameters.ranks);
-  const CostTable costs = draw_costs(2 * parameters.ranks);
+  const CostTable costs = draw_stage_costs(2 * parameters.ranks);
   const auto* name = *rc::gen::element("zb-v", "v-half", "v-min");
   const Measured fixed = measured(name, parameters, costs);
   parameters.settings["memory_limit"] = std::to_string(std::max(2, fixed.peak));

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "support/draw_parameters.hpp"
+#include "support/expect_forms.hpp"
 #include "support/formula.hpp"
 
 // What the tables of schedules print beside each other: the formula as text, and the function that the other
@@ -15,11 +16,10 @@
 namespace ppsim {
 namespace {
 
+using test::between;
 using test::formula_value;
 
-int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
-
-StageCosts draw_costs() {
+StageCosts draw_all_costs() {
   StageCosts costs{.forward = between(1, 30), .backward_input = between(1, 30)};
   costs.backward_weight = between(1, static_cast<int>(std::min(costs.forward, costs.backward_input)));
   costs.backward = between(1, 60);
@@ -90,7 +90,7 @@ TEST_P(WrittenBubble, IsTheClosedForm) {
     ScheduleParameters parameters = test::draw_legal_parameters(info, {.microbatches = 40});
     parameters.settings.clear();
     // Half of the draws at unit costs, which some forms are for.
-    const StageCosts costs = between(0, 1) == 0 ? StageCosts{} : draw_costs();
+    const StageCosts costs = between(0, 1) == 0 ? StageCosts{} : draw_all_costs();
     RC_LOG() << parameters << ", " << costs << '\n';
     const auto bubble = closed_form_bubble(info, parameters, costs);
     if (!bubble) return;

@@ -8,7 +8,7 @@
 namespace ppsim::test {
 namespace {
 
-constexpr int kUpTo = 16;  // to where two ranks are looked at number by number
+constexpr int kMutantsUpTo = 16;  // to where two ranks are looked at number by number
 
 VerifyReport ask_one(const Program& program, Property property) {
   VerifyOptions options;
@@ -20,7 +20,7 @@ VerifyReport ask_one(const Program& program, Property property) {
 void check_answer(const AllMicrobatchesResult& result, const ProgramFor& programs) {
   const bool refuted = std::holds_alternative<Refuted>(result.verdict);
   RC_TAG(std::string(verdict_name(result.verdict)));
-  for (int m = 1; m <= kUpTo; ++m) {
+  for (int m = 1; m <= kMutantsUpTo; ++m) {
     const auto program = programs(m);
     if (!program) continue;
     const bool proved = ask_one(*program, result.property).all_proved();
@@ -42,7 +42,7 @@ RC_GTEST_PROP(AllMicrobatchesMutants, AreRefutedWhereSomeNumberIsAndProvedWhereN
   const SwappedKinds swapped{*rc::gen::inRange(0, parameters.ranks), *rc::gen::inRange<std::size_t>(0, 40),
                              *rc::gen::inRange(0, 6)};
   const ProgramFor programs = with_swapped_kinds(programs_of(name, parameters, options), swapped);
-  RC_PRE(well_formed_violations(programs(kUpTo).value()).empty());
+  RC_PRE(well_formed_violations(programs(kMutantsUpTo).value()).empty());
   AllMicrobatchesOptions asked;
   asked.sample_limit = 1'600'000;
   const AllMicrobatchesReport report = verify_all_microbatches(programs, asked).value();

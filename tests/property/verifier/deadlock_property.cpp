@@ -11,19 +11,19 @@
 namespace ppsim::test {
 namespace {
 
-struct Case {
+struct DeadlockCase {
   Program program;
   TransportCapabilities capabilities;
 };
 
-Case draw_case(bool residency) {
+DeadlockCase draw_deadlock_case(bool residency) {
   const Schedule schedule = *schedules(general_shapes());
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   return {random_program(schedule, *rc::gen::inRange(0, 4), seed), random_capabilities(residency, seed)};
 }
 
 RC_GTEST_PROP(DeadlockFree, AgreesWithZ3, ()) {
-  const Case c = draw_case(false);
+  const DeadlockCase c = draw_deadlock_case(false);
   RC_PRE(c.program.size() < 60);
   VerifyOptions options;
   options.capabilities = c.capabilities;
@@ -35,7 +35,7 @@ RC_GTEST_PROP(DeadlockFree, AgreesWithZ3, ()) {
 }
 
 /// Looks at the explanation of a Program that is refuted.
-void check_explanation(const Case& c, const Deadlock& deadlock) {
+void check_explanation(const DeadlockCase& c, const Deadlock& deadlock) {
   RC_ASSERT(!deadlock.cycle.empty() || !deadlock.culprits.empty());
   const NaiveRun run = run_naively(c.program, c.capabilities, CostTable());
   RC_ASSERT(run.incomplete.size() == deadlock.blocked);
@@ -55,7 +55,7 @@ RC_GTEST_PROP(DeadlockFree, ExplainsWithACycleThatRechecksOrACulprit, ()) {
   options.capabilities = random_capabilities(false, seed);
   // Few mutants of one schedule hang; the property is about those that do.
   for (std::uint64_t attempt = 0; attempt < 30; ++attempt) {
-    const Case c{random_program(schedule, 3, seed + attempt), options.capabilities};
+    const DeadlockCase c{random_program(schedule, 3, seed + attempt), options.capabilities};
     const VerifyReport report = verify(c.program, options);
     const auto* refuted = std::get_if<Refuted>(&report.results[0].verdict);
     if (refuted == nullptr) continue;
@@ -65,7 +65,7 @@ RC_GTEST_PROP(DeadlockFree, ExplainsWithACycleThatRechecksOrACulprit, ()) {
 }
 
 RC_GTEST_PROP(DeadlockFree, UnderAResidencyLimitIsWhatExplorationSays, ()) {
-  const Case c = draw_case(true);
+  const DeadlockCase c = draw_deadlock_case(true);
   RC_PRE(c.program.size() < 80);
   VerifyOptions options;
   options.capabilities = c.capabilities;

@@ -22,7 +22,7 @@ std::vector<Bytes> random_sizes(const TensorTable& table, std::uint64_t seed) {
 }
 
 /// A small Program that finishes, and everything around it.
-struct Case {
+struct MemoryCase {
   Program program;
   ExecutionGraph graph;
   RunOrder order;
@@ -32,7 +32,7 @@ struct Case {
   [[nodiscard]] MemoryQuestion question() const { return {program, graph, order, table, sizes}; }
 };
 
-Case draw_case(int mutations, bool credits) {
+MemoryCase draw_memory_case(int mutations, bool credits) {
   const Schedule schedule = *schedules(general_shapes());
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   Program program = random_program(schedule, mutations, seed);
@@ -45,7 +45,7 @@ Case draw_case(int mutations, bool credits) {
   return {std::move(program), std::move(graph), std::move(order), std::move(table), std::move(sizes)};
 }
 
-void check_against_all_states(const Case& c) {
+void check_against_all_states(const MemoryCase& c) {
   const auto expected = most_memory_of_all_states(c.program, c.graph, c.sizes, 5'000);
   RC_PRE(expected.has_value());
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
@@ -56,11 +56,11 @@ void check_against_all_states(const Case& c) {
 }
 
 RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStates, ()) {
-  check_against_all_states(draw_case(0, true));
+  check_against_all_states(draw_memory_case(0, true));
 }
 
 RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStatesOfMutants, ()) {
-  check_against_all_states(draw_case(*rc::gen::inRange(1, 6), false));
+  check_against_all_states(draw_memory_case(*rc::gen::inRange(1, 6), false));
 }
 
 /// Items of a firing order as instants.
@@ -74,7 +74,7 @@ TimedTrace trace_of(const FiringOrder& firing) {
 }
 
 RC_GTEST_PROP(Memory, TheFiringOrderReachesTheWorstCase, ()) {
-  const Case c = draw_case(*rc::gen::inRange(0, 3), true);
+  const MemoryCase c = draw_memory_case(*rc::gen::inRange(0, 3), true);
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
     const auto worst = worst_case_memory(c.question(), RankId(r));
     const FiringOrder firing = firing_order(c.graph, c.order, *worst);
@@ -88,7 +88,7 @@ RC_GTEST_PROP(Memory, TheFiringOrderReachesTheWorstCase, ()) {
 }
 
 RC_GTEST_PROP(Memory, WitnessesShareNoMoreThanThereIs, ()) {
-  const Case c = draw_case(*rc::gen::inRange(0, 3), true);
+  const MemoryCase c = draw_memory_case(*rc::gen::inRange(0, 3), true);
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
     const auto worst = worst_case_memory(c.question(), RankId(r));
     RC_ASSERT(worst->witness.bytes >= worst->bytes);

@@ -56,12 +56,12 @@ HandProgram good_head() {
               {"2RECV_F0@0", "2F0", "0COLL0@1", "2B0", "1COLL0@2"});
 }
 
-std::string broken(const PipelineSpec& spec) {
+std::string broken_rule(const PipelineSpec& spec) {
   const auto pipeline = Pipeline::make(spec);
   return pipeline ? "" : pipeline.error().message;
 }
 
-std::string violations(const Program& program) {
+std::string violation_text(const Program& program) {
   std::string text;
   for (const Violation& violation : well_formed_violations(program)) text += violation.message + "\n";
   return text;
@@ -69,7 +69,7 @@ std::string violations(const Program& program) {
 
 TEST(Collectives, StandBetweenPassesOfTheirMicrobatch) {
   const Program program = good_head().build();
-  EXPECT_EQ(violations(program), "");
+  EXPECT_EQ(violation_text(program), "");
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
   EXPECT_TRUE(run_order(graph).complete);
   const auto waits = [&](int rank, int later, int earlier) {
@@ -82,22 +82,22 @@ TEST(Collectives, StandBetweenPassesOfTheirMicrobatch) {
 }
 
 TEST(Collectives, MustOccurWherePassesWaitForThem) {
-  EXPECT_NE(violations(head({"0F0", "0SEND_F0>2@0", "1F0", "1B0", "1COLL0@2", "0B0"},
-                            {"2RECV_F0@0", "2F0", "2B0", "1COLL0@2"})
-                           .build())
+  EXPECT_NE(violation_text(head({"0F0", "0SEND_F0>2@0", "1F0", "1B0", "1COLL0@2", "0B0"},
+                                {"2RECV_F0@0", "2F0", "2B0", "1COLL0@2"})
+                               .build())
                 .find("1B0 needs 0COLL0, which is not on the rank"),
             std::string::npos);
-  EXPECT_NE(violations(head({"0F0", "0SEND_F0>2@0", "1F0", "0COLL0@1", "1B0", "0B0"},
-                            {"2RECV_F0@0", "2F0", "0COLL0@1", "2B0"})
-                           .build())
+  EXPECT_NE(violation_text(head({"0F0", "0SEND_F0>2@0", "1F0", "0COLL0@1", "1B0", "0B0"},
+                                {"2RECV_F0@0", "2F0", "0COLL0@1", "2B0"})
+                               .build())
                 .find("0B0 needs 1COLL0, which is not on the rank"),
             std::string::npos);
 }
 
 TEST(Collectives, OfPassesHaveAMicrobatch) {
-  EXPECT_NE(violations(head({"0F0", "0SEND_F0>2@0", "1F0", "0COLL@1", "1B0", "1COLL0@2", "0B0"},
-                            {"2RECV_F0@0", "2F0", "0COLL@1", "2B0", "1COLL0@2"})
-                           .build())
+  EXPECT_NE(violation_text(head({"0F0", "0SEND_F0>2@0", "1F0", "0COLL@1", "1B0", "1COLL0@2", "0B0"},
+                                {"2RECV_F0@0", "2F0", "0COLL@1", "2B0", "1COLL0@2"})
+                               .build())
                 .find("0COLL does not belong on this rank"),
             std::string::npos);
 }
@@ -107,8 +107,8 @@ TEST(Collectives, TakeThePlaceOfTransfersOfWhatTheySum) {
       head({"0F0", "0SEND_F0>2@0", "1F0", "0COLL0@1", "1B0", "1COLL0@2", "0B0", "0RECV_B0<2@0"},
            {"2RECV_F0@0", "2F0", "0COLL0@1", "2B0", "1COLL0@2", "2SEND_B0@0"})
           .build();
-  EXPECT_NE(violations(program).find("0RECV_B0<2 does not belong on this rank"), std::string::npos);
-  EXPECT_NE(violations(program).find("2SEND_B0>0 does not belong on this rank"), std::string::npos);
+  EXPECT_NE(violation_text(program).find("0RECV_B0<2 does not belong on this rank"), std::string::npos);
+  EXPECT_NE(violation_text(program).find("2SEND_B0>0 does not belong on this rank"), std::string::npos);
 }
 
 TEST(Collectives, OwnTheTensorsThatTheySum) {
@@ -126,7 +126,7 @@ TEST(Collectives, MaySumWhatForwardsMake) {
   hand.rows = {{"0F0", "0SEND_F0>2@0", "1F0", "0COLL0@1", "0B0", "1B0"},
                {"2RECV_F0@0", "2F0", "0COLL0@1", "2B0"}};
   const Program program = hand.build();
-  EXPECT_EQ(violations(program), "");
+  EXPECT_EQ(violation_text(program), "");
   EXPECT_EQ(lifetimes(program, 1, outgoing_gradient, 2), "1 -> 1,2");
   EXPECT_EQ(lifetimes(program, 0, incoming_gradient, 0), "3 -> 3,4");
 }
@@ -138,7 +138,7 @@ TEST(Collectives, SumInputs) {
       .rows = {{"0F0", "0COLL0@1", "0RECV_B0@0", "0B0"},
                {"1F0", "0COLL0@1", "2F0", "2B0", "2SEND_B0>0@0",
                 "1B0"}}}.build();
-  EXPECT_EQ(violations(program), "");
+  EXPECT_EQ(violation_text(program), "");
   EXPECT_EQ(lifetimes(program, 0, boundary_output, 0), "0 -> 0,1");
   EXPECT_EQ(lifetimes(program, 1, boundary_output, 1), "0 -> 0,1");
   EXPECT_EQ(lifetimes(program, 1, boundary_input, 2), "1 -> 1,2,3");
@@ -151,7 +151,7 @@ TEST(Collectives, SumEverySlice) {
       .rows = {{"0F0.0", "0F0.1", "0COLL0@1"}, {"1F0.0", "1F0.1", "0COLL0@1", "2F0.0", "2F0.1"}}};
   hand.pipeline.slices = 2;
   const Program program = hand.build();
-  EXPECT_EQ(violations(program), "");
+  EXPECT_EQ(violation_text(program), "");
   EXPECT_EQ(lifetimes(program, 0, boundary_output, 0), "0 -> 0,2; 1 -> 1,2");
   EXPECT_EQ(lifetimes(program, 1, boundary_input, 2), "2 -> 2,3; 2 -> 2,4");
 }
@@ -179,18 +179,18 @@ TEST(Collectives, LoweringLeavesSummedEdgesToThem) {
 TEST(Collectives, StandOnlyBetweenPassesOfMembers) {
   PipelineSpec spec = sharded_head();
   spec.collectives[CollectiveId(0)].members = {RankId(0)};
-  EXPECT_EQ(broken(spec),
+  EXPECT_EQ(broken_rule(spec),
             "collective softmax names stage 2, whose rank is no member\n"
             "collective softmax names stage 2, whose rank is no member");
   spec = sharded_head();
   spec.collectives[CollectiveId(1)].after.stages = {StageId(1)};
-  EXPECT_EQ(broken(spec), "collective sum sums what comes from stage 2 and does not wait for it");
+  EXPECT_EQ(broken_rule(spec), "collective sum sums what comes from stage 2 and does not wait for it");
   spec = sharded_head();
   spec.collectives[CollectiveId(0)].gradient_of = StageId(0);
-  EXPECT_EQ(broken(spec), "collective sum sums the gradient of stage 0, and so does another");
+  EXPECT_EQ(broken_rule(spec), "collective sum sums the gradient of stage 0, and so does another");
   spec = sharded_head();
   spec.collectives[CollectiveId(0)].before = {OpKind::recompute, {StageId(7)}};
-  EXPECT_EQ(broken(spec),
+  EXPECT_EQ(broken_rule(spec),
             "collective softmax stands between passes of kind R, expected F or B\n"
             "collective softmax names stage 7, expected [0, 3)\n"
             "collective softmax names stage 7, expected [0, 3)");

@@ -29,7 +29,7 @@ constexpr int kAll = 100;
 Offload percent(int percent) { return {.percent = percent, .stages = {}}; }
 
 /// One rank, all F before the B.
-Schedule one_rank(int microbatches) {
+Schedule one_rank_schedule(int microbatches) {
   ScheduleBuilder builder("one rank", test::chain(1, 1, microbatches));
   for (int m = 0; m < microbatches; ++m) builder.add(OpKind::forward, StageId(0), MicrobatchId(m));
   for (int m = 0; m < microbatches; ++m) builder.add(OpKind::backward, StageId(0), MicrobatchId(m));
@@ -38,7 +38,7 @@ Schedule one_rank(int microbatches) {
 
 // A copy has one action beside it, and the activations are gone in between.
 TEST(Lowering, OffloadsWhatWaitsForTwoActions) {
-  const Program program = lowered(one_rank(3), {.offload = percent(kAll)});
+  const Program program = lowered(one_rank_schedule(3), {.offload = percent(kAll)});
   EXPECT_EQ(row_text(program, 0),
             "0F0 0OFFLOAD0 0F1 0OFFLOAD1 0RELOAD0 0F2 0OFFLOAD2 0RELOAD1 0B0 0RELOAD2 0B1 0B2");
   EXPECT_EQ(after_text(program, 0),
@@ -54,7 +54,7 @@ TEST(Lowering, TimedReloadsAsLateAsTheBackwardAllows) {
   table.set({OpKind::offload}, 2 * kUnitTime);
   table.set({OpKind::reload}, 3 * kUnitTime);
   const LoweringOptions options{.order = IssueOrder::timed, .offload = percent(25)};
-  const Program program = lowered(one_rank(4), options, &table);
+  const Program program = lowered(one_rank_schedule(4), options, &table);
   EXPECT_EQ(row_text(program, 0), "0F0 0F1 0F2 0F3 0OFFLOAD3 0B0 0RELOAD3 0B1 0B2 0B3");
   EXPECT_EQ(after_text(program, 0), "0RELOAD3 after 0B0");
 }
@@ -65,11 +65,11 @@ TEST(Lowering, TimedOffloadsNothingThatWouldBeLate) {
   table.set({OpKind::offload}, 4 * kUnitTime);
   table.set({OpKind::reload}, 4 * kUnitTime);
   const LoweringOptions options{.order = IssueOrder::timed, .offload = percent(kAll)};
-  EXPECT_EQ(row_text(lowered(one_rank(4), options, &table), 0), "0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3");
+  EXPECT_EQ(row_text(lowered(one_rank_schedule(4), options, &table), 0), "0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3");
 }
 
 TEST(Lowering, OffloadsHalfEvenlyOverMicrobatches) {
-  EXPECT_EQ(row_text(lowered(one_rank(6), {.offload = percent(50)}), 0),
+  EXPECT_EQ(row_text(lowered(one_rank_schedule(6), {.offload = percent(50)}), 0),
             "0F0 0F1 0OFFLOAD1 0F2 0F3 0OFFLOAD3 0F4 0F5 0OFFLOAD5 0RELOAD1 0B0 0B1 0RELOAD3 0B2 0B3 "
             "0RELOAD5 0B4 0B5");
 }

@@ -10,7 +10,7 @@ namespace {
 using enum OpKind;
 
 /// F and B of every microbatch on one rank.
-ScheduleBuilder one_rank(int microbatches) {
+ScheduleBuilder one_rank_builder(int microbatches) {
   ScheduleBuilder builder("hand-made", test::chain(1, 1, microbatches));
   for (int m = 0; m < microbatches; ++m) {
     builder.add(forward, StageId(0), MicrobatchId(m)).add(backward, StageId(0), MicrobatchId(m));
@@ -24,7 +24,7 @@ std::string broken(const ScheduleBuilder& builder) {
 }
 
 TEST(ScheduleBuilder, AcceptsACompleteOrder) {
-  const auto schedule = one_rank(3).build();
+  const auto schedule = one_rank_builder(3).build();
   ASSERT_TRUE(schedule.has_value());
   EXPECT_EQ(schedule->action_count(), 6U);
   EXPECT_EQ(schedule->row(RankId(0))[1].actions()[0], make_action(backward, 0, 0));
@@ -50,7 +50,7 @@ TEST(ScheduleBuilder, ReportsMissingAndDoubledActions) {
 }
 
 TEST(ScheduleBuilder, RefusesBBesideI) {
-  auto builder = one_rank(1);
+  auto builder = one_rank_builder(1);
   builder.add(backward_input, StageId(0), MicrobatchId(0));
   EXPECT_NE(broken(builder).find("0B0 stands beside an I or W"), std::string::npos);
 }
@@ -68,13 +68,13 @@ TEST(ScheduleBuilder, RefusesABackwardBeforeItsForward) {
 }
 
 TEST(ScheduleBuilder, RefusesARecomputeAfterItsBackward) {
-  auto builder = one_rank(1);
+  auto builder = one_rank_builder(1);
   builder.add(recompute, StageId(0), MicrobatchId(0));
   EXPECT_NE(broken(builder).find("0B0 at position 1 needs 0R0"), std::string::npos);
 }
 
 TEST(ScheduleBuilder, RefusesTransfersBetweenStages) {
-  auto builder = one_rank(1);
+  auto builder = one_rank_builder(1);
   builder.add(RankId(0), Step(make_transfer(send_forward, 0, 0, 0)));
   EXPECT_NE(broken(builder).find("which lowering adds"), std::string::npos);
 }

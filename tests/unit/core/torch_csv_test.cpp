@@ -12,7 +12,7 @@ constexpr CsvDialect kTorch = CsvDialect::torch;
 
 /// Found and where: "row:column message (found, expected)".
 template <class T>
-std::string refusal(const Expected<T>& read) {
+std::string read_error(const Expected<T>& read) {
   return read ? "read" : to_string(read.error());
 }
 
@@ -57,44 +57,44 @@ TEST(ScheduleFromCsv, TakesNoEmptyLineAtTheEndForARank) {
   EXPECT_FALSE(schedule("\n\n"));
   // An idle cell is no empty line.
   EXPECT_EQ(schedule("0F0,0B0\n1F0,1B0\n\"\"\r\n")->pipeline().ranks(), 3);
-  EXPECT_EQ(refusal(schedule("0F0\r,0B0\n")).find("a/f.csv:1:1: not an action"), 0U);
+  EXPECT_EQ(read_error(schedule("0F0\r,0B0\n")).find("a/f.csv:1:1: not an action"), 0U);
 }
 
 TEST(ScheduleFromCsv, SaysWhichCellIsWrong) {
-  EXPECT_EQ(refusal(schedule("0F0,0B0\n1F0,1FOO\n")),
+  EXPECT_EQ(read_error(schedule("0F0,0B0\n1F0,1FOO\n")),
             "a/f.csv:2:2: not an action (found 1FOO, expected F, I, W or B of a stage and a microbatch, such "
             "as 2F0)");
-  EXPECT_EQ(refusal(schedule("0F0,0SEND_F0\n")),
+  EXPECT_EQ(read_error(schedule("0F0,0SEND_F0\n")),
             "a/f.csv:1:2: not an action (found 0SEND_F0, expected F, I, W or B of a stage and a microbatch, "
             "such as 2F0)");
-  EXPECT_EQ(refusal(schedule("0F0.1,0B0\n")),
+  EXPECT_EQ(read_error(schedule("0F0.1,0B0\n")),
             "a/f.csv:1:1: an action with more than PyTorch's files hold (found 0F0.1, expected F, I, W or B "
             "of a stage "
             "and a microbatch, such as 2F0)");
-  EXPECT_EQ(refusal(schedule("0F0,(0F1;0F2)OVERLAP_F_B,0F3\n")),
+  EXPECT_EQ(read_error(schedule("0F0,(0F1;0F2)OVERLAP_F_B,0F3\n")),
             "a/f.csv:1:2: an overlapped pair of other kinds (found (0F1;0F2)OVERLAP_F_B, expected an F, then "
             "a B or I)");
 }
 
 TEST(ScheduleFromCsv, RefusesBrokenQuotes) {
-  EXPECT_EQ(refusal(schedule("0F0,\"0B0\n")),
+  EXPECT_EQ(read_error(schedule("0F0,\"0B0\n")),
             "a/f.csv:1:2: a broken quoted cell (found the end of the file, expected a closing quote)");
-  EXPECT_EQ(refusal(schedule("\"0F0\"x,0B0\n")),
+  EXPECT_EQ(read_error(schedule("\"0F0\"x,0B0\n")),
             "a/f.csv:1:1: a broken quoted cell (found x, expected a comma or the end of the line)");
-  EXPECT_EQ(refusal(schedule("\"0F0\"\"\",0B0\n")),
+  EXPECT_EQ(read_error(schedule("\"0F0\"\"\",0B0\n")),
             "a/f.csv:1:1: not an action (found 0F0\", expected F, I, W or B of a stage and a microbatch, "
             "such as 2F0)");
 }
 
 TEST(ScheduleFromCsv, RefusesAStageInTwoRowsAndGaps) {
-  EXPECT_EQ(refusal(schedule("0F0,0B0\n1F0,1B0,0F1\n")),
+  EXPECT_EQ(read_error(schedule("0F0,0B0\n1F0,1B0,0F1\n")),
             "a/f.csv:2:3: stage 0 stands in row 1 too (found 0F1, expected each stage in one row)");
-  EXPECT_EQ(refusal(schedule("0F0,0B0\n2F0,2B0\n")),
+  EXPECT_EQ(read_error(schedule("0F0,0B0\n2F0,2B0\n")),
             "a/f.csv: the file names no stage 1 (found stage 2, expected stage 1 too)");
   EXPECT_EQ(
-      refusal(schedule("0F0,0B0,0F2147483647\n")),
+      read_error(schedule("0F0,0B0,0F2147483647\n")),
       "a/f.csv: the file names no microbatch 1 (found microbatch 2147483647, expected microbatch 1 too)");
-  EXPECT_EQ(refusal(schedule("")), "a/f.csv: the file names no stage (found nothing, expected stage 0)");
+  EXPECT_EQ(read_error(schedule("")), "a/f.csv: the file names no stage (found nothing, expected stage 0)");
 }
 
 TEST(ScheduleFromCsv, ReportsBrokenSchedules) {
@@ -112,10 +112,10 @@ TEST(ScheduleFromCsv, DialectsNameBackwardsDifferently) {
   ASSERT_TRUE(split) << to_string(split.error());
   EXPECT_EQ(schedule("0F0,0B0,0W0\n", CsvDialect::zero_bubble), split);
   EXPECT_EQ(
-      refusal(schedule("0F0,0I0,0W0\n", CsvDialect::zero_bubble)),
+      read_error(schedule("0F0,0I0,0W0\n", CsvDialect::zero_bubble)),
       "a/f.csv:1:2: not an action (found 0I0, expected F, B or W of a stage and a microbatch, such as 2F0)");
   // What another alphabet has is named.
-  EXPECT_EQ(refusal(schedule("0F0,0BW0\n")),
+  EXPECT_EQ(read_error(schedule("0F0,0BW0\n")),
             "a/f.csv:1:2: not an action of this dialect (found 0BW0, expected F, I, W or B of a stage and a "
             "microbatch, such as 2F0, or --dialect legacy)");
 }
@@ -124,7 +124,8 @@ TEST(ToCsv, WritesEachDialect) {
   const auto mixed = schedule("0F0,0F1,0I0,0W0,0B1\n").value();
   EXPECT_EQ(to_csv(mixed, kTorch), "0F0,0F1,0I0,0W0,0B1\r\n");
   EXPECT_EQ(to_csv(mixed, CsvDialect::legacy), "0F0,0F1,0B0,0W0,0BW1\r\n");
-  EXPECT_EQ(refusal(to_csv(mixed, CsvDialect::zero_bubble)), "PyTorch's CSV cannot hold 0B1 in this dialect");
+  EXPECT_EQ(read_error(to_csv(mixed, CsvDialect::zero_bubble)),
+            "PyTorch's CSV cannot hold 0B1 in this dialect");
 }
 
 /// What Python's csv.writer makes of
@@ -156,7 +157,7 @@ TEST(ToCsv, RefusesWhatTheFormatCannotHold) {
         }
       }
     }
-    return refusal(to_csv(builder.build().value(), kTorch));
+    return read_error(to_csv(builder.build().value(), kTorch));
   };
   PipelineSpec spec = test::chain_spec(3, 3, 2);
   EXPECT_EQ(written(spec), "read");
@@ -207,20 +208,20 @@ TEST(ProgramFromCsv, ReadsEveryKindThatPyTorchHas) {
 }
 
 TEST(ProgramFromCsv, RefusesEmptyCellsAndTransfersThatLeadNowhere) {
-  EXPECT_EQ(refusal(program("0F0,,0B0\n")),
+  EXPECT_EQ(read_error(program("0F0,,0B0\n")),
             "f.csv:1:2: an empty cell (found nothing, expected an action; only compute_only files have idle "
             "cells)");
-  EXPECT_EQ(refusal(program("0F0,0SEND_F0,0B0\n")),
+  EXPECT_EQ(read_error(program("0F0,0SEND_F0,0B0\n")),
             "f.csv:1:2: a transfer without its other end: stage 0 has 0 to send to (found 0SEND_F0, expected "
             "a transfer "
             "with one neighbour stage, or the other stage named)");
-  EXPECT_EQ(refusal(program("0F0,0R0,0B0\n")),
+  EXPECT_EQ(read_error(program("0F0,0R0,0B0\n")),
             "f.csv:1:2: not an action (found 0R0, expected an action of PyTorch, such as 2F0, 0SEND_F3 or "
             "1UNSHARD)");
 }
 
 /// The instructions of a rank with what each is `after`.
-std::vector<std::string> row_text(const Program& read, int rank) {
+std::vector<std::string> row_texts(const Program& read, int rank) {
   std::vector<std::string> row;
   for (InstructionId id = read.first(RankId(rank)); id < read.last(RankId(rank));
        id = InstructionId(id.value() + 1)) {
@@ -241,30 +242,30 @@ constexpr const char* kWaits =
 TEST(ProgramFromCsv, WhatARankIssuesBehindAWaitComesAfterWhatIsWaitedFor) {
   const auto read = program(kWaits);
   ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(row_text(*read, 0),
+  EXPECT_EQ(row_texts(*read, 0),
             (std::vector<std::string>{"0F0", "0SEND_F0", "0F1 after 0SEND_F0", "0SEND_F1 after 0SEND_F0",
                                       "0RECV_B0 after 0SEND_F0", "0B0", "0RECV_B1", "0B1",
                                       "0REDUCE_GRAD after 0SEND_F0 after 0SEND_F1"}));
-  EXPECT_EQ(row_text(*read, 1), (std::vector<std::string>{"1RECV_F0", "1F0", "1B0", "1SEND_B0", "1RECV_F1",
-                                                          "1F1", "1B1", "1SEND_B1", "1REDUCE_GRAD"}))
+  EXPECT_EQ(row_texts(*read, 1), (std::vector<std::string>{"1RECV_F0", "1F0", "1B0", "1SEND_B0", "1RECV_F1",
+                                                           "1F1", "1B1", "1SEND_B1", "1REDUCE_GRAD"}))
       << "a wait at the end of a row holds nothing up";
   EXPECT_EQ(to_csv(*read, CsvDialect::torch_2_15), kWaits);
-  EXPECT_EQ(refusal(to_csv(*read, kTorch)), "PyTorch's CSV cannot hold `after` (rank 0: 0F1)");
+  EXPECT_EQ(read_error(to_csv(*read, kTorch)), "PyTorch's CSV cannot hold `after` (rank 0: 0F1)");
 }
 
 TEST(ProgramFromCsv, RefusesWaitsForNothing) {
   EXPECT_EQ(
-      refusal(program("0F0,0WAIT_SEND_F0,0SEND_F0\n1F0\n")),
+      read_error(program("0F0,0WAIT_SEND_F0,0SEND_F0\n1F0\n")),
       "f.csv:1:2: a wait for nothing (found 0WAIT_SEND_F0, expected 0SEND_F0 before it in its row, and no "
       "other wait for it)");
   EXPECT_EQ(
-      refusal(program("0F0,0SEND_F0,0WAIT_SEND_F0,0WAIT_SEND_F0\n1F0\n")),
+      read_error(program("0F0,0SEND_F0,0WAIT_SEND_F0,0WAIT_SEND_F0\n1F0\n")),
       "f.csv:1:4: a wait for nothing (found 0WAIT_SEND_F0, expected 0SEND_F0 before it in its row, and no "
       "other wait for it)");
-  EXPECT_EQ(refusal(program("0F0,0SEND_F0,0WAIT_RECV_F0\n1F0\n")),
+  EXPECT_EQ(read_error(program("0F0,0SEND_F0,0WAIT_RECV_F0\n1F0\n")),
             "f.csv:1:3: not a wait (found 0WAIT_RECV_F0, expected WAIT_SEND_F, WAIT_SEND_B or "
             "WAIT_REDUCE_GRAD, such as 0WAIT_SEND_F3)");
-  EXPECT_EQ(refusal(schedule("0F0,0WAIT_SEND_F0\n1F0\n")),
+  EXPECT_EQ(read_error(schedule("0F0,0WAIT_SEND_F0\n1F0\n")),
             "a/f.csv:1:2: not an action (found 0WAIT_SEND_F0, expected F, I, W or B of a stage and a "
             "microbatch, such as 2F0)");
 }
@@ -287,11 +288,11 @@ TEST(ToCsv, WritesAWaitForEverySendAndReductionForPyTorch215) {
 
 TEST(ToCsv, RefusesAfterThatNoWaitSays) {
   const auto written = [](std::vector<std::string> row) {
-    return refusal(to_csv(test::HandProgram{.pipeline = test::chain_spec(2, 2, 1),
-                                            .communicators = test::communicators({{0, 1}, {0}}),
-                                            .rows = {std::move(row), {"1F0"}}}
-                              .build(),
-                          CsvDialect::torch_2_15));
+    return read_error(to_csv(test::HandProgram{.pipeline = test::chain_spec(2, 2, 1),
+                                               .communicators = test::communicators({{0, 1}, {0}}),
+                                               .rows = {std::move(row), {"1F0"}}}
+                                 .build(),
+                             CsvDialect::torch_2_15));
   };
   const std::string refused =
       "PyTorch's CSV cannot hold `after` other than that of waits for sends and reductions";
@@ -303,11 +304,11 @@ TEST(ToCsv, RefusesAfterThatNoWaitSays) {
 
 TEST(ToCsv, RefusesInstructionsThatPyTorchDoesNotHave) {
   const auto written = [](std::vector<std::string> row) {
-    return refusal(to_csv(test::HandProgram{.pipeline = test::chain_spec(2, 2, 1),
-                                            .communicators = test::communicators({{0, 1}, {0}}),
-                                            .rows = {std::move(row), {"1F0"}}}
-                              .build(),
-                          kTorch));
+    return read_error(to_csv(test::HandProgram{.pipeline = test::chain_spec(2, 2, 1),
+                                               .communicators = test::communicators({{0, 1}, {0}}),
+                                               .rows = {std::move(row), {"1F0"}}}
+                                 .build(),
+                             kTorch));
   };
   EXPECT_EQ(written({"0F0"}), "read");
   EXPECT_EQ(written({"0F0", "{0SEND_F0@0}"}), "PyTorch's CSV cannot hold groups (rank 0: {0SEND_F0})");

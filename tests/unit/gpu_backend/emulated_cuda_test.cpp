@@ -13,7 +13,7 @@
 namespace ppsim {
 namespace {
 
-constexpr unsigned kCount = 256;
+constexpr unsigned kThreads = 256;
 
 struct Reversal {
   int* numbers;
@@ -21,10 +21,10 @@ struct Reversal {
 };
 /// Every thread reads what another one has written.
 void reverse(Reversal call) {
-  static std::array<int, kCount> shared;
+  static std::array<int, kThreads> shared;
   shared[threadIdx.x] = call.numbers[threadIdx.x];
   if (call.wait) __syncthreads();
-  const int other = shared[kCount - 1 - threadIdx.x];
+  const int other = shared[kThreads - 1 - threadIdx.x];
   if (call.wait) __syncthreads();
   call.numbers[threadIdx.x] = other;
 }
@@ -36,18 +36,18 @@ int launched(void (*kernel)(Call), dim3 grid, dim3 block, Call call) {
 }
 
 TEST(EmulatedCuda, ThreadsOfABlockMeetAtABarrier) {
-  std::vector<int> numbers(kCount);
+  std::vector<int> numbers(kThreads);
   std::iota(numbers.begin(), numbers.end(), 0);
   std::vector<int> reversed(numbers.rbegin(), numbers.rend());
-  EXPECT_EQ(launched(reverse, 1, kCount, Reversal{numbers.data(), true}), 0);
+  EXPECT_EQ(launched(reverse, 1, kThreads, Reversal{numbers.data(), true}), 0);
   EXPECT_EQ(numbers, reversed);
 }
 
 TEST(EmulatedCuda, ABarrierThatIsLeftOutShows) {
-  std::vector<int> numbers(kCount);
+  std::vector<int> numbers(kThreads);
   std::iota(numbers.begin(), numbers.end(), 1);
   const std::vector<int> reversed(numbers.rbegin(), numbers.rend());
-  EXPECT_EQ(launched(reverse, 1, kCount, Reversal{numbers.data(), false}), 0);
+  EXPECT_EQ(launched(reverse, 1, kThreads, Reversal{numbers.data(), false}), 0);
   EXPECT_NE(numbers, reversed);
 }
 

@@ -69,7 +69,9 @@ TEST(GpuDriver, AnAlgorithmIsOneOnlyIfItsOwnStatusSaysSo) {
   EXPECT_THROW(static_cast<void>(cuda::Matmuls(table, api.cuda).plan(shape)), BackendError);
 }
 
-Program two_ranks() { return lower(generate("1f1b", {.ranks = 2, .microbatches = 2}).value(), {}).value(); }
+Program two_rank_1f1b() {
+  return lower(generate("1f1b", {.ranks = 2, .microbatches = 2}).value(), {}).value();
+}
 
 /// A run in which no rank says that its memory is free: all wait for ever.
 FakeRunOptions without_announcements(const std::function<void(GpuApi&)>& more) {
@@ -85,7 +87,7 @@ FakeRunOptions without_announcements(const std::function<void(GpuApi&)>& more) {
 }
 
 TEST(GpuDriver, WhatADeviceDoesNotLetGoOfIsLeftAlone) {
-  const Program program = two_ranks();
+  const Program program = two_rank_1f1b();
   for (const bool stops : {true, false}) {
     FakeGpu gpu(devices_for(program));
     const auto freed = std::make_shared<int>(0);
@@ -108,7 +110,7 @@ TEST(GpuDriver, WhatADeviceDoesNotLetGoOfIsLeftAlone) {
 
 /// A queue that is full holds whoever adds to it until the device has come further.
 TEST(GpuDriver, AThreadThatIsHeldInACallIsLetGoAfterTheDeadline) {
-  const Program program = two_ranks();
+  const Program program = two_rank_1f1b();
   FakeGpu gpu(devices_for(program));
   auto options = without_announcements([](GpuApi& api) {
     api.clock.now = host_clock().now;  // time passes for a thread that is held, too
@@ -129,7 +131,7 @@ TEST(GpuDriver, AThreadThatIsHeldInACallIsLetGoAfterTheDeadline) {
 
 /// The same behind a message that never comes: communicators are aborted while the thread is held.
 TEST(GpuDriver, AThreadThatIsHeldBehindNcclIsLetGoAfterTheDeadline) {
-  const Program program = two_ranks();
+  const Program program = two_rank_1f1b();
   FakeGpu gpu({.devices = program.pipeline().ranks(), .jumps = false});
   std::atomic<bool> in_step = false;
   std::atomic<bool> aborted = false;

@@ -25,7 +25,7 @@ namespace {
 using Ends = std::vector<std::unique_ptr<Bootstrap>>;
 using Results = std::vector<Expected<RunResult>>;
 
-Program schedule_program(const std::string& name, int ranks, int microbatches) {
+Program lowered_program(const std::string& name, int ranks, int microbatches) {
   return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), {}).value();
 }
 
@@ -79,7 +79,7 @@ struct Connected {
 };
 
 TEST(GpuProcesses, Process0GetsTheResultOfAll) {
-  const Program program = schedule_program("1f1b", 4, 8);
+  const Program program = lowered_program("1f1b", 4, 8);
   const Ends ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(4));
   const Results results = run_on_each(gpu, program, ends, [](int, FakeRunOptions& o) { o.steps = 2; });
@@ -105,7 +105,7 @@ TEST(GpuProcesses, AllKeepTheTracesOfTheSameNewestSteps) {
     const Ends ends = in_process_bootstraps(2).value();
     FakeGpu gpu(host_with(2));
     const Results results =
-        run_on_each(gpu, schedule_program("1f1b", 2, 4), ends, [profile](int, FakeRunOptions& options) {
+        run_on_each(gpu, lowered_program("1f1b", 2, 4), ends, [profile](int, FakeRunOptions& options) {
           options.steps = 7;
           options.kept_traces = 3;
           options.cuda.profile = profile;
@@ -122,7 +122,7 @@ TEST(GpuProcesses, AllKeepTheTracesOfTheSameNewestSteps) {
 }
 
 TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {
-  const Program program = schedule_program("1f1b", 4, 4);
+  const Program program = lowered_program("1f1b", 4, 4);
   const Ends ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(4));
   std::array<std::vector<int>, 2> taken;
@@ -143,14 +143,14 @@ TEST(GpuProcesses, EachTakesTheDevicesOfItsLocalNumber) {
 TEST(GpuProcesses, EachTakesWhatItsLauncherHasLeftItToSee) {
   const Ends ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(1));
-  const Results results = run_on_each(gpu, schedule_program("1f1b", 2, 4), ends);
+  const Results results = run_on_each(gpu, lowered_program("1f1b", 2, 4), ends);
   for (const auto& result : results) EXPECT_TRUE(result) << to_string(result.error());
 }
 
 TEST(GpuProcesses, TooFewDevicesOnAHostEndAll) {
   const Ends ends = in_process_bootstraps(3).value();
   FakeGpu gpu(host_with(2));
-  const Results results = run_on_each(gpu, schedule_program("1f1b", 3, 3), ends);
+  const Results results = run_on_each(gpu, lowered_program("1f1b", 3, 3), ends);
   for (const auto& result : results) {
     ASSERT_FALSE(result);
     EXPECT_NE(result.error().message.find("1 ranks, 1 on a device, need 1 devices; there are 2 for 3 or more "
@@ -163,7 +163,7 @@ TEST(GpuProcesses, TooFewDevicesOnAHostEndAll) {
 TEST(GpuProcesses, AnotherProgramIsRefusedOnAll) {
   const Ends ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(2));
-  const Program programs[] = {schedule_program("1f1b", 2, 4), schedule_program("gpipe", 2, 4)};
+  const Program programs[] = {lowered_program("1f1b", 2, 4), lowered_program("gpipe", 2, 4)};
   Results results(2);
   {
     std::vector<std::jthread> threads;
@@ -186,7 +186,7 @@ TEST(GpuProcesses, AnotherProgramIsRefusedOnAll) {
 TEST(GpuProcesses, CopyEnginesJoinTheRanksOfOneProcess) {
   const Ends ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(2));
-  const Results results = run_on_each(gpu, schedule_program("1f1b", 2, 4), ends,
+  const Results results = run_on_each(gpu, lowered_program("1f1b", 2, 4), ends,
                                       [](int, FakeRunOptions& o) { o.cuda.transport = CudaTransport::copy; });
   for (const auto& result : results) {
     ASSERT_FALSE(result);
@@ -199,7 +199,7 @@ TEST(GpuProcesses, AnErrorOfADeviceStopsAllAndIsNamedWithWhatTheyWaitFor) {
   const Ends ends = in_process_bootstraps(2).value();
   FakeGpu gpu(host_with(2));
   const Results results =
-      run_on_each(gpu, schedule_program("1f1b", 2, 6), ends, [](int process, FakeRunOptions& options) {
+      run_on_each(gpu, lowered_program("1f1b", 2, 6), ends, [](int process, FakeRunOptions& options) {
         if (process == 0) return;
         options.tamper = [](GpuApi& api) {
           in_real_time(api);
@@ -250,7 +250,7 @@ TEST(GpuProcesses, APeerThatNeverOpensItsCommunicatorIsMissed) {
   FakeGpu gpu(host_with(2));
   std::atomic<bool> missed = false;
   const Results results =
-      run_on_each(gpu, schedule_program("1f1b", 2, 4), ends, [&](int process, FakeRunOptions& options) {
+      run_on_each(gpu, lowered_program("1f1b", 2, 4), ends, [&](int process, FakeRunOptions& options) {
         options.tamper = [&, process](GpuApi& api) {
           in_real_time(api);
           if (process == 0) {
@@ -283,7 +283,7 @@ Error death_of(std::size_t dead, const Dying& dying) {
   FakeGpu gpu(host_with(2));
   std::atomic<bool> over = false;
   const auto run = [&](std::size_t process, const std::function<void(GpuApi&)>& tamper) {
-    return run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+    return run_on_fake(gpu, lowered_program("1f1b", 2, 8), NullModel(),
                        {.processes = connected.ends[process].get(), .tamper = tamper});
   };
   Expected<RunResult> survivor;
@@ -338,7 +338,7 @@ TEST(GpuProcesses, OneThatDoesNotAnswerIsNamed) {
   Expected<RunResult> first;
   {
     std::jthread answering([&] {
-      first = run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+      first = run_on_fake(gpu, lowered_program("1f1b", 2, 8), NullModel(),
                           {.processes = ends[0].get(), .deadline_s = 0.3, .tamper = in_real_time});
       over = true;
     });
@@ -349,7 +349,7 @@ TEST(GpuProcesses, OneThatDoesNotAnswerIsNamed) {
           while (!over) std::this_thread::yield();
         });
       };
-      static_cast<void>(run_on_fake(gpu, schedule_program("1f1b", 2, 8), NullModel(),
+      static_cast<void>(run_on_fake(gpu, lowered_program("1f1b", 2, 8), NullModel(),
                                     {.processes = ends[1].get(), .tamper = tamper}));
     });
   }

@@ -29,7 +29,7 @@ std::string waits_of(const Program& program, int rank) {
   return text.str() + (plan.complete ? "" : "and the rest never");
 }
 
-Program one_rank(std::vector<std::string> row) {
+Program program_of_first(std::vector<std::string> row) {
   HandProgram hand{
       .pipeline = chain_spec(2, 2, 2), .communicators = communicators({{0, 1}}), .rows = {{}, {}}};
   hand.rows[0] = std::move(row);
@@ -37,19 +37,19 @@ Program one_rank(std::vector<std::string> row) {
 }
 
 TEST(StreamPlan, WaitsForOtherStreamsAlone) {
-  EXPECT_EQ(waits_of(one_rank({"0F0", "0F1", "0SEND_F0@0", "0SEND_F1@0"}), 0),
+  EXPECT_EQ(waits_of(program_of_first({"0F0", "0F1", "0SEND_F0@0", "0SEND_F1@0"}), 0),
             "0F0; 0F1; 0SEND_F0 <- 0F0; 0SEND_F1 <- 0F1; ");
 }
 
 TEST(StreamPlan, LeavesOutWhatAnotherWaitImplies) {
   // 0F1 is behind 0F0 on the compute stream: having waited for it, a SEND of 0F0 has nothing left to wait
   // for.
-  EXPECT_EQ(waits_of(one_rank({"0F0", "0F1", "0SEND_F1@0", "0SEND_F0@0"}), 0),
+  EXPECT_EQ(waits_of(program_of_first({"0F0", "0F1", "0SEND_F1@0", "0SEND_F0@0"}), 0),
             "0F0; 0F1; 0SEND_F1 <- 0F1; 0SEND_F0; ");
 }
 
 TEST(StreamPlan, WhatCanNeverStartIsNotIssuedNorWhatIsBehindIt) {
-  EXPECT_EQ(waits_of(one_rank({"0F0", "0B0", "0F1"}), 0), "0F0; and the rest never");
+  EXPECT_EQ(waits_of(program_of_first({"0F0", "0B0", "0F1"}), 0), "0F0; and the rest never");
 }
 
 TEST(StreamPlan, EveryEdgeOfTheGraphIsKept) {

@@ -166,13 +166,14 @@ TEST(Transformer, SavedActivationsOfALayerAreTheTensorsOfItsEquations) {
     return c;
   }();
   const TransformerRun run(config, chain_of_stages(3));
-  constexpr Bytes kRows = 32;
+  constexpr Bytes kTokens = 32;
   constexpr Bytes kHidden = 64;
   constexpr Bytes kFfn = 96;
-  EXPECT_EQ(run.sizes()({TensorKind::saved_for_input, 1}), 4 * kRows * (3 * kHidden + 4 * 16 + 2 * kFfn + 2));
-  EXPECT_EQ(run.sizes()({TensorKind::saved_for_weight, 1}), 4 * kRows * (3 * kHidden + kFfn));
+  EXPECT_EQ(run.sizes()({TensorKind::saved_for_input, 1}),
+            4 * kTokens * (3 * kHidden + 4 * 16 + 2 * kFfn + 2));
+  EXPECT_EQ(run.sizes()({TensorKind::saved_for_weight, 1}), 4 * kTokens * (3 * kHidden + kFfn));
   EXPECT_EQ(run.sizes()({TensorKind::inner_gradients, 1}),
-            4 * (kRows * (4 * kHidden + 2 * kFfn) + 2 * kHidden));
+            4 * (kTokens * (4 * kHidden + 2 * kFfn) + 2 * kHidden));
   EXPECT_EQ(run.sizes()({TensorKind::parameters, 1}),
             4 * (4 * kHidden * kHidden + 3 * kHidden * kFfn + 2 * kHidden));
 }
@@ -198,15 +199,15 @@ TEST(Transformer, EveryPositionPredictsTheNextToken) {
   config.vocab = 16;
   config.sequence = 8;
   TransformerRun run(config, chain_of_stages(2, 2));
-  constexpr std::size_t kRows = 16;
+  constexpr std::size_t kTokens = 16;
   constexpr std::size_t kVocab = 16;
   run.forward(1);
   const std::span<std::byte> saved = run.tensor(TensorKind::saved_for_weight, 1, 1);
   const auto* d_logits =
-      reinterpret_cast<const float*>(saved.last(64 + kRows * kVocab * sizeof(float)).data());
+      reinterpret_cast<const float*>(saved.last(64 + kTokens * kVocab * sizeof(float)).data());
   const auto* token =
       reinterpret_cast<const std::int32_t*>(run.tensor(TensorKind::boundary_input, 0, 1).data());
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kTokens; ++row) {
     const auto negative = [](float value) { return value < 0; };
     const float* const begin = d_logits + row * kVocab;
     EXPECT_EQ(std::count_if(begin, begin + kVocab, negative), 1) << "row " << row;

@@ -1,5 +1,5 @@
-// Kernels of parts of a vocabulary, run on the processor, against plain formulas and against the kernels
-// of the whole.
+// Kernels of parts of a vocabulary, run on the processor, against plain formulas and against the
+// immediate_kernels of the whole.
 
 #include <gtest/gtest.h>
 
@@ -27,14 +27,14 @@ using cuda::LossParts;
 using cuda::Ring;
 using cuda::Stored;
 
-constexpr std::int64_t kRows = 3, kVocab = 7, kHidden = 4;
+constexpr std::int64_t kPositions = 3, kVocab = 7, kHidden = 4;
 /// Where each part begins, and the end.
 constexpr std::array<std::int64_t, 4> kBounds = {0, 2, 3, 7};
 constexpr std::size_t kParts = kBounds.size() - 1;
-constexpr std::array<std::int32_t, kRows> kTargets = {2, 0, 6};
+constexpr std::array<std::int32_t, kPositions> kTargets = {2, 0, 6};
 constexpr std::uint64_t kSeed = 5;
 
-const KernelTable& kernels() {
+const KernelTable& immediate_kernels() {
   static const KernelTable table = test::host_kernels(test::immediately());
   return table;
 }
@@ -44,7 +44,7 @@ std::int64_t width(std::size_t part) { return kBounds[part + 1] - kBounds[part];
 template <class T>
 std::vector<T> logits() {
   std::vector<T> all;
-  for (std::int64_t i = 0; i < kRows * kVocab; ++i)
+  for (std::int64_t i = 0; i < kPositions * kVocab; ++i)
     all.push_back(static_cast<T>(i * i % 11 + (i == 4 ? 200 : 0)));
   return all;
 }
@@ -61,16 +61,16 @@ std::vector<T> columns(const std::vector<T>& whole, std::int64_t cols, std::size
 template <class T>
 struct Part {
   std::vector<T> logits;
-  std::vector<LossParts<T>> own = std::vector<LossParts<T>>(kRows), all = own;
+  std::vector<LossParts<T>> own = std::vector<LossParts<T>>(kPositions), all = own;
 };
 template <class T>
 std::array<Part<T>, kParts> opened(Stored stored) {
   std::array<Part<T>, kParts> parts;
   for (std::size_t p = 0; p < kParts; ++p) {
     parts[p].logits = columns(logits<T>(), kVocab, p);
-    kernels().open_loss(nullptr, stored,
-                        {kRows, kBounds[p], width(p), kSeed, kTargets.data(), parts[p].logits.data(),
-                         parts[p].own.data(), parts[p].all.data()});
+    immediate_kernels().open_loss(nullptr, stored,
+                                  {kPositions, kBounds[p], width(p), kSeed, kTargets.data(),
+                                   parts[p].logits.data(), parts[p].own.data(), parts[p].all.data()});
   }
   return parts;
 }
@@ -79,23 +79,25 @@ template <class T>
 void merge(Stored stored, std::array<Part<T>, kParts>& parts) {
   std::vector<LossParts<T>> in_one;
   for (const Part<T>& part : parts) in_one.insert(in_one.end(), part.all.begin(), part.all.end());
-  const auto stride = static_cast<std::int64_t>(kRows * sizeof(LossParts<T>));
-  kernels().merge_loss(nullptr, stored,
-                       {kParts, stride, kRows, kHidden, kRows, in_one.data(), nullptr, nullptr});
+  const auto stride = static_cast<std::int64_t>(kPositions * sizeof(LossParts<T>));
+  immediate_kernels().merge_loss(
+      nullptr, stored, {kParts, stride, kPositions, kHidden, kPositions, in_one.data(), nullptr, nullptr});
   for (std::size_t p = 0; p < kParts; ++p)
-    std::copy_n(in_one.begin() + static_cast<std::ptrdiff_t>(p) * kRows, kRows, parts[p].all.begin());
+    std::copy_n(in_one.begin() + static_cast<std::ptrdiff_t>(p) * kPositions, kPositions,
+                parts[p].all.begin());
 }
 /// The gradients of the logits of all parts beside each other; the first takes the loss.
 template <class T>
 std::vector<T> closed(Stored stored, std::array<Part<T>, kParts>& parts, T& loss) {
-  std::vector<T> gradients(kRows * kVocab);
-  std::vector<T> row_losses(kRows);
+  std::vector<T> gradients(kPositions * kVocab);
+  std::vector<T> row_losses(kPositions);
   for (std::size_t p = 0; p < kParts; ++p) {
     T* const own_logits = parts[p].logits.data();
-    kernels().close_loss(nullptr, stored,
-                         {kRows, kRows, kBounds[p], width(p), kTargets.data(), parts[p].own.data(),
-                          parts[p].all.data(), own_logits, p == 0 ? row_losses.data() : nullptr, &loss});
-    for (std::int64_t i = 0; i < kRows * width(p); ++i)
+    immediate_kernels().close_loss(
+        nullptr, stored,
+        {kPositions, kPositions, kBounds[p], width(p), kTargets.data(), parts[p].own.data(),
+         parts[p].all.data(), own_logits, p == 0 ? row_losses.data() : nullptr, &loss});
+    for (std::int64_t i = 0; i < kPositions * width(p); ++i)
       gradients[static_cast<std::size_t>(i / width(p) * kVocab + kBounds[p] + i % width(p))] = own_logits[i];
   }
   return gradients;
@@ -103,9 +105,10 @@ std::vector<T> closed(Stored stored, std::array<Part<T>, kParts>& parts, T& loss
 template <class T>
 std::vector<T> of_whole(Stored stored, T& loss) {
   std::vector<T> gradients = logits<T>();
-  std::vector<T> row_losses(kRows);
-  kernels().loss(nullptr, stored,
-                 {kRows, kRows, kVocab, kSeed, kTargets.data(), gradients.data(), row_losses.data(), &loss});
+  std::vector<T> row_losses(kPositions);
+  immediate_kernels().loss(
+      nullptr, stored,
+      {kPositions, kPositions, kVocab, kSeed, kTargets.data(), gradients.data(), row_losses.data(), &loss});
   return gradients;
 }
 
@@ -114,7 +117,7 @@ TEST(VocabularyKernels, TakeTheirPartOfALoss) {
   const std::vector<float> whole = logits<float>();
   for (std::size_t p = 0; p < kParts; ++p) {
     const std::vector<float> own = columns(whole, kVocab, p);
-    for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t r = 0; r < kPositions; ++r) {
       const auto begin = own.begin() + r * width(p);
       const float top = *std::max_element(begin, begin + width(p));
       double sum = 0;
@@ -156,8 +159,8 @@ TEST(VocabularyKernels, HaveThemBitByBitInTheRing) {
 
 /// Scaled with the factors of its own part, less that of the targets: logits' gradient times weights.
 TEST(VocabularyKernels, MakeTheGradientOfTheHeadsInputBeforeTheLossIsKnown) {
-  constexpr std::int64_t kNumbers = kRows * kHidden;
-  constexpr std::int64_t kStatistics = 3 * kRows;
+  constexpr std::int64_t kNumbers = kPositions * kHidden;
+  constexpr std::int64_t kStatistics = 3 * kPositions;
   constexpr std::int64_t kStride = kStatistics + 2 * kNumbers;
   std::vector<float> weights(kHidden * kVocab);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i % 5) - 1.5F;
@@ -172,14 +175,14 @@ TEST(VocabularyKernels, MakeTheGradientOfTheHeadsInputBeforeTheLossIsKnown) {
         own[kStatistics + i] += parts[p].logits[static_cast<std::size_t>(i / kHidden * width(p) + c)] *
                                 of_part[static_cast<std::size_t>(i % kHidden * width(p) + c)];
     }
-    kernels().target_weights(nullptr, Stored::float32,
-                             {kRows, kHidden, kRows, kBounds[p], width(p), kTargets.data(), of_part.data(),
-                              own + kStatistics + kNumbers});
+    immediate_kernels().target_weights(nullptr, Stored::float32,
+                                       {kPositions, kHidden, kPositions, kBounds[p], width(p),
+                                        kTargets.data(), of_part.data(), own + kStatistics + kNumbers});
   }
   float* const scaled = in_one.data() + kStatistics;
-  kernels().merge_loss(nullptr, Stored::float32,
-                       {kParts, kStride * std::int64_t{sizeof(float)}, kRows, kHidden, kRows, in_one.data(),
-                        scaled, scaled + kNumbers});
+  immediate_kernels().merge_loss(nullptr, Stored::float32,
+                                 {kParts, kStride * std::int64_t{sizeof(float)}, kPositions, kHidden,
+                                  kPositions, in_one.data(), scaled, scaled + kNumbers});
   float loss = 0;
   const std::vector<float> d_logits = of_whole(Stored::float32, loss);
   for (std::int64_t i = 0; i < kNumbers; ++i) {
@@ -195,7 +198,7 @@ TEST(VocabularyKernels, RoundASumOfPartsOnce) {
   const auto stored = [](float value) { return cuda::to_bf16(value); };
   // In pairs the small ones would be lost one after the other.
   std::vector<Bf16> parts = {stored(1), stored(2), stored(0x1p-8F), stored(3), stored(0x1p-8F), stored(4)};
-  kernels().sum_parts(nullptr, Stored::bf16, {3, 2 * sizeof(Bf16), 2, parts.data()});
+  immediate_kernels().sum_parts(nullptr, Stored::bf16, {3, 2 * sizeof(Bf16), 2, parts.data()});
   EXPECT_EQ(cuda::to_float(parts[0]), 1 + 0x1p-7F);
   EXPECT_EQ(cuda::to_float(parts[1]), 9.0F);
   EXPECT_EQ(cuda::to_float(parts[3]), 3.0F) << "what is not the first part stays";
@@ -221,9 +224,9 @@ TEST(VocabularyKernels, LookUpTheTokensOfTheirPart) {
                            table.data() + kBounds[p] * kHidden,
                            p == 0 ? positions.data() : nullptr,
                            own.data()};
-    kernels().embed(nullptr, Stored::ring, call);
+    immediate_kernels().embed(nullptr, Stored::ring, call);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
-    kernels().embed_backward(
+    immediate_kernels().embed_backward(
         nullptr, Stored::ring,
         {4, kLength, kHidden, kBounds[p], width(p), tokens.data(), sum.data(),
          gradient.data() + kBounds[p] * kHidden, p == 0 ? of_positions.data() : nullptr});
@@ -246,14 +249,14 @@ TEST(VocabularyKernels, LookUpTheTokensOfTheirPart) {
 TEST(VocabularyKernels, DrawColumnsOfAMatrix) {
   std::vector<Ring> whole(kHidden * kVocab);
   const cuda::DrawWeights all{3, 1, 10, kHidden, kVocab, kVocab, 2, whole.data()};
-  kernels().draw_weights(nullptr, Stored::ring, all);
+  immediate_kernels().draw_weights(nullptr, Stored::ring, all);
   for (std::size_t p = 0; p < kParts; ++p) {
     std::vector<Ring> own(static_cast<std::size_t>(kHidden * width(p)));
     cuda::DrawWeights call = all;
     call.first += static_cast<std::uint64_t>(kBounds[p]);
     call.columns = width(p);
     call.weights = own.data();
-    kernels().draw_weights(nullptr, Stored::ring, call);
+    immediate_kernels().draw_weights(nullptr, Stored::ring, call);
     EXPECT_EQ(own, columns(whole, kVocab, p));
   }
 }

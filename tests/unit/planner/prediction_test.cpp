@@ -12,7 +12,7 @@ using enum OpKind;
 
 constexpr Nanoseconds kUnit = 1'000'000;
 
-CostTable step_costs() {
+CostTable predicted_costs() {
   CostTable costs;
   for (const int stage : {0, 1}) {
     costs.set({forward, stage, -1, 0}, kUnit);
@@ -25,8 +25,8 @@ CostTable step_costs() {
 
 TEST(Prediction, IsTheSimulatedStepBesideTheMedianOne) {
   const Program program = test::two_rank_step();
-  const RunOptions run{.backend = EmulatedOptions{step_costs()}, .steps = 3};
-  const auto found = predict(program, NullModel(), run, step_costs());
+  const RunOptions run{.backend = EmulatedOptions{predicted_costs()}, .steps = 3};
+  const auto found = predict(program, NullModel(), run, predicted_costs());
   ASSERT_TRUE(found) << to_string(found.error());
   EXPECT_EQ(found->step_ns.size(), 3U);
   // F, a transfer, F, B, a transfer, B; two ranks of it are busy for 6 of 16.
@@ -39,7 +39,7 @@ TEST(Prediction, IsTheSimulatedStepBesideTheMedianOne) {
 }
 
 TEST(Prediction, NeedsTheCostsOfEveryAction) {
-  const CostTable costs = step_costs();
+  const CostTable costs = predicted_costs();
   const Program program = test::two_rank_step();
   const RunOptions run{.backend = EmulatedOptions{costs}};
   for (const auto& [left_out, ignored] : costs.entries()) {

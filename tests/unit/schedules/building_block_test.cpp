@@ -69,13 +69,13 @@ TEST(BuildingBlock, FormulasAreThoseOfLists) {
   EXPECT_EQ(block(3, 5, {{"offsets", "F: i; B: 3p - 2 - 2i"}, {"interval", "2v + p - 2"}}), formula);
 }
 
-std::string refusal(int ranks, const Settings& settings, int chunks = 1) {
+std::string block_refusal(int ranks, const Settings& settings, int chunks = 1) {
   const auto schedule =
       generate("building-block", {.ranks = ranks, .microbatches = 4, .chunks = chunks, .settings = settings});
   return schedule ? "accepted" : schedule.error().message;
 }
 
-std::string refused_offsets(const std::string& offsets) { return refusal(2, {{"offsets", offsets}}); }
+std::string refused_offsets(const std::string& offsets) { return block_refusal(2, {{"offsets", offsets}}); }
 
 TEST(BuildingBlock, SaysWhatItsTextLacksAndWhere) {
   const std::string start = "building-block: offsets: ";
@@ -101,18 +101,18 @@ TEST(BuildingBlock, SaysWhichRuleABlockBreaks) {
   EXPECT_EQ(refused_offsets("F: i; I: 5 - 2i; W: 7 - i"),
             "building-block: rank 1: I of stage 1 (slot 3) and W of stage 1 (slot 6) share slot 0 of the "
             "interval of 3");
-  EXPECT_EQ(refusal(1, {{"offsets", "F: 0; I: 0"}}),
+  EXPECT_EQ(block_refusal(1, {{"offsets", "F: 0; I: 0"}}),
             "building-block: I of stage 0 starts in slot 0, before F of stage 0 ends in slot 1\n"
             "building-block: rank 0: F of stage 0 (slot 0) and I of stage 0 (slot 0) share slot 0 of the "
             "interval of 3");
-  EXPECT_EQ(refusal(1, {{"offsets", "F: 0; I: 1"}, {"interval", "2"}}),
+  EXPECT_EQ(block_refusal(1, {{"offsets", "F: 0; I: 1"}, {"interval", "2"}}),
             "building-block: rank 0: 3 slots of work, more than the interval of 2");
-  EXPECT_EQ(refusal(1, {{"interval", "4"}}), "building-block: an interval needs offsets");
-  EXPECT_EQ(refusal(1, {{"offsets", "F: 0; B: 1"}, {"interval", "3 + i"}}),
+  EXPECT_EQ(block_refusal(1, {{"interval", "4"}}), "building-block: an interval needs offsets");
+  EXPECT_EQ(block_refusal(1, {{"offsets", "F: 0; B: 1"}, {"interval", "3 + i"}}),
             "building-block: interval: column 5: expected a number, p, v or (, found \"i\"");
-  EXPECT_EQ(refusal(1, {{"offsets", "F: 0; B: 1"}, {"interval", "3i"}}),
+  EXPECT_EQ(block_refusal(1, {{"offsets", "F: 0; B: 1"}, {"interval", "3i"}}),
             "building-block: interval: column 2: expected the end, found \"i\"");
-  EXPECT_EQ(refusal(2, {{"placement", "chain"}}, 2),
+  EXPECT_EQ(block_refusal(2, {{"placement", "chain"}}, 2),
             "building-block: placement chain has one chunk per rank, found 2");
 }
 

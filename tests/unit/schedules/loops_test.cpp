@@ -11,7 +11,8 @@ namespace {
 using test::generated;
 using test::row_text;
 
-Nanoseconds makespan(std::string_view name, const ScheduleParameters& parameters, const StageCosts& costs) {
+Nanoseconds loop_makespan(std::string_view name, const ScheduleParameters& parameters,
+                          const StageCosts& costs) {
   return test::step_time(generated(name, parameters), test::cost_table(costs)).makespan;
 }
 
@@ -32,12 +33,12 @@ TEST(EagerOneFOneB, Order) {
 TEST(EagerOneFOneB, PaysTwoTransfersPerRankInAll) {
   const ScheduleParameters large{.ranks = 8, .microbatches = 32};
   const StageCosts unit{.forward = 1, .backward = 2, .transfer = 1};
-  EXPECT_EQ(makespan("1f1b", large, unit), 185);
-  EXPECT_EQ(makespan("eager-1f1b", large, unit), 131);
+  EXPECT_EQ(loop_makespan("1f1b", large, unit), 185);
+  EXPECT_EQ(loop_makespan("eager-1f1b", large, unit), 131);
   const ScheduleParameters small{.ranks = 4, .microbatches = 16};
   const StageCosts half{.forward = 2, .backward = 4, .transfer = 1};
-  EXPECT_EQ(makespan("1f1b", small, half), 2 * 71);
-  EXPECT_EQ(makespan("eager-1f1b", small, half), 2 * 60);
+  EXPECT_EQ(loop_makespan("1f1b", small, half), 2 * 71);
+  EXPECT_EQ(loop_makespan("eager-1f1b", small, half), 2 * 60);
 }
 
 TEST(EagerOneFOneB, HidesTransfersOfUpToHalfAnFAndB) {
@@ -45,9 +46,9 @@ TEST(EagerOneFOneB, HidesTransfersOfUpToHalfAnFAndB) {
   const StageCosts edge{.forward = 3, .backward = 5, .transfer = 4};
   const StageCosts beyond{.forward = 3, .backward = 5, .transfer = 5};
   EXPECT_EQ(claimed("eager-1f1b", parameters, edge), 19 * 8 + 6 * 4);
-  EXPECT_EQ(makespan("eager-1f1b", parameters, edge), 19 * 8 + 6 * 4);
+  EXPECT_EQ(loop_makespan("eager-1f1b", parameters, edge), 19 * 8 + 6 * 4);
   EXPECT_EQ(claimed("eager-1f1b", parameters, beyond), std::nullopt);
-  EXPECT_GT(makespan("eager-1f1b", parameters, beyond), 19 * 8 + 6 * 5);
+  EXPECT_GT(loop_makespan("eager-1f1b", parameters, beyond), 19 * 8 + 6 * 5);
 }
 
 TEST(Interleaved, OfOneChunkIsEagerOneFOneB) {

@@ -38,8 +38,8 @@ TEST(Orders, InterleavedAsMegatronAndPyTorch) {
   EXPECT_EQ(row_text(schedule, 1), "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3");
 }
 
-/// The forwards of a row in the order of the chunks' turns.
-std::string forwards(const Schedule& schedule, int rank) {
+/// The forward_order of a row in the order of the chunks' turns.
+std::string forward_order(const Schedule& schedule, int rank) {
   std::string text;
   for (const Step& step : schedule.row(RankId(rank))) {
     const Action& action = step.actions().front();
@@ -52,21 +52,21 @@ std::string forwards(const Schedule& schedule, int rank) {
 // PyTorch: max(1, 5 / 2) = 2 rounds do not divide 5 microbatches; the larger group comes first.
 TEST(Orders, InterleavedGroupsDifferByOneAtMost) {
   const Schedule schedule = generated("interleaved-1f1b", {.ranks = 2, .microbatches = 5, .chunks = 2});
-  EXPECT_EQ(forwards(schedule, 0), "0:0 0:1 0:2 2:0 2:1 2:2 0:3 0:4 2:3 2:4 ");
+  EXPECT_EQ(forward_order(schedule, 0), "0:0 0:1 0:2 2:0 2:1 2:2 0:3 0:4 2:3 2:4 ");
 }
 
 // Megatron-LM: groups of 3, and a last one of 2, no smaller than p.
 TEST(Orders, InterleavedKeepsALastGroupOfAtLeastPRanks) {
   const ScheduleParameters parameters{
       .ranks = 2, .microbatches = 5, .chunks = 2, .settings = {{"group", "3"}}};
-  EXPECT_EQ(forwards(generated("interleaved-1f1b", parameters), 0),
+  EXPECT_EQ(forward_order(generated("interleaved-1f1b", parameters), 0),
             "0:0 0:1 0:2 2:0 2:1 2:2 0:3 0:4 2:3 2:4 ");
 }
 
 TEST(Orders, InterleavedJoinsASmallerLastGroup) {
   const ScheduleParameters parameters{
       .ranks = 2, .microbatches = 5, .chunks = 2, .settings = {{"group", "2"}}};
-  EXPECT_EQ(forwards(generated("interleaved-1f1b", parameters), 0),
+  EXPECT_EQ(forward_order(generated("interleaved-1f1b", parameters), 0),
             "0:0 0:1 2:0 2:1 0:2 0:3 0:4 2:2 2:3 2:4 ");
 }
 

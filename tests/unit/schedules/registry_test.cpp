@@ -7,7 +7,7 @@
 namespace ppsim {
 namespace {
 
-std::string refusal(std::string_view name, const ScheduleParameters& parameters) {
+std::string registry_refusal(std::string_view name, const ScheduleParameters& parameters) {
   const auto schedule = generate(name, parameters);
   return schedule ? "" : schedule.error().message;
 }
@@ -29,43 +29,47 @@ TEST(Registry, ListsSchedulesOnce) {
 }
 
 TEST(Registry, UnknownNameNamesTheKnownOnesAndTheNearest) {
-  const std::string near = refusal("zbh1", {});
+  const std::string near = registry_refusal("zbh1", {});
   EXPECT_EQ(near.find("no schedule \"zbh1\" (did you mean \"zb-h1\"?): there are gpipe, 1f1b"), 0U) << near;
-  const std::string far = refusal("nothing-alike", {});
+  const std::string far = registry_refusal("nothing-alike", {});
   EXPECT_EQ(far.find("no schedule \"nothing-alike\": there are gpipe, 1f1b"), 0U) << far;
 }
 
 TEST(Registry, ImpossibleParametersSayWhatIsPossible) {
-  EXPECT_EQ(refusal("gpipe", {.ranks = 0, .microbatches = 4}), "gpipe: ranks must be in [1, 65536], found 0");
-  EXPECT_EQ(refusal("1f1b", {.ranks = 2, .microbatches = -1}),
+  EXPECT_EQ(registry_refusal("gpipe", {.ranks = 0, .microbatches = 4}),
+            "gpipe: ranks must be in [1, 65536], found 0");
+  EXPECT_EQ(registry_refusal("1f1b", {.ranks = 2, .microbatches = -1}),
             "1f1b: microbatches must be in [1, 16777216], found -1");
-  EXPECT_EQ(refusal("1f1b", {.ranks = 2, .microbatches = 4, .chunks = 2}), "1f1b: chunks must be 1, found 2");
-  EXPECT_EQ(refusal("zb-h1", {.ranks = 2, .microbatches = 4, .slices = 3}),
+  EXPECT_EQ(registry_refusal("1f1b", {.ranks = 2, .microbatches = 4, .chunks = 2}),
+            "1f1b: chunks must be 1, found 2");
+  EXPECT_EQ(registry_refusal("zb-h1", {.ranks = 2, .microbatches = 4, .slices = 3}),
             "zb-h1: slices must be 1, found 3");
 }
 
 TEST(Registry, ReportsEveryImpossibleParameter) {
   EXPECT_EQ(
-      refusal("zb-h2", {.ranks = 0, .microbatches = 0}),
+      registry_refusal("zb-h2", {.ranks = 0, .microbatches = 0}),
       "zb-h2: ranks must be in [1, 65536], found 0\nzb-h2: microbatches must be in [1, 16777216], found 0");
 }
 
 TEST(Registry, TooManyCellsAreAnError) {
-  EXPECT_NE(refusal("1f1b", {.ranks = 65536, .microbatches = 1 << 24}), "");
+  EXPECT_NE(registry_refusal("1f1b", {.ranks = 65536, .microbatches = 1 << 24}), "");
 }
 
 TEST(Registry, SettingsAreChecked) {
-  EXPECT_EQ(refusal("zb-h1", {.settings = {{"group", "4"}}}), "zb-h1: no setting \"group\": there are none");
+  EXPECT_EQ(registry_refusal("zb-h1", {.settings = {{"group", "4"}}}),
+            "zb-h1: no setting \"group\": there are none");
   EXPECT_EQ(
-      refusal("interleaved-1f1b", {.settings = {{"grup", "4"}}}),
+      registry_refusal("interleaved-1f1b", {.settings = {{"grup", "4"}}}),
       "interleaved-1f1b: no setting \"grup\" (did you mean \"group\"?): there are group, graph, encoder");
-  EXPECT_EQ(refusal("gpipe", {.settings = {{"backward", "sideways"}}}),
+  EXPECT_EQ(registry_refusal("gpipe", {.settings = {{"backward", "sideways"}}}),
             "gpipe: backward must be one of same, reversed, found \"sideways\"");
 }
 
 TEST(Registry, GroupIsBetweenRanksAndMicrobatches) {
   const auto with_group = [](const char* group) {
-    return refusal("interleaved-1f1b", {.ranks = 4, .microbatches = 8, .settings = {{"group", group}}});
+    return registry_refusal("interleaved-1f1b",
+                            {.ranks = 4, .microbatches = 8, .settings = {{"group", group}}});
   };
   EXPECT_EQ(with_group("4"), "");
   EXPECT_EQ(with_group("8"), "");

@@ -7,7 +7,7 @@
 namespace ppsim {
 namespace {
 
-std::string refusal(const SliceProblem& problem) {
+std::string problem_refusal(const SliceProblem& problem) {
   const auto found = best_slice_lengths(problem, [](int, int) { return Nanoseconds{1}; });
   return found ? "" : found.error().message;
 }
@@ -48,12 +48,13 @@ TEST(SliceLengths, TheLastPieceMayBeShorter) {
 }
 
 TEST(SliceLengths, SaysWhatIsPossible) {
-  EXPECT_EQ(refusal({.sequence = 0}), "a sequence needs tokens");
-  EXPECT_EQ(refusal({.granularity = 0}), "granularity out of range");
-  EXPECT_EQ(refusal({.ranks = 0}), "ranks out of range");
-  EXPECT_EQ(refusal({.microbatches = 0}), "microbatches out of range");
-  EXPECT_EQ(refusal({.sequence = 4097, .granularity = 2}), "too many pieces: take a larger granularity");
-  EXPECT_EQ(refusal({.sequence = 8, .granularity = 4, .slices = 3}), "slices out of range");
+  EXPECT_EQ(problem_refusal({.sequence = 0}), "a sequence needs tokens");
+  EXPECT_EQ(problem_refusal({.granularity = 0}), "granularity out of range");
+  EXPECT_EQ(problem_refusal({.ranks = 0}), "ranks out of range");
+  EXPECT_EQ(problem_refusal({.microbatches = 0}), "microbatches out of range");
+  EXPECT_EQ(problem_refusal({.sequence = 4097, .granularity = 2}),
+            "too many pieces: take a larger granularity");
+  EXPECT_EQ(problem_refusal({.sequence = 8, .granularity = 4, .slices = 3}), "slices out of range");
 }
 
 }  // namespace

@@ -57,21 +57,22 @@ TEST(StageGraphs, TheOrderIsThatOfTheChain) {
   }
 }
 
-std::string refusal(std::string_view name, const ScheduleParameters& parameters) {
+std::string graph_refusal(std::string_view name, const ScheduleParameters& parameters) {
   const auto schedule = generate(name, parameters);
   return schedule ? "" : schedule.error().message;
 }
 
 TEST(StageGraphs, SaysWhichGraphsThereAre) {
-  EXPECT_EQ(refusal("1f1b", with_graph(4, "tree")),
+  EXPECT_EQ(graph_refusal("1f1b", with_graph(4, "tree")),
             "1f1b: graph must be one of chain, encoder-decoder, skip, found \"tree\"");
-  EXPECT_EQ(refusal("1f1b", with_graph(1, "encoder-decoder")),
+  EXPECT_EQ(graph_refusal("1f1b", with_graph(1, "encoder-decoder")),
             "1f1b: graph=encoder-decoder needs two stages or more, found 1");
-  EXPECT_EQ(refusal("1f1b", {.ranks = 4, .settings = {{"encoder", "2"}}}),
+  EXPECT_EQ(graph_refusal("1f1b", {.ranks = 4, .settings = {{"encoder", "2"}}}),
             "1f1b: encoder is for graph=encoder-decoder alone");
   ScheduleParameters parameters = with_graph(4, "encoder-decoder");
   parameters.settings["encoder"] = "4";
-  EXPECT_EQ(refusal("gpipe", parameters), "gpipe: encoder must be a whole number in [1, 3], found \"4\"");
+  EXPECT_EQ(graph_refusal("gpipe", parameters),
+            "gpipe: encoder must be a whole number in [1, 3], found \"4\"");
 }
 
 /// Peak bytes of the last of four ranks under 1F1B where each tensor that a stage receives takes a byte.

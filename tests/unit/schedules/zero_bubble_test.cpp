@@ -12,7 +12,7 @@ using test::generated;
 using test::row_text;
 using test::step_time;
 
-std::string refusal(const ScheduleParameters& parameters) {
+std::string greedy_refusal(const ScheduleParameters& parameters) {
   const auto schedule = generate("zb-greedy", parameters);
   return schedule ? "" : schedule.error().message;
 }
@@ -190,7 +190,7 @@ TEST(ZbGreedy, OneActivationIsOneMicrobatchAtATime) {
 
 TEST(ZbGreedy, ImpossibleLimitsAreRefused) {
   const auto with = [](const char* name, const char* value) {
-    return refusal({.ranks = 4, .microbatches = 8, .settings = {{name, value}}});
+    return greedy_refusal({.ranks = 4, .microbatches = 8, .settings = {{name, value}}});
   };
   EXPECT_EQ(with("memory_limit", "1"), "");
   EXPECT_EQ(with("memory_limit", "0"),
@@ -201,8 +201,8 @@ TEST(ZbGreedy, ImpossibleLimitsAreRefused) {
 
 TEST(ZbGreedy, TimesThatDoNotFitAreRefused) {
   const Nanoseconds year = 31'536'000'000'000'000;
-  EXPECT_EQ(refusal({.ranks = 4, .microbatches = 8, .costs = costs_of(year, year, year)}), "");
-  EXPECT_EQ(refusal({.ranks = 4, .microbatches = 800, .costs = costs_of(year, year, year)}),
+  EXPECT_EQ(greedy_refusal({.ranks = 4, .microbatches = 8, .costs = costs_of(year, year, year)}), "");
+  EXPECT_EQ(greedy_refusal({.ranks = 4, .microbatches = 800, .costs = costs_of(year, year, year)}),
             "zb-greedy: costs of all actions must add up to less than 2^62 ns");
 }
 

@@ -16,7 +16,7 @@ using test::cost_table;
 using test::FinishedRun;
 using enum OpKind;
 
-FinishedRun two_ranks() {
+FinishedRun reported_step() {
   SizeTable sizes;
   sizes.set({.kind = TensorKind::saved_for_weight}, 100);
   return {test::two_rank_step(),
@@ -25,7 +25,7 @@ FinishedRun two_ranks() {
 }
 
 std::string report(const std::string& name, const std::string& title) {
-  const FinishedRun run = two_ranks();
+  const FinishedRun run = reported_step();
   const RunMetrics metrics = run.metrics();
   const ReportEntry entry{
       name, run.view(), metrics, 80, {{"deadlock_free", "proved", ReportFact::Tone::good}}};
@@ -49,7 +49,7 @@ TEST(Report, NeedsNothingFromOutside) {
 }
 
 TEST(Report, LaysAMeasuredRunOverTheSimulatedOne) {
-  const FinishedRun run = two_ranks();
+  const FinishedRun run = reported_step();
   RunView measured = run.view();
   measured.measured = true;
   const RunMetrics metrics = measure(measured);
@@ -81,7 +81,7 @@ TEST(Report, HoldsTheFiguresOfEveryRun) {
 }
 
 TEST(Report, SaysWhoseWorkIsAnother) {
-  const FinishedRun run = two_ranks();
+  const FinishedRun run = reported_step();
   const RunMetrics metrics = run.metrics();
   std::vector<ReportEntry> entries(2, {"a", run.view(), metrics});
   entries[0].work = "1.00x";

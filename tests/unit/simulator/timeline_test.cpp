@@ -17,7 +17,7 @@ using test::FinishedRun;
 using test::HandProgram;
 using enum OpKind;
 
-FinishedRun two_ranks() {
+FinishedRun drawn_step() {
   return {test::two_rank_step(), cost_table({{forward, -1, 10}, {backward, -1, 20}})};
 }
 
@@ -41,7 +41,7 @@ std::size_t count(const std::string& text, const std::string& what) {
 
 TEST(TextTimeline, OneLinePerRankWithinItsWidth) {
   // Rank 0: F 0-10, B 40-60; rank 1: F 10-20, B 20-40. 12 columns of 5 ns.
-  EXPECT_EQ(text(two_ranks(), {.width = 19}),
+  EXPECT_EQ(text(drawn_step(), {.width = 19}),
             "rank 0 F0      B0██\n"
             "rank 1   F0B0██    \n"
             "       0      60 ns\n");
@@ -49,14 +49,14 @@ TEST(TextTimeline, OneLinePerRankWithinItsWidth) {
 
 TEST(TextTimeline, LabelsThatDoNotFitAreLeftOut) {
   // Never fewer than ten columns, here of 6 ns; F of rank 1 has most of one of them and a minority of two.
-  EXPECT_EQ(text(two_ranks(), {.width = 5}),
+  EXPECT_EQ(text(drawn_step(), {.width = 5}),
             "rank 0 F0     B0█\n"
             "rank 1   ░B0██   \n"
             "       0    60 ns\n");
 }
 
 TEST(TextTimeline, ColoursAreEscapesThatEnd) {
-  const std::string coloured = text(two_ranks(), {.width = 40, .colour = true});
+  const std::string coloured = text(drawn_step(), {.width = 40, .colour = true});
   EXPECT_EQ(count(coloured, "\033[48;2;"), 4U);
   EXPECT_EQ(count(coloured, "\033[0m"), 4U);
 }
@@ -67,7 +67,7 @@ TEST(TextTimeline, StepWithoutTimeIsEmpty) {
 }
 
 TEST(SvgTimeline, HasACellPerComputeActionAndNoneForTransfers) {
-  const std::string picture = svg(two_ranks());
+  const std::string picture = svg(drawn_step());
   EXPECT_EQ(count(picture, "<g><title>"), 4U);
   EXPECT_EQ(count(picture, "SEND"), 0U);
   EXPECT_EQ(count(picture, ">rank 0<"), 1U);
@@ -77,20 +77,20 @@ TEST(SvgTimeline, HasACellPerComputeActionAndNoneForTransfers) {
 
 TEST(SvgTimeline, PlacesCellsByTime) {
   // 1080 pixels for 60 ns: B of rank 1 lasts from 20 to 40.
-  const std::string picture = svg(two_ranks(), {.width = 1160});
+  const std::string picture = svg(drawn_step(), {.width = 1160});
   EXPECT_NE(picture.find("<rect x=\"420\" y=\"37\" width=\"360\""), std::string::npos) << picture;
 }
 
 TEST(SvgTimeline, TitleIsEscaped) {
-  EXPECT_NE(svg(two_ranks(), {.title = "a<b & c"}).find("a&lt;b &amp; c"), std::string::npos);
+  EXPECT_NE(svg(drawn_step(), {.title = "a<b & c"}).find("a&lt;b &amp; c"), std::string::npos);
 }
 
 TEST(SvgTimeline, PalettesDiffer) {
-  EXPECT_NE(svg(two_ranks(), {.palette = Palette::pytorch}),
-            svg(two_ranks(), {.palette = Palette::colour_blind}));
+  EXPECT_NE(svg(drawn_step(), {.palette = Palette::pytorch}),
+            svg(drawn_step(), {.palette = Palette::colour_blind}));
   for (const Palette palette : {Palette::colour_blind, Palette::pytorch}) {
     EXPECT_EQ(palette_from_name(palette_name(palette)), palette);
-    EXPECT_NE(svg(two_ranks(), {.palette = palette}).find(hex_text(colour_of(palette, backward))),
+    EXPECT_NE(svg(drawn_step(), {.palette = palette}).find(hex_text(colour_of(palette, backward))),
               std::string::npos);
   }
   EXPECT_EQ(palette_from_name("grey"), std::nullopt);
