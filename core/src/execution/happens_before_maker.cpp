@@ -52,11 +52,10 @@ HappensBefore HappensBeforeMaker::make() {
   for (const std::uint32_t item : order_.items) {
     const InstructionId id(static_cast<std::int32_t>(item / 2));
     if (item % 2 == 0) {
-      const TrackClock clock = pass_.start(id);
+      const ClockView clock = pass_.start(id);
       if (is_own(id)) record(id, clock, result_.before_start_);
     } else {
-      const TrackClock clock =
-          pass_.complete(id, is_own(id) ? parts_.of(id) : std::span<const RankParts::Part>());
+      const ClockView clock = pass_.complete(id);
       if (is_own(id)) record(id, clock, result_.before_end_);
     }
   }
@@ -64,7 +63,7 @@ HappensBefore HappensBeforeMaker::make() {
 }
 
 /// Instructions of a lane start and complete in turn, so what is known at one is known at the next.
-void HappensBeforeMaker::record(InstructionId id, TrackClock clock, std::vector<std::int32_t>& rows) {
+void HappensBeforeMaker::record(InstructionId id, ClockView clock, std::vector<std::int32_t>& rows) {
   std::int32_t* known = known_.data() + static_cast<std::size_t>(result_.lane_of(id)) * lanes_.size();
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const std::vector<InstructionId>& lane = lanes_[l];
@@ -75,9 +74,9 @@ void HappensBeforeMaker::record(InstructionId id, TrackClock clock, std::vector<
   std::copy_n(known, lanes_.size(), rows.begin() + static_cast<std::ptrdiff_t>(result_.row(id)));
 }
 
-bool HappensBeforeMaker::is_over(InstructionId id, TrackClock clock) const {
+bool HappensBeforeMaker::is_over(InstructionId id, ClockView clock) const {
   const auto own = parts_.of(id);
-  return std::all_of(own.begin(), own.end(), [&](const RankParts::Part& part) {
+  return std::all_of(own.begin(), own.end(), [&](const ClockPart& part) {
     return clock[static_cast<std::size_t>(part.track)] >= part.count;
   });
 }

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "ppsim/core/execution/clock_pass.hpp"
 #include "ppsim/core/execution/happens_before.hpp"
 #include "rank_parts.hpp"
-#include "track_pass.hpp"
 
 namespace ppsim {
 
@@ -18,14 +18,14 @@ class HappensBeforeMaker {
 
  private:
   void number_lanes(const Program& program);
-  void record(InstructionId id, TrackClock clock, std::vector<std::int32_t>& rows);
-  [[nodiscard]] bool is_over(InstructionId id, TrackClock clock) const;
+  void record(InstructionId id, ClockView clock, std::vector<std::int32_t>& rows);
+  [[nodiscard]] bool is_over(InstructionId id, ClockView clock) const;
   [[nodiscard]] bool is_own(InstructionId id) const { return id >= result_.first_ && id < last_; }
 
   const RunOrder& order_;
   InstructionId last_;
   RankParts parts_;
-  TrackPass pass_;
+  ClockPass<RankParts> pass_;
   std::vector<std::vector<InstructionId>> lanes_;
   std::vector<std::int32_t> known_;  ///< [lane][lane]: how far each is known to be, by the last of a lane
   HappensBefore result_;

@@ -21,11 +21,12 @@ RankParts::RankParts(const Program& program, const ExecutionGraph& graph, RankId
       graph_(graph),
       channel_(channels_of(graph)),
       first_(program.first(rank)),
+      last_(program.last(rank)),
       begin_{0},
       sent_(graph.messages.size(), -1),
       received_(graph.messages.size(), -1),
       met_(graph.meetings.size(), -1) {
-  for (InstructionId id = first_; id < program.last(rank); id = InstructionId(id.value() + 1)) add(id, rank);
+  for (InstructionId id = first_; id < last_; id = InstructionId(id.value() + 1)) add(id, rank);
 }
 
 void RankParts::add(InstructionId id, RankId rank) {
@@ -57,7 +58,7 @@ void RankParts::add_messages(InstructionId id) {
 }
 
 int RankParts::track(TrackKind kind, int number, int queue) {
-  return numbers_.try_emplace({kind, number, queue}, tracks()).first->second;
+  return numbers_.try_emplace({kind, number, queue}, static_cast<int>(tracks())).first->second;
 }
 
 }  // namespace ppsim

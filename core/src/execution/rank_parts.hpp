@@ -6,35 +6,34 @@
 #include <tuple>
 #include <vector>
 
+#include "ppsim/core/execution/clock_pass.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 
 namespace ppsim {
 
 /// What the instructions of a rank consist of: computation, ends of messages, memberships of collectives.
 /// Each part lies on a track (compute or copy of a rank, one end of a channel, the collectives of a
-/// communicator), whose parts are over one after another; how far a track has come is one number.
+/// communicator). The numbering of a ClockPass.
 class RankParts {
  public:
-  /// The part is over when its track has come to `count`.
-  struct Part {
-    int track = -1;
-    std::int32_t count = 0;
-  };
-
   RankParts(const Program& program, const ExecutionGraph& graph, RankId rank);
 
-  [[nodiscard]] int tracks() const { return static_cast<int>(numbers_.size()); }
+  [[nodiscard]] std::size_t tracks() const { return numbers_.size(); }
   /// An instruction is complete when all its parts are over.
   /// Requires: an instruction of the rank.
-  [[nodiscard]] std::span<const Part> of(InstructionId id) const {
+  [[nodiscard]] std::span<const ClockPart> of(InstructionId id) const {
     const std::size_t i = static_cast<std::size_t>(id.value() - first_.value());
     return {parts_.data() + begin_[i], begin_[i + 1] - begin_[i]};
   }
+  /// The part of an instruction that is no communication; without track where it is of another rank.
+  [[nodiscard]] ClockPart work(InstructionId id) const {
+    return id >= first_ && id < last_ ? of(id).front() : ClockPart{};
+  }
   /// The part that is over when a message is out, when it is received, when a collective is over; without
   /// track where the rank has no share in it.
-  [[nodiscard]] Part sent(std::size_t message) const { return {sent_[message], count(message)}; }
-  [[nodiscard]] Part received(std::size_t message) const { return {received_[message], count(message)}; }
-  [[nodiscard]] Part met(std::size_t meeting) const { return {met_[meeting], count(meeting)}; }
+  [[nodiscard]] ClockPart sent(std::size_t message) const { return {sent_[message], count(message)}; }
+  [[nodiscard]] ClockPart received(std::size_t message) const { return {received_[message], count(message)}; }
+  [[nodiscard]] ClockPart met(std::size_t meeting) const { return {met_[meeting], count(meeting)}; }
 
  private:
   enum class TrackKind : std::uint8_t { work, sent, received, met };
@@ -48,8 +47,9 @@ class RankParts {
   const ExecutionGraph& graph_;
   std::vector<int> channel_;  ///< per message
   InstructionId first_;
+  InstructionId last_;
   std::map<std::tuple<TrackKind, int, int>, int> numbers_;
-  std::vector<Part> parts_;
+  std::vector<ClockPart> parts_;
   std::vector<std::size_t> begin_;
   std::vector<int> sent_;
   std::vector<int> received_;

@@ -28,7 +28,7 @@ Clock relaxed_birth(const Lifetime& lifetime) {
 
 Clock relaxed_death(const Lifetime& lifetime) {
   Clock all = lifetime.deaths.front();
-  for (const Clock& death : lifetime.deaths) merge(all, death);
+  for (const Clock& death : lifetime.deaths) merge_clock(all, death);
   return all;
 }
 
@@ -88,7 +88,7 @@ class ClosureProblem {
     closure.bytes = total_ - flow_.value;
     closure.moment.assign(lanes_, 0);
     for (std::uint32_t b = 0; b < births_.size(); ++b) {
-      if (flow_.source_side[birth_node(b)] != 0) merge(closure.moment, births_[b].clock);
+      if (flow_.source_side[birth_node(b)] != 0) merge_clock(closure.moment, births_[b].clock);
     }
     mark_counted(closure);
     split_flow(closure.reuse);

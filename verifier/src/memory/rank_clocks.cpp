@@ -7,23 +7,6 @@
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::verifier {
-using ClockRow = std::span<std::int32_t>;
-
-/// A table of clocks with a mark on those that are known.
-class ClockTable {
- public:
-  ClockTable(std::size_t rows, std::size_t lanes)
-      : lanes_(lanes), counts_(rows * lanes, 0), known_(rows, 0) {}
-  [[nodiscard]] ClockRow operator[](std::size_t row) { return {counts_.data() + row * lanes_, lanes_}; }
-  /// Returns: whether the row was known before.
-  [[nodiscard]] bool mark_known(std::size_t row) { return std::exchange(known_[row], 1) != 0; }
-
- private:
-  std::size_t lanes_;
-  std::vector<std::int32_t> counts_;
-  std::vector<char> known_;
-};
-
 namespace {
 
 /// Which lane an elementary completion belongs to, before lanes have numbers: (kind, channel or
@@ -47,52 +30,26 @@ bool is_within(ClockView a, ClockView b) {
   return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
 }
 
-void merge(std::span<std::int32_t> into, ClockView from) {
-  for (std::size_t lane = 0; lane < into.size(); ++lane) into[lane] = std::max(into[lane], from[lane]);
-}
-
-/// Numbers the points of one rank and carries clocks of them through a run order of the whole Program.
-class ClockPass {
+/// Numbers the points of one rank.
+class RankPoints {
  public:
-  ClockPass(const MemoryQuestion& question, RankId rank, const Limits& limits, RankClocks& out)
+  RankPoints(const MemoryQuestion& question, RankId rank, Receipts receipts, RankClocks& out)
       : program_(question.program),
         graph_(question.graph),
-        limits_(limits),
         out_(out),
-        last_(program_.last(rank)) {
-    out_.first_ = program_.first(rank);
-    number_points();
-  }
-
-  void run(const RunOrder& order) {
-    const std::size_t rows = graph_.size() + 2 * graph_.messages.size() + graph_.meetings.size();
-    limits_.need(rows, out_.lanes_ * sizeof(std::int32_t) + 1);
-    instruction_ = ClockTable(graph_.size(), out_.lanes_);
-    sent_ = ClockTable(graph_.messages.size(), out_.lanes_);
-    received_ = ClockTable(graph_.capabilities.credits ? graph_.messages.size() : 0, out_.lanes_);
-    met_ = ClockTable(graph_.meetings.size(), out_.lanes_);
-    std::size_t done = 0;
-    for (const std::uint32_t item : order.items) {
-      if (++done % kBetweenLooks == 0) limits_.poll();
-      const InstructionId id(static_cast<std::int32_t>(item / 2));
-      item % 2 == 0 ? start(id) : complete(id);
-    }
-  }
-
- private:
-  [[nodiscard]] bool is_own(InstructionId id) const { return id >= out_.first_ && id < last_; }
-  [[nodiscard]] bool buffered() const { return graph_.capabilities.credits.has_value(); }
-
-  void number_points() {
+        first_(program_.first(rank)),
+        last_(program_.last(rank)),
+        lag_(receipts == Receipts::lag && graph_.capabilities.credits.has_value()),
+        sent_(graph_.messages.size()),
+        received_(lag_ ? graph_.messages.size() : 0),
+        met_(graph_.meetings.size()) {
+    out_.first_ = first_;
     const std::vector<std::size_t> channel = channels_of_messages(graph_);
-    out_point_.resize(graph_.messages.size());
-    in_point_.resize(graph_.messages.size());
     out_.point_begin_.push_back(0);
-    for (InstructionId id = out_.first_; id < last_; id = InstructionId(id.value() + 1)) {
+    for (InstructionId id = first_; id < last_; id = InstructionId(id.value() + 1)) {
       for (const std::uint32_t m : graph_.messages_of(id)) number_message(m, channel[m], id);
       if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
-        const CollectiveMeeting& met = graph_.meetings[static_cast<std::size_t>(meeting)];
-        out_.points_.push_back(next_point({kCollective, met.communicator.index()}));
+        number_meeting(static_cast<std::size_t>(meeting));
       } else if (graph_.messages_of(id).empty()) {
         const bool copies = info(program_.actions(id).front().kind).resource == Resource::copy;
         out_.points_.push_back(next_point({copies ? kCopy : kCompute, 0}));
@@ -100,21 +57,56 @@ class ClockPass {
       out_.point_begin_.push_back(out_.points_.size());
     }
     out_.lanes_ = length_.size();
-    std::size_t begin = 0;
     for (const std::int32_t length : length_) {
-      out_.lane_begin_.push_back(begin);
-      begin += static_cast<std::size_t>(length);
+      out_.lane_begin_.push_back(size_);
+      size_ += static_cast<std::size_t>(length);
     }
-    limits_.need(begin + out_.point_begin_.size(), out_.lanes_ * sizeof(std::int32_t) + 1);
-    out_.before_point_.assign(begin * out_.lanes_, 0);
-    out_.before_start_.assign((out_.point_begin_.size() - 1) * out_.lanes_, 0);
   }
 
+  [[nodiscard]] bool is_own(InstructionId id) const { return id >= first_ && id < last_; }
+  [[nodiscard]] std::size_t instructions() const { return out_.point_begin_.size() - 1; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  [[nodiscard]] std::size_t tracks() const { return length_.size(); }
+  [[nodiscard]] ClockPart work(InstructionId id) const {
+    return is_own(id) ? part(out_.points_of(id).front()) : ClockPart{};
+  }
+  [[nodiscard]] ClockPart sent(std::size_t message) const { return part(sent_[message]); }
+  [[nodiscard]] ClockPart received(std::size_t message) const {
+    return lag_ ? part(received_[message]) : ClockPart{};
+  }
+  [[nodiscard]] ClockPart met(std::size_t meeting) const { return part(met_[meeting]); }
+
+  /// Calls visit(point, its clock) for each point, after a whole run order has gone through the pass.
+  template <class Visit>
+  void for_each(ClockPass<RankPoints>& pass, Visit visit) const {
+    const auto each = [&](const std::vector<Point>& points, auto clock_of) {
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        if (points[i].lane >= 0) visit(points[i], clock_of(i));
+      }
+    };
+    each(sent_, [&](std::size_t m) { return pass.sent(m); });
+    each(received_, [&](std::size_t m) { return pass.received(m); });
+    each(met_, [&](std::size_t meeting) { return pass.met(meeting); });
+    for (InstructionId id = first_; id < last_; id = InstructionId(id.value() + 1)) {
+      if (graph_.messages_of(id).empty() && graph_.meeting_of[id.index()] < 0)
+        visit(out_.points_of(id).front(), pass.of(id));
+    }
+  }
+
+ private:
+  static ClockPart part(Point point) { return {point.lane, point.index + 1}; }
+
   void number_message(std::uint32_t m, std::size_t channel, InstructionId id) {
-    const bool arrives = out_.receipts_ == Receipts::lag && buffered() && graph_.messages[m].receive == id;
-    Point& point = (arrives ? in_point_ : out_point_)[m];
+    const bool arrives = lag_ && graph_.messages[m].receive == id;
+    Point& point = (arrives ? received_ : sent_)[m];
     if (point.lane < 0) point = next_point({arrives ? kIncoming : kOutgoing, channel});
     out_.points_.push_back(point);
+  }
+
+  void number_meeting(std::size_t meeting) {
+    met_[meeting] = next_point({kCollective, graph_.meetings[meeting].communicator.index()});
+    out_.points_.push_back(met_[meeting]);
   }
 
   Point next_point(LaneKey key) {
@@ -123,97 +115,49 @@ class ClockPass {
     return {entry->second, length_[static_cast<std::size_t>(entry->second)]++};
   }
 
-  /// Adds `point` to a clock that already holds all that precedes it.
-  void tick(ClockRow clock, Point point) {
-    if (point.lane < 0) return;
-    clock[static_cast<std::size_t>(point.lane)] = point.index + 1;
-    const auto row =
-        out_.lane_begin_[static_cast<std::size_t>(point.lane)] + static_cast<std::size_t>(point.index);
-    std::copy(clock.begin(), clock.end(),
-              out_.before_point_.begin() + static_cast<std::ptrdiff_t>(row * out_.lanes_));
-  }
-
-  void start(InstructionId id) {
-    const ClockRow clock = instruction_[id.index()];
-    for (const InstructionId predecessor : graph_.predecessors_of(id))
-      merge(clock, instruction_[predecessor.index()]);
-    if (!is_own(id)) return;
-    const auto row = static_cast<std::size_t>(id.value() - out_.first_.value());
-    std::copy(clock.begin(), clock.end(),
-              out_.before_start_.begin() + static_cast<std::ptrdiff_t>(row * out_.lanes_));
-  }
-
-  /// Until here the clock of an instruction is that of its start, which its messages and meeting take in.
-  void complete(InstructionId id) {
-    const ClockRow clock = instruction_[id.index()];
-    const auto messages = graph_.messages_of(id);
-    for (const std::uint32_t m : messages) end_of(m, id);
-    for (const std::uint32_t m : messages) merge(clock, end_of(m, id));
-    if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
-      merge(clock, met(static_cast<std::size_t>(meeting)));
-    } else if (messages.empty() && is_own(id)) {
-      tick(clock, out_.points_of(id).front());
-    }
-  }
-
-  ClockRow end_of(std::size_t m, InstructionId id) {
-    return graph_.messages[m].receive == id ? received(m) : sent(m);
-  }
-
-  /// That the message before it is out goes without saying: its ends have the same queues, so they are
-  /// complete when these start, or start with them in one group.
-  ClockRow sent(std::size_t m) {
-    const ClockRow clock = sent_[m];
-    if (sent_.mark_known(m)) return clock;
-    const Message& message = graph_.messages[m];
-    merge(clock, instruction_[message.send.index()]);
-    if (!buffered()) merge(clock, instruction_[message.receive.index()]);
-    if (message.credit >= 0) merge(clock, received(static_cast<std::size_t>(message.credit)));
-    tick(clock, out_point_[m]);
-    return clock;
-  }
-
-  ClockRow received(std::size_t m) {
-    if (!buffered()) return sent(m);
-    const ClockRow clock = received_[m];
-    if (received_.mark_known(m)) return clock;
-    merge(clock, sent(m));
-    merge(clock, instruction_[graph_.messages[m].receive.index()]);
-    tick(clock, in_point_[m]);
-    return clock;
-  }
-
-  ClockRow met(std::size_t meeting) {
-    const ClockRow clock = met_[meeting];
-    if (met_.mark_known(meeting)) return clock;
-    Point own;
-    for (const InstructionId member : graph_.members_of(graph_.meetings[meeting])) {
-      merge(clock, instruction_[member.index()]);
-      if (is_own(member)) own = out_.points_of(member).front();
-    }
-    tick(clock, own);
-    return clock;
-  }
-
   const Program& program_;
   const ExecutionGraph& graph_;
-  const Limits& limits_;
   RankClocks& out_;
+  InstructionId first_;
   InstructionId last_;
+  bool lag_;
   std::map<LaneKey, std::int32_t> lane_of_;
   std::vector<std::int32_t> length_;  ///< per lane
-  std::vector<Point> out_point_;      ///< per message: transferred, or on its way
-  std::vector<Point> in_point_;       ///< per message: received by the rank, where receipts lag
-  ClockTable instruction_{0, 0};
-  ClockTable sent_{0, 0};
-  ClockTable received_{0, 0};
-  ClockTable met_{0, 0};
+  std::size_t size_ = 0;
+  std::vector<Point> sent_;      ///< per message: transferred, or on its way
+  std::vector<Point> received_;  ///< per message: received by the rank, where receipts lag
+  std::vector<Point> met_;       ///< per meeting
 };
 
-RankClocks::RankClocks(const MemoryQuestion& question, RankId rank, Receipts receipts, const Limits& limits)
-    : receipts_(receipts) {
+std::int32_t* RankClocks::row_of(Point point) {
+  const auto row = lane_begin_[static_cast<std::size_t>(point.lane)] + static_cast<std::size_t>(point.index);
+  return before_point_.data() + row * lanes_;
+}
+
+RankClocks::RankClocks(const MemoryQuestion& question, RankId rank, Receipts receipts, const Limits& limits) {
   PPSIM_CHECK(question.order.complete, "clocks of a Program that does not finish");
-  ClockPass(question, rank, limits, *this).run(question.order);
+  const ExecutionGraph& graph = question.graph;
+  const RankPoints points(question, rank, receipts, *this);
+  limits.need(points.size() + points.instructions() + 1, lanes_ * sizeof(std::int32_t) + 1);
+  before_point_.assign(points.size() * lanes_, 0);
+  before_start_.assign(points.instructions() * lanes_, 0);
+  limits.need(graph.size() + 2 * graph.messages.size() + graph.meetings.size(),
+              ClockTable::bytes_of_row(lanes_));
+  ClockPass<RankPoints> pass(graph, points);
+  std::size_t done = 0;
+  for (const std::uint32_t item : question.order.items) {
+    if (++done % kBetweenLooks == 0) limits.poll();
+    const InstructionId id(static_cast<std::int32_t>(item / 2));
+    if (item % 2 != 0) {
+      pass.complete(id);
+    } else if (const ClockView clock = pass.start(id); points.is_own(id)) {
+      const auto row = static_cast<std::size_t>(id.value() - first_.value());
+      std::copy(clock.begin(), clock.end(),
+                before_start_.begin() + static_cast<std::ptrdiff_t>(row * lanes_));
+    }
+  }
+  points.for_each(
+      pass, [this](Point point, ClockView clock) { std::copy(clock.begin(), clock.end(), row_of(point)); });
 }
 
 }  // namespace ppsim::verifier

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "limits.hpp"
+#include "ppsim/core/execution/clock_pass.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
@@ -18,13 +19,8 @@ struct Point {
   std::int32_t index = 0;
 };
 
-/// A set of elementary completions that holds with each one all that must precede it: how many of each lane.
-using ClockView = std::span<const std::int32_t>;
-
 /// True when all of `a` is in `b`.
 [[nodiscard]] bool is_within(ClockView a, ClockView b);
-/// Adds all of `from` to `into`.
-void merge(std::span<std::int32_t> into, ClockView from);
 
 /// When a RECV completes, with credits, whose message is there.
 enum class Receipts : std::uint8_t {
@@ -60,12 +56,13 @@ class RankClocks {
   }
 
  private:
-  friend class ClockPass;
+  friend class RankPoints;
   [[nodiscard]] ClockView row(const std::vector<std::int32_t>& rows, std::size_t index) const {
     return {rows.data() + index * lanes_, lanes_};
   }
 
-  Receipts receipts_;
+  [[nodiscard]] std::int32_t* row_of(Point point);
+
   InstructionId first_;
   std::size_t lanes_ = 0;
   std::vector<std::size_t> point_begin_;

@@ -112,7 +112,7 @@ std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQue
   worst.bytes = search.bytes();
   worst.reached = starts_of(lifetimes, search.moment());
   Clock moment(clocks.lanes(), 0);
-  for (const InstructionId id : worst.reached) merge(moment, clocks.before_start(id));
+  for (const InstructionId id : worst.reached) merge_clock(moment, clocks.before_start(id));
   for (const Lifetime& lifetime : lifetimes) {
     if (lifetime.is_live(moment)) worst.live.push_back(lifetime.tensor);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ppsim/core/execution/clock_pass.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 
@@ -116,11 +117,12 @@ LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
     lanes_ = std::max(lanes_, filled.size());
   }
   clock_.assign(program.size() * lanes_, 0);
+  const auto clock_of = [this](std::size_t i) { return std::span(clock_).subspan(i * lanes_, lanes_); };
   for (std::size_t i = 0; i < program.size(); ++i) {
+    const std::span<std::int32_t> clock = clock_of(i);
     for (const InstructionId p : graph.predecessors_of(InstructionId(static_cast<std::int32_t>(i)))) {
-      for (std::size_t l = 0; l < lanes_; ++l)
-        clock_[i * lanes_ + l] = std::max(clock_[i * lanes_ + l], clock_[p.index() * lanes_ + l]);
-      std::int32_t& own = clock_[i * lanes_ + lane_[p.index()]];
+      merge_clock(clock, clock_of(p.index()));
+      std::int32_t& own = clock[lane_[p.index()]];
       own = std::max(own, position_[p.index()] + 1);
     }
   }
