@@ -3,6 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
+#include "support/budget.hpp"
 #include "support/generated.hpp"
 
 namespace ppsim::test {
@@ -45,6 +46,8 @@ RC_GTEST_PROP(AllMicrobatchesMutants, AreRefutedWhereSomeNumberIsAndProvedWhereN
   RC_PRE(well_formed_violations(programs(kMutantsUpTo).value()).empty());
   AllMicrobatchesOptions asked;
   asked.sample_limit = 1'600'000;
+  asked.timeout_s = kNoTimeLimit_s;
+  const SolverBudget budget(200'000);
   const AllMicrobatchesReport report = verify_all_microbatches(programs, asked).value();
   for (const AllMicrobatchesResult& result : report.results) {
     if (result.property == Property::matched || report.find(Property::matched)->microbatches == 0)

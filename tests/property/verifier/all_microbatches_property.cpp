@@ -2,6 +2,7 @@
 
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
+#include "support/budget.hpp"
 #include "support/draw_parameters.hpp"
 #include "support/generated.hpp"
 
@@ -10,7 +11,8 @@ namespace {
 
 class AllMicrobatchesOf : public testing::TestWithParam<ScheduleInfo> {
  protected:
-  static AllMicrobatchesReport ask(const ProgramFor& programs, const AllMicrobatchesOptions& options) {
+  static AllMicrobatchesReport ask(const ProgramFor& programs, AllMicrobatchesOptions options) {
+    options.timeout_s = kNoTimeLimit_s;
     return verify_all_microbatches(programs, options).value();
   }
 };
@@ -87,6 +89,7 @@ TEST_P(AllMicrobatchesOf, HangsUnderAResidencyLimitFromTheNumberThatIsFoundFirst
   AllMicrobatchesOptions options;
   options.properties = {Property::deadlock_free};
   const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
+  const SolverBudget budget(200'000);
   for (const int residency : {1, 2}) {
     options.capabilities.residency = residency;
     const AllMicrobatchesReport report = ask(programs, options);

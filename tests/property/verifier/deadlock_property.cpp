@@ -5,6 +5,7 @@
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/verifier/solver/z3_check.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "support/budget.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 
@@ -29,7 +30,9 @@ RC_GTEST_PROP(DeadlockFree, AgreesWithZ3, ()) {
   options.capabilities = c.capabilities;
   const VerifyReport report = verify(c.program, options);
   RC_PRE(report.proved(Property::matched));
-  const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities, {.timeout_s = 60});
+  const SolverBudget budget(200'000);
+  const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities, {.timeout_s = kNoTimeLimit_s});
+  if (answer.outcome == SolverAnswer::Outcome::unknown) leave_undecided(answer.reason);
   RC_ASSERT(answer.outcome == (report.proved(Property::deadlock_free) ? SolverAnswer::Outcome::deadlock_free
                                                                       : SolverAnswer::Outcome::deadlock));
 }
@@ -72,7 +75,7 @@ RC_GTEST_PROP(DeadlockFree, UnderAResidencyLimitIsWhatExplorationSays, ()) {
   const VerifyReport report = verify(c.program, options);
   RC_PRE(report.proved(Property::matched));
   const auto hangs = can_deadlock(c.program, c.capabilities, 20'000);
-  RC_PRE(hangs.has_value());
+  if (!hangs) leave_undecided("more than 20,000 states");
   RC_ASSERT(report.proved(Property::deadlock_free) == !*hangs);
 }
 

@@ -5,6 +5,7 @@
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/all_states.hpp"
+#include "support/budget.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 
@@ -47,7 +48,7 @@ MemoryCase draw_memory_case(int mutations, bool credits) {
 
 void check_against_all_states(const MemoryCase& c) {
   const auto expected = most_memory_of_all_states(c.program, c.graph, c.sizes, 5'000);
-  RC_PRE(expected.has_value());
+  if (!expected) leave_undecided("more than 5,000 states");
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
     const auto worst = worst_case_memory(c.question(), RankId(r));
     RC_ASSERT(worst.has_value());

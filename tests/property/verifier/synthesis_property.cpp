@@ -4,6 +4,7 @@
 
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/synthesis/synthesis.hpp"
+#include "support/budget.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -31,16 +32,23 @@ SynthesisRequest drawn_request(int most_microbatches) {
   return request;
 }
 
-Synthesized found_for(const SynthesisRequest& request) {
+Synthesized found_for(SynthesisRequest request) {
+  const SolverBudget budget(50'000);
+  request.timeout_s = kNoTimeLimit_s;
   const auto answer = synthesize(request);
   RC_ASSERT(answer.has_value());
   return std::get<Synthesized>(*answer);
 }
 
+Synthesized best_for(const SynthesisRequest& request) {
+  Synthesized found = found_for(request);
+  if (!found.optimal()) leave_undecided(found.open);
+  return found;
+}
+
 RC_GTEST_PROP(Synthesis, IsWithinTheLimitProvedAndAsLongAsItSays, ()) {
   const SynthesisRequest request = drawn_request(6);
-  const Synthesized found = found_for(request);
-  RC_ASSERT(found.optimal());
+  const Synthesized found = best_for(request);
   RC_ASSERT(objective_of(found.schedule, request.costs, request.objective) == found.value);
   RC_ASSERT(peak_live_microbatches(found.schedule) <= request.activation_limit);
   const SizeTable sizes = activation_size_table(1);
@@ -59,7 +67,6 @@ RC_GTEST_PROP(Synthesis, IsNoWorseThanTheGreedyOrderAndNeverBelowItsBound, ()) {
   RC_PRE(greedy.has_value());
   SynthesisRequest helped = request;
   helped.known = {*greedy};
-  helped.timeout_s = 1;
   const Synthesized found = found_for(helped);
   const auto value = objective_of(*greedy, request.costs, request.objective);
   RC_ASSERT(found.value <= *value);
@@ -69,9 +76,9 @@ RC_GTEST_PROP(Synthesis, IsNoWorseThanTheGreedyOrderAndNeverBelowItsBound, ()) {
 /// More room for activations costs no time.
 RC_GTEST_PROP(Synthesis, IsMonotoneInTheLimit, ()) {
   SynthesisRequest request = drawn_request(6);
-  const Nanoseconds tight = found_for(request).value;
+  const Nanoseconds tight = best_for(request).value;
   ++request.activation_limit;
-  RC_ASSERT(found_for(request).value <= tight);
+  RC_ASSERT(best_for(request).value <= tight);
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ using Change = std::function<void(int process, FakeRunOptions& options)>;
 /// Time is real: nobody knows when nothing will happen any more.
 void in_real_time(GpuApi& api) { api.clock.now = host_clock().now; }
 
+/// A deadline of which nobody but who stands still is late, on a busy machine either.
+constexpr double kLate_s = 2;
+
 /// Runs a Program for each process, which has its own options, on one host with the devices of `gpu`.
 Results run_on_each(FakeGpu& gpu, const Program& program, const Ends& ends, const Change& change = {}) {
   Results results(ends.size());
@@ -235,7 +238,7 @@ TEST(GpuProcesses, AHangIsReportedAsInOneProcess) {
   const Ends ends = in_process_bootstraps(program.pipeline().ranks()).value();
   FakeGpu gpu(host_with(program.pipeline().ranks()));
   const Results results =
-      run_on_each(gpu, program, ends, [](int, FakeRunOptions& options) { options.deadline_s = 0.3; });
+      run_on_each(gpu, program, ends, [](int, FakeRunOptions& options) { options.deadline_s = kLate_s; });
   for (const auto& result : results) {
     ASSERT_TRUE(result) << to_string(result.error());
     EXPECT_EQ(result->outcome, RunOutcome::deadlock);
@@ -339,7 +342,7 @@ TEST(GpuProcesses, OneThatDoesNotAnswerIsNamed) {
   {
     std::jthread answering([&] {
       first = run_on_fake(gpu, lowered_program("1f1b", 2, 8), NullModel(),
-                          {.processes = ends[0].get(), .deadline_s = 0.3, .tamper = in_real_time});
+                          {.processes = ends[0].get(), .deadline_s = kLate_s, .tamper = in_real_time});
       over = true;
     });
     std::jthread stuck([&] {

@@ -112,7 +112,7 @@ TEST(Peers, WhoSaysItsLastWordsAndDiesIsNotCountedTwice) {
   while (three.ends[0]->all_here()) std::this_thread::yield();
   peers[0].send_states(states, true);
   const std::jthread slower([&] {
-    std::this_thread::sleep_for(50ms);  // there is more time
+    std::this_thread::sleep_for(10ms);  // there is more time
     peers[2].send_states(states, true);
   });
   const std::string text = peers[0].explained(stop).message;
