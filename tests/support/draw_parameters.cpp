@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "support/expect_forms.hpp"
+
 namespace ppsim::test {
-namespace {
-
-int between(int low, int high) { return *rc::gen::inRange(low, high + 1); }
-
-}  // namespace
 
 ScheduleParameters draw_any_parameters(const ScheduleInfo& info, const ParameterLimits& limits) {
   ScheduleParameters parameters{.ranks = between(1, limits.ranks),

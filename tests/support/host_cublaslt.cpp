@@ -46,7 +46,7 @@ bool fit(const CublasLtAlgorithm& algorithm, std::initializer_list<const void*> 
 std::int64_t at(const Layout& layout, std::int64_t batch, std::int64_t row, std::int64_t column) {
   return batch * layout.batch_stride + column * layout.stride + row;
 }
-float load(const Layout& layout, const void* memory, std::int64_t index) {
+float loaded(const Layout& layout, const void* memory, std::int64_t index) {
   if (layout.type == kCudaTypeFloat32) return static_cast<const float*>(memory)[index];
   if (is_fp8(layout)) {
     const auto type = layout.type == kCudaTypeFloat8E4M3 ? cuda::Fp8::e4m3 : cuda::Fp8::e5m2;
@@ -103,12 +103,12 @@ struct Product {
   [[nodiscard]] float sum(std::int64_t n, std::int64_t row, std::int64_t column) const {
     float total = 0;
     for (std::int64_t i = 0; i < inner(); ++i) {
-      total += load(a, left, operation.transpose_a ? at(a, n, i, row) : at(a, n, row, i)) *
-               load(b, right, operation.transpose_b ? at(b, n, column, i) : at(b, n, i, column));
+      total += loaded(a, left, operation.transpose_a ? at(a, n, i, row) : at(a, n, row, i)) *
+               loaded(b, right, operation.transpose_b ? at(b, n, column, i) : at(b, n, i, column));
     }
     if (operation.scale_a != nullptr) total *= *operation.scale_a;
     if (operation.scale_b != nullptr) total *= *operation.scale_b;
-    const float before = beta == 0 ? 0 : beta * load(d, added, at(d, n, row, column));
+    const float before = beta == 0 ? 0 : beta * loaded(d, added, at(d, n, row, column));
     return alpha * total + before;
   }
   /// Column by column, since what lies between the columns of a matrix may belong to another one.

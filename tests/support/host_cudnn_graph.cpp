@@ -47,9 +47,9 @@ std::int64_t offset_of(const CudnnTensor& tensor, const Place& at) {
 std::int64_t bytes_of(const CudnnTensor& tensor) { return tensor.type == kCudnnBfloat16 ? 2 : 4; }
 
 /// The numbers of all tensors while a graph runs: outer ones in memory, inner ones by place.
-class Numbers {
+class GraphNumbers {
  public:
-  Numbers(const std::map<std::int64_t, void*>& memory, const std::map<std::int64_t, float>& given)
+  GraphNumbers(const std::map<std::int64_t, void*>& memory, const std::map<std::int64_t, float>& given)
       : memory_(memory), given_(given) {}
 
   [[nodiscard]] float get(const CudnnTensor& tensor, const Place& at) const {
@@ -78,7 +78,7 @@ class Numbers {
   std::map<std::int64_t, std::unordered_map<std::int64_t, float>> inner_;
 };
 
-float pointwise(const CudnnStep& step, const Numbers& numbers, const Place& at) {
+float pointwise(const CudnnStep& step, const GraphNumbers& numbers, const Place& at) {
   const auto value = [&](const CudnnTensor& tensor) {
     return numbers.get(tensor, broadcast(at, tensor.dimensions));
   };
@@ -105,14 +105,14 @@ float pointwise(const CudnnStep& step, const Numbers& numbers, const Place& at) 
   return 0;
 }
 
-float product(const CudnnStep& step, const Numbers& numbers, const Place& at) {
+float product(const CudnnStep& step, const GraphNumbers& numbers, const Place& at) {
   float sum = 0;
   for (std::int64_t i = 0; i < step.x.dimensions[3]; ++i)
     sum += numbers.get(step.x, {at[0], at[1], at[2], i}) * numbers.get(*step.b, {at[0], at[1], i, at[3]});
   return sum;
 }
 
-float reduced(const CudnnStep& step, const Numbers& numbers, const Place& at) {
+float reduced(const CudnnStep& step, const GraphNumbers& numbers, const Place& at) {
   float result = numbers.get(step.x, at);
   for (std::int64_t i = 1; i < step.x.dimensions[3]; ++i) {
     const float next = numbers.get(step.x, {at[0], at[1], at[2], i});
@@ -122,7 +122,7 @@ float reduced(const CudnnStep& step, const Numbers& numbers, const Place& at) {
 }
 
 /// The number that lies where y's does: both are views of the same memory.
-void reshape(const CudnnStep& step, Numbers& numbers) {
+void reshape(const CudnnStep& step, GraphNumbers& numbers) {
   std::unordered_map<std::int64_t, float> by_offset;
   for_each_place(step.x.dimensions,
                  [&](const Place& at) { by_offset[offset_of(step.x, at)] = numbers.get(step.x, at); });
@@ -130,7 +130,7 @@ void reshape(const CudnnStep& step, Numbers& numbers) {
                  [&](const Place& at) { numbers.put(step.y, at, by_offset.at(offset_of(step.y, at))); });
 }
 
-void run_step(const CudnnStep& step, Numbers& numbers) {
+void run_step(const CudnnStep& step, GraphNumbers& numbers) {
   if (step.kind == CudnnStepKind::reshape) return reshape(step, numbers);
   const auto compute = step.kind == CudnnStepKind::pointwise  ? pointwise
                        : step.kind == CudnnStepKind::multiply ? product
@@ -250,7 +250,7 @@ KernelAccess access_of(const CudnnSteps& steps, const std::map<std::int64_t, voi
 
 void run_steps(const CudnnSteps& steps, const std::map<std::int64_t, void*>& memory,
                const std::map<std::int64_t, float>& numbers) {
-  Numbers all(memory, numbers);
+  GraphNumbers all(memory, numbers);
   for (const CudnnStep& step : steps) run_step(step, all);
 }
 

@@ -41,7 +41,7 @@ void save(const ActionBuffers& b) {
   put(b.saved_for_weight, each([&](std::size_t i) { return 3 * x[i] + 1; }));
 }
 
-void forward(const ActionBuffers& b) {
+void linear_forward(const ActionBuffers& b) {
   const Numbers x = get(b.x);
   const Numbers w = get(b.parameters);
   put(b.workspace, each([&](std::size_t i) { return w[i] * x[(i + 1) % kCount]; }));
@@ -101,7 +101,7 @@ void LinearModel::load(const Pipeline& /*pipeline*/, MicrobatchId mb, const Acti
 }
 
 void LinearModel::compute(const Pipeline& /*pipeline*/, const Action& action, const ActionBuffers& b) const {
-  if (action.kind == OpKind::forward) return forward(b);
+  if (action.kind == OpKind::forward) return linear_forward(b);
   if (action.kind == OpKind::recompute) return save(b);
   if (action.kind == OpKind::backward_input) return input_gradient(b, b.inner_gradients);
   if (action.kind == OpKind::backward_weight) return weight_gradient(b, b.inner_gradients);

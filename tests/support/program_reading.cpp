@@ -12,9 +12,9 @@ namespace ppsim::test {
 namespace {
 
 /// Fills in what it is.
-class Reader : public ProgramReading {
+class ProgramReader : public ProgramReading {
  public:
-  Reader(const Program& program, const TransportCapabilities& capabilities)
+  ProgramReader(const Program& program, const TransportCapabilities& capabilities)
       : program_(program), capabilities_(capabilities) {
     operations.resize(program.size());
     for (int r = 0; r < program.pipeline().ranks(); ++r) read_rank(RankId(r));
@@ -196,7 +196,7 @@ class Reader : public ProgramReading {
 }  // namespace
 
 ProgramReading read_rules(const Program& program, const TransportCapabilities& capabilities) {
-  return Reader(program, capabilities);  // what it has read, without itself
+  return ProgramReader(program, capabilities);  // what it has read, without itself
 }
 
 }  // namespace ppsim::test

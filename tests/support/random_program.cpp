@@ -12,9 +12,9 @@ namespace ppsim::test {
 namespace {
 
 /// std::mt19937_64 is the same everywhere; the distributions of <random> are not.
-class Dice {
+class RandomDice {
  public:
-  explicit Dice(std::uint64_t seed) : engine_(seed) {}
+  explicit RandomDice(std::uint64_t seed) : engine_(seed) {}
   std::size_t below(std::size_t limit) { return static_cast<std::size_t>(engine_() % limit); }
   bool one_in(std::size_t n) { return below(n) == 0; }
 
@@ -22,7 +22,7 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-LoweringOptions random_options(Dice& dice) {
+LoweringOptions random_options(RandomDice& dice) {
   constexpr IssueOrder kOrders[] = {IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered};
   constexpr CommunicatorPolicy kPolicies[] = {CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
                                               CommunicatorPolicy::per_edge,
@@ -48,7 +48,7 @@ bool is_transfer_instruction(const InstructionDraft& draft) {
 /// Damages rows of drafts in ways that leave them buildable, or groups what they exchange.
 class Mutator {
  public:
-  Mutator(ProgramDraft& draft, Dice& dice) : draft_(draft), dice_(dice) {}
+  Mutator(ProgramDraft& draft, RandomDice& dice) : draft_(draft), dice_(dice) {}
 
   void mutate() {
     Row& row = draft_.rows[RankId(static_cast<std::int32_t>(dice_.below(draft_.rows.size())))];
@@ -178,11 +178,11 @@ class Mutator {
   }
 
   ProgramDraft& draft_;
-  Dice& dice_;
+  RandomDice& dice_;
 };
 
 /// The options that the schedule can be lowered with.
-Program lower_somehow(const Schedule& schedule, Dice& dice) {
+Program lower_somehow(const Schedule& schedule, RandomDice& dice) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     if (auto program = lower(schedule, random_options(dice))) return *std::move(program);
   }
@@ -194,10 +194,10 @@ Program lower_somehow(const Schedule& schedule, Dice& dice) {
 }  // namespace
 
 Program random_program(const Schedule& schedule, int mutations, std::uint64_t seed) {
-  Dice dice(seed);
+  RandomDice dice(seed);
   const Program lowered = lower_somehow(schedule, dice);
   ProgramDraft draft = to_draft(lowered);
-  Dice grouping(~seed);  // what is not grouped stays as it was
+  RandomDice grouping(~seed);  // what is not grouped stays as it was
   if (grouping.one_in(4)) Mutator(draft, grouping).group_ahead(schedule.pipeline());
   for (int i = 0; i < mutations; ++i) Mutator(draft, dice).mutate();
   auto program = ProgramBuilder::build(schedule.pipeline(), draft);
@@ -206,7 +206,7 @@ Program random_program(const Schedule& schedule, int mutations, std::uint64_t se
 }
 
 CostTable random_costs(int stages, std::uint64_t seed) {
-  Dice dice(seed);
+  RandomDice dice(seed);
   CostTable costs;
   const auto duration = [&] { return dice.one_in(3) ? 0 : static_cast<Nanoseconds>(dice.below(7)); };
   for (const OpInfo& kind : kOpTable) {
@@ -219,7 +219,7 @@ CostTable random_costs(int stages, std::uint64_t seed) {
 }
 
 TransportCapabilities random_capabilities(bool with_residency, std::uint64_t seed) {
-  Dice dice(seed);
+  RandomDice dice(seed);
   TransportCapabilities capabilities;
   if (dice.one_in(2)) capabilities.credits = 1 + static_cast<int>(dice.below(3));
   if (with_residency) capabilities.residency = 1 + static_cast<int>(dice.below(4));

@@ -10,9 +10,9 @@ namespace ppsim::test {
 namespace {
 
 /// std::mt19937_64 is the same everywhere; the distributions of <random> are not.
-class Dice {
+class ScheduleDice {
  public:
-  explicit Dice(std::uint64_t seed) : engine_(seed) {}
+  explicit ScheduleDice(std::uint64_t seed) : engine_(seed) {}
   int below(std::size_t limit) { return static_cast<int>(engine_() % limit); }
   bool one_in(std::size_t n) { return below(n) == 0; }
 
@@ -20,7 +20,7 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-std::vector<RankId> deal_stages(const RandomShape& shape, Dice& dice) {
+std::vector<RankId> deal_stages(const RandomShape& shape, ScheduleDice& dice) {
   std::vector<RankId> placement;
   for (int s = 0; s < shape.ranks * shape.chunks; ++s) placement.emplace_back(s % shape.ranks);
   for (std::size_t i = placement.size(); i > 1; --i) {
@@ -31,7 +31,7 @@ std::vector<RankId> deal_stages(const RandomShape& shape, Dice& dice) {
 
 /// Collectives between passes of stages, on all ranks: a barrier before some of the forwards or backwards, or
 /// sums of what a stage reads.
-void add_collectives(PipelineSpec& spec, bool backward, Dice& dice) {
+void add_collectives(PipelineSpec& spec, bool backward, ScheduleDice& dice) {
   const auto pipeline = Pipeline::make(spec);
   PPSIM_CHECK(pipeline.has_value(), pipeline ? "" : pipeline.error().message);
   const std::vector<StageEdge>& edges = pipeline->spec().edges;
@@ -63,7 +63,7 @@ void add_collectives(PipelineSpec& spec, bool backward, Dice& dice) {
   }
 }
 
-void generalise(PipelineSpec& spec, bool backward, Dice& dice) {
+void generalise(PipelineSpec& spec, bool backward, ScheduleDice& dice) {
   if (spec.stages >= 3 && dice.one_in(2)) {
     for (int s = 1; s < spec.stages; ++s) spec.edges.push_back({StageId(s - 1), StageId(s)});
     for (int s = 2; s < spec.stages; ++s) {
@@ -93,7 +93,7 @@ void generalise(PipelineSpec& spec, bool backward, Dice& dice) {
   if (dice.one_in(2)) spec.collectives.push_back({"vocabulary \"sum\"", {RankId(spec.ranks - 1)}});
 }
 
-Pipeline random_pipeline(const RandomShape& shape, Dice& dice) {
+Pipeline random_pipeline(const RandomShape& shape, ScheduleDice& dice) {
   PipelineSpec spec;
   spec.ranks = shape.ranks;
   spec.stages = shape.ranks * shape.chunks;
@@ -109,7 +109,7 @@ Pipeline random_pipeline(const RandomShape& shape, Dice& dice) {
 /// All actions of a schedule and which of them wait for which.
 class ActionGraph {
  public:
-  ActionGraph(const Pipeline& pipeline, const RandomShape& shape, Dice& dice)
+  ActionGraph(const Pipeline& pipeline, const RandomShape& shape, ScheduleDice& dice)
       : pipeline_(pipeline), shape_(shape), dice_(dice) {
     const auto cells = static_cast<std::size_t>(pipeline.stages()) *
                        static_cast<std::size_t>(pipeline.microbatches()) *
@@ -298,7 +298,7 @@ class ActionGraph {
 
   const Pipeline& pipeline_;
   const RandomShape& shape_;
-  Dice& dice_;
+  ScheduleDice& dice_;
   std::vector<Action> actions_;
   std::vector<std::vector<RankId>> ranks_;
   std::vector<int> waits_;
@@ -333,7 +333,7 @@ std::ostream& operator<<(std::ostream& out, const RandomShape& shape) {
 }
 
 Schedule random_schedule(const RandomShape& shape, std::uint64_t seed) {
-  Dice dice(seed);
+  ScheduleDice dice(seed);
   const Pipeline pipeline = random_pipeline(shape, dice);
   ScheduleBuilder builder("random", pipeline);
   ActionGraph(pipeline, shape, dice).deal(builder);
