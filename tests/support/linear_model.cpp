@@ -158,7 +158,7 @@ RunResult run(const Program& program, const StageModel& model, const RunOptions&
 std::string against_reference(const Program& program, const RunOptions& options) {
   const LinearModel model;
   const RunResult result = run(program, model, options);
-  if (result.outcome != RunOutcome::finished) return "deadlock: " + hang_lines(program, result).front();
+  if (result.outcome != RunOutcome::finished) return "deadlock: " + hang_lines(result).front();
   const auto reference = reference_gradients(program.pipeline(), model, reference_options(program, options));
   if (!reference) return to_string(reference.error());
   const double difference = max_gradient_difference(model, result.gradients, *reference);
@@ -190,7 +190,7 @@ std::string memory_figures(const Program& program, const StageModel& model, cons
   return wrong.str().empty() ? "exact" : wrong.str();
 }
 
-std::vector<std::string> hang_lines(const Program& program, const RunResult& result) {
+std::vector<std::string> hang_lines(const RunResult& result) {
   std::vector<std::string> lines;
   for (const Wait& wait : result.hang) lines.push_back(to_string(wait));
   return lines;

@@ -39,6 +39,6 @@ std::string against_reference(const Program& program, const RunOptions& options)
 std::string memory_figures(const Program& program, const StageModel& model, const RunResult& result);
 
 /// The lines of a hang report.
-std::vector<std::string> hang_lines(const Program& program, const RunResult& result);
+std::vector<std::string> hang_lines(const RunResult& result);
 
 }  // namespace ppsim::test

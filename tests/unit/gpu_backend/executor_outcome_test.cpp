@@ -16,7 +16,7 @@ std::vector<std::string> hang_of(const Program& program, std::optional<int> cred
   EXPECT_EQ(result.outcome, RunOutcome::deadlock);
   EXPECT_TRUE(result.gradients.empty());
   EXPECT_TRUE(result.step_ns.empty());
-  return hang_lines(program, result);
+  return hang_lines(result);
 }
 
 TEST(ExecutorOutcome, RunsTheSmallestProgram) {

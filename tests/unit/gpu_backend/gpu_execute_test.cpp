@@ -27,7 +27,7 @@ Program schedule_program(const std::string& name, int ranks = 2, int microbatche
   return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), {}).value();
 }
 
-std::string hang_of(const Program& program, const RunResult& result) {
+std::string hang_of(const RunResult& result) {
   std::string text;
   for (const Wait& wait : result.hang) text += to_string(wait) + "\n";
   return text;
@@ -58,7 +58,7 @@ TEST(GpuExecute, ADeadlockIsReportedAsOnTheCpu) {
   const auto result = run_on_fake(gpu, program, NullModel());
   ASSERT_TRUE(result) << to_string(result.error());
   EXPECT_EQ(result->outcome, RunOutcome::deadlock);
-  EXPECT_EQ(hang_of(program, *result), hang_of(program, expected));
+  EXPECT_EQ(hang_of(*result), hang_of(expected));
   EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
   EXPECT_FALSE(gpu.stuck_at_jump().empty());
 }
@@ -95,7 +95,7 @@ std::string hang_without(const std::string& send, const CudaOptions& cuda) {
   EXPECT_EQ(result->outcome, RunOutcome::deadlock);
   for (const FaultKind kind : {FaultKind::leak, FaultKind::bad_call, FaultKind::bad_capture})
     EXPECT_FALSE(gpu.found(kind)) << faults_of(gpu);
-  return hang_of(program, *result);
+  return hang_of(*result);
 }
 
 TEST(GpuExecute, AGraphThatHangsSaysWhatItWaitsForAsAStreamedStepDoes) {
