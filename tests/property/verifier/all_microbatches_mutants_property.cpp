@@ -47,7 +47,7 @@ RC_GTEST_PROP(AllMicrobatchesMutants, AreRefutedWhereSomeNumberIsAndProvedWhereN
   AllMicrobatchesOptions asked;
   asked.sample_limit = 1'600'000;
   asked.timeout_s = kNoTimeLimit_s;
-  const SolverBudget budget(200'000);
+  const SolverBudget budget(1'000'000);
   const AllMicrobatchesReport report = verify_all_microbatches(programs, asked).value();
   for (const AllMicrobatchesResult& result : report.results) {
     if (result.property == Property::matched || report.find(Property::matched)->microbatches == 0)

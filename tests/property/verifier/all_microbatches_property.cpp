@@ -89,7 +89,7 @@ TEST_P(AllMicrobatchesOf, HangsUnderAResidencyLimitFromTheNumberThatIsFoundFirst
   AllMicrobatchesOptions options;
   options.properties = {Property::deadlock_free};
   const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
-  const SolverBudget budget(200'000);
+  const SolverBudget budget(1'000'000);
   for (const int residency : {1, 2}) {
     options.capabilities.residency = residency;
     const AllMicrobatchesReport report = ask(programs, options);

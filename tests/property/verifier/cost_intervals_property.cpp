@@ -97,7 +97,7 @@ Pair draw_pair() {
 }
 
 NeverSlowerAnswer ask(const Pair& pair, CompareMethod method) {
-  const SolverBudget budget(200'000);
+  const SolverBudget budget(1'000'000);
   return never_slower({pair.first, pair.second, pair.costs, pair.capabilities, {kNoTimeLimit_s}, method})
       .value();
 }

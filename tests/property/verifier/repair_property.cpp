@@ -48,7 +48,7 @@ Program draw_deadlock() {
 }
 
 RepairAnswer repair_within_budget(const Program& program, RepairOptions options) {
-  const SolverBudget budget(200'000);
+  const SolverBudget budget(1'000'000);
   options.verify.timeout_s = kNoTimeLimit_s;
   RepairAnswer answer = repair(program, options);
   if (std::holds_alternative<Unknown>(answer)) leave_undecided("Z3 has no answer within its budget");

@@ -33,7 +33,7 @@ SynthesisRequest drawn_request(int most_microbatches) {
 }
 
 Synthesized found_for(SynthesisRequest request) {
-  const SolverBudget budget(50'000);
+  const SolverBudget budget(1'000'000);
   request.timeout_s = kNoTimeLimit_s;
   const auto answer = synthesize(request);
   RC_ASSERT(answer.has_value());
