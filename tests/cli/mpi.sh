@@ -139,9 +139,11 @@ timeout $limit_s mpirun --oversubscribe -np 1 "$ppsim" "${big[@]}" : \
 expect_err "process 1"
 expect_nothing_left
 
-# start_job ARGUMENTS...: runs job-killed.json on 3 processes in the background, for a while.
+# start_job ARGUMENTS...: runs job-killed.json on 3 processes in the background, for a while. With a first F that
+# takes long rank 2 waits for rank 1, whenever one looks.
+f_ms=200000
 start_job() {
-  timeout $limit_s mpirun --oversubscribe -np 3 "$ppsim" run job-killed.json --backend emulated --unit F=200,B=400 --steps 1000 \
+  timeout $limit_s mpirun --oversubscribe -np 3 "$ppsim" run job-killed.json --backend emulated --unit F=$f_ms,B=400 --steps 1000 \
     --transport mpi "$@" >stdout 2>stderr &
   job=$!
   local waited=0
@@ -188,7 +190,7 @@ expect_err "rank 2: "
 expect_nothing_left
 
 # One that is stopped is there and does not answer: it is named after the deadline.
-start_job --deadline 8
+start_job --deadline $((whole_s + 8))
 signal_process STOP 1
 expect_end 60
 expect_err "process 1 (rank 1) did not answer"
@@ -196,6 +198,7 @@ expect_err "waits for rank 1"
 expect_nothing_left
 
 # SIGTERM to mpirun, and Ctrl-C to all: process 0 alone says so. mpirun has an exit code of its own.
+f_ms=200
 start_job --json
 kill -TERM $job
 expect_end 60
