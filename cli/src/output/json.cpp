@@ -67,7 +67,9 @@ Json& Json::operator[](std::string_view name) {
   if (std::holds_alternative<std::nullptr_t>(value_)) value_ = Object();
   auto& members = std::get<Object>(value_);
   const auto found = std::ranges::find(members, name, &Member::name);
-  return found != members.end() ? found->value : members.emplace_back(std::string(name), Json()).value;
+  if (found != members.end()) return found->value;
+  members.push_back({std::string(name), Json()});
+  return members.back().value;
 }
 
 void Json::push_back(Json item) {

@@ -100,63 +100,65 @@ Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& 
   return {};
 }
 
-/// Passes the rows on to the observer, if there is one.
-struct Observed {
+/// What is lowered, how, and who looks on.
+struct Lowering {
   const Pipeline& pipeline;
+  const LoweringOptions& options;
+  const CostTable* costs;  ///< null where the order needs none
   const PassObserver& observer;
 
   template <class Rows>
-  void after(std::string_view pass, const Rows& rows) const {
+  void show(std::string_view pass, const Rows& rows) const {
     if (observer) observer(pass, rows_text(pipeline, rows));
   }
 };
 
 /// Everything that a rank does beside its steps, transfers aside.
-void insert_local_work(const Pipeline& pipeline, const LoweringOptions& options, const Observed& observed,
-                       StepRows& rows) {
-  insert_recompute(pipeline, options.recompute, rows);
-  observed.after("insert_recompute", rows);
+void insert_local_work(const Lowering& lowering, StepRows& rows) {
+  const LoweringOptions& options = lowering.options;
+  insert_recompute(lowering.pipeline, options.recompute, rows);
+  lowering.show("insert_recompute", rows);
   if (options.load) {
-    insert_loads(pipeline, rows);
-    observed.after("insert_loads", rows);
+    insert_loads(lowering.pipeline, rows);
+    lowering.show("insert_loads", rows);
   }
   if (options.unshard) {
     insert_unshards(rows);
-    observed.after("insert_unshards", rows);
+    lowering.show("insert_unshards", rows);
   }
   if (options.reduce_grad || options.optimizer) {
-    insert_updates(pipeline, options, rows);
-    observed.after("insert_updates", rows);
+    insert_updates(lowering.pipeline, options, rows);
+    lowering.show("insert_updates", rows);
   }
 }
 
 /// Copies lie beside the computation as it runs without them, where costs say how.
-Expected<void> insert_copies(const Pipeline& pipeline, const LoweringOptions& options, const CostTable* costs,
-                             StepRows& rows) {
-  if (costs == nullptr) {
-    insert_offload(options, nullptr, nullptr, rows);
-    return {};
+Expected<void> insert_copies(const Lowering& lowering, StepRows& rows) {
+  if (!lowering.options.offload.on()) return {};
+  if (lowering.costs == nullptr) {
+    insert_offload(lowering.options, nullptr, nullptr, rows);
+  } else {
+    order_exchanges(lowering.pipeline, rows);
+    const Expected<EarliestTimes> times = walk(lowering.pipeline, rows, lowering.costs);
+    if (!times) return tl::unexpected(times.error());
+    rows.forget_after();
+    insert_offload(lowering.options, &*times, lowering.costs, rows);
   }
-  order_exchanges(pipeline, rows);
-  const Expected<EarliestTimes> times = walk(pipeline, rows, costs);
-  if (!times) return tl::unexpected(times.error());
-  rows.forget_after();
-  insert_offload(options, &*times, costs, rows);
+  lowering.show("insert_offload", rows);
   return {};
 }
 
-void put_in_order(const Pipeline& pipeline, const LoweringOptions& options, const Observed& observed,
-                  LineRows& lines) {
-  switch (options.order) {
+void put_in_order(const Lowering& lowering, LineRows& lines) {
+  switch (lowering.options.order) {
     case IssueOrder::timed:
       sort_by_time(lines);
-      return observed.after("sort_by_time", lines);
+      return lowering.show("sort_by_time", lines);
     case IssueOrder::early:
-      place_arrivals(pipeline, options, lines);
-      return observed.after("place_arrivals", lines);
+      place_arrivals(lowering.pipeline, lowering.options, lines);
+      return lowering.show("place_arrivals", lines);
     case IssueOrder::issue_ordered:
       order_by_issue(lines);
-      return observed.after("order_by_issue", lines);
+      return lowering.show("order_by_issue", lines);
     case IssueOrder::global:
     case IssueOrder::as_written:
       return;
@@ -164,23 +166,24 @@ void put_in_order(const Pipeline& pipeline, const LoweringOptions& options, cons
 }
 
 /// Turns steps into instructions in issue order, transfers included.
-Expected<LineRows> issued(const Pipeline& pipeline, const LoweringOptions& options, const CostTable* costs,
-                          const Observed& observed, StepRows& rows) {
+Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
+  const Pipeline& pipeline = lowering.pipeline;
   order_exchanges(pipeline, rows);
-  observed.after("order_exchanges", rows);
-  Expected<EarliestTimes> times = walk(pipeline, rows, costs);
+  lowering.show("order_exchanges", rows);
+  Expected<EarliestTimes> times = walk(pipeline, rows, lowering.costs);
   if (!times) return tl::unexpected(times.error());
-  LineRows lines = insert_transfers(pipeline, rows, *times, costs != nullptr);
-  observed.after("insert_transfers", lines);
+  LineRows lines = insert_transfers(pipeline, rows, *times, lowering.costs != nullptr);
+  lowering.show("insert_transfers", lines);
   times->walk = {};
-  put_in_order(pipeline, options, observed, lines);
-  if (options.receive_buffers) {
-    if (auto good = limit_receives(pipeline, options, lines); !good) return tl::unexpected(good.error());
-    observed.after("limit_receives", lines);
+  put_in_order(lowering, lines);
+  if (lowering.options.receive_buffers) {
+    if (auto good = limit_receives(pipeline, lowering.options, lines); !good)
+      return tl::unexpected(good.error());
+    lowering.show("limit_receives", lines);
   }
-  if (options.grouping == Grouping::paired) {
+  if (lowering.options.grouping == Grouping::paired) {
     pair_transfers(pipeline, lines);
-    observed.after("pair_transfers", lines);
+    lowering.show("pair_transfers", lines);
   }
   return lines;
 }
@@ -195,20 +198,15 @@ Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options
   Expected<Pipeline> pipeline = options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline();
   if (!pipeline) return tl::unexpected(pipeline.error());
 
-  const Observed observed{*pipeline, observer};
+  const Lowering lowering{*pipeline, options, options.order == IssueOrder::timed ? costs : nullptr, observer};
   StepRows rows(schedule);
-  observed.after("schedule", rows);
-  insert_local_work(*pipeline, options, observed, rows);
-  const CostTable* timing = options.order == IssueOrder::timed ? costs : nullptr;
-  if (options.offload.on()) {
-    if (auto good = insert_copies(*pipeline, options, timing, rows); !good)
-      return tl::unexpected(good.error());
-    observed.after("insert_offload", rows);
-  }
-  Expected<LineRows> lines = issued(*pipeline, options, timing, observed, rows);
+  lowering.show("schedule", rows);
+  insert_local_work(lowering, rows);
+  if (auto good = insert_copies(lowering, rows); !good) return tl::unexpected(good.error());
+  Expected<LineRows> lines = issued(lowering, rows);
   if (!lines) return tl::unexpected(lines.error());
   Expected<Program> program = build_program(*pipeline, options.communicators, *std::move(lines));
-  if (program) observed.after("build_program", *program);
+  if (program) lowering.show("build_program", *program);
   return program;
 }
 
