@@ -100,7 +100,7 @@ function(ppsim_compile_options target)
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion
     # g++ 12 optimizing reports overlaps and sizes inside std::string that cannot happen (GCC bug 105651), and that
     # the alternative that a std::variant does not hold is uninitialized.
-    -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-maybe-uninitialized>
     # Designated initializers leave out members on purpose: these keep their default.
     -Wno-missing-field-initializers
     $<$<BOOL:${PPSIM_WERROR}>:-Werror>

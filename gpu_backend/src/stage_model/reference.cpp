@@ -1,10 +1,10 @@
 #include "ppsim/gpu_backend/stage_model/reference.hpp"
 
 #include <algorithm>
+#include <new>
 #include <span>
 #include <utility>
 
-#include "executor/memory/aligned_bytes.hpp"
 #include "executor/payload.hpp"
 #include "gradient_norm.hpp"
 #include "ppsim/core/ir/check.hpp"
@@ -14,7 +14,21 @@
 namespace ppsim::gpu_backend {
 namespace {
 
-using Buffer = AlignedBytes;
+/// Memory on the boundaries that stage models are promised.
+template <class T>
+struct StageAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{64};
+
+  StageAllocator() = default;
+  template <class U>
+  explicit StageAllocator(const StageAllocator<U>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kAlignment)); }
+  void deallocate(T* memory, std::size_t) { ::operator delete(memory, kAlignment); }
+  friend bool operator==(const StageAllocator&, const StageAllocator&) { return true; }
+};
+
+using Buffer = std::vector<std::byte, StageAllocator<std::byte>>;
 
 /// The tensors of one stage, microbatch after microbatch.
 struct StageMemory {
