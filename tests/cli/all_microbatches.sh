@@ -31,7 +31,7 @@ expect_exit 4 verify 1f1b --ranks 4 --all-microbatches --resident 2
 expect_out "deadlock_free is refuted, first at m = 4"
 expect_out "has under way: "
 expect_out " waits for rank "
-expect_out "(needs a place of its rank, and it holds one)"
+expect_out "(none of the rank's places is free before it completes)"
 expect_exit 4 verify 1f1b --ranks 4 --microbatches 4 --resident 2 --json
 expect_json 'd["properties"]["deadlock_free"]["counterexample"]["residency"] == 2'
 expect_json 'len(d["properties"]["deadlock_free"]["counterexample"]["resident"]) >= 2'

@@ -11,7 +11,7 @@ expect_exit 0 lower "${small[@]}" -o without.json
 cmp with.json without.json || fail "looking at the passes has changed the Program"
 
 expect_exit 0 lower "${small[@]}" --with opt --dump-passes --json
-expect_json '[e["pass"] for e in d["passes"]] == ["schedule", "insert_recompute", "insert_updates", "order_exchanges", "insert_transfers", "place_arrivals", "build_program"]'
+expect_json '[e["pass"] for e in d["passes"]] == ["schedule", "insert_updates", "order_exchanges", "insert_transfers", "place_arrivals", "build_program"]'
 expect_json 'all(len(e["rows"]) == 2 for e in d["passes"]) and d["file"] is None'
 expect_json 'd["passes"][-1]["rows"][0][-1].startswith("0OPT")'
 

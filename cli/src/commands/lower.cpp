@@ -36,16 +36,14 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
   return lowering;
 }
 
-Expected<void> check_outputs(const Options& options, const Ir& ir) {
-  if (!options.dump_passes) {
-    if (!options.output.empty()) return {};
+Expected<void> check_output(const Options& options) {
+  if (options.output.empty() && !options.dump_passes)
     return make_error(ErrorCode::bad_argument, "--output is required; see --help");
-  }
-  if (options.output == "-") {
+  if (options.output == "-" && options.dump_passes) {
     return make_error(ErrorCode::bad_argument, "--dump-passes and --output would both write to stdout",
                       {.found = "-o -", .expected = "-o FILE, or no -o"});
   }
-  return check_is_schedule(ir, "--dump-passes");
+  return {};
 }
 
 /// One pass as text: a line for each rank, its instructions between bars.
@@ -105,9 +103,13 @@ Expected<void> write_program(const Options& options, const Program& program) {
 }
 
 int run(const Options& options, const Output& output) {
+  if (auto good = check_output(options); !good) return report(good.error(), output);
   const auto subject = read_subject(options.input, options.costs);
   if (!subject) return report(subject.error(), output);
-  if (auto good = check_outputs(options, subject->ir); !good) return report(good.error(), output);
+  if (options.dump_passes) {
+    if (auto good = check_is_schedule(subject->ir, "--dump-passes"); !good)
+      return report(good.error(), output);
+  }
   Json passes = Json::array();
   const auto program = lowered(options, *subject, observer_of(options, output, passes));
   if (!program) return report(program.error(), output);
@@ -135,7 +137,9 @@ void add_lower(Command& program) {
   add_replicas_option(command, options->input);
   add_offload_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
-  command.add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_comms) or -")
+  command
+      .add_option("-o,--output", options->output,
+                  "FILE.json, FILE.csv (PyTorch compute_comms) or -; needed without --dump-passes")
       .check(output_file({".json", ".csv"}));
   command.add_option("--order", options->order,
                      "timed (default with costs), global (default without), just-in-time, early:N, "
@@ -149,8 +153,7 @@ void add_lower(Command& program) {
       .check(one_of({"none", "paired", "as-written"}));
   command.add_option("--with", options->extras,
                      "load,unshard,reduce-grad,opt,clip: actions that lowering adds");
-  command.add_flag("--dump-passes", options->dump_passes,
-                   "print the rows after each pass of the lowering; --output may be left out");
+  command.add_flag("--dump-passes", options->dump_passes, "print the rows after each pass of the lowering");
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });

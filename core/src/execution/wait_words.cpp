@@ -47,7 +47,7 @@ std::string why_text(const Program& program, const ExecutionGraph& graph, const 
     case WaitReason::host:
       return "the host waits for it before it issues more";
     case WaitReason::place:
-      return "needs a place of its rank, and it holds one";
+      return "none of the rank's places is free before it completes";
     case WaitReason::unsatisfiable:
       return unsatisfiable_text(graph, wait.waiter);
     case WaitReason::running:

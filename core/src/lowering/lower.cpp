@@ -12,7 +12,7 @@
 #include "lowering/order/place_arrivals.hpp"
 #include "lowering/order/sort_by_time.hpp"
 #include "lowering/order/walk.hpp"
-#include "lowering/pass_text.hpp"
+#include "lowering/rows_text.hpp"
 #include "ppsim/core/lowering/communicators.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 
@@ -116,8 +116,10 @@ struct Lowering {
 /// Everything that a rank does beside its steps, transfers aside.
 void insert_local_work(const Lowering& lowering, StepRows& rows) {
   const LoweringOptions& options = lowering.options;
-  insert_recompute(lowering.pipeline, options.recompute, rows);
-  lowering.show("insert_recompute", rows);
+  if (options.recompute.any(Recompute::full)) {
+    insert_recompute(lowering.pipeline, options.recompute, rows);
+    lowering.show("insert_recompute", rows);
+  }
   if (options.load) {
     insert_loads(lowering.pipeline, rows);
     lowering.show("insert_loads", rows);

@@ -224,7 +224,7 @@ TEST(DeadlockFree, AHangByResidencyNamesWhatHoldsThePlaces) {
   }
   // Nothing but a place is missing for the first, and whatever holds one is named.
   const Wait& first = hang.waits.front();
-  EXPECT_EQ(first.why, "needs a place of its rank, and it holds one");
+  EXPECT_EQ(first.why, "none of the rank's places is free before it completes");
   for (const Place& place : hang.resident) {
     if (place.rank != first.who.rank) continue;
     const auto is_for = [&](const Wait& w) { return w.who == first.who && w.waits_for == place; };

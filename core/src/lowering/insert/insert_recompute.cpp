@@ -7,7 +7,6 @@
 namespace ppsim::lowering {
 
 void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute, StepRows& rows) {
-  if (!recompute.any(Recompute::full)) return;
   std::vector<char> recomputed(cell_count(pipeline), 0);
   for (int r = 0; r < rows.ranks(); ++r) {
     std::vector<Step> steps;

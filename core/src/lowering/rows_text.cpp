@@ -1,4 +1,4 @@
-#include "lowering/pass_text.hpp"
+#include "lowering/rows_text.hpp"
 
 #include "ppsim/core/io/text.hpp"
 
