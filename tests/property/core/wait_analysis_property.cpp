@@ -14,9 +14,9 @@
 namespace ppsim::test {
 namespace {
 
-Program any_matched_program(int most_mutations) {
+Program any_matched_program(int max_mutations) {
   const Schedule schedule = *schedules(general_shapes());
-  const int mutations = *rc::gen::inRange(0, most_mutations + 1);
+  const int mutations = *rc::gen::inRange(0, max_mutations + 1);
   Program program = random_program(schedule, mutations, *rc::gen::arbitrary<std::uint64_t>());
   RC_PRE(match_violations(program).empty());
   return program;
