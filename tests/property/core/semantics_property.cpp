@@ -16,9 +16,9 @@
 namespace ppsim::test {
 namespace {
 
-Program any_program(int max_mutations, int least_mutations = 0) {
+Program any_program(int max_mutations, int min_mutations = 0) {
   const Schedule schedule = *schedules(general_shapes());
-  const int mutations = *rc::gen::inRange(least_mutations, max_mutations + 1);
+  const int mutations = *rc::gen::inRange(min_mutations, max_mutations + 1);
   return random_program(schedule, mutations, *rc::gen::arbitrary<std::uint64_t>());
 }
 
