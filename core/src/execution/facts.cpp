@@ -25,7 +25,7 @@ bool owns_block(const Pipeline& pipeline, BlockId block, RankId rank) {
 }
 
 bool is_norm(const Pipeline& pipeline, CollectiveId id) {
-  return pipeline.spec().collectives[id].name == "norm";
+  return pipeline.spec().collectives[id].per_update();
 }
 
 /// Collects requirements of one action on one rank.

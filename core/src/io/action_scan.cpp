@@ -25,10 +25,6 @@ bool take_marked(std::string_view& text, char mark, std::optional<std::int32_t>&
   return number.has_value();
 }
 
-std::string_view number_name(OpKind kind) {
-  return info(kind).microbatch == MicrobatchUse::update ? "update" : "microbatch";
-}
-
 Expected<void> check_number(const ScannedAction& scanned, std::string_view text) {
   const std::string name(info(scanned.kind).text);
   switch (info(scanned.kind).microbatch) {
@@ -88,9 +84,12 @@ void check_subject(RangeCheck& check, const Pipeline& pipeline, const ScannedAct
 Expected<void> check_ranges(const Pipeline& pipeline, const ScannedAction& scanned, std::string_view text) {
   RangeCheck check(text);
   check_subject(check, pipeline, scanned);
-  const bool counts_updates = info(scanned.kind).microbatch == MicrobatchUse::update;
-  const int numbers = counts_updates ? pipeline.updates() : pipeline.microbatches();
-  if (scanned.number) check(number_name(scanned.kind), *scanned.number, numbers);
+  if (!check.result()) return check.result();
+  if (scanned.number && pipeline.counts_updates(scanned.kind, scanned.subject)) {
+    check("update", *scanned.number, pipeline.updates());
+  } else if (scanned.number) {
+    check("microbatch", *scanned.number, pipeline.microbatches());
+  }
   if (scanned.slice) check("slice", *scanned.slice, pipeline.slices());
   if (scanned.peer) {
     if (names_peer_rank(scanned.kind)) {

@@ -90,17 +90,18 @@ class InstructionChecker {
 
   bool check_microbatch(const Action& action) {
     switch (info(action.kind).microbatch) {
-      case MicrobatchUse::required:
-        return check_range(action, "microbatch", action.microbatch, pipeline_.microbatches());
-      case MicrobatchUse::optional:
-        return action.microbatch == -1 ||
-               check_range(action, "microbatch", action.microbatch, pipeline_.microbatches());
       case MicrobatchUse::none:
         return true;
+      case MicrobatchUse::optional:
+        if (action.microbatch == -1) return true;
+        break;
+      case MicrobatchUse::required:
       case MicrobatchUse::update:
-        return check_range(action, "update", action.microbatch, pipeline_.updates());
+        break;
     }
-    return false;
+    return pipeline_.counts_updates(action.kind, action.subject)
+               ? check_range(action, "update", action.microbatch, pipeline_.updates())
+               : check_range(action, "microbatch", action.microbatch, pipeline_.microbatches());
   }
 
   /// Fields that the kind does not have must be empty, or two Programs would read the same and differ.
@@ -119,8 +120,7 @@ class InstructionChecker {
   }
 
   bool check_ids(const Action& action) {
-    bool good = check_subject(action);
-    good = check_microbatch(action) && good;
+    bool good = check_subject(action) && check_microbatch(action);
     good = check_range(action, "slice", action.slice, pipeline_.slices()) && good;
     good = check_unused(action) && good;
     if (!is_transfer(action.kind)) return good;

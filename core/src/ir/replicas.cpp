@@ -124,7 +124,7 @@ Expected<void> check(const PipelineSpec& one, int count) {
   // Before so many copies are made: they may be more than fit into memory.
   if (auto good = check_counts(replicated_counts(one, count)); !good) return good;
   const bool has_norm = std::any_of(one.collectives.begin(), one.collectives.end(),
-                                    [](const Collective& c) { return c.name == "norm"; });
+                                    [](const Collective& c) { return c.per_update(); });
   if (!has_norm) return {};
   return make_error(ErrorCode::bad_argument,
                     "the schedule has a norm over its own ranks: clip when the replicas are lowered");

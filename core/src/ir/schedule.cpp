@@ -105,11 +105,11 @@ class RowChecker {
     if (row.subject == Subject::collective) subjects = static_cast<int>(pipeline_.spec().collectives.size());
     const bool needs_number =
         row.microbatch == MicrobatchUse::required || row.microbatch == MicrobatchUse::update;
-    const int numbers =
-        row.microbatch == MicrobatchUse::update ? pipeline_.updates() : pipeline_.microbatches();
+    const bool known = action.subject >= 0 && action.subject < subjects;
+    const bool updates = known && pipeline_.counts_updates(action.kind, action.subject);
+    const int numbers = updates ? pipeline_.updates() : pipeline_.microbatches();
     const bool to_rank = action.kind == OpKind::send_activation || action.kind == OpKind::recv_activation;
-    const bool good = action.kind != OpKind::overlap && action.subject >= 0 && action.subject < subjects &&
-                      action.microbatch < numbers && (action.microbatch >= 0 || !needs_number) &&
+    const bool good = action.kind != OpKind::overlap && known && action.microbatch < numbers && (action.microbatch >= 0 || !needs_number) &&
                       action.slice < pipeline_.slices() &&
                       (!to_rank || (action.peer >= 0 && action.peer < pipeline_.ranks()));
     if (!good) {

@@ -95,5 +95,14 @@ TEST(Communicators, AMisplacedActionStillMakesAProgram) {
   }
 }
 
+TEST(ProgramBuilder, TheNormCountsUpdates) {
+  ProgramDraft wrong = draft();
+  wrong.rows[RankId(0)] = {single(Action{0, 1, -1, 0, OpKind::collective})};
+  assign_communicators(pipeline(), wrong, CommunicatorPolicy::per_pair);
+  const auto program = ProgramBuilder::build(pipeline(), wrong);
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().message, "rank 0, instruction 0: 0COLL1 names update 1, expected [0, 1)");
+}
+
 }  // namespace
 }  // namespace ppsim

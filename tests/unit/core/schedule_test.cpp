@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/hand_program.hpp"
 #include "support/programs.hpp"
 
 namespace ppsim {
@@ -37,6 +38,16 @@ TEST(ScheduleBuilder, ReportsEveryBrokenRule) {
   const std::string text = broken(builder);
   EXPECT_NE(text.find("1F0 stands here, expected on rank 1"), std::string::npos) << text;
   EXPECT_NE(text.find("0F7 is out of range"), std::string::npos) << text;
+}
+
+TEST(ScheduleBuilder, TheNormCountsUpdates) {
+  PipelineSpec spec = test::chain_spec(1, 1, 2);
+  spec.collectives = {{"norm", {RankId(0)}}};
+  ScheduleBuilder builder("broken", Pipeline::make(std::move(spec)).value());
+  builder.add(RankId(0), Step(Action{0, 1, -1, 0, OpKind::collective}));
+  EXPECT_NE(broken(builder).find("0COLL1 is out of range: expected a subject below 1, a number below 1"),
+            std::string::npos)
+      << broken(builder);
 }
 
 TEST(ScheduleBuilder, ReportsMissingAndDoubledActions) {

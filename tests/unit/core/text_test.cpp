@@ -33,6 +33,13 @@ Pipeline rich() {
   return made(std::move(spec));
 }
 
+/// Two microbatches of one update, with its norm and a collective of another name.
+Pipeline one_update() {
+  PipelineSpec spec = test::chain_spec(1, 1, 2);
+  spec.collectives = {{"norm", {RankId(0)}}, {"loss", {RankId(0)}}};
+  return made(std::move(spec));
+}
+
 /// Message, found and expected of what must not parse.
 struct Refusal {
   std::string message;
@@ -141,6 +148,8 @@ TEST(ParseAction, NamesTheIdThatIsOutOfRange) {
   EXPECT_EQ(refusal(parse_action(rich(), "1OPT0")).message, "block 1 is out of range");
   EXPECT_EQ(refusal(parse_action(rich(), "0OPT2")).message, "update 2 is out of range");
   EXPECT_EQ(refusal(parse_action(rich(), "1COLL")).message, "collective 1 is out of range");
+  EXPECT_EQ(refusal(parse_action(one_update(), "0COLL1")).message, "update 1 is out of range");
+  EXPECT_EQ(refusal(parse_action(one_update(), "1COLL2")).message, "microbatch 2 is out of range");
 }
 
 TEST(ParseAction, ChecksWhetherANumberBelongs) {

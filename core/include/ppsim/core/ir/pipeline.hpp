@@ -42,6 +42,8 @@ struct Collective {
   StagePasses before = {};   ///< passes of its microbatch that wait for it
   StageId gradient_of = {};  ///< sums the gradient of this stage's output over the consumers: no SEND_B
   StageId input_of = {};     ///< sums the input of this stage over the producers: no SEND_F
+  /// The global norm of the gradients, which clipping needs: once per update.
+  [[nodiscard]] bool per_update() const { return name == "norm"; }
   [[nodiscard]] bool per_microbatch() const {
     return !after.stages.empty() || !before.stages.empty() || gradient_of.valid() || input_of.valid();
   }
@@ -84,6 +86,11 @@ class Pipeline {
   [[nodiscard]] int blocks() const { return static_cast<int>(spec_.blocks.size()); }
   /// Number of optimizer updates that the microbatches feed.
   [[nodiscard]] int updates() const { return updates_; }
+  /// Whether `microbatch` of an action of `kind` holds the number of an update. Requires `subject` in range.
+  [[nodiscard]] bool counts_updates(OpKind kind, std::int32_t subject) const {
+    return info(kind).microbatch == MicrobatchUse::update ||
+           (kind == OpKind::collective && spec_.collectives[CollectiveId(subject)].per_update());
+  }
   /// The version of its weights that a stage reads for a microbatch: version n is what OPT of update n - 1
   /// makes, version 0 what the step starts with.
   [[nodiscard]] int version(StageId stage, MicrobatchId mb) const {
