@@ -90,6 +90,11 @@ Expected<Evaluation> evaluate(std::string name, Program program, CostBinding cos
                               const TransportCapabilities& capabilities) {
   ExecutionGraph graph = build_execution_graph(program, capabilities);
   if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
+  if (!capabilities.is_certain()) {
+    if (const auto compiled = compile(program, graph); !compiled)
+      return tl::unexpected(to_error(program, compiled.error()));
+    graph = build_execution_graph(program, guaranteed(capabilities));
+  }
   auto clocked = clocked_run(program, graph, capabilities, costs.tables.costs);
   if (!clocked) return tl::unexpected(clocked.error());
   if (!clocked->run) return tl::unexpected(to_error(program, clocked->run.error()));

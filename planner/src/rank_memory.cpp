@@ -53,7 +53,7 @@ IdVector<RankId, Bytes> transport_bytes(const Program& program, const ExecutionG
 
 RankMemory rank_memory(const Program& program, const TransportCapabilities& capabilities,
                        const SizeTable& sizes, const RankMemoryOptions& options) {
-  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  const ExecutionGraph graph = build_execution_graph(program, guaranteed(capabilities));
   const RunOrder order = run_order(graph);
   const TensorTable table = tensor_table(program);
   const std::vector<Bytes> bytes = tensor_sizes(table, sizes);

@@ -118,7 +118,7 @@ Expected<void> foretell(const StepSimulator& simulator, VerifiedRun& result) {
 }  // namespace
 
 Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
-  const ExecutionGraph graph = build_execution_graph(program, options.run.capabilities);
+  const ExecutionGraph graph = build_execution_graph(program, guaranteed(options.run.capabilities));
   auto compiled = compile(program, graph);
   if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
   StepSimulator simulator(program, graph, *std::move(compiled));

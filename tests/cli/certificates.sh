@@ -22,7 +22,7 @@ expect_error 4 "plain.cert" "it is about program" check-certificate other.json p
 expect_error 4 "sized.cert" "it is about sizes" check-certificate program.json sized.cert --unit A=999
 expect_error 2 "give the costs it was made with" "" check-certificate program.json sized.cert
 expect_error 2 "program.json:2:13" '"ppsim-certificate"' check-certificate program.json program.json
-sed 's/"version": 2/"version": 1/' plain.cert >old.cert
+sed 's/"version": 3/"version": 1/' plain.cert >old.cert
 expect_error 2 "verify the Program again to make a new one" "found 1" check-certificate program.json old.cert
 expect_error 2 "gone.cert" "No such file" check-certificate program.json gone.cert
 expect_exit 0 generate 1f1b --ranks 3 --microbatches 4 -o schedule.json

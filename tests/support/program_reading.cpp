@@ -63,7 +63,31 @@ class ProgramReader : public ProgramReading {
       const bool blocks = capabilities_.issue_blocks && op.communicates;
       if (program_.instruction(id).blocking || blocks) host = id.index();
     }
+    launches(rank);
     for (const StageId stage : program_.pipeline().stages_of(rank)) shards(rank, stage);
+  }
+
+  /// E9.
+  void launches(RankId rank) {
+    const LaunchChain& chain = capabilities_.launches;
+    std::vector<std::size_t> chained;
+    for (int i = program_.first(rank).value(); i < program_.last(rank).value(); ++i) {
+      if (chain.everything || operations[static_cast<std::size_t>(i)].communicates ||
+          (chain.compute && computes(i)))
+        chained.push_back(static_cast<std::size_t>(i));
+    }
+    for (std::size_t k = 1; k < chained.size() && chain.order != LaunchOrder::none; ++k) {
+      const std::size_t before = chained[k - 1];
+      const bool over = operations[before].communicates ? chain.order == LaunchOrder::completion
+                                                        : chain.compute && computes(static_cast<int>(before));
+      Operation& op = operations[chained[k]];
+      op.launched_after = static_cast<int>(before);
+      if (over) op.before.push_back(before);
+    }
+  }
+
+  [[nodiscard]] bool computes(int i) const {
+    return info(program_.actions(InstructionId(i)).front().kind).resource == Resource::compute;
   }
 
   /// A stage that is ever gathered computes between an UNSHARD and the next RESHARD.

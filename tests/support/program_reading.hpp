@@ -18,8 +18,9 @@ struct ProgramReading {
     std::vector<std::size_t> before;  ///< operations of its rank
     std::vector<std::size_t> sends;   ///< messages
     std::vector<std::size_t> receives;
-    int event = -1;  ///< its work or its meeting
-    int begin = -1;  ///< event, under a residency limit
+    int launched_after = -1;  ///< operation that must have started
+    int event = -1;           ///< its work or its meeting
+    int begin = -1;           ///< event, under a residency limit
   };
 
   struct Transfer {

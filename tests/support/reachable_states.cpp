@@ -44,6 +44,7 @@ class Conditions {
       const ProgramReading::Operation& op = reading_.operations[i];
       Condition condition = op.never ? Condition() : Condition(Events());
       for (const std::size_t b : op.before) also(condition, complete(b));
+      if (op.launched_after >= 0) also(condition, started(static_cast<std::size_t>(op.launched_after)));
       ready_[i] = condition;
       state_[i] = Known::yes;
     } else if (state_[i] == Known::pending) {

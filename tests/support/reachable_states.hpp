@@ -21,7 +21,7 @@ struct ListRules {
 };
 [[nodiscard]] ListRules read_lists(const Program& program);
 
-/// What all reachable states of a small Program say. Read off E1 to E8 here once more: neither the execution
+/// What all reachable states of a small Program say. Read off E1 to E9 here once more: neither the execution
 /// graph nor the naive executor is asked.
 struct Reachable {
   ListRules lists;         ///< where something does not match, nothing is explored

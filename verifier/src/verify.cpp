@@ -54,11 +54,13 @@ constexpr std::size_t kBytesPerInstruction = 100;  // of the execution graph and
 Question question_of(const Program& program, const VerifyOptions& options, const Deadline& deadline) {
   const Limits limits(deadline, options.memory_budget);
   limits.need(program.size(), kBytesPerInstruction);
-  Question question{program, options, deadline, build_execution_graph(program, options.capabilities), {}};
+  Question question{program, options, deadline, build_execution_graph(program, options.capabilities), {}, {}};
   limits.poll();
   question.matched = all_matched(question.graph);
   question.order = run_order(question.graph);
   question.finishes = question.matched && question.order.complete;
+  if (question.finishes && !options.capabilities.is_certain())
+    question.fewer_waits = build_execution_graph(program, guaranteed(options.capabilities));
   return question;
 }
 

@@ -155,7 +155,7 @@ int code_of(const VerifiedRun& result) {
 int report_run(const Options& options, const Ran& ran, const VerifiedRun& result, const Output& output) {
   const int code = code_of(result);
   if (output.silent) return code;
-  const ExecutionGraph graph = build_execution_graph(ran.program, ran.capabilities);
+  const ExecutionGraph graph = build_execution_graph(ran.program, guaranteed(ran.capabilities));
   const RunView view{ran.program, graph, result.compared_trace(), result.costs, ran.sizes, true};
   RunReport summary{options.device.backend, options.device.transport, ran.program, result,
                     has_given_costs(options)};

@@ -74,6 +74,10 @@ Expected<void> check_graph(const ExecutionGraph& graph) {
 Expected<void> check_limits(const TransportCapabilities& capabilities) {
   if (capabilities.credits && *capabilities.credits < 1) return refuse("credits are at least 1");
   if (capabilities.residency && *capabilities.residency < 1) return refuse("a residency limit is at least 1");
+  if (capabilities.residency && capabilities.launches.order != LaunchOrder::none)
+    return refuse("a residency limit together with ordered launches");
+  if (!capabilities.guaranteed_launches.is_within(capabilities.launches))
+    return refuse("an order of launches that is guaranteed and never a wait");
   return {};
 }
 
@@ -108,7 +112,10 @@ Expected<void> check_claims(const Certificate& certificate, const Program& progr
     if (auto ok = check_certificate_versions(program); !ok) return ok;
   }
   if (!certificate.claims(kTensorUse) && !certificate.claims(kMemory)) return {};
-  return check_certificate_tensors(certificate, program, graph, sizes);
+  if (certificate.capabilities.is_certain())
+    return check_certificate_tensors(certificate, program, graph, sizes);
+  const ExecutionGraph kept = build_execution_graph(program, guaranteed(certificate.capabilities));
+  return check_certificate_tensors(certificate, program, kept, sizes);
 }
 
 }  // namespace

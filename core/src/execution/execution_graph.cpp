@@ -5,6 +5,7 @@
 
 #include "fact_index.hpp"
 #include "meetings.hpp"
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim {
 namespace {
@@ -50,6 +51,13 @@ class RankWalk {
     WaitReason reason;
   };
 
+  /// What the next launch waits for, and the launch that waits for it for a reason of its own.
+  struct Launch {
+    int queue;  ///< of `on`; -1 where all that comes before it is over with it
+    InstructionId on;
+    InstructionId by;
+  };
+
   void visit(InstructionId id) {
     waits_.clear();
     impossible_.clear();
@@ -65,6 +73,7 @@ class RankWalk {
     if (blocker_.valid()) wait(id, blocker_, WaitReason::host);
     queue_waits(id);
     if (blocks_host(id)) blocker_ = id;
+    if (is_chained(graph_.capabilities.launches, program_.actions(id).front().kind)) launch(id);
     if (!impossible_.empty()) graph_.unsatisfiable.push_back({id, impossible_});
     emit();
   }
@@ -108,6 +117,43 @@ class RankWalk {
       InstructionId& tail = queue_tail_[queue];
       if (tail.valid() && tail != id) wait(id, tail, WaitReason::queue);
       tail = id;
+    }
+  }
+
+  /// E9. Whatever is launched after `id` waits for what `id` waits for, or for its completion. Of several
+  /// waits for one queue the latest counts, and none that something it waits for already has waited for.
+  void launch(InstructionId id) {
+    const LaunchChain& chain = graph_.capabilities.launches;
+    const auto last_known = [&] {
+      InstructionId last;
+      for (const Wait& wait : waits_) {
+        if (is_chained(chain, program_.actions(wait.on).front().kind)) last = std::max(last, wait.on);
+      }
+      return last;
+    }();
+    const std::size_t own = waits_.size();
+    for (const Launch& held : launches_) {
+      if (held.by > last_known) wait(id, held.on, WaitReason::launch);
+    }
+    const OpKind kind = program_.actions(id).front().kind;
+    const bool to_the_end = is_communication(kind)
+                                ? chain.order == LaunchOrder::completion
+                                : chain.compute && info(kind).resource == Resource::compute;
+    if (to_the_end || !impossible_.empty()) {
+      launches_.assign(1, {-1, id, id});
+      return;
+    }
+    for (std::size_t w = 0; w < own; ++w) hold(waits_[w].on, id);
+  }
+
+  void hold(InstructionId on, InstructionId by) {
+    const int queue = program_.queue_of(program_.actions(on).front(), program_.communicators_of(on).front());
+    const auto same = [&](const Launch& held) { return held.queue == queue; };
+    const auto held = std::find_if(launches_.begin(), launches_.end(), same);
+    if (held == launches_.end()) {
+      launches_.push_back({queue, on, by});
+    } else if (held->on < on) {
+      *held = {queue, on, by};
     }
   }
 
@@ -172,6 +218,7 @@ class RankWalk {
   std::vector<InstructionId> queue_tail_;
   std::vector<ShardState> shards_;  ///< empty without UNSHARD and RESHARD
   InstructionId blocker_;
+  std::vector<Launch> launches_;
   std::vector<Wait> waits_;
   std::vector<Requirement> requirements_;
   std::string impossible_;
@@ -185,7 +232,15 @@ bool ExecutionGraph::waits_forever(InstructionId id) const {
   return at != unsatisfiable.end() && at->instruction == id;
 }
 
+bool is_chained(const LaunchChain& chain, OpKind kind) {
+  if (chain.order == LaunchOrder::none) return false;
+  return chain.everything || is_communication(kind) ||
+         (chain.compute && info(kind).resource == Resource::compute);
+}
+
 ExecutionGraph build_execution_graph(const Program& program, const TransportCapabilities& capabilities) {
+  PPSIM_CHECK(!capabilities.residency || capabilities.launches.order == LaunchOrder::none,
+              "a residency limit with ordered launches");
   ExecutionGraph graph;
   graph.capabilities = capabilities;
   graph.predecessor_begin.reserve(program.size() + 1);

@@ -8,7 +8,7 @@
 namespace ppsim {
 namespace {
 
-/// How far a run has come, and what may happen next by E1 to E8.
+/// How far a run has come, and what may happen next by E1 to E9.
 class NaiveState {
  public:
   NaiveState(const NaiveMeaning& meaning, const TransportCapabilities& capabilities)
@@ -27,10 +27,11 @@ class NaiveState {
     return std::find(complete_.begin(), complete_.end(), false) == complete_.end();
   }
 
-  /// E3; `waits` holds the rest of E1, E2 and E6.
+  /// E3 and E9; `waits` holds the rest of E1, E2 and E6.
   [[nodiscard]] bool may_start(std::size_t i) const {
     const NaiveInstruction& instruction = meaning_->instructions[i];
     if (started_[i] || instruction.never) return false;
+    if (instruction.launched_after.valid() && !has_started(instruction.launched_after)) return false;
     return std::all_of(instruction.waits.begin(), instruction.waits.end(),
                        [&](InstructionId id) { return complete_[id.index()]; }) &&
            has_place(instruction);

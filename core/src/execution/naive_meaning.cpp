@@ -23,11 +23,11 @@ bool computes(OpKind kind) {
 /// What the instructions of one rank wait for, rule by rule.
 class RankRules {
  public:
-  RankRules(const Program& program, RankId rank, bool issue_blocks, NaiveMeaning& out)
+  RankRules(const Program& program, RankId rank, const TransportCapabilities& capabilities, NaiveMeaning& out)
       : program_(program),
         pipeline_(program.pipeline()),
         rank_(rank),
-        issue_blocks_(issue_blocks),
+        capabilities_(capabilities),
         list_(list_of(program, rank)),
         out_(out) {}
 
@@ -35,6 +35,7 @@ class RankRules {
     misplaced();
     host();
     queues();
+    launches();
     data();
     shards();
     for (const InstructionId id : list_) {
@@ -61,7 +62,8 @@ class RankRules {
     InstructionId blocker;
     for (const InstructionId id : list_) {
       if (blocker.valid()) wait(id, blocker);
-      if (program_.instruction(id).blocking || (issue_blocks_ && of(id).communication)) blocker = id;
+      if (program_.instruction(id).blocking || (capabilities_.issue_blocks && of(id).communication))
+        blocker = id;
     }
   }
 
@@ -73,6 +75,25 @@ class RankRules {
         if (tail[queue].valid()) wait(id, tail[queue]);
         tail[queue] = id;
       }
+    }
+  }
+
+  /// E9: one chain over all queues.
+  void launches() {
+    const LaunchChain& chain = capabilities_.launches;
+    if (chain.order == LaunchOrder::none) return;
+    InstructionId before;
+    bool before_computes = false;
+    for (const InstructionId id : list_) {
+      const bool computes = info(program_.actions(id).front().kind).resource == Resource::compute;
+      if (!chain.everything && !of(id).communication && !(computes && chain.compute)) continue;
+      const bool whole = before.valid() && (before_computes ? chain.compute
+                                                            : chain.order == LaunchOrder::completion &&
+                                                                  of(before).communication);
+      if (whole) wait(id, before);
+      of(id).launched_after = before;
+      before = id;
+      before_computes = computes;
     }
   }
 
@@ -138,7 +159,7 @@ class RankRules {
   const Program& program_;
   const Pipeline& pipeline_;
   RankId rank_;
-  bool issue_blocks_;
+  const TransportCapabilities& capabilities_;
   std::vector<InstructionId> list_;
   NaiveMeaning& out_;
 };
@@ -226,7 +247,7 @@ NaiveMeaning naive_meaning(const Program& program, const TransportCapabilities& 
   NaiveMeaning meaning;
   meaning.instructions.resize(program.size());
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    RankRules(program, RankId(r), capabilities.issue_blocks, meaning).apply();
+    RankRules(program, RankId(r), capabilities, meaning).apply();
   }
   for (std::size_t i = 0; i < program.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));

@@ -14,6 +14,7 @@ struct NaiveInstruction {
   bool never = false;  ///< needs a fact that no action of the rank provides, or is on a wrong rank
   bool communication = false;
   std::vector<InstructionId> waits;  ///< must be complete before it starts
+  InstructionId launched_after;      ///< must have started before it starts; invalid: none
   std::vector<std::size_t> sends;    ///< messages
   std::vector<std::size_t> receives;
   int meeting = -1;
@@ -33,7 +34,7 @@ struct NaiveMeeting {
   Nanoseconds duration = 0;
 };
 
-/// The static meaning of a Program, E1 to E4 and E7: written apart from the execution graph on purpose.
+/// The static meaning of a Program, E1 to E4, E7 and E9: written apart from the execution graph on purpose.
 struct NaiveMeaning {
   std::vector<NaiveInstruction> instructions;
   std::vector<NaiveMessage> messages;  ///< channel by channel, in order

@@ -36,6 +36,19 @@ std::string member_text(const Program& program, const CollectiveMeeting& meeting
          " take part";
 }
 
+/// Who keeps it from being launched: the latest before it that waits for the same for a reason of its own.
+std::string launch_text(const Program& program, const ExecutionGraph& graph, const InstructionWait& wait) {
+  for (InstructionId id(wait.waiter.value() - 1); id > wait.waits_for; id = InstructionId(id.value() - 1)) {
+    if (!is_chained(graph.capabilities.launches, program.actions(id).front().kind)) continue;
+    const auto before = graph.predecessors_of(id);
+    const auto at = std::ranges::find(before, wait.waits_for);
+    if (at == before.end()) continue;
+    if (graph.reasons_of(id)[static_cast<std::size_t>(at - before.begin())] != WaitReason::launch)
+      return "is launched after " + actions_text(program, id) + ", which waits for it";
+  }
+  return "is launched after it";
+}
+
 std::string why_text(const Program& program, const ExecutionGraph& graph, const InstructionWait& wait) {
   switch (wait.reason) {
     case WaitReason::data:
@@ -46,6 +59,8 @@ std::string why_text(const Program& program, const ExecutionGraph& graph, const 
       return "is listed after it";
     case WaitReason::host:
       return "the host waits for it before it issues more";
+    case WaitReason::launch:
+      return launch_text(program, graph, wait);
     case WaitReason::place:
       return "none of the rank's places is free before it completes";
     case WaitReason::unsatisfiable:
@@ -87,6 +102,8 @@ std::string_view wait_reason_name(WaitReason reason) {
       return "after";
     case WaitReason::host:
       return "host";
+    case WaitReason::launch:
+      return "launch";
     case WaitReason::place:
       return "place";
     case WaitReason::unsatisfiable:
@@ -117,6 +134,7 @@ bool delays_start(WaitReason reason) {
     case WaitReason::queue:
     case WaitReason::after:
     case WaitReason::host:
+    case WaitReason::launch:
     case WaitReason::place:
     case WaitReason::unsatisfiable:
       return true;

@@ -81,8 +81,9 @@ class ProgramChecker {
   void check_list_order() {
     for (std::size_t i = 0; i < program_.size(); ++i) {
       const InstructionId id(static_cast<std::int32_t>(i));
-      for (const InstructionId on : graph_.predecessors_of(id)) {
-        if (on < id) continue;
+      for (std::size_t k = 0; k < graph_.predecessors_of(id).size(); ++k) {
+        const InstructionId on = graph_.predecessors_of(id)[k];
+        if (on < id || graph_.reasons_of(id)[k] == WaitReason::launch) continue;
         report(id, text_of(program_.actions(id).front(), " waits for ", program_.actions(on).front(),
                            ", which stands later in the list"));
       }

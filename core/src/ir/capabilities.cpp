@@ -1,6 +1,28 @@
 #include "ppsim/core/ir/capabilities.hpp"
 
 namespace ppsim {
+namespace {
+
+void write(std::ostream& out, const LaunchChain& chain) {
+  switch (chain.order) {
+    case LaunchOrder::none:
+      out << "independent queues";
+      return;
+    case LaunchOrder::start:
+      out << "launches in order";
+      break;
+    case LaunchOrder::completion:
+      out << "one launch at a time";
+      break;
+  }
+  if (chain.everything) {
+    out << ", one hardware queue";
+  } else if (chain.compute) {
+    out << ", computation included";
+  }
+}
+
+}  // namespace
 
 std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabilities) {
   if (capabilities.credits) {
@@ -11,7 +33,23 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
   if (capabilities.residency) out << ", " << *capabilities.residency << " resident";
   if (capabilities.issue_blocks) out << ", blocking issue";
   if (capabilities.captures_graphs) out << ", graphs";
+  if (capabilities.launches.order != LaunchOrder::none) {
+    out << ", ";
+    write(out, capabilities.launches);
+    if (capabilities.guaranteed_launches != capabilities.launches) {
+      out << " (guaranteed: ";
+      write(out, capabilities.guaranteed_launches);
+      out << ')';
+    }
+  }
   return out;
+}
+
+bool holds_under(const TransportCapabilities& proved, const TransportCapabilities& used, Claim claim) {
+  const bool buffers = proved.credits == used.credits || (claim == Claim::safety && !proved.credits);
+  return buffers && proved.residency == used.residency && proved.issue_blocks == used.issue_blocks &&
+         used.launches.is_within(proved.launches) &&
+         proved.guaranteed_launches.is_within(used.guaranteed_launches);
 }
 
 }  // namespace ppsim

@@ -171,6 +171,12 @@ std::string capabilities_hash(const TransportCapabilities& capabilities) {
   add_limit(hasher, capabilities.credits);
   add_limit(hasher, capabilities.residency);
   hasher.number(capabilities.issue_blocks ? 1 : 0).number(capabilities.captures_graphs ? 1 : 0);
+  // Without ordered launches the hash is what it was before there were any.
+  if (capabilities.launches.order == LaunchOrder::none) return hasher.hex();
+  for (const LaunchChain& chain : {capabilities.launches, capabilities.guaranteed_launches}) {
+    hasher.number(static_cast<int>(chain.order)).number(chain.compute ? 1 : 0);
+    hasher.number(chain.everything ? 1 : 0);
+  }
   return hasher.hex();
 }
 

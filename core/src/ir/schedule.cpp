@@ -109,8 +109,8 @@ class RowChecker {
     const bool updates = known && pipeline_.counts_updates(action.kind, action.subject);
     const int numbers = updates ? pipeline_.updates() : pipeline_.microbatches();
     const bool to_rank = action.kind == OpKind::send_activation || action.kind == OpKind::recv_activation;
-    const bool good = action.kind != OpKind::overlap && known && action.microbatch < numbers && (action.microbatch >= 0 || !needs_number) &&
-                      action.slice < pipeline_.slices() &&
+    const bool good = action.kind != OpKind::overlap && known && action.microbatch < numbers &&
+                      (action.microbatch >= 0 || !needs_number) && action.slice < pipeline_.slices() &&
                       (!to_rank || (action.peer >= 0 && action.peer < pipeline_.ranks()));
     if (!good) {
       broken(rank, action, " is out of range: expected a subject below ", subjects, ", a number below ",

@@ -29,14 +29,6 @@ Expected<void> check_matches(const Program& program) {
   return make_error(ErrorCode::ill_formed, text);
 }
 
-/// Safety under rendezvous carries over to every number of credits, a bound on memory does not.
-bool fits(const Certificate& certificate, const TransportCapabilities& transport) {
-  if (certificate.capabilities_hash == capabilities_hash(transport)) return true;
-  TransportCapabilities unbuffered = transport;
-  unbuffered.credits.reset();
-  return certificate.memory.empty() && certificate.capabilities_hash == capabilities_hash(unbuffered);
-}
-
 Expected<void> refuse(const std::string& why, ErrorPlace place = {}) {
   return make_error(ErrorCode::refused,
                     why + "; verify it with these sizes and this transport, or run it unverified",
@@ -70,7 +62,8 @@ Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes
       return refuse("the certificate does not cover " + name,
                     {.found = listed(certificate.properties), .expected = name});
   }
-  if (fits(certificate, options.capabilities)) return {};
+  const Claim claim = certificate.memory.empty() ? Claim::safety : Claim::bounds;
+  if (holds_under(certificate.capabilities, options.capabilities, claim)) return {};
   return refuse("the certificate is for another transport",
                 {.found = text_of(certificate.capabilities), .expected = text_of(options.capabilities)});
 }

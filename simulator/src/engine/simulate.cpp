@@ -103,10 +103,14 @@ TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& 
 
 Expected<SimulatedRun> simulate_program(const Program& program, const TransportCapabilities& capabilities,
                                         const CostTable& costs) {
-  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  ExecutionGraph graph = build_execution_graph(program, capabilities);
   if (capabilities.residency) return simulate_with_residency(program, graph, costs);
-  const tl::expected<CompiledProgram, Stuck> compiled = compile(program, graph);
+  tl::expected<CompiledProgram, Stuck> compiled = compile(program, graph);
   if (!compiled) return SimulatedRun(tl::unexpect, compiled.error());
+  if (!capabilities.is_certain()) {
+    graph = build_execution_graph(program, guaranteed(capabilities));
+    compiled = compile(program, graph);
+  }
   const Expected<BoundCosts> bound = bind_costs(*compiled, costs);
   if (!bound) return tl::unexpected(bound.error());
   return simulate_trace(*compiled, graph, *bound);

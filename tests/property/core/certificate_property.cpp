@@ -43,8 +43,8 @@ RC_GTEST_PROP(Certificate, AReuseIsAcceptedExactlyWhereItHoldsInEveryTiming, ())
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const Program program = random_program(schedule, 0, seed);
   const TransportCapabilities capabilities = random_capabilities(false, seed);
-  const ExecutionGraph graph = build_execution_graph(program, capabilities);
-  const RunOrder order = run_order(graph);
+  const ExecutionGraph graph = build_execution_graph(program, guaranteed(capabilities));
+  const RunOrder order = run_order(build_execution_graph(program, capabilities));
   RC_PRE(order.complete && well_formed_violations(program).empty() && match_violations(program).empty());
   const SizeTable sizes = one_byte_each();
   const TensorTable table = tensor_table(program);

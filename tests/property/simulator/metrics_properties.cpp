@@ -26,7 +26,7 @@ Run draw_run() {
   const CostTable costs = test::random_costs(schedule.pipeline().stages(), seed + 1);
   const SimulatedRun run = simulate_program(program, capabilities, costs).value();
   RC_PRE(run.has_value());
-  return {program, costs, build_execution_graph(program, capabilities), *run};
+  return {program, costs, build_execution_graph(program, guaranteed(capabilities)), *run};
 }
 
 RC_GTEST_PROP(MetricsProperty, BubblePartsAddUpToIdleTime, ()) {

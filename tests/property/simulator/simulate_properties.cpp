@@ -49,7 +49,7 @@ void expect_same_as_naive(const Case& c) {
                                                         : "mismatch");
   RC_ASSERT(run.has_value() == (naive.outcome == NaiveRun::Outcome::finished));
   if (run) {
-    RC_ASSERT(*run == naive.trace);
+    RC_ASSERT(*run == run_naively(c.program, guaranteed(c.capabilities), c.costs).trace);
     return;
   }
   RC_ASSERT(run.error().mismatches.empty() == (naive.outcome == NaiveRun::Outcome::deadlock));
@@ -72,6 +72,7 @@ RC_GTEST_PROP(SimulateProperty, ResidencyRunsAsTheNaiveExecutorSays, ()) {
 
 RC_GTEST_PROP(SimulateProperty, AmpleResidencyChangesNothing, ()) {
   Case c = draw_case(*rc::gen::inRange(0, 3), false);
+  c.capabilities.launches = c.capabilities.guaranteed_launches = {};
   const SimulatedRun compiled = simulate_program(c.program, c.capabilities, c.costs).value();
   c.capabilities.residency = static_cast<int>(c.program.size());
   const SimulatedRun by_event = simulate_program(c.program, c.capabilities, c.costs).value();

@@ -72,7 +72,7 @@ constexpr const char* kTables = R"({
 
 constexpr const char* kCertificate = R"({
   "format": "ppsim-certificate",
-  "version": 2,
+  "version": 3,
   "program_hash": "aa",
   "sizes_hash": "bb",
   "capabilities_hash": "cc",
@@ -374,9 +374,9 @@ TEST(JsonErrors, StringsOfACertificateHoldNumbers) {
 }
 
 TEST(JsonErrors, OtherPropertiesAndVersionsOfCertificatesAreRefused) {
-  EXPECT_EQ(certificate_refusal("\"version\": 2", "\"version\": 1"),
+  EXPECT_EQ(certificate_refusal("\"version\": 3", "\"version\": 1"),
             "f.json:3:14: /version: a file of another version: verify the Program again to make a new one "
-            "(found 1, expected 2)");
+            "(found 1, expected 2 or 3)");
   EXPECT_EQ(
       certificate_refusal("tensor_use", "makespan"),
       "f.json:11:32: /properties/1: a value that does not belong here (found \"makespan\", expected one of "

@@ -15,7 +15,7 @@ namespace {
 Expected<PathGraph> paths_of(const Program& program, const NeverSlowerQuestion& question,
                              std::string_view which) {
   const TransportCapabilities& capabilities = question.capabilities;
-  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  ExecutionGraph graph = build_execution_graph(program, capabilities);
   const RunOrder order = run_order(graph);
   const bool matched = std::ranges::all_of(graph.messages, &Message::matched) &&
                        std::ranges::all_of(graph.meetings, &CollectiveMeeting::matched);
@@ -28,6 +28,7 @@ Expected<PathGraph> paths_of(const Program& program, const NeverSlowerQuestion& 
                       "under a residency limit times depend on which operation takes a place",
                       {.found = std::to_string(*capabilities.residency)});
   }
+  if (!capabilities.is_certain()) graph = build_execution_graph(program, guaranteed(capabilities));
   return path_graph(program, graph, order);
 }
 

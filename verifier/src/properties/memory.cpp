@@ -41,7 +41,7 @@ Answer check_memory(const Question& question, std::vector<WorstCase>& worst) try
   if (!question.finishes) return {Unknown{question.why_stuck()}, "flow"};
   const TensorTable table = tensor_table(question.program);
   const std::vector<Bytes> sizes = tensor_sizes(table, *question.options.sizes);
-  const MemoryQuestion memory{question.program, question.graph, question.order, table, sizes};
+  const MemoryQuestion memory{question.program, question.guaranteed(), question.order, table, sizes};
   std::vector<RankId> ranks;
   for (int r = 0; r < question.program.pipeline().ranks(); ++r) ranks.emplace_back(r);
   for (std::optional<WorstCase>& of_rank : worst_cases_within(question.limits(), memory, ranks)) {

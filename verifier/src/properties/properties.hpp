@@ -19,9 +19,12 @@ struct Question {
   const Deadline& deadline;
   ExecutionGraph graph;
   RunOrder order;
-  bool matched = true;    ///< no message or meeting of different things
-  bool finishes = false;  ///< deadlock_free is proved
+  std::optional<ExecutionGraph> fewer_waits;  ///< those that always occur, where others may
+  bool matched = true;                        ///< no message or meeting of different things
+  bool finishes = false;                      ///< deadlock_free is proved
 
+  /// The graph of the orders that every run keeps: what bounds rest on. `order` is one of it, too.
+  [[nodiscard]] const ExecutionGraph& guaranteed() const { return fewer_waits ? *fewer_waits : graph; }
   [[nodiscard]] Limits limits() const { return {deadline, options.memory_budget}; }
   /// Why it does not. Requires: !finishes.
   [[nodiscard]] std::string why_stuck() const {

@@ -24,7 +24,7 @@ class RankOrder {
   /// One queue runs both, or what `second` waits for does.
   [[nodiscard]] bool directly_before(InstructionId first, InstructionId second) const {
     if (behind(first, second)) return true;
-    const auto waits = question_.graph.predecessors_of(second);
+    const auto waits = question_.guaranteed().predecessors_of(second);
     return std::ranges::any_of(waits, [&](InstructionId w) { return w == first || behind(first, w); });
   }
   [[nodiscard]] bool completes_before_start(InstructionId first, InstructionId second) {
@@ -43,7 +43,7 @@ class RankOrder {
     const RankId rank = question_.program.rank_of(id);
     if (!clocks_ || rank_ != rank) {
       question_.limits().poll();
-      clocks_ = HappensBefore::of_rank(question_.program, question_.graph, question_.order, rank);
+      clocks_ = HappensBefore::of_rank(question_.program, question_.guaranteed(), question_.order, rank);
       rank_ = rank;
     }
     return *clocks_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,26 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kCertificateFormat = "ppsim-certificate";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
+constexpr int kUnordered = 2;  ///< the same, from before launches could be ordered: none were
+
+constexpr std::array<const char*, 3> kLaunchOrders = {"none", "start", "completion"};
+
+ordered_json chain_json(const LaunchChain& chain) {
+  auto object = ordered_json::object();
+  object["order"] = kLaunchOrders.at(static_cast<std::size_t>(chain.order));
+  if (chain.compute) object["compute"] = true;
+  if (chain.everything) object["everything"] = true;
+  return object;
+}
+
+LaunchChain read_chain(const json& capabilities, const char* key) {
+  if (!capabilities.contains(key)) return {};
+  const json& object = capabilities.at(key);
+  const auto order = std::ranges::find(kLaunchOrders, object.at("order").get<std::string>());
+  return {static_cast<LaunchOrder>(order - kLaunchOrders.begin()), object.value("compute", false),
+          object.value("everything", false)};
+}
 
 ordered_json capabilities_json(const TransportCapabilities& capabilities) {
   auto object = ordered_json::object();
@@ -23,6 +43,9 @@ ordered_json capabilities_json(const TransportCapabilities& capabilities) {
   if (capabilities.residency) object["residency"] = *capabilities.residency;
   if (capabilities.issue_blocks) object["issue_blocks"] = true;
   if (capabilities.captures_graphs) object["captures_graphs"] = true;
+  if (capabilities.launches != LaunchChain()) object["launches"] = chain_json(capabilities.launches);
+  if (capabilities.guaranteed_launches != LaunchChain())
+    object["guaranteed_launches"] = chain_json(capabilities.guaranteed_launches);
   return object;
 }
 
@@ -30,8 +53,12 @@ TransportCapabilities read_capabilities(const json& object) {
   const auto limit = [&](const char* key) {
     return object.contains(key) ? std::optional(object.at(key).get<int>()) : std::nullopt;
   };
-  return {limit("credits"), limit("residency"), object.value("issue_blocks", false),
-          object.value("captures_graphs", false)};
+  return {limit("credits"),
+          limit("residency"),
+          object.value("issue_blocks", false),
+          object.value("captures_graphs", false),
+          read_chain(object, "launches"),
+          read_chain(object, "guaranteed_launches")};
 }
 
 /// Numbers parted by blanks, in strings: they are read many times faster than as values of JSON.
@@ -150,7 +177,7 @@ std::string to_json(const Certificate& certificate) {
 Expected<Certificate> certificate_from_json(std::string_view text, const std::string& file) {
   const auto parsed = JsonFile::parse(text, file);
   if (!parsed) return tl::unexpected(parsed.error());
-  if (auto format = parsed->format({kCertificateFormat}, kVersion); !format) {
+  if (auto format = parsed->format({kCertificateFormat}, {kUnordered, kVersion}); !format) {
     Error error = format.error();
     const json& root = parsed->root();
     if (root.is_object() && root.value("format", json()) == kCertificateFormat)

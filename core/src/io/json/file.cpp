@@ -71,7 +71,8 @@ Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& fil
   return parsed;
 }
 
-Expected<std::string> JsonFile::format(const std::vector<std::string>& formats, int version) const {
+Expected<std::string> JsonFile::format(const std::vector<std::string>& formats,
+                                       const std::vector<int>& versions) const {
   if (!root_.is_object()) return error_at({}, "not a file of ppsim", value_text(root_), "an object");
   const auto format = root_.find("format");
   if (format == root_.end()) return error_at({}, "a file without \"format\"", "", quoted_list(formats));
@@ -79,10 +80,13 @@ Expected<std::string> JsonFile::format(const std::vector<std::string>& formats, 
   if (std::none_of(formats.begin(), formats.end(), known)) {
     return error_at({"format"}, "a file of another format", value_text(*format), quoted_list(formats));
   }
+  std::string wanted;
+  for (const int version : versions) wanted += (wanted.empty() ? "" : " or ") + std::to_string(version);
   const auto found = root_.find("version");
-  if (found == root_.end()) return error_at({}, "a file without \"version\"", "", std::to_string(version));
-  if (!found->is_number_integer() || *found != version) {
-    return error_at({"version"}, "a file of another version", value_text(*found), std::to_string(version));
+  if (found == root_.end()) return error_at({}, "a file without \"version\"", "", wanted);
+  const auto is_found = [&](int version) { return found->is_number_integer() && *found == version; };
+  if (std::none_of(versions.begin(), versions.end(), is_found)) {
+    return error_at({"version"}, "a file of another version", value_text(*found), wanted);
   }
   return format->get<std::string>();
 }

@@ -19,7 +19,8 @@ class JsonFile {
 
   /// The value of "format".
   /// Errors: bad_file unless it is one of `formats` and "version" is `version`.
-  [[nodiscard]] Expected<std::string> format(const std::vector<std::string>& formats, int version = 1) const;
+  [[nodiscard]] Expected<std::string> format(const std::vector<std::string>& formats,
+                                             const std::vector<int>& versions = {1}) const;
 
   /// Errors: bad_file for the first value that the published schema of this name does not accept.
   [[nodiscard]] Expected<void> validate(std::string_view schema_name) const;

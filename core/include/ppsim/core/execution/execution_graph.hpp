@@ -34,12 +34,13 @@ struct CollectiveMeeting {
 };
 
 /// Why an instruction waits: for something that keeps it from starting, or for something that keeps it from
-/// completing once it has started. The reasons of predecessors are the first four.
+/// completing once it has started. The reasons of predecessors are the first five.
 enum class WaitReason : std::uint8_t {
   data,           ///< it needs the result of another one
   queue,          ///< an earlier instruction of its queue is not complete
   after,          ///< it is listed `after` another one
   host,           ///< the host waits for another one before it issues more
+  launch,         ///< it is launched after one that waits for it, or after it
   place,          ///< all places of the residency limit are taken
   unsatisfiable,  ///< it needs what no instruction of its rank provides
   running,        ///< it takes its time: no other instruction is needed
@@ -60,10 +61,12 @@ struct Unsatisfiable {
   friend bool operator==(const Unsatisfiable&, const Unsatisfiable&) = default;
 };
 
-/// Everything that E1 to E7 make an instruction wait for, in flat arrays; the one input of simulator,
+/// Everything that E1 to E7 and E9 make an instruction wait for, in flat arrays; the one input of simulator,
 /// verifier and slot plan. Static: costs and sizes are bound later.
 ///
-/// An instruction starts when all predecessors(i) are complete (queue order, data, `after`, blocking host).
+/// An instruction starts when all predecessors(i) are complete (queue order, data, `after`, blocking host,
+/// ordered launches). What is launched after the start of another one waits for what that one waits for,
+/// because nothing else delays a start.
 /// A single compute or copy action completes when its duration has passed. A message begins when send and
 /// receive have started (rendezvous) or send has started and its credit is free (credits), and `previous` is
 /// complete; an instruction of messages completes when all its messages have. A collective completes on all
@@ -100,7 +103,11 @@ struct ExecutionGraph {
   [[nodiscard]] bool waits_forever(InstructionId id) const;
 };
 
-/// Builds the graph in time linear in the Program.
+/// Whether instructions of a kind belong to the chain of launches (E9).
+[[nodiscard]] bool is_chained(const LaunchChain& chain, OpKind kind);
+
+/// Builds the graph in time linear in the Program, times its queues where launches are ordered.
+/// Requires: no residency limit with ordered launches.
 [[nodiscard]] ExecutionGraph build_execution_graph(const Program& program,
                                                    const TransportCapabilities& capabilities);
 

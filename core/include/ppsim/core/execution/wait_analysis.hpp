@@ -34,7 +34,7 @@ struct InstructionWait {
   friend bool operator==(const InstructionWait&, const InstructionWait&) = default;
 };
 
-/// What each instruction waits for in one state of a run, by rules E1 to E8. The naive executor, the check of
+/// What each instruction waits for in one state of a run, by rules E1 to E9. The naive executor, the check of
 /// a reported cycle and the certificate's checker read the rules for themselves, so that they can contradict
 /// it.
 ///

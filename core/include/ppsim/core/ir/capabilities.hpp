@@ -1,9 +1,31 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <ostream>
 
 namespace ppsim {
+
+/// What the communication instructions of a rank wait for beyond their queues: the one issued before, on
+/// whatever queue, must have started, or must be complete.
+enum class LaunchOrder : std::uint8_t { none, start, completion };
+
+/// Rule E9: the chain of a rank's launches, in issue order.
+struct LaunchChain {
+  LaunchOrder order = LaunchOrder::none;
+  /// Computation launches collectives of its own (tensor, context or expert parallelism), so it belongs to
+  /// the chain, and what follows waits for its completion. No meaning without order.
+  bool compute = false;
+  /// One hardware queue serves the device: every instruction belongs to the chain. No meaning without order.
+  bool everything = false;
+
+  /// Whether each wait of this chain is one of the other's too.
+  [[nodiscard]] constexpr bool is_within(const LaunchChain& other) const {
+    if (order == LaunchOrder::none) return true;
+    return order <= other.order && compute <= other.compute && everything <= other.everything;
+  }
+  friend bool operator==(const LaunchChain&, const LaunchChain&) = default;
+};
 
 /// What a transport promises; simulator and verifier take it as input, a backend states its own.
 struct TransportCapabilities {
@@ -11,19 +33,40 @@ struct TransportCapabilities {
   /// unreceived.
   std::optional<int> credits = std::nullopt;
   /// Communication operations of one rank that may be started and incomplete at once; empty: any number.
+  /// None together with ordered launches.
   std::optional<int> residency = std::nullopt;
   /// Every communication operation blocks the host that issues it.
   bool issue_blocks = false;
   /// Launches can be captured in a graph; no meaning for costs or safety.
   bool captures_graphs = false;
+  /// Waits that may occur: more of them make a deadlock likelier.
+  LaunchChain launches = {};
+  /// Those of them that always occur: more of them rule out timings, which bounds on memory rest on.
+  LaunchChain guaranteed_launches = {};
 
+  /// Whether every wait that may occur always does.
+  [[nodiscard]] constexpr bool is_certain() const { return launches == guaranteed_launches; }
   friend bool operator==(const TransportCapabilities&, const TransportCapabilities&) = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabilities);
 
-/// Rendezvous, no residency limit, nothing blocks: the weakest promise, under which safety carries over to
+/// Rendezvous, no residency limit, nothing blocks, queues are independent. Safety under it carries over to
 /// every buffering (Siegel and Avrunin, "Modeling wildcard-free MPI programs for verification", PPoPP 2005).
 [[nodiscard]] constexpr TransportCapabilities rendezvous() { return {}; }
+
+/// The same with those waits only that always occur: all timings of the transport are timings of it.
+[[nodiscard]] constexpr TransportCapabilities guaranteed(TransportCapabilities capabilities) {
+  capabilities.launches = capabilities.guaranteed_launches;
+  return capabilities;
+}
+
+/// What is shown under one record and holds under which other.
+enum class Claim : std::uint8_t { safety, bounds };
+/// Whether what was proved under `proved` holds under `used`: every wait that may occur was considered, and
+/// every order that was relied on is kept. Safety under rendezvous carries over to any credits, a bound on
+/// memory does not.
+[[nodiscard]] bool holds_under(const TransportCapabilities& proved, const TransportCapabilities& used,
+                               Claim claim);
 
 }  // namespace ppsim

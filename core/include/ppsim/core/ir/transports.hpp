@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/error.hpp"
+
+namespace ppsim {
+
+/// A transport that has a name.
+struct Transport {
+  std::string_view name;
+  std::string_view description;  ///< one line
+  TransportCapabilities capabilities;
+};
+
+/// any, in-process, mpi, copy, nccl, nccl-one-queue.
+[[nodiscard]] std::span<const Transport> transports();
+
+/// The capabilities of a named transport. `compute_launches`: computation launches collectives of its own
+/// (tensor, context or expert parallelism, FSDP).
+/// Errors: bad_argument with the names that exist.
+[[nodiscard]] Expected<TransportCapabilities> transport(std::string_view name, bool compute_launches = false);
+
+/// Every wait of all named transports but nccl-one-queue, and the guarantees of none: what is proved for it
+/// holds on each of them.
+[[nodiscard]] constexpr TransportCapabilities any_transport() {
+  return {.launches = {LaunchOrder::completion, true, false}};
+}
+
+/// The name where the record is that of a named transport, else what it says of itself.
+[[nodiscard]] std::string transport_text(const TransportCapabilities& capabilities);
+
+}  // namespace ppsim

@@ -1,0 +1,54 @@
+#include "ppsim/core/ir/transports.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+namespace ppsim {
+namespace {
+
+constexpr TransportCapabilities launched(LaunchChain chain) {
+  return {.launches = chain, .guaranteed_launches = chain};
+}
+
+constexpr auto kTransports = std::to_array<Transport>({
+    {"any", "every wait of those below but nccl-one-queue, and none of their guarantees", any_transport()},
+    {"in-process", "threads of one process: rendezvous, independent queues", rendezvous()},
+    {"mpi", "processes: rendezvous, independent queues", rendezvous()},
+    {"copy", "copy engines of the GPUs of one process: rendezvous, independent queues", rendezvous()},
+    {"nccl", "rendezvous; a rank's kernels start in the order of the host, over all communicators",
+     launched({LaunchOrder::start, false, false})},
+    {"nccl-one-queue", "nccl with CUDA_DEVICE_MAX_CONNECTIONS=1: whatever a rank runs starts in that order",
+     launched({LaunchOrder::start, false, true})},
+});
+
+}  // namespace
+
+std::span<const Transport> transports() { return kTransports; }
+
+Expected<TransportCapabilities> transport(std::string_view name, bool compute_launches) {
+  const auto* const found = std::ranges::find(kTransports, name, &Transport::name);
+  if (found != kTransports.end()) {
+    TransportCapabilities capabilities = found->capabilities;
+    capabilities.launches.compute |= compute_launches && capabilities.launches.order != LaunchOrder::none;
+    capabilities.guaranteed_launches.compute |=
+        compute_launches && capabilities.guaranteed_launches.order != LaunchOrder::none;
+    return capabilities;
+  }
+  std::string names;
+  for (const Transport& known : kTransports) names.append(names.empty() ? "" : ", ").append(known.name);
+  return make_error(ErrorCode::bad_argument, "unknown transport",
+                    {.found = std::string(name), .expected = names});
+}
+
+std::string transport_text(const TransportCapabilities& capabilities) {
+  const auto same = [&](const Transport& known) { return known.capabilities == capabilities; };
+  if (capabilities == rendezvous()) return "in-process, mpi or copy";
+  if (const auto* const found = std::ranges::find_if(kTransports, same); found != kTransports.end())
+    return std::string(found->name);
+  std::ostringstream text;
+  text << capabilities;
+  return text.str();
+}
+
+}  // namespace ppsim
