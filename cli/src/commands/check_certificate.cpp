@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "options/transport_choice.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/files.hpp"
@@ -11,6 +12,7 @@ namespace {
 struct Options {
   std::string program, certificate;
   CostOptions costs;
+  std::string transport;
 };
 
 Expected<Certificate> read_certificate(const std::string& path) {
@@ -23,6 +25,20 @@ std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
+}
+
+/// Whether the certificate holds on the transport that is asked about, too.
+Expected<void> check_transport(const Certificate& certificate, const Options& options) {
+  if (options.transport.empty()) return {};
+  const auto asked = capabilities_of({.name = options.transport}, options.costs.spread);
+  if (!asked) return tl::unexpected(asked.error());
+  const Claim claim = certificate.memory.empty() ? Claim::safety : Claim::bounds;
+  if (holds_under(certificate.capabilities, *asked, claim)) return {};
+  return make_error(ErrorCode::refused,
+                    "the certificate is for another transport; verify with --transport " + options.transport,
+                    {.file = options.certificate,
+                     .found = transport_line(certificate.capabilities),
+                     .expected = transport_line(*asked)});
 }
 
 int run(const Options& options, const Output& output) {
@@ -53,14 +69,16 @@ int run(const Options& options, const Output& output) {
     error.place.file = options.certificate;
     return report(error, output);
   }
+  if (auto good = check_transport(*certificate, options); !good) return report(good.error(), output);
   if (output.json) {
     output.print({{"valid", true},
+                  {"transport", transport_name(certificate->capabilities)},
                   {"program_hash", certificate->program_hash},
                   {"properties", certificate->properties}});
   } else {
-    std::cout << "The certificate holds: " << listed(certificate->properties) << " of program "
-              << certificate->program_hash << " under " << certificate->capabilities
-              << ", checked without a solver.\n";
+    std::cout << transport_line(certificate->capabilities)
+              << "\nThe certificate holds: " << listed(certificate->properties) << " of program "
+              << certificate->program_hash << ", checked without a solver.\n";
   }
   return kDone;
 }
@@ -72,6 +90,7 @@ void add_check_certificate(Command& program) {
   Command command = program.add_subcommand("check-certificate", "re-validate a certificate without a solver");
   command.add_option("FILE", options->program, "the program").required();
   command.add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote").required();
+  command.add_option("--transport", options->transport, "ask whether it holds on this one, too");
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });

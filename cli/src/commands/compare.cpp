@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "options/communicators.hpp"
+#include "options/transport_choice.hpp"
 #include "options/validators.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
@@ -19,6 +20,7 @@ struct Options {
   InputOptions input;
   std::vector<std::string> inputs;
   CostOptions costs;
+  TransportChoice transport;
   std::string report;
 };
 
@@ -34,7 +36,9 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input,
   if (!program) return tl::unexpected(program.error());
   note_assumed_communicators(*subject, output);
   // As it was asked for: two variants of one schedule need two names.
-  return evaluate(input, *std::move(program), *std::move(subject->costs));
+  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  return evaluate(input, *std::move(program), *std::move(subject->costs), *capabilities);
 }
 
 /// The same with the input's name in what went wrong.
@@ -179,7 +183,7 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
     if (!comparable) row.push_back(work_text(works[i]));
     rows.push_back(std::move(row));
   }
-  std::cout << table_text(rows);
+  std::cout << simulated_line(steps.front().capabilities) << '\n' << table_text(rows);
   std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
                "of it\n";
   if (!comparable) {
@@ -245,6 +249,7 @@ void add_compare(Command& program) {
   add_dialect_option(command, options->input.dialect);
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
+  add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });

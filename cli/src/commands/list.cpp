@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/schedule_sheet.hpp"
 #include "ppsim/verifier/property.hpp"
@@ -88,12 +89,20 @@ Listing policy_listing() {
            {"per-stage-edge", "one for each producer and consumer stage"}}};
 }
 
-constexpr std::array<std::pair<std::string_view, Listing (*)()>, 5> kListings = {
+Listing transport_listing() {
+  Listing listing{{"name", "summary"}, {}};
+  for (const Transport& transport : transports())
+    listing.rows.push_back({std::string(transport.name), std::string(transport.description)});
+  return listing;
+}
+
+constexpr std::array<std::pair<std::string_view, Listing (*)()>, 6> kListings = {
     {{"schedules", schedule_listing},
      {"models", model_listing},
      {"clusters", cluster_listing},
      {"properties", property_listing},
-     {"policies", policy_listing}}};
+     {"policies", policy_listing},
+     {"transports", transport_listing}}};
 
 int unknown_listing(const std::string& what, const Output& output) {
   std::vector<std::string_view> known;
@@ -164,9 +173,10 @@ int run(const std::string& what, const std::string& docs, const Output& output) 
 void add_list(Command& program) {
   auto what = std::make_shared<std::string>();
   auto docs = std::make_shared<std::string>();
-  Command command =
-      program.add_subcommand("list", "what there is: schedules, models, clusters, properties, policies");
-  command.add_option("WHAT", *what, "schedules, models, clusters, properties or policies").required();
+  Command command = program.add_subcommand(
+      "list", "what there is: schedules, models, clusters, properties, policies, transports");
+  command.add_option("WHAT", *what, "schedules, models, clusters, properties, policies or transports")
+      .required();
   command.add_option("--docs", *docs,
                      "write the page and the pictures of schedules to DIR and DIR/schedules");
   command.runs([what, docs](const Output& output) { return run(*what, *docs, output); });

@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "options/communicators.hpp"
+#include "options/transport_choice.hpp"
 #include "options/validators.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/planner/evaluate.hpp"
@@ -17,7 +18,8 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string trace, report, compared, policy, buffers = "rendezvous";
+  std::string trace, report, compared, policy;
+  TransportChoice transport;
   std::optional<int> runs;
   JitterOptions jitter;
 };
@@ -39,7 +41,7 @@ Expected<Simulated> simulated(const Options& options, const Output& output) {
     return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
   auto program = program_of(*subject, *policy);
   if (!program) return tl::unexpected(program.error());
-  const auto capabilities = buffers_from_text(options.buffers);
+  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return tl::unexpected(capabilities.error());
   if (!*policy) note_assumed_communicators(*subject, output);
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
@@ -82,7 +84,8 @@ void print_text(const Evaluation& step) {
                     std::to_string(rank.peak_live_activations), size_text(step, rank.sent_bytes)});
   }
   const StepTimes& times = step.metrics.times;
-  std::cout << step.name << ": " << step.program.pipeline() << '\n'
+  std::cout << simulated_line(step.capabilities) << '\n'
+            << step.name << ": " << step.program.pipeline() << '\n'
             << "step " << time_text(times.makespan) << ", longest rank " << time_text(rank_span(times))
             << ", ideal " << time_text(ideal_time(times)) << '\n'
             << "bubble " << percent_text(bubble_fraction(times)) << " of the step, "
@@ -193,8 +196,7 @@ void add_simulate(Command& program) {
   add_dialect_option(command, options->input.dialect);
   command.add_option("--communicators", options->policy,
                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
-  command.add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
-      .show_default();
+  add_transport_options(command, options->transport);
   command.add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       .check(trace_file());
   command.add_option("--compare-trace", options->compared,

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "options/transport_choice.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/workload/layout.hpp"
@@ -86,6 +87,7 @@ Json evaluation_json(const Evaluation& step) {
   object["program_hash"] = program_hash(step.program);
   object["sizes_hash"] = sizes_hash(step.costs.tables.sizes);
   object["costs_hash"] = costs_hash(step.costs.tables.costs);
+  object["transport"] = transport_name(step.capabilities);
   object["capabilities_hash"] = capabilities_hash(step.capabilities);
   return object;
 }

@@ -12,13 +12,13 @@ constexpr TransportCapabilities launched(LaunchChain chain) {
 }
 
 constexpr auto kTransports = std::to_array<Transport>({
-    {"any", "every wait of those below but nccl-one-queue, and none of their guarantees", any_transport()},
-    {"in-process", "threads of one process: rendezvous, independent queues", rendezvous()},
-    {"mpi", "processes: rendezvous, independent queues", rendezvous()},
-    {"copy", "copy engines of the GPUs of one process: rendezvous, independent queues", rendezvous()},
-    {"nccl", "rendezvous; a rank's kernels start in the order of the host, over all communicators",
+    {"any", "holds on in-process, mpi, copy and nccl, in captured graphs too", any_transport()},
+    {"in-process", "threads of one process; queues are independent", rendezvous()},
+    {"mpi", "processes; queues are independent", rendezvous()},
+    {"copy", "copy engines of the GPUs of one process; queues are independent", rendezvous()},
+    {"nccl", "a rank's transfers and collectives start in host order, over all communicators",
      launched({LaunchOrder::start, false, false})},
-    {"nccl-one-queue", "nccl with CUDA_DEVICE_MAX_CONNECTIONS=1: whatever a rank runs starts in that order",
+    {"nccl-one-queue", "CUDA_DEVICE_MAX_CONNECTIONS=1: everything that a rank runs starts in host order",
      launched({LaunchOrder::start, false, true})},
 });
 

@@ -31,21 +31,6 @@ Expected<std::vector<Property>> properties_of(const std::string& names) {
   return result;
 }
 
-}  // namespace
-
-Expected<TransportCapabilities> capabilities_of(const VerifyRequest& options) {
-  auto capabilities = buffers_from_text(options.buffers);
-  if (!capabilities) return capabilities;
-  if (options.resident && *options.resident < 1) {
-    return make_error(ErrorCode::bad_argument, "--resident out of range",
-                      {.found = std::to_string(*options.resident), .expected = "1 or more"});
-  }
-  capabilities->residency = options.resident;
-  return capabilities;
-}
-
-namespace {
-
 /// A certificate is of a Program that runs, a repair of one that does not: they rest on these.
 Expected<void> check_grounds(const VerifyRequest& options, const std::vector<Property>& asked) {
   const bool certificate = !options.certificate.empty();
@@ -81,7 +66,7 @@ Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, 
 Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subject& subject) {
   VerifyOptions result;
   const auto properties = properties_of(options.properties);
-  const auto capabilities = capabilities_of(options);
+  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!properties) return tl::unexpected(properties.error());
   if (auto good = check_grounds(options, *properties); !good) return tl::unexpected(good.error());
   if (!capabilities) return tl::unexpected(capabilities.error());
@@ -131,7 +116,7 @@ namespace {
 int run_all_ranks(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
                   const Output& output) {
   if (options.costs.given() || !options.memory_limit.empty() || !options.properties.empty() ||
-      options.resident) {
+      options.transport.resident) {
     return report({ErrorCode::bad_argument,
                    "without --ranks, --all-microbatches decides deadlock freedom for every number of ranks, "
                    "without costs, --properties, --memory-limit and --resident",
@@ -328,10 +313,9 @@ void add_verify(Command& program) {
       "--communicators", options->policy,
       "re-lower with per-rank, per-pair, per-edge (the default) or per-stage-edge; several, with commas, or "
       "all give one table");
-  command.add_option("--buffers", options->buffers, "rendezvous, or messages that a channel buffers")
-      .show_default();
+  add_transport_options(command, options->transport);
   command
-      .add_option("--resident", options->resident,
+      .add_option("--resident", options->transport.resident,
                   "communication operations of a rank that may be in flight at once")
       .check(count());
   command.add_option("--makespan-limit", options->makespan_limit,

@@ -88,7 +88,7 @@ Expected<Comparison> compared(const VerifyRequest& request, const std::optional<
   const int stages = std::max(pipeline.stages(), second_program->pipeline().stages());
   auto costs = space_of(request, *first, stages);
   if (!costs) return tl::unexpected(costs.error());
-  const auto capabilities = capabilities_of(request);
+  const auto capabilities = capabilities_of(request.transport, request.costs.spread);
   if (!capabilities) return tl::unexpected(capabilities.error());
   auto answer = never_slower({*first_program,
                               *second_program,

@@ -45,6 +45,7 @@ Json report_json(const ProgramFor& program_for, const VerifyOptions& asked,
     properties[std::string(property_name(result.property))] = result_json(program_for, result);
   Json object = {{"properties", properties},
                  {"all_microbatches", coverage_json(report.coverage)},
+                 {"transport", transport_name(asked.capabilities)},
                  {"capabilities_hash", capabilities_hash(asked.capabilities)}};
   if (asked.sizes) object["sizes_hash"] = sizes_hash(*asked.sizes);
   for (const MemoryForAll& bound : report.memory) {
@@ -79,11 +80,12 @@ std::string bound_text(const MemoryForAll& bound) {
   return size_text(bound.bytes.constant) + " + " + size_text(bound.bytes.per_period) + " * " + periods;
 }
 
-void print_text(const ProgramFor& program_for, const AllMicrobatchesReport& report) {
+void print_text(const ProgramFor& program_for, const VerifyOptions& asked,
+                const AllMicrobatchesReport& report) {
   std::vector<std::vector<std::string>> rows = {{"property, for all m", "verdict", "method"}};
   for (const AllMicrobatchesResult& r : report.results)
     rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
-  std::cout << table_text(rows, Align::left);
+  std::cout << transport_line(asked.capabilities) << '\n' << table_text(rows, Align::left);
   for (const AllMicrobatchesResult& result : report.results) {
     for (const std::string& note : result.notes)
       std::cout << property_name(result.property) << ": " << note << '\n';
@@ -139,7 +141,7 @@ int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, 
   if (output.json) {
     output.print(report_json(program_for, asked, *answers));
   } else {
-    print_text(program_for, *answers);
+    print_text(program_for, asked, *answers);
     std::cout << '\n' << advice(exit, *answers) << '\n';
   }
   return exit;

@@ -9,6 +9,7 @@
 #include "options/call_limits.hpp"
 #include "options/communicators.hpp"
 #include "options/query_folder.hpp"
+#include "options/transport_choice.hpp"
 #include "ppsim/planner/rank_memory.hpp"
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "ppsim/verifier/parameterized/all_ranks.hpp"
@@ -22,11 +23,11 @@ struct VerifyRequest {
   std::vector<std::string> inputs;
   InputOptions input;
   CostOptions costs;
-  std::string properties, memory_limit, policy, buffers = "rendezvous", certificate, smt2, repair;
+  std::string properties, memory_limit, policy, certificate, smt2, repair;
   std::string memory_budget;
   std::string makespan_limit, for_all, spread, other;
   bool per_stage = false;
-  std::optional<int> resident;
+  TransportChoice transport;
   double timeout_s = 60;
   std::size_t state_limit = VerifyOptions().state_limit;
   std::size_t sample_limit = AllMicrobatchesOptions().sample_limit;
@@ -80,9 +81,6 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer);
 /// Verifies request.input, lowered or read with the communicators of `policy`.
 [[nodiscard]] Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
                                                   const std::optional<CommunicatorPolicy>& policy);
-
-/// The assumptions of --buffers and --resident.
-[[nodiscard]] Expected<TransportCapabilities> capabilities_of(const VerifyRequest& request);
 
 /// With --for-all and without COSTS the middle of the intervals stands for them.
 [[nodiscard]] Expected<void> add_usual_costs(VerifyRequest& request);

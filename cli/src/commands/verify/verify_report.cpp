@@ -89,6 +89,7 @@ Json report_json(const VerifyAnswer& answer) {
   Json object = {{"properties", properties},
                  {"preparation_seconds", report.preparation_seconds},
                  {"program_hash", program_hash(program)},
+                 {"transport", transport_name(options.capabilities)},
                  {"capabilities_hash", capabilities_hash(options.capabilities)}};
   if (answer.communicators) object["communicators"] = policy_name(*answer.communicators);
   if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
@@ -113,7 +114,7 @@ void print_report(const VerifyAnswer& answer) {
   std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
   for (const PropertyResult& r : report.results)
     rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
-  std::cout << table_text(rows, Align::left);
+  std::cout << transport_line(options.capabilities) << '\n' << table_text(rows, Align::left);
   if (answer.communicators) {
     std::cout << "with communicators " << policy_name(*answer.communicators)
               << (answer.policy_was_asked ? "\n" : ", the default (--communicators)\n");
@@ -152,8 +153,8 @@ std::string repair_advice(const VerifyRequest& request, const VerifyReport& repo
   if (!may_be_repaired(report, remedy)) return "";
   const bool written = remedy && std::holds_alternative<Repaired>(remedy->repair) && !request.repair.empty();
   if (!written) return " --repair FILE writes what does not hang.";
-  const std::string transport = request.buffers == "rendezvous" ? "" : " --buffers " + request.buffers;
-  return " Wrote " + request.repair + "; next: ppsim verify " + shell_word(request.repair) + transport;
+  return " Wrote " + request.repair + "; next: ppsim verify " + shell_word(request.repair) +
+         options_text(request.transport);
 }
 
 }  // namespace

@@ -1,0 +1,96 @@
+#include "transport_choice.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "ppsim/core/ir/transports.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+/// The named transport that it is, buffers, places and what computation launches aside.
+struct Named {
+  std::string name;
+  std::string description;
+};
+
+Named named(const TransportCapabilities& capabilities) {
+  const auto same = [&](const Transport& known, bool computes) {
+    const auto of_name = transport(known.name, computes);
+    return of_name->launches == capabilities.launches &&
+           of_name->guaranteed_launches == capabilities.guaranteed_launches;
+  };
+  if (capabilities.launches == LaunchChain() && capabilities.is_certain())
+    return {"in-process, mpi or copy", "queues are independent"};
+  for (const Transport& known : transports()) {
+    if (same(known, false)) return {std::string(known.name), std::string(known.description)};
+    if (same(known, true)) {
+      return {std::string(known.name),
+              std::string(known.description) + ", and so does the computation, which launches collectives"};
+    }
+  }
+  std::ostringstream text;
+  text << capabilities;
+  return {"of its own", text.str()};
+}
+
+}  // namespace
+
+void add_transport_options(Command& command, TransportChoice& choice) {
+  command.add_option("--transport", choice.name,
+                     "what the answer holds for: any (the default), nccl, nccl-one-queue, mpi, copy or "
+                     "in-process (ppsim list transports)");
+  command.add_option("--buffers", choice.buffers, "rendezvous, or messages that a channel buffers")
+      .show_default();
+}
+
+Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice, const Parallelism& spread) {
+  const auto buffers = buffers_from_text(choice.buffers);
+  if (!buffers) return buffers;
+  if (choice.resident && *choice.resident < 1) {
+    return make_error(ErrorCode::bad_argument, "--resident out of range",
+                      {.found = std::to_string(*choice.resident), .expected = "1 or more"});
+  }
+  const bool launches = spread.tensor > 1 || spread.context > 1 || spread.expert > 1;
+  const char* usual = choice.resident ? "in-process" : "any";
+  auto capabilities = transport(choice.name.empty() ? usual : choice.name, launches);
+  if (!capabilities) {
+    capabilities.error().message = "unknown --transport";
+    return capabilities;
+  }
+  if (choice.resident && capabilities->launches != LaunchChain()) {
+    return make_error(ErrorCode::bad_argument,
+                      "--resident is for transports with independent queues: where launches are ordered, "
+                      "who takes a place is no matter of chance",
+                      {.found = "--transport " + choice.name, .expected = "in-process, mpi or copy"});
+  }
+  capabilities->credits = buffers->credits;
+  capabilities->residency = choice.resident;
+  return capabilities;
+}
+
+std::string options_text(const TransportChoice& choice) {
+  std::string text;
+  if (!choice.name.empty()) text += " --transport " + choice.name;
+  if (choice.buffers != "rendezvous") text += " --buffers " + choice.buffers;
+  return text;
+}
+
+std::string transport_line(const TransportCapabilities& capabilities) {
+  const Named found = named(capabilities);
+  std::string text = "transport " + found.name + ": " + found.description;
+  if (capabilities.credits)
+    text += "; buffers of " + std::to_string(*capabilities.credits) + " messages a channel";
+  if (capabilities.residency)
+    text += "; at most " + std::to_string(*capabilities.residency) + " operations of a rank in flight";
+  return text;
+}
+
+std::string simulated_line(const TransportCapabilities& capabilities) {
+  return transport_line(capabilities) +
+         (capabilities.is_certain() ? "" : "; times are those of independent queues");
+}
+
+std::string transport_name(const TransportCapabilities& capabilities) { return named(capabilities).name; }
+
+}  // namespace ppsim::cli

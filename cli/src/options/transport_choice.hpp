@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "command.hpp"
+#include "ppsim/core/ir/capabilities.hpp"
+
+namespace ppsim::cli {
+
+/// --transport, --buffers and, for verify, --resident.
+struct TransportChoice {
+  std::string name;  ///< empty: any, or under --resident one with independent queues
+  std::string buffers = "rendezvous";
+  std::optional<int> resident = {};
+};
+void add_transport_options(Command& command, TransportChoice& choice);
+
+/// What was chosen. With TP, CP or EP in `spread`, NCCL launches computation in the same order.
+/// Errors: bad_argument.
+[[nodiscard]] Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice,
+                                                              const Parallelism& spread);
+/// The options again, for the command that comes next; empty where there are none.
+[[nodiscard]] std::string options_text(const TransportChoice& choice);
+
+/// What an answer holds for: "transport any: holds on in-process, mpi, copy and nccl, ...".
+[[nodiscard]] std::string transport_line(const TransportCapabilities& capabilities);
+/// The same of times, which leave out waits that may occur or not.
+[[nodiscard]] std::string simulated_line(const TransportCapabilities& capabilities);
+/// The name of the transport, buffers and places aside.
+[[nodiscard]] std::string transport_name(const TransportCapabilities& capabilities);
+
+}  // namespace ppsim::cli
