@@ -105,7 +105,7 @@ struct Subject {
 /// Errors: those of to_program; bad_file where the table of --costs lacks something of it.
 [[nodiscard]] Expected<Program> lowered_program(const Subject& subject, const LoweringOptions& lowering,
                                                 const PassObserver& observer = nullptr);
-/// The Program of a subject under the default options: `timed` with costs, `global` without.
+/// The Program of a subject under the default options.
 [[nodiscard]] Expected<Program> default_program(const Subject& subject);
 [[nodiscard]] LoweringOptions default_lowering(const Subject& subject);
 /// COSTS decide the order of a schedule's instructions: a trace that is not this Program's may be a run of

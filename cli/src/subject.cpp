@@ -249,7 +249,6 @@ Expected<Program> lowered_program(const Subject& subject, const LoweringOptions&
 
 LoweringOptions default_lowering(const Subject& subject) {
   LoweringOptions options;
-  options.order = subject.costs ? IssueOrder::timed : IssueOrder::global;
   options.recompute = subject.recompute;
   options.offload = subject.offload;
   options.reduce_grad = subject.replicas > 1;

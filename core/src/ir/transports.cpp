@@ -12,7 +12,7 @@ constexpr TransportCapabilities launched(LaunchChain chain) {
 }
 
 constexpr auto kTransports = std::to_array<Transport>({
-    {"any", "holds on in-process, mpi, copy and nccl, in captured graphs too", any_transport()},
+    {"any", "holds on in-process, mpi, copy and nccl", any_transport()},
     {"in-process", "threads of one process; queues are independent", rendezvous()},
     {"mpi", "processes; queues are independent", rendezvous()},
     {"copy", "copy engines of the GPUs of one process; queues are independent", rendezvous()},

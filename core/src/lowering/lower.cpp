@@ -48,11 +48,7 @@ bool needs_transfers(const Pipeline& pipeline) {
   return false;
 }
 
-Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& options,
-                             const CostTable* costs) {
-  if (options.order == IssueOrder::timed && costs == nullptr) {
-    return refuse("the order timed needs costs; global needs none");
-  }
+Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& options) {
   if (options.early < 0) return refuse("early:N needs N >= 0, found " + std::to_string(options.early));
   if (options.receive_buffers && *options.receive_buffers < 1) {
     return refuse("receive buffers must be at least 1, found " + std::to_string(*options.receive_buffers));
@@ -167,6 +163,17 @@ void put_in_order(const Lowering& lowering, LineRows& lines) {
   }
 }
 
+/// What orders a schedule where nothing is known of its costs; transfers take no time.
+CostTable unit_costs() {
+  CostTable costs;
+  for (const OpKind kind : {OpKind::forward, OpKind::backward_input, OpKind::backward_weight,
+                            OpKind::recompute, OpKind::offload, OpKind::reload})
+    costs.set({.kind = kind}, 1);
+  costs.set({.kind = OpKind::backward}, 2);
+  costs.set({.kind = OpKind::overlap}, 3);
+  return costs;
+}
+
 /// Turns steps into instructions in issue order, transfers included.
 Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   const Pipeline& pipeline = lowering.pipeline;
@@ -194,13 +201,14 @@ Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
 
 Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs,
                         const PassObserver& observer) {
-  if (auto good = check_options(schedule.pipeline(), options, costs); !good)
-    return tl::unexpected(good.error());
+  if (auto good = check_options(schedule.pipeline(), options); !good) return tl::unexpected(good.error());
   if (auto good = check_additions(schedule, options); !good) return tl::unexpected(good.error());
   Expected<Pipeline> pipeline = options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline();
   if (!pipeline) return tl::unexpected(pipeline.error());
 
-  const Lowering lowering{*pipeline, options, options.order == IssueOrder::timed ? costs : nullptr, observer};
+  const CostTable units = unit_costs();
+  const CostTable* times = costs != nullptr ? costs : &units;
+  const Lowering lowering{*pipeline, options, options.order == IssueOrder::timed ? times : nullptr, observer};
   StepRows rows(schedule);
   lowering.show("schedule", rows);
   insert_local_work(lowering, rows);

@@ -284,8 +284,6 @@ TEST(Lowering, ActivationsLentByTheScheduleMeetAtBothEnds) {
 // Options.
 
 TEST(Lowering, OptionsThatDoNotGoTogetherAreRefused) {
-  EXPECT_EQ(refusal(two_ranks(), {.order = IssueOrder::timed}),
-            "the order timed needs costs; global needs none");
   EXPECT_EQ(refusal(two_ranks(), {.order = IssueOrder::early, .early = -1}),
             "early:N needs N >= 0, found -1");
   EXPECT_EQ(refusal(two_ranks(), {.receive_buffers = 0}), "receive buffers must be at least 1, found 0");

@@ -38,14 +38,17 @@ Schedule one_rank_schedule(int microbatches) {
 
 // A copy has one action beside it, and the activations are gone in between.
 TEST(Lowering, OffloadsWhatWaitsForTwoActions) {
-  const Program program = lowered(one_rank_schedule(3), {.offload = percent(kAll)});
+  const Program program =
+      lowered(one_rank_schedule(3), {.order = IssueOrder::global, .offload = percent(kAll)});
   EXPECT_EQ(row_text(program, 0),
             "0F0 0OFFLOAD0 0F1 0OFFLOAD1 0RELOAD0 0F2 0OFFLOAD2 0RELOAD1 0B0 0RELOAD2 0B1 0B2");
   EXPECT_EQ(after_text(program, 0),
             "0RELOAD0 after 0F1, 0F2 after 0OFFLOAD0, 0RELOAD1 after 0F2, 0B0 after 0OFFLOAD1, "
             "0RELOAD2 after 0B0, 0B1 after 0OFFLOAD2");
-  EXPECT_EQ(row_text(lowered(forwards(), {.offload = percent(kAll)}), 0), row_text(lowered(forwards()), 0));
-  EXPECT_EQ(row_text(lowered(two_ranks(), {.offload = percent(kAll)}), 0), row_text(lowered(two_ranks()), 0));
+  EXPECT_EQ(row_text(lowered(forwards(), {.order = IssueOrder::global, .offload = percent(kAll)}), 0),
+            row_text(lowered(forwards(), {.order = IssueOrder::global}), 0));
+  EXPECT_EQ(row_text(lowered(two_ranks(), {.order = IssueOrder::global, .offload = percent(kAll)}), 0),
+            row_text(lowered(two_ranks(), {.order = IssueOrder::global}), 0));
 }
 
 // 0F3 ends at 8 and 0B3 starts at 14: RELOAD, which takes 3, is in time behind 0B0, which ends at 10.
@@ -69,7 +72,7 @@ TEST(Lowering, TimedOffloadsNothingThatWouldBeLate) {
 }
 
 TEST(Lowering, OffloadsHalfEvenlyOverMicrobatches) {
-  EXPECT_EQ(row_text(lowered(one_rank_schedule(6), {.offload = percent(50)}), 0),
+  EXPECT_EQ(row_text(lowered(one_rank_schedule(6), {.order = IssueOrder::global, .offload = percent(50)}), 0),
             "0F0 0F1 0OFFLOAD1 0F2 0F3 0OFFLOAD3 0F4 0F5 0OFFLOAD5 0RELOAD1 0B0 0B1 0RELOAD3 0B2 0B3 "
             "0RELOAD5 0B4 0B5");
 }
@@ -102,8 +105,9 @@ TEST(Lowering, OffloadsNothingThatIsRecomputed) {
   for (const int m : {0, 1}) builder.add(OpKind::forward, StageId(0), MicrobatchId(m));
   builder.add(OpKind::recompute, StageId(0), MicrobatchId(0));
   for (const int m : {0, 1}) builder.add(OpKind::backward, StageId(0), MicrobatchId(m));
-  EXPECT_EQ(row_text(lowered(builder.build().value(), {.offload = percent(kAll)}), 0),
-            "0F0 0F1 0OFFLOAD1 0R0 0RELOAD1 0B0 0B1");
+  EXPECT_EQ(
+      row_text(lowered(builder.build().value(), {.order = IssueOrder::global, .offload = percent(kAll)}), 0),
+      "0F0 0F1 0OFFLOAD1 0R0 0RELOAD1 0B0 0B1");
 }
 
 TEST(Lowering, RefusesToAddWhatTheScheduleHas) {
@@ -135,7 +139,7 @@ TEST(Lowering, JustInTimeReloadsStayBehindTheirOffloads) {
 }
 
 TEST(Lowering, LoadsOnFirstStagesOnly) {
-  const Program program = lowered(forwards(), {.load = true});
+  const Program program = lowered(forwards(), {.order = IssueOrder::global, .load = true});
   EXPECT_EQ(row_text(program, 0), "0LOAD0 0F0 0SEND_F0 0LOAD1 0F1 0SEND_F1 0LOAD2 0F2 0SEND_F2");
   EXPECT_EQ(row_text(program, 1), row_text(lowered(forwards()), 1));
 }

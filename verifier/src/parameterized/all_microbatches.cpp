@@ -32,9 +32,7 @@ class Investigation {
     if (ranks == 0 && !source_.is_late())
       return make_error(ErrorCode::bad_argument,
                         "the schedule accepts no number of microbatches up to " + std::to_string(kMostTried));
-    if (ranks > 0)
-      report_.coverage =
-          find_coverage(source_, {ranks, dense_limit(source_, ranks), is_asked(Property::memory, options_)});
+    if (ranks > 0) recognise({.ranks = ranks, .dense = dense_limit(source_, ranks)});
     if (source_.failure()) return tl::unexpected(*source_.failure());
     for (const PropertyInfo& info : property_registry()) {
       if (is_asked(info.property, options_)) decide(info.property);
@@ -44,6 +42,24 @@ class Investigation {
   }
 
  private:
+  /// By the waits that may occur, and where they may or may not, by those that always do: bounds rest on
+  /// these.
+  void recognise(CoverageOptions how) {
+    const TransportCapabilities& transport = options_.capabilities;
+    const bool bounds = is_asked(Property::memory, options_);
+    how.with_tensors = bounds && transport.is_certain();
+    how.launches = transport.launches;
+    report_.coverage = find_coverage(source_, how);
+    if (!bounds || transport.is_certain()) return;
+    how.with_tensors = true;
+    how.launches = transport.guaranteed_launches;
+    of_bounds_ = find_coverage(source_, how);
+  }
+
+  [[nodiscard]] const Coverage& coverage_of(Property property) const {
+    return property == Property::memory && of_bounds_ ? *of_bounds_ : report_.coverage;
+  }
+
   int ranks_of_schedule() {
     for (int m = 1; m <= kMostTried && !source_.failure(); ++m) {
       if (const auto program = source_.get(m)) return program->pipeline().ranks();
@@ -61,8 +77,9 @@ class Investigation {
       answer.verdict = Unknown{"time limit reached"};
     if (!std::holds_alternative<Unknown>(answer.verdict)) combine(answer, of_families(property));
     if (property == Property::memory) settle_memory(answer);
-    if (std::holds_alternative<Proved>(answer.verdict) && !report_.coverage.uncovered.empty())
-      answer.verdict = Unknown{"no periodic program found for " + report_.coverage.uncovered.front()};
+    if (const auto& uncovered = coverage_of(property).uncovered;
+        std::holds_alternative<Proved>(answer.verdict) && !uncovered.empty())
+      answer.verdict = Unknown{"no periodic program found for " + uncovered.front()};
     result.verdict = std::move(answer.verdict);
     result.microbatches = answer.microbatches;
     result.method = std::move(answer.method);
@@ -91,7 +108,7 @@ class Investigation {
   /// Numbers that are no members, ascending up to the first that breaks the property.
   FamilyAnswer one_by_one(Property property) {
     FamilyAnswer all{Proved{}, 0, ""};
-    for (const int m : report_.coverage.alone) {
+    for (const int m : coverage_of(property).alone) {
       const auto program = source_.get(m);
       if (program == nullptr) continue;
       VerifyOptions options;
@@ -118,7 +135,7 @@ class Investigation {
 
   FamilyAnswer of_families(Property property) {
     FamilyAnswer all{Proved{}, 0, ""};
-    for (const Family& family : report_.coverage.families) {
+    for (const Family& family : coverage_of(property).families) {
       if (deadline_.over()) {
         combine(all, {Unknown{"time limit reached"}, 0, "smt"});
         break;
@@ -143,7 +160,8 @@ class Investigation {
 
   FamilyAnswer memory_of_family(const PeriodicProgram& family) {
     if (!options_.sizes) return {Unknown{"no sizes are given"}, 0, "smt"};
-    if (!finishes(family)) return {Unknown{"deadlock freedom is not proved"}, 0, "smt"};
+    if (!(of_bounds_ ? all_finish() : finishes(family)))
+      return {Unknown{"deadlock freedom is not proved"}, 0, "smt"};
     std::vector<MemoryForAll> bounds;
     FamilyAnswer answer = memory_for_all(question_, family, bounds);
     for (const MemoryForAll& bound : bounds) raise(bound);
@@ -156,6 +174,16 @@ class Investigation {
     options.capabilities.residency.reset();
     const FamilyAnswer answer = deadlock_free_for_all({source_, options, deadline_}, family);
     return std::holds_alternative<Proved>(answer.verdict);
+  }
+
+  /// The same of every number of microbatches, but those that were looked at by themselves.
+  bool all_finish() {
+    if (!all_finish_) {
+      all_finish_ = report_.coverage.uncovered.empty() &&
+                    std::ranges::all_of(report_.coverage.families,
+                                        [&](const Family& family) { return finishes(family.program); });
+    }
+    return *all_finish_;
   }
 
   /// Bounds that hold for the numbers that were looked at by themselves, too; none where they are not proved.
@@ -181,7 +209,7 @@ class Investigation {
   }
 
   [[nodiscard]] int period() const {
-    const auto& families = report_.coverage.families;
+    const auto& families = coverage_of(Property::memory).families;
     return families.empty() ? 1 : families.front().program.rule.period;
   }
 
@@ -198,6 +226,8 @@ class Investigation {
   Source source_;
   AllQuestion question_;
   AllMicrobatchesReport report_;
+  std::optional<Coverage> of_bounds_;  ///< where other waits may occur than always do
+  std::optional<bool> all_finish_;
   std::vector<std::pair<int, WorstCase>> alone_;  ///< by number of microbatches
 };
 

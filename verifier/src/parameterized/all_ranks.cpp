@@ -190,8 +190,9 @@ std::string prove(RankingForAll& ranking, const Asking& asking) {
 /// Collects the periodic programs of few ranks, which must hold for every number of microbatches.
 class Ranks {
  public:
-  Ranks(const ProgramForRanks& program_for, const Asking& asking, AllRanksReport& report)
-      : program_for_(program_for), asking_(asking), report_(report) {}
+  Ranks(const ProgramForRanks& program_for, const TransportCapabilities& transport, const Asking& asking,
+        AllRanksReport& report)
+      : program_for_(program_for), transport_(transport), asking_(asking), report_(report) {}
 
   /// Returns: whether to go on to all ranks.
   Expected<bool> run() {
@@ -219,6 +220,7 @@ class Ranks {
   Expected<AllMicrobatchesReport> ask(int ranks) const {
     AllMicrobatchesOptions options;
     options.properties = {Property::matched, Property::deadlock_free};
+    options.capabilities = transport_;
     options.timeout_s = std::max(asking_.deadline.remaining_s(), 0.001);
     options.memory_budget = asking_.whole.memory_budget;
     return verify_all_microbatches([&](int microbatches) { return program_for_(ranks, microbatches); },
@@ -250,17 +252,19 @@ class Ranks {
   }
 
   const ProgramForRanks& program_for_;
+  const TransportCapabilities& transport_;
   const Asking& asking_;
   AllRanksReport& report_;
 };
 
 }  // namespace
 
-Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options) {
+Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
+                                          const TransportCapabilities& transport) {
   const Deadline deadline(options.timeout_s);
   const Asking asking{deadline, options};
   AllRanksReport report;
-  Ranks ranks(program_for, asking, report);
+  Ranks ranks(program_for, transport, asking, report);
   const auto go_on = ranks.run();
   if (!go_on) return tl::unexpected(go_on.error());
   if (!*go_on) return report;

@@ -10,7 +10,7 @@ namespace {
 class FamilySearch {
  public:
   FamilySearch(Source& source, const CoverageOptions& options)
-      : source_(source), ranks_(options.ranks), dense_(options.dense), with_tensors_(options.with_tensors) {}
+      : source_(source), options_(options), ranks_(options.ranks), dense_(options.dense) {}
 
   /// Nothing: `why` says what does not repeat.
   std::optional<Family> find(int period, int remainder, std::string& why) {
@@ -27,7 +27,7 @@ class FamilySearch {
         why = "the schedule refuses m = " + std::to_string(at_k == nullptr ? from : from + period);
         return std::nullopt;
       }
-      auto program = find_periodic(*at_k, *at_next, rule, with_tensors_);
+      auto program = find_periodic(*at_k, *at_next, rule, options_.with_tensors);
       if (program) {
         if (auto family = confirmed(*std::move(program), from, why)) return family;
       } else if (why.empty()) {
@@ -46,8 +46,8 @@ class FamilySearch {
     std::vector<SeriesRule> result;
     for (const int span :
          std::set<int>{0, period, ranks_, 2 * ranks_, 4 * ranks_, remainder * (period + 1)}) {
-      result.push_back({period, span, 0});
-      if (span > 0) result.push_back({period, span, span});
+      result.push_back({period, span, 0, options_.launches});
+      if (span > 0) result.push_back({period, span, span, options_.launches});
     }
     std::stable_sort(result.begin(), result.end(), [](const SeriesRule& a, const SeriesRule& b) {
       return a.head + a.tail < b.head + b.tail;
@@ -100,9 +100,9 @@ class FamilySearch {
   }
 
   Source& source_;
+  const CoverageOptions& options_;
   int ranks_;
   int dense_;
-  bool with_tensors_;
   int differs_at_ = 0;
 };
 

@@ -73,7 +73,8 @@ class MemberSearch {
   [[nodiscard]] std::optional<std::vector<Bytes>> worst_at(std::int64_t k,
                                                            const std::vector<Bytes>& enough) const {
     const auto program = question_.source.get(family_.microbatches(k));
-    return program == nullptr ? std::nullopt : worst_cases(question_.limits(), *program, {sizes_, enough});
+    if (program == nullptr) return std::nullopt;
+    return worst_cases(question_.limits(), *program, {sizes_, enough, family_.rule.launches});
   }
 
   void note_broken(const std::vector<Bytes>& worst, std::int64_t k) {
@@ -259,7 +260,8 @@ class BoundSearch {
   [[nodiscard]] std::optional<std::vector<Bytes>> worst_at(std::int64_t k) const {
     if (!is_in_reach(k)) return std::nullopt;
     const auto program = question_.source.get(family_.microbatches(k));
-    return program == nullptr ? std::nullopt : worst_cases(question_.limits(), *program, {sizes_, {}});
+    if (program == nullptr) return std::nullopt;
+    return worst_cases(question_.limits(), *program, {sizes_, {}, family_.rule.launches});
   }
 
   const AllQuestion& question_;
@@ -275,7 +277,7 @@ class BoundSearch {
 
 std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
                                               const RankSizes& of_ranks) {
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  const ExecutionGraph graph = build_execution_graph(program, {.launches = of_ranks.launches});
   const RunOrder order = run_order(graph);
   if (!order.complete) return std::nullopt;
   const TensorTable table = tensor_table(program);

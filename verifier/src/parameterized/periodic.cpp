@@ -298,8 +298,8 @@ void set_splits(const Program& at_k, const Program& at_next, SeriesTable& table)
   }
 }
 
-Expected<ExecutionGraph> plain_graph(const Program& program) {
-  ExecutionGraph graph = build_execution_graph(program, rendezvous());
+Expected<ExecutionGraph> plain_graph(const Program& program, const SeriesRule& rule) {
+  ExecutionGraph graph = build_execution_graph(program, {.launches = rule.launches});
   if (auto good = check_plain(program, graph); !good) return tl::unexpected(good.error());
   return graph;
 }
@@ -316,8 +316,8 @@ Sample::Sample(const Program& of, ExecutionGraph waits, const SeriesRule& rule, 
 
 Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_next, const SeriesRule& rule,
                                         bool with_tensors) {
-  auto graph = plain_graph(at_k);
-  auto next_graph = plain_graph(at_next);
+  auto graph = plain_graph(at_k, rule);
+  auto next_graph = plain_graph(at_next, rule);
   if (!graph) return tl::unexpected(graph.error());
   if (!next_graph) return tl::unexpected(next_graph.error());
   SeriesTable table;
@@ -353,7 +353,7 @@ Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_n
 }
 
 Expected<void> check_member(const PeriodicProgram& family, const Program& program) {
-  auto graph = plain_graph(program);
+  auto graph = plain_graph(program, family.rule);
   if (!graph) return tl::unexpected(graph.error());
   SeriesTable table = table_of(family);
   const Sample sample(program, *std::move(graph), family.rule, table, false);

@@ -60,6 +60,7 @@ struct CoverageOptions {
   int ranks = 1;
   int dense = 1;             ///< numbers of microbatches to try one by one
   bool with_tensors = true;  ///< else only the order matters
+  LaunchChain launches = {};
 };
 
 /// Recognises the schedule's Programs as periodic ones: for the period, of those that schedules have, which

@@ -219,14 +219,19 @@ void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& r
 
 int verify_for_all_ranks(const VerifyRequest& request, const ProgramForRanks& program_for,
                          const Output& output) {
-  const auto answered =
-      within_limits(request, output, [&] { return verify_all_ranks(program_for, request.solver_options()); });
+  const auto transport = capabilities_of(request.transport, request.costs.spread);
+  if (!transport) return report(transport.error(), output);
+  const auto answered = within_limits(
+      request, output, [&] { return verify_all_ranks(program_for, request.solver_options(), *transport); });
   if (!answered) return kUnknown;
   const auto& answer = *answered;
   if (!answer) return report(answer.error(), output);
   if (output.json) {
-    output.print(all_ranks_json(program_for, *answer));
+    Json object = all_ranks_json(program_for, *answer);
+    object["transport"] = transport_name(*transport);
+    output.print(object);
   } else {
+    std::cout << transport_line(*transport) << '\n';
     print_all_ranks(program_for, *answer);
   }
   if (std::holds_alternative<Refuted>(answer->verdict)) return kRefuted;

@@ -23,7 +23,7 @@ enum class Grouping : std::uint8_t { none, paired, as_written };
 
 /// How a Schedule becomes a Program.
 struct LoweringOptions {
-  IssueOrder order = IssueOrder::global;
+  IssueOrder order = IssueOrder::timed;
   int early =
       0;  ///< with IssueOrder::early: compute actions that a RECV stands before its place; 0: just-in-time
   CommunicatorPolicy communicators = CommunicatorPolicy::per_edge;
@@ -55,9 +55,10 @@ using PassRows = IdVector<RankId, std::vector<std::string>>;
 using PassObserver = std::function<void(std::string_view pass, const PassRows& rows)>;
 
 /// Inserts transfers, puts every instruction on its queue and in issue order.
-/// `costs` is needed by IssueOrder::timed and ignored elsewhere; `observer` may be empty.
+/// `costs` is for IssueOrder::timed and ignored elsewhere; without it F, I, W, R and a
+/// copy of activations take one unit, B two and transfers nothing. `observer` may be empty.
 /// Errors: bad_argument for options that do not go together (clip without optimizer, as-written without
-/// transfers in the schedule, timed without costs) or name stages that the pipeline does not have; deadlock
+/// transfers in the schedule) or name stages that the pipeline does not have; deadlock
 /// when the rows of the schedule wait for each other.
 [[nodiscard]] Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options,
                                       const CostTable* costs = nullptr,

@@ -75,14 +75,15 @@ struct AllRanksReport {
 /// The Program of a schedule for numbers of ranks and microbatches.
 using ProgramForRanks = std::function<Expected<Program>(int ranks, int microbatches)>;
 
-/// Proves deadlock freedom under rendezvous for every number of ranks and of microbatches, for schedules that
-/// repeat with each microbatch and whose ranks wait alike, by shifts linear in r and p. The ranking is a
-/// solution of linear constraints, two for each end of a wait's range of ranks, and is checked again wait by
-/// wait with symbolic p, r, i and k (Z3). Few ranks are recognised and proved for all microbatches, matching
-/// included; that more ranks go on as these do is an assumption.
-/// Errors: those of `program_for` other than refusals.
+/// Proves deadlock freedom on a transport without residency limit for every number of ranks and of
+/// microbatches, for schedules that repeat with each microbatch and whose ranks wait alike, by shifts linear
+/// in r and p. The ranking is a solution of linear constraints, two for each end of a wait's range of ranks,
+/// and is checked again wait by wait with symbolic p, r, i and k (Z3). Few ranks are recognised and proved
+/// for all microbatches, matching included; that more ranks go on as these do is an assumption. Errors: those
+/// of `program_for` other than refusals.
 [[nodiscard]] Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for,
-                                                        const SolverOptions& options = {});
+                                                        const SolverOptions& options = {},
+                                                        const TransportCapabilities& transport = {});
 
 /// The waits that the periodic programs of p = least, least + 1, ... ranks have in common, without a ranking.
 /// Errors: refused, naming what differs.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
@@ -13,11 +14,12 @@ namespace ppsim::verifier {
 
 /// How instructions become series. Those of a rank that differ in their microbatch only are as many series in
 /// turn as a period adds of them, except the first `head` and the last `tail` of them, each a series of its
-/// own.
+/// own. Their waits are those of a transport with these launches.
 struct SeriesRule {
   int period = 1;  ///< microbatches after which everything repeats
   int head = 0;
   int tail = 0;
+  LaunchChain launches = {};
   friend bool operator==(const SeriesRule&, const SeriesRule&) = default;
 };
 
