@@ -1,3 +1,4 @@
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/planner/verified_run.hpp"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ Expected<Certificate> prove(const Program& program, const StageModel& model,
   VerifyOptions asked;
   asked.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::tensor_use,
                       Property::memory};
-  asked.capabilities = options.run.capabilities;
+  asked.capabilities = capabilities_of(options.run);
   asked.sizes = sizes_on(options.run.backend, model, program.pipeline());
   asked.timeout_s = options.verify_timeout_s;
   const VerifyReport report = verify(program, asked);
@@ -142,6 +143,7 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
                                       const VerifiedRunOptions& options) {
   VerifiedRun result;
   RunOptions run = options.run;
+  run.capabilities = capabilities_of(run);
   if (options.compare) {
     if (auto good = check_comparable(program, model, run.backend); !good) return tl::unexpected(good.error());
   }

@@ -8,6 +8,7 @@
 #include "options/model_options.hpp"
 #include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"
@@ -73,6 +74,7 @@ Expected<RunOptions> run_options(const Options& options, const Subject& subject)
   const auto capabilities = buffers_from_text(options.device.buffers);
   if (!capabilities) return tl::unexpected(capabilities.error());
   run.capabilities = *capabilities;
+  run.capabilities = capabilities_of(run);
   return run;
 }
 

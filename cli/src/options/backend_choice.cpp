@@ -15,6 +15,20 @@ void set_cuda_environment() {
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", kKeep);
 }
 
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Without the order of launches any interleaving of communicators may happen, which no proof is about.
+Expected<void> check_launch_order() {
+  const std::string_view order = environment("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (order.empty() || order == "1") return {};
+  return make_error(ErrorCode::bad_argument, "several communicators on a device need NCCL's launch order",
+                    {.found = "NCCL_LAUNCH_ORDER_IMPLICIT=" + std::string(order),
+                     .expected = "NCCL_LAUNCH_ORDER_IMPLICIT=1, or unset"});
+}
+
 Expected<void> check_transport(const BackendChoice& choice) {
   const std::string& transport = choice.transport;
   if (choice.backend == "cuda") {
@@ -79,6 +93,7 @@ Expected<void> check_choice(const BackendChoice& choice) {
 Expected<void> open_backend(const BackendChoice& choice) {
   if (auto good = check_choice(choice); !good) return good;
   if (choice.backend != "cuda") return {};
+  if (auto good = check_launch_order(); !good) return good;
   set_cuda_environment();
   for (const BackendStatus& status : backend_statuses()) {
     if (status.name == choice.backend && !status.available) return cannot_run(choice, status.detail);
@@ -92,7 +107,8 @@ CudaOptions cuda_options(const BackendChoice& choice) {
   return {.transport = shares || choice.transport == "copy" ? CudaTransport::copy : CudaTransport::nccl,
           .ranks_per_device = choice.ranks_per_device,
           .graphs = choice.graphs,
-          .profile = !choice.no_profile};
+          .profile = !choice.no_profile,
+          .one_hardware_queue = environment("CUDA_DEVICE_MAX_CONNECTIONS") == "1"};
 }
 
 }  // namespace ppsim::cli

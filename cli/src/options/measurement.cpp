@@ -2,6 +2,7 @@
 
 #include "processes/several_processes.hpp"
 #include "validators.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -42,6 +43,7 @@ Expected<RunOptions> open_measurement(const Measurement& measurement) {
   if (!capabilities) return tl::unexpected(capabilities.error());
   RunOptions run{.capabilities = *capabilities, .steps = measurement.steps, .gradients = false};
   if (measurement.device.backend == "cuda") run.backend = cuda_options(measurement.device);
+  run.capabilities = capabilities_of(run);
   return run;
 }
 

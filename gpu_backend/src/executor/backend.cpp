@@ -2,6 +2,7 @@
 
 #include "device/cpu/cpu_backend.hpp"
 #include "transport/emulated/emulated_backend.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -27,6 +28,16 @@ struct Make {
 std::string_view backend_name(const BackendOptions& backend) { return std::visit(Name{}, backend); }
 
 std::unique_ptr<Backend> make_backend(const BackendOptions& options) { return std::visit(Make{}, options); }
+
+TransportCapabilities capabilities_of(const RunOptions& run) {
+  TransportCapabilities capabilities = run.capabilities;
+  const auto* const cuda = std::get_if<CudaOptions>(&run.backend);
+  if (cuda == nullptr) return capabilities;
+  const bool ordered = cuda->transport == CudaTransport::nccl || cuda->one_hardware_queue;
+  capabilities.launches = {ordered ? LaunchOrder::start : LaunchOrder::none, false, cuda->one_hardware_queue};
+  capabilities.guaranteed_launches = capabilities.launches;
+  return capabilities;
+}
 
 Expected<void> check_in_process(const TransportCapabilities& capabilities) {
   if (capabilities.residency) {

@@ -2,6 +2,7 @@
 
 #include "executor/admission.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/agreement.hpp"
 
 namespace ppsim::gpu_backend {
@@ -42,7 +43,7 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
     return bad_request("NCCL has one rank on a device; several need the copy transport");
   }
   if (auto good = check_capabilities(run.capabilities); !good) return good;
-  return options.graphs ? check_graph(program, run.capabilities) : Expected<void>{};
+  return options.graphs ? check_graph(program, capabilities_of(run)) : Expected<void>{};
 }
 
 Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
@@ -52,7 +53,9 @@ Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
   if (auto good = input.model.check_actions(input.program); !good) return refused(good);
   const SizeTable sizes = input.model.sizes(input.program.pipeline());
   if (auto good = agree(input.program, {sizes, input.identity}, input.options); !good) return refused(good);
-  if (auto good = admit(input.program, sizes, input.options); !good) return refused(good);
+  RunOptions run = input.options;
+  run.capabilities = capabilities_of(run);
+  if (auto good = admit(input.program, sizes, run); !good) return refused(good);
   return ranks_here(input.program, input.options);
 }
 

@@ -18,6 +18,7 @@
 #include "issue.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/peers.hpp"
 #include "rank_run.hpp"
 #include "transport/copy/copy_channels.hpp"
@@ -28,10 +29,16 @@ namespace ppsim::gpu_backend {
 namespace {
 
 constexpr Nanoseconds kAbortTime = 10'000'000'000;
+/// The waits that streams and events have to keep, whatever else delays launches.
+TransportCapabilities independent_queues(TransportCapabilities capabilities) {
+  capabilities.launches = capabilities.guaranteed_launches = {};
+  return capabilities;
+}
+
 /// The order that every NCCL keeps: a SEND may be over before its RECV has started, so nothing about the
 /// receiver follows from it.
 TransportCapabilities unbounded_buffers(const TransportCapabilities& capabilities) {
-  TransportCapabilities result = capabilities;
+  TransportCapabilities result = independent_queues(capabilities);
   result.credits = std::numeric_limits<int>::max();
   return result;
 }
@@ -45,7 +52,7 @@ class GpuExecutor {
         options_(std::get<CudaOptions>(input.options.backend)),
         program_(input.program),
         sizes_(input.model.sizes(program_.pipeline())),
-        graph_(build_execution_graph(program_, input.options.capabilities)),
+        graph_(build_execution_graph(program_, capabilities_of(input.options))),
         memory_(plan_memory(program_,
                             build_execution_graph(program_, unbounded_buffers(input.options.capabilities)),
                             sizes_, input.options.memory_limit)),
@@ -53,9 +60,11 @@ class GpuExecutor {
         peers_({program_, graph_, here, input.options.processes, patience_of(input.options)}),
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
+    const ExecutionGraph waits =
+        build_execution_graph(program_, independent_queues(input.options.capabilities));
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       actions_.emplace_back(in_, tensors_, ranks_[r]);
-      plans_.push_back(plan_streams(program_, graph_, ranks_[r].rank()));
+      plans_.push_back(plan_streams(program_, waits, ranks_[r].rank()));
     }
     peers_.assemble();  // all have got what they need
     open_channels();

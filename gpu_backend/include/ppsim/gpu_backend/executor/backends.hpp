@@ -23,6 +23,10 @@ struct BackendStatus {
 /// Errors: io naming the one that is missing, or what it lacks, and the variable that names another one.
 [[nodiscard]] Expected<void> check_libraries(const BackendOptions& backend);
 
+/// What the transport of a run does: what its options say, and on GPUs the launches of NCCL, which starts the
+/// kernels of a device in host order over all communicators, or of a single hardware queue.
+[[nodiscard]] TransportCapabilities capabilities_of(const RunOptions& run);
+
 /// Keeps the devices of a backend open between runs, so that each finds loaded what the one before has
 /// loaded. Null where there is nothing to keep.
 [[nodiscard]] std::shared_ptr<void> hold_devices(const BackendOptions& backend);
@@ -32,6 +36,7 @@ struct BackendStatus {
 namespace ppsim {
 using gpu_backend::backend_statuses;
 using gpu_backend::BackendStatus;
+using gpu_backend::capabilities_of;
 using gpu_backend::check_libraries;
 using gpu_backend::hold_devices;
 }  // namespace ppsim

@@ -47,6 +47,7 @@ struct CudaOptions {
   bool graphs = false;  ///< a step is one CUDA graph per rank; else its instructions are enqueued one by one
   bool profile = true;  ///< records when each instruction starts and ends; without, traces are empty
   bool host_threads = true;  ///< a host thread for each rank enqueues its instructions; else one for all
+  bool one_hardware_queue = false;  ///< CUDA_DEVICE_MAX_CONNECTIONS=1: all that a rank runs starts in host order
   int max_ctas = 4;  ///< blocks of a communicator's kernels: receives that are posted early stay resident
   std::string cuda_library = {};  ///< path of the driver; empty: $PPSIM_CUDA_LIBRARY, else libcuda.so.1
   std::string nccl_library = {};  ///< path of NCCL; empty: $PPSIM_NCCL_LIBRARY, else libnccl.so.2
@@ -74,7 +75,7 @@ struct RunOptions {
   BackendOptions backend = CpuOptions{};
   /// What the transport between the ranks does, which are threads of this process: rendezvous, or credits(n)
   /// for any n >= 1, with the messages that are out in buffers of the transport. It has no residency limit,
-  /// and captures no graphs.
+  /// and captures no graphs. Of GPUs the launches are what capabilities_of() says.
   TransportCapabilities capabilities = rendezvous();
   const Certificate* certificate = nullptr;
   std::string certificate_file = {};  ///< where it is from, for errors
