@@ -12,6 +12,7 @@
 
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/gpu_backend/stage_model/reference.hpp"
@@ -131,6 +132,8 @@ TEST(StrictFakeProcesses, GiveTheGradientsOfTheUnpipelinedModel) {
       "");
 }
 
+TransportCapabilities launches_of(const CudaOptions& way) { return capabilities_of({.backend = way}); }
+
 /// The fake's kernels take what a cost table says, and its messages one time: what is measured is what is
 /// simulated.
 TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
@@ -140,7 +143,7 @@ TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
     const auto duration = [](const Action& a) { return Nanoseconds{1000} * (1 + static_cast<int>(a.kind)); };
     const RunResult run = test::run_on_fake(gpu, program, model, {.duration = duration}).value();
     const CostTable costs = measured_costs(program, run.traces);
-    const SimulatedRun simulated = simulate_program(program, rendezvous(), costs).value();
+    const SimulatedRun simulated = simulate_program(program, launches_of({}), costs).value();
     Nanoseconds end = 0;
     for (const Span& span : simulated->spans) end = std::max(end, span.end.time);
     Nanoseconds last = 0;
@@ -155,8 +158,8 @@ TEST(StrictFakeTimes, AreThoseOfTheSimulator) {
 
 enum class Outcome { finished, deadlock, mismatch };
 
-Outcome by_naive(const test::RandomCase& c) {
-  switch (run_naively(c.program, rendezvous(), c.costs).outcome) {
+Outcome by_naive(const test::RandomCase& c, const TransportCapabilities& capabilities) {
+  switch (run_naively(c.program, capabilities, c.costs).outcome) {
     case NaiveRun::Outcome::finished:
       return Outcome::finished;
     case NaiveRun::Outcome::deadlock:
@@ -167,22 +170,28 @@ Outcome by_naive(const test::RandomCase& c) {
   throw std::logic_error("unreachable");
 }
 
-Outcome by_verifier(const Program& program) {
+Outcome by_verifier(const Program& program, const TransportCapabilities& capabilities) {
   VerifyOptions options;
+  options.capabilities = capabilities;
   options.properties = {Property::matched, Property::deadlock_free};
   const VerifyReport report = verify(program, options);
   if (!report.proved(Property::matched)) return Outcome::mismatch;
   return report.proved(Property::deadlock_free) ? Outcome::finished : Outcome::deadlock;
 }
 
-/// One of the ways that the Program can run in, all of them in turn.
+/// How messages travel in one of the ways that a Program can run in, all of them in turn.
+CudaOptions transport_of(int number) {
+  CudaOptions options;
+  if (number % 2 != 0) options.transport = CudaTransport::copy;
+  return options;
+}
+
 CudaOptions way_of(const Program& program, int number, Outcome expected) {
   const auto bit = [&](int n) { return ((number >> n) & 1) != 0; };
   const auto all = program.instructions();
   const bool blocks =
       std::any_of(all.begin(), all.end(), [](const Instruction& one) { return one.blocking; });
-  CudaOptions options;
-  if (bit(0)) options.transport = CudaTransport::copy;
+  CudaOptions options = transport_of(number);
   if (bit(0) && bit(1)) options.ranks_per_device = 2;
   options.graphs = bit(2) && !blocks && expected != Outcome::mismatch;  // whichever is told first
   // What hangs ends when time jumps, which it does for one host thread alone.
@@ -238,13 +247,14 @@ TEST_P(StrictFakeAgreement, WithStepByStepExecutorAndVerifier) {
   const int programs = programs_asked_for();
   for (int number = GetParam(); number < programs; number += kShards) {
     const test::RandomCase c = test::random_case(number);
-    const Outcome expected = by_naive(c);
+    const TransportCapabilities capabilities = launches_of(transport_of(number / kShards));
+    const Outcome expected = by_naive(c, capabilities);
     ++seen[expected];
     if (expected == Outcome::finished && c.program.pipeline().slices() > 1 && has_plain_dataflow(c.program))
       ++sliced;
     const CudaOptions way = way_of(c.program, number / kShards, expected);
     test::FakeGpu gpu(machine_for(c.program, way));
-    ASSERT_EQ(by_verifier(c.program), expected) << "program " << number;
+    ASSERT_EQ(by_verifier(c.program, capabilities), expected) << "program " << number;
     ASSERT_EQ(by_strict_fake(c.program, gpu, way), expected) << "program " << number;
     for (const test::Fault& fault : gpu.faults()) {
       // What a damaged Program does to its tensors is its own fault.

@@ -50,6 +50,11 @@ TaskId FakeMachine::add(TaskDraft draft, std::size_t lane, const std::vector<Tas
       ++task.open;
     }
   }
+  for (const TaskId before : task.draft.behind) {
+    if (tasks_[before].done) continue;
+    tasks_[before].held.push_back(id);
+    ++task.open;
+  }
   if (task.open == 0) start(id);
   return id;
 }
@@ -125,6 +130,9 @@ void FakeMachine::finish(TaskId id) {
   for (const TaskId follower : task.followers) {
     merge(tasks_[follower].clock, task.clock);
     if (--tasks_[follower].open == 0) start(follower);
+  }
+  for (const TaskId held : task.held) {
+    if (--tasks_[held].open == 0) start(held);
   }
   task.draft.work = {};
   if (!value_waits_.empty()) look_at_values();
@@ -242,7 +250,10 @@ void FakeMachine::launch(FakeGraph& graph, FakeStream& stream) {
   for (const TaskDraft& draft : graph.tasks) {
     std::vector<TaskId> after = draft.after.empty() ? base : std::vector<TaskId>();
     for (const TaskId before : draft.after) after.push_back(clones[before]);
-    clones.push_back(add(draft, *draft.lane, after));
+    TaskDraft clone = draft;
+    for (TaskId& before : clone.behind) before = clones[before];
+    const std::size_t lane = *draft.lane;
+    clones.push_back(add(std::move(clone), lane, after));
   }
   for (const auto& [task, event] : graph.told) {
     event->task = clones[task];
@@ -259,6 +270,12 @@ std::vector<std::string> FakeMachine::stuck() const {
   std::vector<std::string> names;
   for (const TaskId id : meetings_) names.push_back(tasks_[id].draft.name);
   for (const TaskId id : value_waits_) names.push_back(tasks_[id].draft.name);
+  for (const Task& task : tasks_) {
+    for (const TaskId before : task.draft.behind) {
+      if (!task.started && !tasks_[before].done)
+        names.push_back(task.draft.name + " is launched after " + tasks_[before].draft.name);
+    }
+  }
   return names;
 }
 

@@ -37,6 +37,7 @@ struct TaskDraft {
   std::function<void(TaskId)> arrive = {};         ///< of a meeting: it has started
   std::optional<std::size_t> lane = std::nullopt;  ///< empty: its stream's
   std::vector<TaskId> after = {};                  ///< beyond what its stream says
+  std::vector<TaskId> behind = {};                 ///< launched before: waited for, and nothing is learned
   bool advances_stream = true;                     ///< what follows on the stream waits for it
   std::string kernel = {};                         ///< which is loaded when it is launched first; empty: none
 };
@@ -124,12 +125,14 @@ class FakeMachine {
     std::uint32_t number = 0;
     std::size_t open = 0;  ///< tasks that it waits for
     std::vector<TaskId> followers = {};
+    std::vector<TaskId> held = {};  ///< launched behind it
     LaneClock clock = {};
     Nanoseconds end = 0;
     bool started = false;
     bool done = false;
   };
 
+  /// Requires: draft.behind numbers tasks.
   TaskId add(TaskDraft draft, std::size_t lane, const std::vector<TaskId>& after);
   TaskId capture(FakeStream& stream, TaskDraft draft);
   void join_capture(FakeStream& stream, FakeGraph& graph);

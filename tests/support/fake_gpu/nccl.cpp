@@ -199,7 +199,8 @@ std::size_t FakeNccl::lane_of(Communicator& communicator, const std::string& cha
   return lane->second;
 }
 
-/// A launch starts behind all of its streams and the launch before, and they go on behind it.
+/// A launch starts behind all of its streams, the launch before on its communicator and the start of the one
+/// before on its device, and they go on behind it.
 void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& operations) {
   std::vector<FakeStream*> streams;
   for (const Operation& operation : operations) {
@@ -213,7 +214,10 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
     if (stream != streams.front() && stream->tail) begin.after.push_back(*stream->tail);
   }
   const auto before = communicator.last.find(capture);
-  const TaskId start = machine_.enqueue(*streams.front(), begin);
+  const std::pair device(streams.front()->device, capture);
+  if (const auto launched = launched_.find(device); launched != launched_.end())
+    begin.behind.push_back(launched->second);
+  const TaskId start = launched_[device] = machine_.enqueue(*streams.front(), begin);
   if (before != communicator.last.end() && capture == nullptr) {
     machine_.on_finish(start, [this, start, earlier = before->second] {
       if (machine_.knows(start, earlier)) return;
