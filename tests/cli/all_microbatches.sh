@@ -2,7 +2,7 @@
 # verify --all-microbatches: every number of microbatches at once, and without --ranks every number of ranks.
 source "$(dirname "$0")/support/lib.sh"
 
-expect_exit 0 verify zb-h1 --ranks 4 --all-microbatches
+expect_exit 0 verify zb-h1 --ranks 4 --all-microbatches --transport in-process
 expect_out "m = 1, 2, 3, ...: the periodic program that equals the generated one at m = 1.."
 expect_out "as long as the schedule goes on as it began"
 
@@ -10,7 +10,14 @@ expect_exit 0 verify 1f1b --ranks 4 --all-microbatches --unit F=1,B=2,A=10 --jso
 expect_json 'd["properties"]["deadlock_free"]["method"] == "ranking"'
 expect_json '[w["bytes"] for w in d["worst_case_memory"]] == [40, 30, 20, 10]'
 expect_json 'all(w["bytes_per_period"] == 0 for w in d["worst_case_memory"])'
-expect_json 'd["all_microbatches"]["not_covered"] == [] and d["all_microbatches"]["periodic"][0]["first"] == 1'
+expect_json 'd["all_microbatches"]["not_covered"] == [] and d["transport"] == "any"'
+
+# Ordered launches of a rank are followed, too; what is launched behind what differs in warm-up and cool-down.
+for transport in any nccl nccl-one-queue; do
+  expect_exit 0 verify zb-h1 --ranks 4 --all-microbatches --transport "$transport"
+  expect_out "transport $transport: "
+  expect_out "deadlock_free        proved   ranking"
+done
 
 # A limit that holds up to three microbatches; the fourth has a run that needs more.
 expect_exit 3 verify gpipe --ranks 4 --all-microbatches --unit F=1,B=2,A=10 --memory-limit 35
@@ -39,20 +46,6 @@ expect_json 'all(w["waits_for"]["action"] and w["why"] for w in d["properties"][
 expect_exit 0 verify 1f1b --ranks 4 --all-microbatches --resident 3 --json
 expect_json 'd["properties"]["deadlock_free"]["method"] == "smt"'
 expect_exit 5 verify 1f1b --ranks 8 --all-microbatches --resident 3 --timeout 0.001
-
-# Sizes of a model, whose batch follows from the number of microbatches; those of measured tables.
-model=(--model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 4 --microbatch-size 1)
-expect_exit 3 verify 1f1b --all-microbatches "${model[@]}" --memory-limit 38GB --json
-expect_json 'd["properties"]["memory"]["verdict"] == "refuted" and d["properties"]["deadlock_free"]["verdict"] == "proved"'
-smallest=$(python3 -c 'import json; print(json.load(open("stdout"))["properties"]["memory"]["microbatches"])')
-expect_exit 3 verify 1f1b "${model[@]}" --global-batch-size "$smallest" --memory-limit 38GB
-expect_exit 0 verify 1f1b "${model[@]}" --global-batch-size $((smallest - 1)) --memory-limit 38GB
-# The tokens of all microbatches are there from the start, 32 KB of each: rank 0 fills up when nobody looks any more.
-expect_exit 5 verify 1f1b --all-microbatches "${model[@]}" --memory-limit 40GB --json
-expect_json '"within the limit for all m below 35" in d["properties"]["memory"]["reason"]'
-expect_exit 3 verify 1f1b --all-microbatches "${model[@]}" --global-batch-size 64 --memory-limit 38GB
-expect_err "--global-batch-size is left out"
-expect_error 2 "adaptive chooses for one number" "" verify 1f1b --all-microbatches "${model[@]}" --recompute adaptive
 
 # Far more ranks than a test of every Program could take; what is left out then is the option to raise.
 expect_exit 0 verify 1f1b --ranks 256 --all-microbatches --properties deadlock_free

@@ -105,7 +105,6 @@ done
 expect_exit 0 lower forward-only "${sched[@]}" --with load,unshard -o inference.json
 bad "--grouping" "" lower 1f1b "${sched[@]}" --grouping all -o x.json
 bad "" "" lower 1f1b "${sched[@]}" --receive-buffers 0 -o x.json
-bad "timed" "cost" lower 1f1b "${sched[@]}" --order timed -o x.json
 expect_exit 0 lower 1f1b "${sched[@]}" -o p.json
 bad "a Program already" "" lower p.json --order global -o x.json
 bad "for a NAME" "p.json" verify p.json --ranks 8

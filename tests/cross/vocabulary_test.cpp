@@ -182,7 +182,7 @@ TEST(Vocabulary, IsRefusedWhereTheStatisticsDoNotStay) {
   recomputed.recompute = Recompute::full;
   EXPECT_EQ(refusal(lower(schedule, recomputed).value()),
             statistics + " (found 2R0, expected neither R nor OFFLOAD nor SEND_A)");
-  const LoweringOptions offloaded{.offload = {.percent = 100, .stages = {}}};
+  const LoweringOptions offloaded{.order = IssueOrder::global, .offload = {.percent = 100, .stages = {}}};
   EXPECT_EQ(refusal(lower(schedule_of({"vocab-1", "first", 4, 8}), offloaded).value()),
             statistics + " (found 4OFFLOAD4, expected neither R nor OFFLOAD nor SEND_A)");
 }

@@ -46,7 +46,7 @@ void add_transport_options(Command& command, TransportChoice& choice) {
 
 Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice, const Parallelism& spread) {
   const auto buffers = buffers_from_text(choice.buffers);
-  if (!buffers) return buffers;
+  if (!buffers) return tl::unexpected(buffers.error());
   if (choice.resident && *choice.resident < 1) {
     return make_error(ErrorCode::bad_argument, "--resident out of range",
                       {.found = std::to_string(*choice.resident), .expected = "1 or more"});
