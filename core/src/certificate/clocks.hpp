@@ -17,7 +17,7 @@ namespace ppsim {
 /// knows the channels between them to have come, and with it everything that it knew itself by then. So
 /// nothing is lost that comes back the way it went: on a chain all that holds is found. What went around a
 /// ring, or through a collective, may hold and is not known here. Takes time and memory of the Program alone.
-/// Shares nothing with the ClockPass that claims are made with, so that it can contradict them.
+/// Shares nothing with the ClockPlan that claims are made with, so that it can contradict them.
 class CertificateClocks {
  public:
   /// Requires: `order` holds for the graph (check_certificate_order).

@@ -5,8 +5,8 @@
 namespace ppsim {
 
 HappensBefore HappensBefore::of_rank(const Program& program, const ExecutionGraph& graph,
-                                     const RunOrder& order, RankId rank) {
-  return HappensBeforeMaker(program, graph, order, rank).make();
+                                     const ClockPlan& plan, RankId rank) {
+  return HappensBeforeMaker(program, graph, rank).make(plan);
 }
 
 bool HappensBefore::completes_before_start(InstructionId first, InstructionId second) const {

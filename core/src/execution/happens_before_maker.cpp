@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "ppsim/core/ir/check.hpp"
-
 namespace ppsim {
 namespace {
 
@@ -21,10 +19,8 @@ int first_queue(const Program& program, InstructionId id) {
 
 }  // namespace
 
-HappensBeforeMaker::HappensBeforeMaker(const Program& program, const ExecutionGraph& graph,
-                                       const RunOrder& order, RankId rank)
-    : order_(order), last_(program.last(rank)), parts_(program, graph, rank), pass_(graph, parts_) {
-  PPSIM_CHECK(order.complete, "happens-before of a Program that does not finish");
+HappensBeforeMaker::HappensBeforeMaker(const Program& program, const ExecutionGraph& graph, RankId rank)
+    : last_(program.last(rank)), parts_(program, graph, rank) {
   result_.first_ = program.first(rank);
   number_lanes(program);
   known_.resize(lanes_.size() * lanes_.size(), 0);
@@ -48,17 +44,13 @@ void HappensBeforeMaker::number_lanes(const Program& program) {
   }
 }
 
-HappensBefore HappensBeforeMaker::make() {
-  for (const std::uint32_t item : order_.items) {
-    const InstructionId id(static_cast<std::int32_t>(item / 2));
-    if (item % 2 == 0) {
-      const ClockView clock = pass_.start(id);
-      if (is_own(id)) record(id, clock, result_.before_start_);
-    } else {
-      const ClockView clock = pass_.complete(id);
-      if (is_own(id)) record(id, clock, result_.before_end_);
-    }
-  }
+HappensBefore HappensBeforeMaker::make(const ClockPlan& plan) {
+  plan.run(parts_, [this](ClockEvent event, std::uint32_t subject, ClockView clock) {
+    const bool ends = event == ClockEvent::work || event == ClockEvent::complete;
+    if (!ends && event != ClockEvent::start) return;
+    const InstructionId id(static_cast<std::int32_t>(subject));
+    if (is_own(id)) record(id, clock, ends ? result_.before_end_ : result_.before_start_);
+  });
   return std::move(result_);
 }
 

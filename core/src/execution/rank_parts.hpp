@@ -6,14 +6,14 @@
 #include <tuple>
 #include <vector>
 
-#include "ppsim/core/execution/clock_pass.hpp"
+#include "ppsim/core/execution/clock_plan.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 
 namespace ppsim {
 
 /// What the instructions of a rank consist of: computation, ends of messages, memberships of collectives.
 /// Each part lies on a track (compute or copy of a rank, one end of a channel, the collectives of a
-/// communicator). The numbering of a ClockPass.
+/// communicator). The numbering of a ClockPlan.
 class RankParts {
  public:
   RankParts(const Program& program, const ExecutionGraph& graph, RankId rank);

@@ -105,9 +105,10 @@ std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, std::size_
   SlotPlan plan{.offset = std::vector<Bytes>(request.table.tensors.size(), 0),
                 .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
   const SlotPlanner planner(request);
+  const ClockPlan clock_plan(request.graph, request.order);
   for (std::size_t r = 0; r < ranks; ++r) {
     const RankId rank(static_cast<std::int32_t>(r));
-    const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, request.order, rank);
+    const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, clock_plan, rank);
     const auto conflicts = planner.plan_rank(TensorOrder(request.table, clocks, rank), most_conflicts, plan);
     if (!conflicts) return std::nullopt;
     most_conflicts -= *conflicts;

@@ -52,8 +52,8 @@ RC_GTEST_PROP(Certificate, AReuseIsAcceptedExactlyWhereItHoldsInEveryTiming, ())
   Certificate certificate = without_reuse(program, sizes, capabilities);
   RC_ASSERT(check_certificate(certificate, program, &sizes).has_value());
   for (MemoryWitness& witness : certificate.memory) {
-    const TensorOrder tensors(table, HappensBefore::of_rank(program, graph, order, witness.rank),
-                              witness.rank);
+    const TensorOrder tensors(
+        table, HappensBefore::of_rank(program, graph, ClockPlan(graph, order), witness.rank), witness.rank);
     for (int i = 0; i < 4; ++i) {
       const auto a = *rc::gen::inRange(tensors.first(), tensors.last());
       const auto b = *rc::gen::inRange(tensors.first(), tensors.last());

@@ -49,7 +49,8 @@ RC_GTEST_PROP(HappensBefore, IsExactlyWhatHoldsInEveryTiming, ()) {
   const RunOrder order = run_order(graph);
   RC_PRE(order.complete && program.size() < 120);
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    check_rank(program, graph, HappensBefore::of_rank(program, graph, order, RankId(r)), RankId(r));
+    check_rank(program, graph, HappensBefore::of_rank(program, graph, ClockPlan(graph, order), RankId(r)),
+               RankId(r));
   }
 }
 

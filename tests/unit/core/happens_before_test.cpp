@@ -27,7 +27,7 @@ class Asked {
  private:
   static HappensBefore make(const Program& program, int rank, const TransportCapabilities& capabilities) {
     const ExecutionGraph graph = build_execution_graph(program, capabilities);
-    return HappensBefore::of_rank(program, graph, run_order(graph), RankId(rank));
+    return HappensBefore::of_rank(program, graph, ClockPlan(graph, run_order(graph)), RankId(rank));
   }
 
   const Program& program_;
@@ -124,7 +124,8 @@ TEST(HappensBefore, ABlockingInstructionOrdersTheList) {
 TEST(HappensBefore, NeedsAProgramThatFinishes) {
   const Program program = deferred_receives(false);
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
-  EXPECT_THROW((void)HappensBefore::of_rank(program, graph, run_order(graph), RankId(0)), CheckFailure);
+  EXPECT_THROW((void)HappensBefore::of_rank(program, graph, ClockPlan(graph, run_order(graph)), RankId(0)),
+               CheckFailure);
 }
 
 }  // namespace

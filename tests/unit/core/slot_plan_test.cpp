@@ -85,7 +85,8 @@ TEST(TensorOrder, IsTheOrderOfLifetimes) {
   const Program program = one_rank(2, {"0F0", "0B0", "0F1", "0B1"});
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
   const TensorTable table = tensor_table(program);
-  const HappensBefore clocks = HappensBefore::of_rank(program, graph, run_order(graph), RankId(0));
+  const HappensBefore clocks =
+      HappensBefore::of_rank(program, graph, ClockPlan(graph, run_order(graph)), RankId(0));
   const TensorOrder order(table, clocks, RankId(0));
   EXPECT_EQ(order.first(), 0U);
   EXPECT_EQ(order.last(), table.tensors.size());

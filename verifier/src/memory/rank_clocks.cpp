@@ -14,7 +14,7 @@ namespace {
 using LaneKey = std::pair<int, std::size_t>;
 enum LaneKind { kCompute, kCopy, kOutgoing, kIncoming, kCollective };
 
-constexpr std::size_t kBetweenLooks = 4096;  // items of the run order between looks at the clock
+constexpr std::size_t kBetweenLooks = 4096;  // steps of the plan between looks at the time
 
 std::vector<std::size_t> channels_of_messages(const ExecutionGraph& graph) {
   std::vector<std::size_t> channel;
@@ -77,21 +77,24 @@ class RankPoints {
   }
   [[nodiscard]] ClockPart met(std::size_t meeting) const { return part(met_[meeting]); }
 
-  /// Calls visit(point, its clock) for each point, after a whole run order has gone through the pass.
-  template <class Visit>
-  void for_each(ClockPass<RankPoints>& pass, Visit visit) const {
-    const auto each = [&](const std::vector<Point>& points, auto clock_of) {
-      for (std::size_t i = 0; i < points.size(); ++i) {
-        if (points[i].lane >= 0) visit(points[i], clock_of(i));
-      }
-    };
-    each(sent_, [&](std::size_t m) { return pass.sent(m); });
-    each(received_, [&](std::size_t m) { return pass.received(m); });
-    each(met_, [&](std::size_t meeting) { return pass.met(meeting); });
-    for (InstructionId id = first_; id < last_; id = InstructionId(id.value() + 1)) {
-      if (graph_.messages_of(id).empty() && graph_.meeting_of[id.index()] < 0)
-        visit(out_.points_of(id).front(), pass.of(id));
+  /// The point that an event is; without lane where it is none of the rank's.
+  [[nodiscard]] Point point_of(ClockEvent event, std::uint32_t subject) const {
+    switch (event) {
+      case ClockEvent::start:
+      case ClockEvent::complete:
+        return {};
+      case ClockEvent::work:
+        return is_own(InstructionId(static_cast<std::int32_t>(subject)))
+                   ? out_.points_of(InstructionId(static_cast<std::int32_t>(subject))).front()
+                   : Point{};
+      case ClockEvent::sent:
+        return sent_[subject];
+      case ClockEvent::received:
+        return lag_ ? received_[subject] : Point{};
+      case ClockEvent::met:
+        return met_[subject];
     }
+    PPSIM_CHECK(false, "an event is one of these");
   }
 
  private:
@@ -129,35 +132,32 @@ class RankPoints {
   std::vector<Point> met_;       ///< per meeting
 };
 
+std::int32_t* RankClocks::start_row_of(InstructionId id) {
+  return before_start_.data() + static_cast<std::size_t>(id.value() - first_.value()) * lanes_;
+}
+
 std::int32_t* RankClocks::row_of(Point point) {
   const auto row = lane_begin_[static_cast<std::size_t>(point.lane)] + static_cast<std::size_t>(point.index);
   return before_point_.data() + row * lanes_;
 }
 
-RankClocks::RankClocks(const MemoryQuestion& question, RankId rank, Receipts receipts, const Limits& limits) {
-  PPSIM_CHECK(question.order.complete, "clocks of a Program that does not finish");
-  const ExecutionGraph& graph = question.graph;
+RankClocks::RankClocks(const MemoryQuestion& question, const ClockPlan& plan, RankId rank, Receipts receipts,
+                       const Limits& limits) {
   const RankPoints points(question, rank, receipts, *this);
   limits.need(points.size() + points.instructions() + 1, lanes_ * sizeof(std::int32_t) + 1);
   before_point_.assign(points.size() * lanes_, 0);
   before_start_.assign(points.instructions() * lanes_, 0);
-  limits.need(graph.size() + 2 * graph.messages.size() + graph.meetings.size(),
-              ClockTable::bytes_of_row(lanes_));
-  ClockPass<RankPoints> pass(graph, points);
+  limits.need(1, plan.bytes_of_run(lanes_));
   std::size_t done = 0;
-  for (const std::uint32_t item : question.order.items) {
+  plan.run(points, [&](ClockEvent event, std::uint32_t subject, ClockView clock) {
     if (++done % kBetweenLooks == 0) limits.poll();
-    const InstructionId id(static_cast<std::int32_t>(item / 2));
-    if (item % 2 != 0) {
-      pass.complete(id);
-    } else if (const ClockView clock = pass.start(id); points.is_own(id)) {
-      const auto row = static_cast<std::size_t>(id.value() - first_.value());
-      std::copy(clock.begin(), clock.end(),
-                before_start_.begin() + static_cast<std::ptrdiff_t>(row * lanes_));
+    const InstructionId id(static_cast<std::int32_t>(subject));
+    if (event == ClockEvent::start) {
+      if (points.is_own(id)) std::copy(clock.begin(), clock.end(), start_row_of(id));
+    } else if (const Point point = points.point_of(event, subject); point.lane >= 0) {
+      std::copy(clock.begin(), clock.end(), row_of(point));
     }
-  }
-  points.for_each(
-      pass, [this](Point point, ClockView clock) { std::copy(clock.begin(), clock.end(), row_of(point)); });
+  });
 }
 
 }  // namespace ppsim::verifier

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "limits.hpp"
-#include "ppsim/core/execution/clock_pass.hpp"
+#include "ppsim/core/execution/clock_plan.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
@@ -36,8 +36,9 @@ enum class Receipts : std::uint8_t {
 /// (rendezvous), so a rank whose SEND was received knows that it is complete.
 class RankClocks {
  public:
-  /// Requires: question.order is a complete run order of the graph. Errors: throws LimitReached.
-  RankClocks(const MemoryQuestion& question, RankId rank, Receipts receipts, const Limits& limits);
+  /// Requires: a plan of the question's graph. Errors: throws LimitReached.
+  RankClocks(const MemoryQuestion& question, const ClockPlan& plan, RankId rank, Receipts receipts,
+             const Limits& limits);
 
   [[nodiscard]] std::size_t lanes() const { return lanes_; }
   /// What must be complete for an instruction of the rank to start; it starts at once when that is complete.
@@ -61,6 +62,7 @@ class RankClocks {
     return {rows.data() + index * lanes_, lanes_};
   }
 
+  [[nodiscard]] std::int32_t* start_row_of(InstructionId id);
   [[nodiscard]] std::int32_t* row_of(Point point);
 
   InstructionId first_;

@@ -117,19 +117,18 @@ std::vector<InstructionId> starts_of(const std::vector<Lifetime>& lifetimes, Clo
   return starts;
 }
 
-}  // namespace
+struct SearchLimits {
+  Limits of_search = {};
+  std::size_t branches = 10'000;
+};
 
-std::optional<WorstCase> worst_case_memory(const MemoryQuestion& question, RankId rank,
-                                           std::size_t branch_limit) {
-  return worst_case_within(Limits(), question, rank, branch_limit);
-}
-
-std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQuestion& question, RankId rank,
-                                           std::size_t branch_limit) {
-  const RankClocks clocks(question, rank, Receipts::at_once, limits);
+std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& question, const ClockPlan& plan,
+                                       const SearchLimits& search_limits) {
+  const Limits& limits = search_limits.of_search;
+  const RankClocks clocks(question, plan, rank, Receipts::at_once, limits);
   const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank, limits);
   Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits);
-  WorstCaseSearch search(lifetimes, clocks.lanes(), branch_limit, limits);
+  WorstCaseSearch search(lifetimes, clocks.lanes(), search_limits.branches, limits);
   if (!search.run(root)) return std::nullopt;
   WorstCase worst;
   worst.rank = rank;
@@ -142,11 +141,19 @@ std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQue
   }
   if (question.graph.capabilities.credits) {
     // A certificate is checked with HappensBefore, so its witness may rest on nothing else.
-    const RankClocks lagging(question, rank, Receipts::lag, limits);
+    const RankClocks lagging(question, plan, rank, Receipts::lag, limits);
     root = heaviest_closure(lifetimes_of(question, lagging, rank, limits), lagging.lanes(), limits);
   }
   worst.witness = {rank, root.bytes, std::move(root.reuse)};
   return worst;
+}
+
+}  // namespace
+
+std::optional<WorstCase> worst_case_memory(const MemoryQuestion& question, RankId rank,
+                                           std::size_t branch_limit) {
+  const ClockPlan plan(question.graph, question.order);
+  return worst_case_of(rank, question, plan, {Limits(), branch_limit});
 }
 
 std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits, const MemoryQuestion& question,
@@ -154,9 +161,10 @@ std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits, c
   constexpr std::size_t kWorthAThread = 50'000;  // instructions that clocks pass through
   const std::size_t threads =
       limits.memory_limited() ? 1 : 1 + ranks.size() * question.graph.size() / kWorthAThread;
+  const ClockPlan plan(question.graph, question.order);
   std::vector<std::optional<WorstCase>> worst(ranks.size());
   in_parallel(ranks.size(), threads,
-              [&](std::size_t i) { worst[i] = worst_case_within(limits, question, ranks[i]); });
+              [&](std::size_t i) { worst[i] = worst_case_of(ranks[i], question, plan, {limits}); });
   return worst;
 }
 

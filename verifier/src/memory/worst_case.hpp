@@ -9,12 +9,9 @@
 
 namespace ppsim::verifier {
 
-/// worst_case_memory within limits. Errors: throws LimitReached.
-[[nodiscard]] std::optional<WorstCase> worst_case_within(const Limits& limits, const MemoryQuestion& question,
-                                                         RankId rank, std::size_t branch_limit = 10'000);
-
-/// The same for several ranks at a time, each where it stands in `ranks`. Where memory is limited they are
-/// looked at one after another, since each of them may take all of it.
+/// worst_case_memory of several ranks at a time, each where it stands in `ranks`, within limits. Where memory
+/// is limited they are looked at one after another, since each of them may take all of it. Errors: throws
+/// LimitReached.
 [[nodiscard]] std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits,
                                                                        const MemoryQuestion& question,
                                                                        std::span<const RankId> ranks);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/execution/clock_pass.hpp"
+#include "ppsim/core/execution/clock_plan.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 
@@ -116,7 +116,7 @@ LocalOrder::LocalOrder(const Program& program, const ExecutionGraph& graph)
     }
     lanes_ = std::max(lanes_, filled.size());
   }
-  // Within one rank and in list order: no messages to follow, so ClockPass has nothing to do here.
+  // Within one rank and in list order: no messages to follow, so ClockPlan has nothing to do here.
   clock_.assign(program.size() * lanes_, 0);
   const auto clock_of = [this](std::size_t i) { return std::span(clock_).subspan(i * lanes_, lanes_); };
   for (std::size_t i = 0; i < program.size(); ++i) {

@@ -43,13 +43,15 @@ class RankOrder {
     const RankId rank = question_.program.rank_of(id);
     if (!clocks_ || rank_ != rank) {
       question_.limits().poll();
-      clocks_ = HappensBefore::of_rank(question_.program, question_.guaranteed(), question_.order, rank);
+      if (!plan_) plan_.emplace(question_.guaranteed(), question_.order);
+      clocks_ = HappensBefore::of_rank(question_.program, question_.guaranteed(), *plan_, rank);
       rank_ = rank;
     }
     return *clocks_;
   }
 
   const Question& question_;
+  std::optional<ClockPlan> plan_;
   RankId rank_;
   std::optional<HappensBefore> clocks_;
 };

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ppsim/core/execution/clock_plan.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 
@@ -13,8 +14,8 @@ namespace ppsim {
 /// that the execution model allows, through whatever chain over other ranks.
 class HappensBefore {
  public:
-  /// Requires: `order` is a complete run order of the graph.
-  static HappensBefore of_rank(const Program& program, const ExecutionGraph& graph, const RunOrder& order,
+  /// Requires: a plan of the graph.
+  static HappensBefore of_rank(const Program& program, const ExecutionGraph& graph, const ClockPlan& plan,
                                RankId rank);
 
   /// True when the completion of `first` precedes the start of `second` in every timing.
