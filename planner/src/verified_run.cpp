@@ -1,5 +1,5 @@
-#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/planner/verified_run.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -72,8 +72,7 @@ class ProgramReader : public ProgramReading {
     const LaunchChain& chain = capabilities_.launches;
     std::vector<std::size_t> chained;
     for (int i = program_.first(rank).value(); i < program_.last(rank).value(); ++i) {
-      if (chain.everything || operations[static_cast<std::size_t>(i)].communicates ||
-          (chain.compute && computes(i)))
+      if (chain.everything || meets_others(i) || (chain.compute && computes(i)))
         chained.push_back(static_cast<std::size_t>(i));
     }
     for (std::size_t k = 1; k < chained.size() && chain.order != LaunchOrder::none; ++k) {
@@ -86,6 +85,12 @@ class ProgramReader : public ProgramReading {
     }
   }
 
+  [[nodiscard]] bool meets_others(int i) const {
+    const InstructionId id(i);
+    return operations[id.index()].communicates &&
+           program_.communicator(program_.communicators_of(id)[0]).members !=
+               std::vector{program_.rank_of(id)};
+  }
   [[nodiscard]] bool computes(int i) const {
     return info(program_.actions(InstructionId(i)).front().kind).resource == Resource::compute;
   }

@@ -1,8 +1,8 @@
 #include "measurement.hpp"
 
+#include "ppsim/gpu_backend/executor/backends.hpp"
 #include "processes/several_processes.hpp"
 #include "validators.hpp"
-#include "ppsim/gpu_backend/executor/backends.hpp"
 
 namespace ppsim::cli {
 namespace {

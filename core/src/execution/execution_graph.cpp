@@ -73,7 +73,7 @@ class RankWalk {
     if (blocker_.valid()) wait(id, blocker_, WaitReason::host);
     queue_waits(id);
     if (blocks_host(id)) blocker_ = id;
-    if (is_chained(graph_.capabilities.launches, program_.actions(id).front().kind)) launch(id);
+    if (is_chained(graph_.capabilities.launches, program_, id)) launch(id);
     if (!impossible_.empty()) graph_.unsatisfiable.push_back({id, impossible_});
     emit();
   }
@@ -127,7 +127,7 @@ class RankWalk {
     const auto last_known = [&] {
       InstructionId last;
       for (const Wait& wait : waits_) {
-        if (is_chained(chain, program_.actions(wait.on).front().kind)) last = std::max(last, wait.on);
+        if (is_chained(chain, program_, wait.on)) last = std::max(last, wait.on);
       }
       return last;
     }();
@@ -232,10 +232,13 @@ bool ExecutionGraph::waits_forever(InstructionId id) const {
   return at != unsatisfiable.end() && at->instruction == id;
 }
 
-bool is_chained(const LaunchChain& chain, OpKind kind) {
+bool is_chained(const LaunchChain& chain, const Program& program, InstructionId id) {
   if (chain.order == LaunchOrder::none) return false;
-  return chain.everything || is_communication(kind) ||
-         (chain.compute && info(kind).resource == Resource::compute);
+  if (chain.everything) return true;
+  const OpKind kind = program.actions(id).front().kind;
+  if (is_communication(kind))
+    return program.communicator(program.communicators_of(id).front()).members.size() > 1;
+  return chain.compute && info(kind).resource == Resource::compute;
 }
 
 ExecutionGraph build_execution_graph(const Program& program, const TransportCapabilities& capabilities) {

@@ -86,7 +86,10 @@ class RankRules {
     bool before_computes = false;
     for (const InstructionId id : list_) {
       const bool computes = info(program_.actions(id).front().kind).resource == Resource::compute;
-      if (!chain.everything && !of(id).communication && !(computes && chain.compute)) continue;
+      const bool communicates =
+          of(id).communication &&
+          program_.communicator(program_.communicators_of(id).front()).members.size() > 1;
+      if (!chain.everything && !communicates && !(computes && chain.compute)) continue;
       const bool whole = before.valid() && (before_computes ? chain.compute
                                                             : chain.order == LaunchOrder::completion &&
                                                                   of(before).communication);

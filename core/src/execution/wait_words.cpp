@@ -39,7 +39,7 @@ std::string member_text(const Program& program, const CollectiveMeeting& meeting
 /// Who keeps it from being launched: the latest before it that waits for the same for a reason of its own.
 std::string launch_text(const Program& program, const ExecutionGraph& graph, const InstructionWait& wait) {
   for (InstructionId id(wait.waiter.value() - 1); id > wait.waits_for; id = InstructionId(id.value() - 1)) {
-    if (!is_chained(graph.capabilities.launches, program.actions(id).front().kind)) continue;
+    if (!is_chained(graph.capabilities.launches, program, id)) continue;
     const auto before = graph.predecessors_of(id);
     const auto at = std::ranges::find(before, wait.waits_for);
     if (at == before.end()) continue;

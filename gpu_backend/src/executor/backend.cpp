@@ -1,8 +1,8 @@
 #include "backend.hpp"
 
 #include "device/cpu/cpu_backend.hpp"
-#include "transport/emulated/emulated_backend.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
+#include "transport/emulated/emulated_backend.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

@@ -309,7 +309,7 @@ class GpuExecutor {
     Nanoseconds longest = 0;
     for (const RankRun& run : runs_) {
       longest = std::max(longest, run.origin() - first + run.step_time());
-      if (options_.profile) run.read_times(trace, run.origin() - first);
+      if (options_.profile) run.read_times(trace, graph_.capabilities.launches, run.origin() - first);
     }
     result.step_ns.push_back(longest);
     deadline_.took(longest);

@@ -371,11 +371,15 @@ std::optional<bool> RankRun::complete(InstructionId id) const {
   return event == nullptr ? std::nullopt : std::optional(in_.device.complete(event));
 }
 
-void RankRun::read_times(TimedTrace& trace, Nanoseconds origin) const {
+/// The event before a launch is recorded when its stream is there; the launch itself may wait for others.
+void RankRun::read_times(TimedTrace& trace, const LaunchChain& chain, Nanoseconds origin) const {
+  Nanoseconds launched = 0;
   for (const StreamStep& step : in_.plan.steps) {
     const InstructionEvents& of = events(step.id);
-    trace.spans[step.id] = {{origin + in_.device.between(started_.get(), of.start.get()), 0},
-                            {origin + in_.device.between(started_.get(), of.end.get()), 0}};
+    const Nanoseconds end = in_.device.between(started_.get(), of.end.get());
+    Nanoseconds start = in_.device.between(started_.get(), of.start.get());
+    if (is_chained(chain, in_.program, step.id)) launched = start = std::min(std::max(start, launched), end);
+    trace.spans[step.id] = {{origin + start, 0}, {origin + end, 0}};
   }
 }
 

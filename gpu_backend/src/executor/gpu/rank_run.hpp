@@ -68,8 +68,9 @@ class RankRun {
   /// Whether an instruction of the rank is complete in this step; nothing where no event tells, as in a
   /// graph.
   [[nodiscard]] std::optional<bool> complete(InstructionId id) const;
-  /// Start and end of every instruction, in time since `origin()`. Requires: a complete step, profiled.
-  void read_times(TimedTrace& trace, Nanoseconds origin) const;
+  /// Start and end of every instruction, in time since `origin()`: what belongs to the chain starts no
+  /// earlier than what was launched before it. Requires: a complete step, profiled.
+  void read_times(TimedTrace& trace, const LaunchChain& chain, Nanoseconds origin) const;
   /// When the step started, on the host's clock.
   [[nodiscard]] Nanoseconds origin() const { return origin_; }
   [[nodiscard]] Nanoseconds step_time() const;

@@ -103,8 +103,9 @@ struct ExecutionGraph {
   [[nodiscard]] bool waits_forever(InstructionId id) const;
 };
 
-/// Whether instructions of a kind belong to the chain of launches (E9).
-[[nodiscard]] bool is_chained(const LaunchChain& chain, OpKind kind);
+/// Whether an instruction belongs to the chain of its rank's launches (E9). A collective without partners
+/// launches no communication.
+[[nodiscard]] bool is_chained(const LaunchChain& chain, const Program& program, InstructionId id);
 
 /// Builds the graph in time linear in the Program, times its queues where launches are ordered.
 /// Requires: no residency limit with ordered launches.

@@ -47,7 +47,8 @@ struct CudaOptions {
   bool graphs = false;  ///< a step is one CUDA graph per rank; else its instructions are enqueued one by one
   bool profile = true;  ///< records when each instruction starts and ends; without, traces are empty
   bool host_threads = true;  ///< a host thread for each rank enqueues its instructions; else one for all
-  bool one_hardware_queue = false;  ///< CUDA_DEVICE_MAX_CONNECTIONS=1: all that a rank runs starts in host order
+  bool one_hardware_queue =
+      false;         ///< CUDA_DEVICE_MAX_CONNECTIONS=1: all that a rank runs starts in host order
   int max_ctas = 4;  ///< blocks of a communicator's kernels: receives that are posted early stay resident
   std::string cuda_library = {};  ///< path of the driver; empty: $PPSIM_CUDA_LIBRARY, else libcuda.so.1
   std::string nccl_library = {};  ///< path of NCCL; empty: $PPSIM_NCCL_LIBRARY, else libnccl.so.2
