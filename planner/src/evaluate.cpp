@@ -84,7 +84,21 @@ Bytes Evaluation::sent_bytes() const {
   return sum;
 }
 
-bool Evaluation::fits() const { return !costs.memory_limit || peak_bytes() <= *costs.memory_limit; }
+Bytes Evaluation::max_communicator_bytes() const {
+  Bytes most = 0;
+  for (const Bytes of_rank : communicator_bytes) most = std::max(most, of_rank);
+  return most;
+}
+
+bool Evaluation::fits() const {
+  if (!costs.memory_limit) return true;
+  for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    const Bytes beside = communicator_bytes.empty() ? 0 : communicator_bytes[rank];
+    if (checked_add(metrics.ranks[rank].peak_bytes, beside) > *costs.memory_limit) return false;
+  }
+  return true;
+}
 
 Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
                               const TransportCapabilities& capabilities) {
@@ -104,6 +118,7 @@ Expected<Evaluation> evaluate(std::string name, Program program, CostBinding cos
                     capabilities,
                     std::move(costs),
                     *std::move(clocked->run),
+                    {},
                     {},
                     clocked->seconds};
   result.metrics = measure(result.view());

@@ -1,6 +1,8 @@
 #include "ppsim/planner/rank_memory.hpp"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,6 +64,25 @@ RankMemory rank_memory(const Program& program, const TransportCapabilities& capa
   if (auto plan = plan_slots_within(request, options.most_conflicts))
     memory.pool_bytes = std::move(plan->pool_bytes);
   return memory;
+}
+
+IdVector<RankId, Bytes> communicator_bytes(const Program& program, const EdgeMemory& of_edge) {
+  std::set<std::tuple<CommunicatorId, RankId, RankId>> edges;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.size()); ++i) {
+    const InstructionId id(i);
+    const auto actions = program.actions(id);
+    for (std::size_t a = 0; a < actions.size(); ++a) {
+      if (is_send(actions[a].kind))
+        edges.emplace(program.communicators_of(id)[a], program.rank_of(id),
+                      peer_rank(program.pipeline(), actions[a]));
+    }
+  }
+  IdVector<RankId, Bytes> bytes(static_cast<std::size_t>(program.pipeline().ranks()), 0);
+  for (const auto& [communicator, sender, receiver] : edges) {
+    bytes[sender] = checked_add(bytes[sender], of_edge.at_sender);
+    bytes[receiver] = checked_add(bytes[receiver], of_edge.at_receiver);
+  }
+  return bytes;
 }
 
 }  // namespace ppsim::planner

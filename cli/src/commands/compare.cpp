@@ -38,7 +38,9 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input,
   // As it was asked for: two variants of one schedule need two names.
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return tl::unexpected(capabilities.error());
-  return evaluate(input, *std::move(program), *std::move(subject->costs), *capabilities);
+  auto step = evaluate(input, *std::move(program), *std::move(subject->costs), *capabilities);
+  if (step) step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
+  return step;
 }
 
 /// The same with the input's name in what went wrong.
@@ -153,6 +155,13 @@ int best_of(const std::vector<Evaluation>& steps, const std::vector<Work>& works
   return best;
 }
 
+std::string communicators_text(const std::vector<Evaluation>& steps) {
+  Bytes most = 0;
+  for (const Evaluation& step : steps) most = std::max(most, step.max_communicator_bytes());
+  if (most == 0 || !steps.front().costs.has_sizes) return "";
+  return "Communicators take up to " + size_text(most) + " of a rank beside its peak.\n";
+}
+
 void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& works, int best) {
   const bool comparable = all_same(works);
   const bool limited = steps.front().costs.memory_limit.has_value();
@@ -185,7 +194,8 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
   }
   std::cout << simulated_line(steps.front().capabilities) << '\n' << table_text(rows);
   std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
-               "of it\n";
+               "of it\n"
+            << communicators_text(steps);
   if (!comparable) {
     std::cout
         << "Not all do the same work, as the last column says of forwards, which these costs take to be "

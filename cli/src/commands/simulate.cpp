@@ -46,6 +46,7 @@ Expected<Simulated> simulated(const Options& options, const Output& output) {
   if (!*policy) note_assumed_communicators(*subject, output);
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
   if (!step) return tl::unexpected(step.error());
+  step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
   Simulated result{*std::move(step), std::nullopt, std::holds_alternative<Schedule>(subject->ir)};
   if (!subject->native_program) result.communicators = communicators;
   return result;
@@ -53,7 +54,10 @@ Expected<Simulated> simulated(const Options& options, const Output& output) {
 
 std::string advice(const Evaluation& step) {
   if (!step.fits()) {
-    return "It does not fit: " + size_text(step.peak_bytes()) + " of " + size_text(*step.costs.memory_limit) +
+    const Bytes beside = step.max_communicator_bytes();
+    return "It does not fit: " + size_text(step.peak_bytes()) +
+           (beside > 0 ? " and communicators of " + size_text(beside) : "") + " of " +
+           size_text(*step.costs.memory_limit) +
            ". Try a schedule with fewer live microbatches, --recompute adaptive, or more ranks.";
   }
   const BubbleBreakdown bubble = step.metrics.bubble();
@@ -98,7 +102,10 @@ void print_text(const Evaluation& step) {
     std::cout << static_cast<long long>(tokens_per_second(step.work(), times.makespan)) << " tokens/s, "
               << percent_text(model_flops_utilization(step.work(), times.makespan)) << " of peak FLOP/s\n";
   }
-  std::cout << table_text(rows) << advice(step) << '\n';
+  std::cout << table_text(rows);
+  if (const Bytes most = step.max_communicator_bytes(); most > 0 && step.costs.has_sizes)
+    std::cout << "Communicators take up to " << size_text(most) << " of a rank beside its peak.\n";
+  std::cout << advice(step) << '\n';
 }
 
 /// The same Program as it was measured.

@@ -69,6 +69,11 @@ Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice, c
   return capabilities;
 }
 
+IdVector<RankId, Bytes> communicator_bytes_of(const TransportChoice& choice, const Program& program) {
+  const EdgeMemory of_edge = edge_memory(choice.name);
+  return of_edge == EdgeMemory() ? IdVector<RankId, Bytes>() : communicator_bytes(program, of_edge);
+}
+
 std::string options_text(const TransportChoice& choice) {
   std::string text;
   if (!choice.name.empty()) text += " --transport " + choice.name;

@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim::cli {
 
@@ -20,6 +21,9 @@ void add_transport_options(Command& command, TransportChoice& choice);
 /// Errors: bad_argument.
 [[nodiscard]] Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice,
                                                               const Parallelism& spread);
+/// What the communicators of the chosen transport take on each rank; empty where it takes none.
+[[nodiscard]] IdVector<RankId, Bytes> communicator_bytes_of(const TransportChoice& choice,
+                                                            const Program& program);
 /// The options again, for the command that comes next; empty where there are none.
 [[nodiscard]] std::string options_text(const TransportChoice& choice);
 

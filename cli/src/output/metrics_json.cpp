@@ -18,16 +18,20 @@ Json bubble_json(const BubbleBreakdown& bubble) {
           {"imbalance", bubble.imbalance}};
 }
 
-Json rank_json(const Evaluation& step, const RankMetrics& rank) {
-  return {{"start_ns", rank.times.start},
-          {"end_ns", rank.times.end},
-          {"span_ns", rank.times.span()},
-          {"busy_ns", rank.times.busy},
-          {"idle_ns", rank.idle()},
-          {"peak_bytes", size_json(step, rank.peak_bytes)},
-          {"peak_at_ns", step.costs.has_sizes ? Json(rank.peak_at) : Json()},
-          {"peak_live_activations", rank.peak_live_activations},
-          {"sent_bytes", size_json(step, rank.sent_bytes)}};
+Json rank_json(const Evaluation& step, RankId id) {
+  const RankMetrics& rank = step.metrics.ranks[id];
+  Json object = {{"start_ns", rank.times.start},
+                 {"end_ns", rank.times.end},
+                 {"span_ns", rank.times.span()},
+                 {"busy_ns", rank.times.busy},
+                 {"idle_ns", rank.idle()},
+                 {"peak_bytes", size_json(step, rank.peak_bytes)},
+                 {"peak_at_ns", step.costs.has_sizes ? Json(rank.peak_at) : Json()},
+                 {"peak_live_activations", rank.peak_live_activations},
+                 {"sent_bytes", size_json(step, rank.sent_bytes)}};
+  if (!step.communicator_bytes.empty())
+    object["communicator_bytes"] = size_json(step, step.communicator_bytes[id]);
+  return object;
 }
 
 }  // namespace
@@ -52,8 +56,9 @@ Json evaluation_json(const Evaluation& step) {
                  {"exposed_communication_ns", bubble.exposed_communication},
                  {"per_rank", Json::array()},
                  {"critical_path", Json::array()}};
-  for (const RankMetrics& rank : step.metrics.ranks) {
-    const double busy = static_cast<double>(rank.times.busy);
+  for (int r = 0; r < step.program.pipeline().ranks(); ++r) {
+    const RankId rank(r);
+    const double busy = static_cast<double>(step.metrics.ranks[rank].times.busy);
     object["bubble_fraction_per_rank"].push_back(
         times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);
     object["per_rank"].push_back(rank_json(step, rank));

@@ -106,5 +106,16 @@ TEST(RankMemory, TransportsKeepMessagesInARow) {
   EXPECT_EQ(bytes({.credits = 9}), (std::vector<Bytes>{220, 14}));
 }
 
+TEST(RankMemory, CommunicatorsTakeMemoryOfBothEndsOfEachDirection) {
+  EXPECT_EQ(communicator_bytes(two_sizes_on_a_channel(), {.at_sender = 3, .at_receiver = 10}).items(),
+            (std::vector<Bytes>{13, 13}));
+  // A rank in the middle sends and receives in both directions; at the ends, in one each.
+  const Program chain = lower(generated("1f1b", {.ranks = 3, .microbatches = 4}), {}).value();
+  EXPECT_EQ(communicator_bytes(chain, {.at_sender = 3, .at_receiver = 10}).items(),
+            (std::vector<Bytes>{13, 26, 13}));
+  EXPECT_EQ(communicator_bytes(chain, edge_memory("in-process")).items(), (std::vector<Bytes>{0, 0, 0}));
+  EXPECT_EQ(communicator_bytes(chain, edge_memory("nccl"))[RankId(0)], Bytes{48} << 20U);
+}
+
 }  // namespace
 }  // namespace ppsim::test

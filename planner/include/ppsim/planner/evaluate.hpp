@@ -21,6 +21,7 @@ struct Evaluation {
   CostBinding costs;
   TimedTrace trace;
   RunMetrics metrics;
+  IdVector<RankId, Bytes> communicator_bytes = {};  ///< of the transport; empty where it takes none
   double simulate_seconds = 0;  ///< the engine alone: no lowering, graph, memory or output
 
   [[nodiscard]] RunView view() const {
@@ -30,9 +31,12 @@ struct Evaluation {
   [[nodiscard]] StepWork work() const;
   /// Largest peak of a rank.
   [[nodiscard]] Bytes peak_bytes() const;
+  /// Most that communicators take on a rank.
+  [[nodiscard]] Bytes max_communicator_bytes() const;
   /// Bytes that all ranks send to each other in the step.
   [[nodiscard]] Bytes sent_bytes() const;
-  /// Whether every rank's peak is within the memory of its GPU; true where that is unknown.
+  /// Whether every rank's peak is within the memory of its GPU, beside its communicators; true where that is
+  /// unknown.
   [[nodiscard]] bool fits() const;
 };
 

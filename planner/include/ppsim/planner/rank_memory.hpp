@@ -6,6 +6,7 @@
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/memory/slot_plan.hpp"
 
 namespace ppsim::planner {
@@ -30,9 +31,13 @@ struct RankMemoryOptions {
 [[nodiscard]] RankMemory rank_memory(const Program& program, const TransportCapabilities& capabilities,
                                      const SizeTable& sizes, const RankMemoryOptions& options = {});
 
+/// What the communicators of a transport take on each rank for the messages of a Program, beside its tensors.
+[[nodiscard]] IdVector<RankId, Bytes> communicator_bytes(const Program& program, const EdgeMemory& of_edge);
+
 }  // namespace ppsim::planner
 
 namespace ppsim {
+using planner::communicator_bytes;
 using planner::rank_memory;
 using planner::RankMemory;
 using planner::RankMemoryOptions;

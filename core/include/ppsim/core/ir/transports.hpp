@@ -6,14 +6,24 @@
 
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/units.hpp"
 
 namespace ppsim {
+
+/// Memory of a device that a transport takes for each pair of ranks, in each direction, that a communicator
+/// carries messages between.
+struct EdgeMemory {
+  Bytes at_sender = 0;
+  Bytes at_receiver = 0;
+  friend bool operator==(const EdgeMemory&, const EdgeMemory&) = default;
+};
 
 /// A transport that has a name.
 struct Transport {
   std::string_view name;
   std::string_view description;  ///< one line
   TransportCapabilities capabilities;
+  EdgeMemory edge_memory = {};
 };
 
 /// any, in-process, mpi, copy, nccl, nccl-one-queue.
@@ -23,6 +33,9 @@ struct Transport {
 /// (tensor, context or expert parallelism, FSDP).
 /// Errors: bad_argument with the names that exist.
 [[nodiscard]] Expected<TransportCapabilities> transport(std::string_view name, bool compute_launches = false);
+
+/// Of the transport of that name; nothing where there is none.
+[[nodiscard]] EdgeMemory edge_memory(std::string_view transport);
 
 /// Every wait of all named transports but nccl-one-queue, and the guarantees of none: what is proved for it
 /// holds on each of them.
