@@ -76,14 +76,34 @@ void Breakers::splits(InstructionId first, InstructionId second) {
   }
 }
 
-/// The second stands behind the first, and waits for it.
-void Breakers::wait(InstructionId first, InstructionId second) {
+/// The moves after which the second no longer stands behind the first.
+void Breakers::passes(InstructionId first, InstructionId second) {
   for (const InstructionId a : originals(first)) {
     for (const InstructionId b : originals(second)) {
       moves(b, a, true);
       moves(a, b, false);
     }
   }
+}
+
+/// The second is launched after something that waits for the first, or after the first.
+void Breakers::launch(InstructionId first, InstructionId second) {
+  InstructionId holder(second.value() - 1);
+  const auto holds = [&] {
+    const auto waits = context_.graph.predecessors_of(holder);
+    return std::ranges::find(waits, first) != waits.end() && reason(first, holder) != WaitReason::launch &&
+           is_chained(context_.graph.capabilities.launches, program_, holder);
+  };
+  while (holder > first && !holds()) holder = InstructionId(holder.value() - 1);
+  passes(holder, second);
+  if (holder == first) return;
+  touched(holder);
+  if (reason(first, holder) != WaitReason::data) wait(first, holder);
+}
+
+/// The second stands behind the first, and waits for it.
+void Breakers::wait(InstructionId first, InstructionId second) {
+  passes(first, second);
   if (blocks(first)) return;
   const auto after = program_.after(second);
   if (std::ranges::find(after, first) != after.end()) return;
@@ -130,6 +150,10 @@ std::vector<Choice> Breakers::of(const std::vector<Event>& cycle) {
     const InstructionId first = events.instruction(at(i));
     InstructionId second = events.instruction(at(i + 1));
     if (first == second || reason(first, second) == WaitReason::data) continue;
+    if (reason(first, second) == WaitReason::launch) {
+      launch(first, second);
+      continue;
+    }
     // What stands between the two on their queue is no way out: the last of them waits for the first anyway.
     const std::size_t edge = i;
     while (i + 3 < edge + cycle.size() && at(i + 2) == at(i + 1) + 1 && events.is_start(at(i + 3))) {

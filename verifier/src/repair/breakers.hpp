@@ -27,6 +27,8 @@ class Breakers {
 
  private:
   void wait(InstructionId first, InstructionId second);
+  void passes(InstructionId first, InstructionId second);
+  void launch(InstructionId first, InstructionId second);
   void message(Event before, Event after);
   void moves(InstructionId original, InstructionId other, bool forward);
   void splits(InstructionId first, InstructionId second);

@@ -91,6 +91,8 @@ bool Candidates::meet_in_order(InstructionId a, InstructionId b) const {
 /// Whether the order of the two in their list makes the second wait for the first.
 bool Candidates::matters(InstructionId first, InstructionId second) const {
   if (blocks(first) || contains(program_.after(second), first)) return true;
+  const LaunchChain& chain = graph_.capabilities.launches;
+  if (is_chained(chain, program_, first) && is_chained(chain, program_, second)) return true;
   const std::vector<int> of_first = program_.queues_of(first);
   const std::vector<int> of_second = program_.queues_of(second);
   return std::ranges::find_first_of(of_first, of_second) != of_first.end();
