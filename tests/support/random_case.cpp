@@ -1,5 +1,8 @@
 #include "support/random_case.hpp"
 
+#include <algorithm>
+
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
 
@@ -19,6 +22,16 @@ RandomCase random_case(int number) {
   const Schedule schedule = random_schedule(shape, seed);
   return {random_program(schedule, number % 3 == 0 ? 0 : 1 + number % 3, seed + 1),
           random_costs(schedule.pipeline().stages(), seed + 2), random_capabilities(false, seed + 3)};
+}
+
+bool is_issued_as_listed(const Program& program) {
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    const auto waits = graph.predecessors_of(id);
+    if (std::ranges::any_of(waits, [&](InstructionId before) { return before > id; })) return false;
+  }
+  return true;
 }
 
 }  // namespace ppsim::test

@@ -17,4 +17,8 @@ struct RandomCase {
 /// machine.
 [[nodiscard]] RandomCase random_case(int number);
 
+/// Whether nothing waits for what its rank lists later. Else the host of a GPU issues in another order than
+/// the list, and with ordered launches the order is part of what a Program means.
+[[nodiscard]] bool is_issued_as_listed(const Program& program);
+
 }  // namespace ppsim::test

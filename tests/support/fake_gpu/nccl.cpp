@@ -200,7 +200,7 @@ std::size_t FakeNccl::lane_of(Communicator& communicator, const std::string& cha
 }
 
 /// A launch starts behind all of its streams, the launch before on its communicator and the start of the one
-/// before on its device, and they go on behind it.
+/// before of its rank, and they go on behind it.
 void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& operations) {
   std::vector<FakeStream*> streams;
   for (const Operation& operation : operations) {
@@ -214,10 +214,11 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
     if (stream != streams.front() && stream->tail) begin.after.push_back(*stream->tail);
   }
   const auto before = communicator.last.find(capture);
-  const std::pair device(streams.front()->device, capture);
-  if (const auto launched = launched_.find(device); launched != launched_.end())
+  const std::pair rank(communicator.key, capture);
+  if (const auto launched = launched_.find(rank); launched != launched_.end())
     begin.behind.push_back(launched->second);
-  const TaskId start = launched_[device] = machine_.enqueue(*streams.front(), begin);
+  if (before != communicator.last.end()) begin.behind.push_back(before->second);
+  const TaskId start = launched_[rank] = machine_.enqueue(*streams.front(), begin);
   if (before != communicator.last.end() && capture == nullptr) {
     machine_.on_finish(start, [this, start, earlier = before->second] {
       if (machine_.knows(start, earlier)) return;

@@ -14,12 +14,12 @@
 namespace ppsim::test {
 
 /// NCCL without buffers and without tags: the i-th send of a channel meets the i-th receive, both wait for
-/// each other, and the operations of a communicator run one after another on each rank, in host order. Those of
-/// several communicators start in the order in which a device was given them, as with
-/// NCCL_LAUNCH_ORDER_IMPLICIT=1. Calls
-/// that end a group return before it is enqueued: asking for the state twice enqueues it. A communicator is
-/// made once all its ranks have come, wherever they run. Nothing that a send is over tells about the
-/// receiver, since the real one buffers. Both ends of a message must be meant for each other.
+/// each other, and the operations of a communicator run one after another on each rank, in host order. Those
+/// of several communicators start in the order in which a rank's device was given them, as with
+/// NCCL_LAUNCH_ORDER_IMPLICIT=1. Calls that end a group return before it is enqueued: asking for the state
+/// twice enqueues it. A communicator is made once all its ranks have come, wherever they run. Nothing that a
+/// send is over tells about the receiver, since the real one buffers. Both ends of a message must be meant
+/// for each other.
 class FakeNccl {
  public:
   struct Communicator;
@@ -121,7 +121,8 @@ class FakeNccl {
   std::deque<Communicator> communicators_;
   std::map<std::string, std::shared_ptr<World>> worlds_;  ///< by unique id
   std::map<TaskId, Operation> arrived_;
-  std::map<std::pair<int, FakeGraph*>, TaskId> launched_;  ///< by device: start of the last launch
+  std::map<std::pair<int, FakeGraph*>, TaskId>
+      launched_;                               ///< by rank, each a device: start of the last launch
   std::map<std::thread::id, OpenGroup> open_;  ///< NCCL's groups are of a thread
 };
 

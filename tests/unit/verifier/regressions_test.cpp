@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
 
@@ -22,6 +23,7 @@ struct Regression {
   Property refuted;
   Lines found;  ///< cycle: who waits, in turn; under a residency limit the waits; else the explanation
   std::optional<int> residency = std::nullopt;
+  std::string transport = "in-process";
 };
 
 std::ostream& operator<<(std::ostream& out, const Regression& r) { return out << r.name; }
@@ -81,6 +83,30 @@ const std::vector<Regression>& regressions() {
        deadlock_free,
        {"rank 0: {0SEND_F1 3RECV_F2} never completes (3RECV_F2 meets no SEND on its channel)"}},
       {"torchcomms-2551", "hangs", deadlock_free, {"1SEND_F1", "2RECV_F1", "2SEND_B0", "1RECV_B0"}},
+      {"launch-order-forward",
+       "hangs",
+       deadlock_free,
+       {"4RECV_F0", "3SEND_F0", "5RECV_F0", "4SEND_F0", "4F0"},
+       std::nullopt,
+       "nccl"},
+      {"launch-order-groups",
+       "hangs",
+       deadlock_free,
+       {"{0RECV_B2 0RECV_B0}", "{1SEND_B2 1SEND_B0}", "{1RECV_F2 1RECV_F1}", "{0SEND_F2 0SEND_F1}"},
+       std::nullopt,
+       "nccl"},
+      {"launch-order-receives",
+       "hangs",
+       deadlock_free,
+       {"0RECV_B1", "1SEND_B1", "1B1", "1R1", "1F1", "1RECV_F1", "0SEND_F1"},
+       std::nullopt,
+       "nccl"},
+      {"launch-order-sends",
+       "hangs",
+       deadlock_free,
+       {"0RECV_B0", "1SEND_B0", "1SEND_F0", "1F0", "1RECV_F0", "0SEND_F0"},
+       std::nullopt,
+       "nccl"},
   };
   return kAll;
 }
@@ -100,6 +126,7 @@ class Regressions : public testing::TestWithParam<Regression> {
  protected:
   [[nodiscard]] static VerifyOptions options() {
     VerifyOptions options;
+    options.capabilities = transport(GetParam().transport).value();
     options.capabilities.residency = GetParam().residency;
     return options;
   }
@@ -107,7 +134,8 @@ class Regressions : public testing::TestWithParam<Regression> {
 };
 
 /// Who waits on the cycle, in turn; under a residency limit who waits for whom; else the explanation.
-Lines found_in(const Program& program, const Counterexample& counterexample) {
+Lines found_in(const Program& program, const TransportCapabilities& capabilities,
+               const Counterexample& counterexample) {
   if (const auto* hang = std::get_if<ResidencyHang>(&counterexample)) {
     Lines waits;
     for (const Wait& wait : hang->waits) waits.push_back(to_string(wait));
@@ -115,7 +143,7 @@ Lines found_in(const Program& program, const Counterexample& counterexample) {
   }
   const auto* deadlock = std::get_if<Deadlock>(&counterexample);
   if (deadlock == nullptr || deadlock->cycle.empty()) return explain(program, counterexample);
-  const auto genuine = recheck_cycle(program, build_execution_graph(program, {}), deadlock->cycle);
+  const auto genuine = recheck_cycle(program, build_execution_graph(program, capabilities), deadlock->cycle);
   EXPECT_TRUE(genuine.has_value()) << to_string(genuine.error());
   Lines who;
   for (const Wait& wait : deadlock->cycle) who.push_back(wait.who.action);
@@ -127,7 +155,7 @@ TEST_P(Regressions, AreRefutedAsTheyWereReported) {
   const VerifyReport report = verify(program, options());
   const auto* refuted = std::get_if<Refuted>(&report.find(GetParam().refuted)->verdict);
   ASSERT_NE(refuted, nullptr);
-  EXPECT_EQ(found_in(program, refuted->counterexample), GetParam().found);
+  EXPECT_EQ(found_in(program, options().capabilities, refuted->counterexample), GetParam().found);
 }
 
 TEST_P(Regressions, AreProvedOnceTheyAreFixed) {
