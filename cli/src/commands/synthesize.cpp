@@ -10,6 +10,7 @@
 #include "ppsim/planner/synthesis.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
+#include "processes/interruption.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -110,21 +111,25 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   return request;
 }
 
+Json progress_json(const Options& options, const SynthesisRequest& request, const SynthesisProgress& best) {
+  return {{"file", options.output},
+          {"ranks", request.ranks},
+          {"microbatches", request.microbatches},
+          {"activation_limit", request.activation_limit},
+          {"peak_live_activations", peak_live_microbatches(best.schedule)},
+          {"objective", objective_name(request.objective)},
+          {"value_ns", best.value},
+          {"lower_bound_ns", best.lower_bound},
+          {"optimal", best.value == best.lower_bound}};
+}
+
 Json synthesized_json(const Options& options, const SynthesisRequest& request, const Synthesized& found) {
-  Json object = {{"file", options.output},
-                 {"ranks", request.ranks},
-                 {"microbatches", request.microbatches},
-                 {"activation_limit", request.activation_limit},
-                 {"peak_live_activations", peak_live_microbatches(found.schedule)},
-                 {"objective", objective_name(request.objective)},
-                 {"value_ns", found.value},
-                 {"lower_bound_ns", found.lower_bound},
-                 {"optimal", found.optimal()},
-                 {"method", found.method},
+  Json object = progress_json(options, request, {found.schedule, found.value, found.lower_bound});
+  object.update({{"method", found.method},
                  {"bound_method", found.bound_method},
                  {"queries", found.queries},
                  {"seconds", found.seconds},
-                 {"program_hash", program_hash(found.program)}};
+                 {"program_hash", program_hash(found.program)}});
   if (!found.optimal()) object["reason"] = found.open;
   return object;
 }
@@ -166,6 +171,24 @@ Expected<void> write(const Options& options, const Synthesized& found) {
   return write_text_file(options.output, *text);
 }
 
+/// What an interrupt leaves: the best so far. That it cannot be written is said at the end.
+void keep_best(const Options& options, const SynthesisRequest& request, const SynthesisProgress& best) {
+  const auto text = ir_text(best.schedule, options.output, CsvDialect::torch);
+  if (!text) return;
+  const bool to_stdout = options.output == "-";
+  if (!to_stdout && !write_text_file(options.output, *text)) return;
+  KnownSoFar known;
+  known.note = "the best so far" + (to_stdout ? "" : " is in " + options.output) + ": " +
+               std::string(objective_name(request.objective)) + ' ' + time_text(best.value) +
+               ", and no schedule is below " + time_text(best.lower_bound);
+  if (to_stdout) {
+    known.data = *text;
+  } else {
+    known.members = progress_json(options, request, best);
+  }
+  tell_when_interrupted(known);
+}
+
 int report_none(const NoSchedule& none, const Output& output) {
   output.note("ppsim: no schedule: " + none.reason);
   if (output.json) output.print({{"feasible", false}, {"reason", none.reason}});
@@ -173,8 +196,9 @@ int report_none(const NoSchedule& none, const Output& output) {
 }
 
 int run_asked(const Options& options, const Output& output) {
-  const auto request = request_of(options);
+  auto request = request_of(options);
   if (!request) return report(request.error(), output);
+  request->progress = [&](const SynthesisProgress& best) { keep_best(options, *request, best); };
   const auto answer = synthesize(*request);
   if (!answer) return report(answer.error(), output);
   if (const auto* none = std::get_if<NoSchedule>(&*answer)) return report_none(*none, output);

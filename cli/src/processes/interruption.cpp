@@ -11,8 +11,12 @@ namespace ppsim::cli {
 namespace {
 
 /// What the handler writes, which cannot make it: whole texts, of which all stay since it may be reading one.
-std::atomic<const std::string*> object_text = nullptr;
-std::vector<std::unique_ptr<const std::string>> texts;
+struct Texts {
+  std::string err, out;
+};
+std::atomic<const Texts*> texts = nullptr;
+std::vector<std::unique_ptr<const Texts>> all_texts;
+bool as_json = false;
 
 void write_text(int file, std::string_view text) {
   while (!text.empty()) {
@@ -40,29 +44,33 @@ void on_limit(int) {
   ::_exit(kFailed);
 }
 
-void set_object(const Json& known) {
+std::string object_text(const Json& members) {
   Json error = error_json({ErrorCode::io, "interrupted"});
   error["code"] = "interrupted";
   Json object = {{"error", std::move(error)}};
-  object.update(known);
-  object_text = texts.emplace_back(std::make_unique<const std::string>(object.dump(2) + "\n")).get();
+  object.update(members);
+  return object.dump(2) + "\n";
 }
 
 }  // namespace
 
 void leave_on_interrupt(bool json) {
-  if (json) set_object(Json::object());
+  as_json = json;
+  tell_when_interrupted({});
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
 }
 
-void tell_when_interrupted(const Json& known) {
-  if (object_text != nullptr) set_object(known);
+void tell_when_interrupted(const KnownSoFar& known) {
+  const Texts told{"\nppsim: interrupted; " + known.note + "\n",
+                   as_json ? object_text(known.members) : known.data};
+  texts = all_texts.emplace_back(std::make_unique<const Texts>(told)).get();
 }
 
 void write_interrupted() {
-  write_text(STDERR_FILENO, "\nppsim: interrupted; no file was left half-written\n");
-  if (const std::string* text = object_text) write_text(STDOUT_FILENO, *text);
+  const Texts* told = texts;
+  write_text(STDERR_FILENO, told->err);
+  write_text(STDOUT_FILENO, told->out);
 }
 
 void say_nothing_when_interrupted() { silent = true; }

@@ -8,8 +8,14 @@ namespace ppsim::cli {
 /// replaced in one step, so there is nothing to clean up. With `json` an object on stdout says what happened.
 void leave_on_interrupt(bool json);
 
-/// Adds what is known so far to that object, in the place of what was added before.
-void tell_when_interrupted(const Json& known);
+/// What is known so far, for the end by a signal.
+struct KnownSoFar {
+  Json members = Json::object();                       ///< with --json: beside the error
+  std::string note = "no file was left half-written";  ///< on stderr
+  std::string data = "";                               ///< on stdout, without --json
+};
+/// Says this when interrupted, in the place of what was to be said before.
+void tell_when_interrupted(const KnownSoFar& known);
 
 /// Says now that it was interrupted, as the end by a signal does.
 void write_interrupted();

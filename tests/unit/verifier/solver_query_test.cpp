@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <thread>
+
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/solver/z3_check.hpp"
 #include "ppsim/verifier/synthesis/synthesis.hpp"
 #include "support/generated.hpp"
@@ -87,6 +91,40 @@ TEST(SolverQuery, OfTheSynthesis) {
   ASSERT_FALSE(queries.empty());
   EXPECT_EQ(queries[0].answer, Answer::unsat);
   EXPECT_TRUE(holds(queries[0].script, "; Can all actions start so that the makespan is at most "));
+}
+
+/// Whether `work` leaves SIGINT to whom it belongs to all the time.
+template <class Work>
+bool leaves_interrupts_alone(Work work) {
+  using Handler = void (*)(int);
+  const Handler own = [](int) {};
+  const Handler before = std::signal(SIGINT, own);
+  bool same = true;
+  std::jthread watcher([&](const std::stop_token& over) {
+    while (!over.stop_requested()) {
+      struct sigaction now {};
+      sigaction(SIGINT, nullptr, &now);
+      same = same && now.sa_handler == own;
+      std::this_thread::yield();
+    }
+  });
+  work();
+  watcher = {};
+  std::signal(SIGINT, before);
+  return same;
+}
+
+TEST(SolverQuery, LeavesInterruptsToTheProgram) {
+  EXPECT_TRUE(leaves_interrupts_alone([] {
+    SynthesisRequest request{.ranks = 4, .microbatches = 12, .activation_limit = 3};
+    request.costs = unit_cost_table({.F = 5, .I = 6, .W = 4});
+    request.timeout_s = 2;
+    (void)synthesize(request);
+  }));
+  const Program hangs = deferred_receives(false);
+  EXPECT_TRUE(leaves_interrupts_alone([&] {
+    for (int i = 0; i < 20; ++i) (void)repair(hangs, {});
+  })) << "of a repair";
 }
 
 }  // namespace

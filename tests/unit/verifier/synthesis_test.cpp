@@ -40,6 +40,23 @@ Nanoseconds optimum_of(const SynthesisRequest& request) {
   return found.value / kUnitTime;
 }
 
+TEST(Synthesis, TellsOfEachStepForward) {
+  SynthesisRequest request = unit_request(3, 8, 2);
+  std::vector<std::pair<Nanoseconds, Nanoseconds>> told;
+  request.progress = [&](const SynthesisProgress& best) {
+    EXPECT_EQ(objective_of(best.schedule, request.costs, request.objective), best.value);
+    told.emplace_back(best.value, best.lower_bound);
+  };
+  const Synthesized found = answer_to(request);
+  ASSERT_GE(told.size(), 2U) << "at first something, then what is known in the end";
+  for (std::size_t i = 1; i < told.size(); ++i) {
+    EXPECT_NE(told[i], told[i - 1]);
+    EXPECT_LE(told[i].first, told[i - 1].first);
+    EXPECT_GE(told[i].second, told[i - 1].second);
+  }
+  EXPECT_EQ(told.back(), std::pair(found.value, found.lower_bound));
+}
+
 // ---- every order of two ranks, timed by a few lines of its own ----
 
 constexpr int kPhases = 3;

@@ -2,17 +2,12 @@
 
 #include <z3++.h>
 
-#include <algorithm>
 #include <utility>
+
+#include "solver/ask_z3.hpp"
 
 namespace ppsim::verifier::repairing {
 namespace {
-
-z3::params limited(z3::context& context, double timeout_s) {
-  z3::params params(context);
-  params.set("timeout", static_cast<unsigned>(std::clamp(timeout_s * 1000, 1.0, 4e9)));
-  return params;
-}
 
 z3::expr_vector constants(z3::context& context, const char* name, std::size_t count) {
   z3::expr_vector result(context);
@@ -47,7 +42,7 @@ CheapestSet::Answer CheapestSet::cheapest(double timeout_s) const {
   try {
     z3::context context;
     z3::optimize optimize(context);
-    optimize.set(limited(context, timeout_s));
+    optimize.set(parameters_of_question(context, timeout_s));
     const z3::expr_vector changes = constants(context, "c", weights_.size());
     for (unsigned i = 0; i < weights_.size(); ++i) optimize.add(!changes[i], weights_[i]);
     for (const Clause& clause : clauses_) optimize.add(clause_of(clause.choices, changes));
@@ -70,7 +65,7 @@ std::vector<std::string> CheapestSet::core(double timeout_s) const {
   try {
     z3::context context;
     z3::solver solver(context);
-    z3::params params = limited(context, timeout_s);
+    z3::params params = parameters_of_question(context, timeout_s);
     params.set("core.minimize", true);
     solver.set(params);
     const z3::expr_vector changes = constants(context, "c", weights_.size());

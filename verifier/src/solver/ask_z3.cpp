@@ -59,9 +59,7 @@ std::string reason_of(const z3::solver& solver, bool late) {
 
 SolverReply check(z3::solver& solver, double timeout_s) {
   const auto start = std::chrono::steady_clock::now();
-  z3::params params(solver.ctx());
-  params.set("timeout", static_cast<unsigned>(std::clamp(timeout_s * 1000, 1.0, 4e9)));
-  solver.set(params);
+  solver.set(parameters_of_question(solver.ctx(), timeout_s));
   switch (solver.check()) {
     case z3::unsat:
       return {SolverQuery::Answer::unsat, ""};
@@ -75,6 +73,13 @@ SolverReply check(z3::solver& solver, double timeout_s) {
 }
 
 }  // namespace
+
+z3::params parameters_of_question(z3::context& context, double timeout_s) {
+  z3::params params(context);
+  params.set("timeout", static_cast<unsigned>(std::clamp(timeout_s * 1000, 1.0, 4e9)));
+  params.set("ctrl_c", false);
+  return params;
+}
 
 SolverReply check_within(z3::solver& solver, const SolverOptions& limits) {
   if (limits.timeout_s <= 0) return {SolverQuery::Answer::unknown, kTimeLimit};

@@ -9,6 +9,10 @@
 
 namespace ppsim::verifier {
 
+/// Parameters of a question that may take so long. SIGINT stays with the program: what Z3 would do about it
+/// is to give up one question and go on.
+[[nodiscard]] z3::params parameters_of_question(z3::context& context, double timeout_s);
+
 /// What Z3 answers.
 struct SolverReply {
   SolverQuery::Answer answer = SolverQuery::Answer::unknown;

@@ -28,6 +28,13 @@ Search::Search(const SynthesisRequest& request, Clock::time_point deadline)
 
 bool Search::late() const { return Clock::now() >= deadline_; }
 
+void Search::tell() {
+  const std::pair now(incumbent_.value(), lower_bound());
+  if (!request_.progress || now == told_) return;
+  told_ = now;
+  request_.progress({incumbent_.schedule(), incumbent_.value(), lower_bound()});
+}
+
 Clock::time_point Search::within(double share) const {
   const auto left = deadline_ - Clock::now();
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(left * share);
@@ -61,6 +68,7 @@ StartTimes Search::ask(const StartQuestion& question, double share) {
   if (question_size(question) > kMostVariables)
     return {.reason = "more than " + std::to_string(kMostVariables) + " " + kStartTimesLimit};
   ++queries_;
+  tell();
   return find_start_times(question, {title_of(question),
                                      within(share),
                                      {.memory_budget = request_.memory_budget, .queries = request_.queries}});
@@ -74,11 +82,13 @@ void Search::run() {
     if (incumbent_.empty() || (!done() && !late()))
       incumbent_.offer(greedy_rows(model_, preference), {"greedy", {}});
   }
+  tell();
   if (done()) return;
   const Slot size = question_size({model_, relaxation_, lower_});
   if (size > kShortVariables) repeat({model_, relaxation_});
   if (size > kDirectVariables && !done()) look_at_rounded_costs();
   if (!done()) decide();
+  tell();
 }
 
 void Search::look_at_rounded_costs() {

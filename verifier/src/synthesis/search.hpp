@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "synthesis/incumbent.hpp"
 #include "synthesis/repetend.hpp"
@@ -31,6 +32,8 @@ class Search {
 
   [[nodiscard]] bool done() const { return incumbent_.value() == lower_bound(); }
   [[nodiscard]] bool late() const;
+  /// Tells request.progress of what is new since it was told last.
+  void tell();
   /// A part of the time that is left.
   [[nodiscard]] Clock::time_point within(double share) const;
   [[nodiscard]] QueryTitle title_of(const StartQuestion& question) const;
@@ -54,6 +57,7 @@ class Search {
   std::string bound_method_ = "relaxation";
   std::string open_;
   int queries_ = 0;
+  std::pair<Nanoseconds, Nanoseconds> told_ = {-1, -1};  ///< value and lower bound
 };
 
 }  // namespace ppsim::verifier::synthesis

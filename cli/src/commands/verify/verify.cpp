@@ -87,7 +87,7 @@ PropertySink told_when_interrupted(const VerifyRequest& request, const Program& 
   auto properties = std::make_shared<Json>(all_unknown(request, "interrupted"));
   return [properties, &program](const PropertyResult& result) {
     (*properties)[std::string(property_name(result.property))] = result_json(program, result);
-    tell_when_interrupted({{"properties", *properties}});
+    tell_when_interrupted({.members = {{"properties", *properties}}});
   };
 }
 
@@ -210,7 +210,7 @@ std::string why_not_asked(const VerifyReport& report) {
 
 int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
-  tell_when_interrupted({{"properties", all_unknown(options, "interrupted")}});
+  tell_when_interrupted({.members = {{"properties", all_unknown(options, "interrupted")}}});
   auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
   if (!answered) return kUnknown;
   auto& answer = *answered;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,15 @@ enum class Objective : std::uint8_t {
 /// Whether the backward pass is one action, B, or two, I and W.
 enum class BackwardForm : std::uint8_t { split, fused };
 
+/// What is known while the search goes on.
+struct SynthesisProgress {
+  const Schedule& schedule;     ///< the best so far
+  Nanoseconds value = 0;        ///< of the objective
+  Nanoseconds lower_bound = 0;  ///< proved: no schedule is below
+};
+/// Is told of it when a schedule is better than those before, or a bound higher.
+using SynthesisSink = std::function<void(const SynthesisProgress&)>;
+
 /// Which schedule to look for: on a chain with stage s on rank s and one slice.
 struct SynthesisRequest {
   int ranks = 1;
@@ -42,6 +52,7 @@ struct SynthesisRequest {
   double timeout_s = 60;        ///< seconds for everything
   std::optional<Bytes> memory_budget = {};  ///< of Z3
   QuerySink queries = {};                   ///< is told of every query
+  SynthesisSink progress = {};
 };
 
 /// The best schedule that was found, and how good any schedule can be.
@@ -98,7 +109,9 @@ using verifier::objective_name;
 using verifier::objective_of;
 using verifier::peak_live_microbatches;
 using verifier::SynthesisAnswer;
+using verifier::SynthesisProgress;
 using verifier::SynthesisRequest;
+using verifier::SynthesisSink;
 using verifier::synthesize;
 using verifier::Synthesized;
 }  // namespace ppsim
