@@ -61,8 +61,8 @@ RankMemory rank_memory(const Program& program, const TransportCapabilities& capa
   const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
   RankMemory memory{.pool_bytes = std::nullopt, .transport_bytes = transport_bytes(program, graph, sizes)};
   const SlotRequest request{program, graph, order, table, bytes, options.alignment};
-  if (auto plan = plan_slots_within(request, options.most_conflicts))
-    memory.pool_bytes = std::move(plan->pool_bytes);
+  if (auto plan = plan_slots_within(request, options.limits)) memory.pool_bytes = std::move(plan->pool_bytes);
+  memory.stopped = !memory.pool_bytes && options.limits.stopped && options.limits.stopped();
   return memory;
 }
 

@@ -44,6 +44,8 @@ interrupted verify 1f1b --ranks 8 --microbatches 32 --resident 3 --state-limit 1
 expect_json 'd["error"]["code"] == "interrupted" and d["properties"]["matched"]["verdict"] == "proved"'
 expect_json 'd["properties"]["deadlock_free"] == {"verdict": "unknown", "reason": "interrupted"}'
 expect_json 'len(d["properties"]) == 6'
+interrupted verify 1f1b --ranks 8 --microbatches 32 --resident 3 --state-limit 1000000000 --timeout 600
+expect_err "interrupted; decided before: well_formed proved, matched proved, collective_order proved"
 # Within a question to Z3 or between two, whenever it comes. The best so far is kept.
 search=(synthesize --ranks 8 --microbatches 32 --unit F=5,I=6,W=4 --activation-limit 5 --timeout 600)
 for attempt in 1 2 3 4 5 6; do

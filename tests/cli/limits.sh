@@ -18,6 +18,10 @@ expect_exit 5 verify 1f1b --ranks 256 --microbatches 8192 --timeout 0.5
 expect_out "Nothing is decided: time limit reached. Try again and raise --timeout."
 unknown "time limit reached" 1f1b --ranks 256 --microbatches 8192 --timeout 0.5 --properties deadlock_free,matched
 expect_json 'list(d["properties"]) == ["matched", "deadlock_free"]'
+# What was decided before stays decided, in whatever the call is late.
+unknown "time limit reached" 1f1b --ranks 256 --microbatches 4096 --unit F=1,A=1 --timeout 6
+expect_json 'len(d["properties"]) == 7 and d["properties"]["memory"]["verdict"] == "unknown"'
+expect_json 'd["properties"]["matched"]["verdict"] == "proved" or all(p["verdict"] == "unknown" for p in d["properties"].values())'
 # States under a residency limit; memory of many ranks; recognising what is large; all m; all p.
 expect_exit 5 verify 1f1b --ranks 64 --microbatches 512 --resident 2 --timeout 0.5
 expect_exit 5 verify 1f1b --ranks 4 --microbatches 8 --resident 3 --state-limit 10

@@ -7,13 +7,14 @@
 namespace ppsim {
 
 ConflictGraph::ConflictGraph(const TensorOrder& order, std::vector<std::uint32_t> by_birth,
-                             std::size_t most_pairs)
+                             const SlotLimits& limits)
     : order_(order), tensors_(std::move(by_birth)) {
-  compress(find_pairs(most_pairs));
+  compress(find_pairs(limits));
 }
 
 /// Walks along the births: a tensor stays active until it is dead for all that are still to come.
-std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(std::size_t most) {
+std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(const SlotLimits& limits) {
+  constexpr std::uint32_t kBetweenLooks = 256;
   const std::vector<std::int32_t> least_born = least_born_from();
   std::vector<std::uint32_t> active;
   std::vector<Pair> pairs;
@@ -28,7 +29,8 @@ std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(std::size_t most) {
       if (!order_.before(tensor(a), tensor(b))) pairs.push_back({a, b});
     }
     active.push_back(b);
-    complete_ = pairs.size() <= most;
+    const bool late = b % kBetweenLooks == 0 && limits.stopped && limits.stopped();
+    complete_ = pairs.size() <= limits.most_conflicts && !late;
   }
   return pairs;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "ppsim/core/memory/slot_plan.hpp"
 #include "ppsim/core/memory/tensor_order.hpp"
 
 namespace ppsim {
@@ -13,8 +14,8 @@ namespace ppsim {
 /// alive at once in some timing.
 class ConflictGraph {
  public:
-  /// Gives up, incomplete, when there are more than `most_pairs`.
-  ConflictGraph(const TensorOrder& order, std::vector<std::uint32_t> by_birth, std::size_t most_pairs);
+  /// Gives up, incomplete, where the limits do not suffice.
+  ConflictGraph(const TensorOrder& order, std::vector<std::uint32_t> by_birth, const SlotLimits& limits);
 
   [[nodiscard]] bool complete() const { return complete_; }
   [[nodiscard]] std::size_t pairs() const { return items_.size() / 2; }
@@ -30,7 +31,7 @@ class ConflictGraph {
     std::uint32_t b;
   };
 
-  [[nodiscard]] std::vector<Pair> find_pairs(std::size_t most);
+  [[nodiscard]] std::vector<Pair> find_pairs(const SlotLimits& limits);
   [[nodiscard]] std::vector<std::int32_t> least_born_from() const;
   void compress(const std::vector<Pair>& pairs);
   [[nodiscard]] std::size_t lanes() const { return tensors_.empty() ? 1 : order_.born(tensors_[0]).size(); }

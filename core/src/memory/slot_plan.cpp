@@ -1,7 +1,6 @@
 #include "ppsim/core/memory/slot_plan.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "conflict_graph.hpp"
@@ -28,10 +27,11 @@ class SlotPlanner {
       (items[i] % 2 == 0 ? started_ : ended_)[items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
   }
 
-  /// Offsets of the rank's tensors into `plan`. Returns: how many pairs of them conflict; where there are
-  /// more than `most`, nothing, and no offsets.
-  std::optional<std::size_t> plan_rank(const TensorOrder& order, std::size_t most, SlotPlan& plan) const {
-    const ConflictGraph graph(order, nodes(order), most);
+  /// Offsets of the rank's tensors into `plan`. Returns: how many pairs of them conflict; where the limits do
+  /// not suffice, nothing, and no offsets.
+  std::optional<std::size_t> plan_rank(const TensorOrder& order, const SlotLimits& limits,
+                                       SlotPlan& plan) const {
+    const ConflictGraph graph(order, nodes(order), limits);
     if (!graph.complete()) return std::nullopt;
     std::vector<Bytes> rounded(graph.size());
     for (std::uint32_t n = 0; n < graph.size(); ++n) {
@@ -99,25 +99,27 @@ class SlotPlanner {
 
 }  // namespace
 
-std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, std::size_t most_conflicts) {
+std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, const SlotLimits& limits) {
   PPSIM_CHECK(request.alignment > 0, "an alignment is at least one byte");
   const auto ranks = static_cast<std::size_t>(request.program.pipeline().ranks());
   SlotPlan plan{.offset = std::vector<Bytes>(request.table.tensors.size(), 0),
                 .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
   const SlotPlanner planner(request);
   const ClockPlan clock_plan(request.graph, request.order);
+  SlotLimits left = limits;
   for (std::size_t r = 0; r < ranks; ++r) {
+    if (left.stopped && left.stopped()) return std::nullopt;
     const RankId rank(static_cast<std::int32_t>(r));
     const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, clock_plan, rank);
-    const auto conflicts = planner.plan_rank(TensorOrder(request.table, clocks, rank), most_conflicts, plan);
+    const auto conflicts = planner.plan_rank(TensorOrder(request.table, clocks, rank), left, plan);
     if (!conflicts) return std::nullopt;
-    most_conflicts -= *conflicts;
+    left.most_conflicts -= *conflicts;
   }
   return plan;
 }
 
 SlotPlan plan_slots(const SlotRequest& request) {
-  auto plan = plan_slots_within(request, std::numeric_limits<std::size_t>::max());
+  auto plan = plan_slots_within(request, {});
   PPSIM_CHECK(plan.has_value(), "without a limit there is a plan");
   return *std::move(plan);
 }

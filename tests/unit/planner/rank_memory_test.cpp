@@ -68,8 +68,23 @@ TEST(RankMemory, PoolsAreThoseOfARun) {
 
 TEST(RankMemory, APlanThatTakesLongIsLeftOut) {
   const Program program = program_of("1f1b-v");
-  EXPECT_EQ(rank_memory(program, rendezvous(), uneven_sizes(), {.most_conflicts = 100}).pool_bytes,
-            std::nullopt);
+  EXPECT_EQ(
+      rank_memory(program, rendezvous(), uneven_sizes(), {.limits = {.most_conflicts = 100}}).pool_bytes,
+      std::nullopt);
+}
+
+TEST(RankMemory, APlanThatComesTooLateIsLeftOut) {
+  const Program program = program_of("1f1b-v");
+  RankMemoryOptions options;
+  int asked = 0;
+  options.limits.stopped = [&] { return ++asked > 4; };
+  const RankMemory memory = rank_memory(program, rendezvous(), uneven_sizes(), options);
+  EXPECT_EQ(memory.pool_bytes, std::nullopt);
+  EXPECT_TRUE(memory.stopped);
+  EXPECT_EQ(memory.transport_bytes.size(), static_cast<std::size_t>(program.pipeline().ranks()));
+  options.limits.stopped = [] { return false; };
+  EXPECT_EQ(rank_memory(program, rendezvous(), uneven_sizes(), options).pool_bytes,
+            rank_memory(program, rendezvous(), uneven_sizes()).pool_bytes);
 }
 
 TEST(RankMemory, PlacesAreWhatTheAlignmentAllows) {

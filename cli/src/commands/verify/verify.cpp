@@ -9,7 +9,6 @@
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"
-#include "processes/interruption.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -82,15 +81,6 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   return result;
 }
 
-/// Keeps what an interrupt tells up to date.
-PropertySink told_when_interrupted(const VerifyRequest& request, const Program& program) {
-  auto properties = std::make_shared<Json>(all_unknown(request, "interrupted"));
-  return [properties, &program](const PropertyResult& result) {
-    (*properties)[std::string(property_name(result.property))] = result_json(program, result);
-    tell_when_interrupted({.members = {{"properties", *properties}}});
-  };
-}
-
 }  // namespace
 
 Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
@@ -102,7 +92,12 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
   if (!asked) return tl::unexpected(asked.error());
   auto program = program_of(*subject, policy);
   if (!program) return tl::unexpected(program.error());
-  if (request.one_answer) asked->decided = told_when_interrupted(request, *program);
+  if (request.decided) {
+    asked->decided = [&](const PropertyResult& result) {
+      request.decided->add(*program, result);
+      tell_decided(request);
+    };
+  }
   VerifyReport report = verify(*program, *asked);
   asked->decided = {};
   VerifyAnswer answer{*std::move(program), *std::move(asked), std::move(report), {}, policy.has_value()};
@@ -210,9 +205,9 @@ std::string why_not_asked(const VerifyReport& report) {
 
 int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
             const Output& output) {
-  tell_when_interrupted({.members = {{"properties", all_unknown(options, "interrupted")}}});
+  tell_decided(options);
   auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
-  if (!answered) return kUnknown;
+  if (!answered) return answered.error();
   auto& answer = *answered;
   if (!answer) return report(answer.error(), output);
   add_devices(options, *answer);
@@ -244,7 +239,7 @@ int run_asked(VerifyRequest options, const Output& output) {
   if (auto good = add_usual_costs(options); !good) return report(good.error(), output);
   if (is_many(options)) return verify_many(options, output);
   options.input.input = options.inputs.front();
-  options.one_answer = true;
+  options.decided = std::make_shared<DecidedSoFar>();
   std::optional<CommunicatorPolicy> policy;
   if (!options.policy.empty()) {
     policy = policy_from_name(options.policy);

@@ -134,7 +134,7 @@ int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, 
   options.queries = asked.queries;
   const auto answered =
       within_limits(request, output, [&] { return verify_all_microbatches(program_for, options); });
-  if (!answered) return kUnknown;
+  if (!answered) return answered.error();
   const auto& answers = *answered;
   if (!answers) return report(answers.error(), output);
   const int exit = verdict_exit(*answers);
@@ -226,7 +226,7 @@ int verify_for_all_ranks(const VerifyRequest& request, const ProgramForRanks& pr
   if (!transport) return report(transport.error(), output);
   const auto answered = within_limits(
       request, output, [&] { return verify_all_ranks(program_for, request.solver_options(), *transport); });
-  if (!answered) return kUnknown;
+  if (!answered) return answered.error();
   const auto& answer = *answered;
   if (!answer) return report(answer.error(), output);
   if (output.json) {

@@ -2,6 +2,7 @@
 #include <array>
 #include <iostream>
 
+#include "processes/interruption.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -27,6 +28,10 @@ bool is_asked(const VerifyRequest& request, const PropertyInfo& info) {
 
 }  // namespace
 
+bool VerifyRequest::is_late() const {
+  return std::chrono::steady_clock::now() - start >= std::chrono::duration<double>(timeout_s);
+}
+
 double VerifyRequest::remaining_s() const {
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
   return std::max(timeout_s - taken.count(), 0.001);
@@ -49,27 +54,83 @@ std::string what_to_raise(const std::vector<std::string>& reasons) {
   return text;
 }
 
-Json all_unknown(const VerifyRequest& request, const std::string& reason) {
-  Json properties = Json::object();
+void DecidedSoFar::add(const Program& program, const PropertyResult& result) {
+  Item item{result, result_json(program, result), result_text(program, result)};
+  const std::lock_guard lock(mutex_);
+  items_.push_back(std::move(item));
+}
+
+std::optional<DecidedSoFar::Item> DecidedSoFar::find(Property property) const {
+  const std::lock_guard lock(mutex_);
+  const auto item = std::ranges::find(items_, property, [](const Item& i) { return i.result.property; });
+  return item == items_.end() ? std::nullopt : std::optional(*item);
+}
+
+namespace {
+
+/// All that was asked, in the order of the registry; what is not decided is unknown for this reason.
+std::vector<DecidedSoFar::Item> items_of(const VerifyRequest& request, const std::string& reason) {
+  std::vector<DecidedSoFar::Item> items;
   for (const PropertyInfo& info : property_registry()) {
-    if (is_asked(request, info))
-      properties[std::string(info.name)] = {{"verdict", "unknown"}, {"reason", reason}};
+    if (!is_asked(request, info)) continue;
+    const auto decided = request.decided ? request.decided->find(info.property) : std::nullopt;
+    items.push_back(decided.value_or(
+        DecidedSoFar::Item{{.property = info.property, .verdict = Unknown{reason}, .method = {}, .notes = {}},
+                           {{"verdict", "unknown"}, {"reason", reason}},
+                           {}}));
   }
+  return items;
+}
+
+Json properties_json(const std::vector<DecidedSoFar::Item>& items) {
+  Json properties = Json::object();
+  for (const auto& item : items) properties[std::string(property_name(item.result.property))] = item.json;
   return properties;
 }
 
-int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output) {
-  const Json properties = all_unknown(request, reason);
-  std::vector<std::vector<std::string>> rows = {{"property", "verdict"}};
-  for (const auto& [name, unknown] : std::get<Json::Object>(properties.value()))
-    rows.push_back({name, "unknown"});
-  if (output.json) {
-    output.print({{"properties", properties}});
-  } else {
-    std::cout << table_text(rows, Align::left) << "\nNothing is decided: " << reason << ". Try again and "
-              << what_to_raise({reason}) << ".\n";
+bool is_unknown(const DecidedSoFar::Item& item) {
+  return std::holds_alternative<Unknown>(item.result.verdict);
+}
+
+void print_items(const std::vector<DecidedSoFar::Item>& items, const std::string& reason) {
+  std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
+  std::string texts;
+  for (const auto& [result, json, text] : items) {
+    rows.push_back({std::string(property_name(result.property)), std::string(verdict_name(result.verdict)),
+                    result.method});
+    texts += text;
   }
-  return kUnknown;
+  std::cout << table_text(rows, Align::left) << texts << '\n';
+  const bool nothing = std::ranges::all_of(items, is_unknown);
+  std::cout << (nothing ? "Nothing is decided: " : "The rest is not decided: ") << reason
+            << ". Try again and " << what_to_raise({reason}) << ".\n";
+}
+
+}  // namespace
+
+void tell_decided(const VerifyRequest& request) {
+  const std::vector<DecidedSoFar::Item> items = items_of(request, "interrupted");
+  std::string decided;
+  for (const auto& [result, json, text] : items) {
+    if (std::holds_alternative<Unknown>(result.verdict)) continue;
+    decided += (decided.empty() ? "decided before: " : ", ") + std::string(property_name(result.property)) +
+               ' ' + std::string(verdict_name(result.verdict));
+  }
+  KnownSoFar known{.members = {{"properties", properties_json(items)}}};
+  if (!decided.empty()) known.note = decided;
+  tell_when_interrupted(known);
+}
+
+int say_limit(const VerifyRequest& request, const std::string& reason, const Output& output) {
+  const std::vector<DecidedSoFar::Item> items = items_of(request, reason);
+  if (output.json) {
+    output.print({{"properties", properties_json(items)}});
+  } else {
+    print_items(items, reason);
+  }
+  VerifyReport report;
+  for (const auto& item : items) report.results.push_back(item.result);
+  return verdict_exit(report);
 }
 
 }  // namespace ppsim::cli

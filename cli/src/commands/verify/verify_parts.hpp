@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <system_error>
 #include <variant>
@@ -18,6 +20,24 @@
 
 namespace ppsim::cli {
 
+/// What is decided of one input, for an end before all is.
+class DecidedSoFar {
+ public:
+  struct Item {
+    PropertyResult result;
+    Json json;         ///< as result_json() has it
+    std::string text;  ///< as result_text() has it
+  };
+
+  void add(const Program& program, const PropertyResult& result);
+  /// Nothing where it is not decided yet.
+  [[nodiscard]] std::optional<Item> find(Property property) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Item> items_;
+};
+
 /// What the command line of `verify` asks.
 struct VerifyRequest {
   std::vector<std::string> inputs;
@@ -33,11 +53,12 @@ struct VerifyRequest {
   std::size_t sample_limit = AllMicrobatchesOptions().sample_limit;
   bool cross_check = false;
   bool all_microbatches = false;
-  bool one_answer = false;      ///< of which an interrupt tells what is decided
-  std::optional<Bytes> budget;  ///< of --memory-budget
+  std::shared_ptr<DecidedSoFar> decided;  ///< of one input
+  std::optional<Bytes> budget;            ///< of --memory-budget
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   std::shared_ptr<QueryFolder> queries;  ///< of --smt2
 
+  [[nodiscard]] bool is_late() const;
   /// Seconds that are left, some of them in any case.
   [[nodiscard]] double remaining_s() const;
   /// What a question to Z3 may take.
@@ -56,10 +77,10 @@ template <class Report>
   return reasons;
 }
 
-/// Everything that was asked as unknown for this reason, as `verify --json` writes it.
-[[nodiscard]] Json all_unknown(const VerifyRequest& request, const std::string& reason);
-/// Says why nothing that was asked is decided. Returns: the exit code.
-int say_undecided(const VerifyRequest& request, const std::string& reason, const Output& output);
+/// What an interrupt tells of what was asked.
+void tell_decided(const VerifyRequest& request);
+/// Says what was decided before a limit, and that the rest is not. Returns: the exit code.
+int say_limit(const VerifyRequest& request, const std::string& reason, const Output& output);
 
 struct VerifyAnswer {
   Program program;
@@ -71,6 +92,8 @@ struct VerifyAnswer {
 
   /// The largest pool, where it is above a limit that what is alive at once keeps to.
   [[nodiscard]] std::optional<Bytes> pool_above_limit() const;
+  /// Whether it is unknown for want of time if the pool keeps to the limit.
+  [[nodiscard]] bool misses_pool_for_time() const;
   /// That of the verdicts, and of a pool that does not fit.
   [[nodiscard]] int exit() const;
 };
@@ -92,21 +115,20 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer);
 int verify_never_slower(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
                         const Output& output);
 
-/// `work` within the limits of the request. Where they do not suffice, says that everything asked is unknown;
-/// nothing is returned then, or the process has ended.
+/// `work` within the limits of the request. Where they do not suffice, says so; then the exit code is
+/// returned, or the process has ended.
 template <class Work>
-std::optional<std::invoke_result_t<Work>> within_limits(const VerifyRequest& request, const Output& output,
-                                                        Work work) {
+tl::expected<std::invoke_result_t<Work>, int> within_limits(const VerifyRequest& request,
+                                                            const Output& output, Work work) {
   try {
     const MemoryCap cap(request.budget);
     return within(request.remaining_s(), std::move(work),
-                  [&] { return say_undecided(request, "time limit reached", output); });
+                  [&] { return say_limit(request, kTimeLimit, output); });
   } catch (const std::bad_alloc&) {
-    say_undecided(request, "memory budget reached", output);
+    return tl::unexpected(say_limit(request, kMemoryLimit, output));
   } catch (const std::system_error&) {  // no memory for a thread
-    say_undecided(request, "memory budget reached", output);
+    return tl::unexpected(say_limit(request, kMemoryLimit, output));
   }
-  return std::nullopt;
 }
 
 /// The exit code of the answers to all properties. Report: VerifyReport or AllMicrobatchesReport.
@@ -125,6 +147,8 @@ template <class Report>
 }
 /// One verdict as `verify --json` writes it.
 [[nodiscard]] Json result_json(const Program& program, const PropertyResult& result);
+/// What the text says of one verdict beside the table of all.
+[[nodiscard]] std::string result_text(const Program& program, const PropertyResult& result);
 /// One Program's verdicts as `verify --json` writes them.
 [[nodiscard]] Json report_json(const VerifyAnswer& answer);
 /// The same as text.

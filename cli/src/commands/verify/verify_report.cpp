@@ -18,12 +18,31 @@ Json result_json(const Program& program, const PropertyResult& result) {
   return item;
 }
 
+std::string result_text(const Program& program, const PropertyResult& result) {
+  constexpr std::size_t kMostLines = 40;
+  std::ostringstream text;
+  const std::string_view name = property_name(result.property);
+  for (const std::string& note : result.notes) text << name << ": " << note << '\n';
+  if (const auto* unknown = std::get_if<Unknown>(&result.verdict))
+    text << name << ": " << unknown->reason << '\n';
+  const auto* refuted = std::get_if<Refuted>(&result.verdict);
+  if (refuted == nullptr) return text.str();
+  text << '\n' << name << " is refuted:\n";
+  const std::vector<std::string> lines = explain(program, refuted->counterexample);
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) text << "  " << lines[i] << '\n';
+  if (lines.size() > kMostLines)
+    text << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
+  return text.str();
+}
+
 namespace {
 
-constexpr const char* kPoolsNotComputed =
-    "making the plan of addresses takes long: very many pairs of tensors may be alive at once";
-
-bool misses_pools(const VerifyAnswer& answer) { return answer.devices && !answer.devices->pool_bytes; }
+/// Why there is no plan of addresses; empty: there is one, or none was asked for.
+std::string why_no_pools(const VerifyAnswer& answer) {
+  if (!answer.devices || answer.devices->pool_bytes) return "";
+  if (answer.devices->stopped) return kTimeLimit;
+  return "making the plan of addresses takes long: very many pairs of tensors may be alive at once";
+}
 
 Json memory_json(const VerifyAnswer& answer, const WorstCase& worst) {
   Json item = {{"rank", worst.rank.value()}, {"bytes", worst.bytes}};
@@ -42,7 +61,8 @@ std::string memory_text(const VerifyAnswer& answer) {
       text << ", pool of run " << size_text((*answer.devices->pool_bytes)[worst.rank]);
     text << '\n';
   }
-  if (misses_pools(answer)) text << "  pool of run: not computed, " << kPoolsNotComputed << '\n';
+  if (const std::string why = why_no_pools(answer); !why.empty())
+    text << "  pool of run: not computed, " << why << '\n';
   if (!answer.devices || !answer.asked.capabilities.credits) return text.str();
   text << "Transport buffers beside it, of messages that are sent and not received:\n";
   for (const WorstCase& worst : answer.report.memory) {
@@ -59,9 +79,10 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer) {
   if (answer.report.memory.size() != static_cast<std::size_t>(answer.program.pipeline().ranks())) return;
   RankMemoryOptions options;
   if (!request.costs.unit.empty()) options.alignment = 1;
+  options.limits.stopped = [&] { return request.is_late(); };
   if (request.budget) {
-    options.most_conflicts =
-        std::min(options.most_conflicts, static_cast<std::size_t>(*request.budget / kPerConflict));
+    std::size_t& most = options.limits.most_conflicts;
+    most = std::min(most, static_cast<std::size_t>(*request.budget / kPerConflict));
   }
   answer.devices = rank_memory(answer.program, answer.asked.capabilities, *answer.asked.sizes, options);
 }
@@ -73,8 +94,13 @@ std::optional<Bytes> VerifyAnswer::pool_above_limit() const {
   return largest > *limit ? std::optional(largest) : std::nullopt;
 }
 
+bool VerifyAnswer::misses_pool_for_time() const {
+  return asked.memory_limit && report.proved(Property::memory) && devices && devices->stopped;
+}
+
 int VerifyAnswer::exit() const {
   const int of_verdicts = verdict_exit(report);
+  if (of_verdicts == kDone && misses_pool_for_time()) return kUnknown;
   const bool comes_first = of_verdicts == kDone || of_verdicts == kUnknown;
   return comes_first && pool_above_limit() ? kDoesNotFit : of_verdicts;
 }
@@ -95,7 +121,7 @@ Json report_json(const VerifyAnswer& answer) {
   if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
   for (const WorstCase& worst : report.memory)
     object["worst_case_memory"].push_back(memory_json(answer, worst));
-  if (misses_pools(answer)) object["pool_not_computed"] = kPoolsNotComputed;
+  if (const std::string why = why_no_pools(answer); !why.empty()) object["pool_not_computed"] = why;
   if (options.memory_limit) object["memory_limit_bytes"] = *options.memory_limit;
   if (options.memory_limit && answer.devices && answer.devices->pool_bytes)
     object["fits"] = report.proved(Property::memory) && !answer.pool_above_limit();
@@ -107,10 +133,8 @@ Json report_json(const VerifyAnswer& answer) {
 }
 
 void print_report(const VerifyAnswer& answer) {
-  constexpr std::size_t kMostLines = 40;
   const VerifyOptions& options = answer.asked;
   const VerifyReport& report = answer.report;
-  const Program& program = answer.program;
   std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
   for (const PropertyResult& r : report.results)
     rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
@@ -119,20 +143,7 @@ void print_report(const VerifyAnswer& answer) {
     std::cout << "with communicators " << policy_name(*answer.communicators)
               << (answer.policy_was_asked ? "\n" : ", the default (--communicators)\n");
   }
-  for (const PropertyResult& result : report.results) {
-    for (const std::string& note : result.notes)
-      std::cout << property_name(result.property) << ": " << note << '\n';
-    if (const auto* unknown = std::get_if<Unknown>(&result.verdict))
-      std::cout << property_name(result.property) << ": " << unknown->reason << '\n';
-    const auto* refuted = std::get_if<Refuted>(&result.verdict);
-    if (refuted == nullptr) continue;
-    std::cout << '\n' << property_name(result.property) << " is refuted:\n";
-    const std::vector<std::string> lines = explain(program, refuted->counterexample);
-    for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
-      std::cout << "  " << lines[i] << '\n';
-    if (lines.size() > kMostLines)
-      std::cout << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
-  }
+  for (const PropertyResult& result : report.results) std::cout << result_text(answer.program, result);
   if (report.makespan) {
     std::cout << "\nThe step takes from " << time_text(report.makespan->least) << " to "
               << time_text(report.makespan->most);
@@ -180,7 +191,9 @@ std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answ
     return "It runs, but does not fit: a schedule with fewer live microbatches, recompute or more stages "
            "needs less.";
   if (exit == kUnknown) {
-    const std::string raise = what_to_raise(unknown_reasons(report));
+    std::vector<std::string> reasons = unknown_reasons(report);
+    if (answer.misses_pool_for_time()) reasons.emplace_back(kTimeLimit);
+    const std::string raise = what_to_raise(reasons);
     return raise.empty() ? "Not decided, and no limit changes that: the lines above say why."
                          : "Not decided: " + raise + ".";
   }

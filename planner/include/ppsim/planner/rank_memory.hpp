@@ -13,8 +13,9 @@ namespace ppsim::planner {
 
 /// What a device needs besides room for what is alive at once, which the property `memory` bounds.
 struct RankMemory {
-  /// Of the static plan of addresses that execute() makes; empty where making it takes long.
+  /// Of the static plan of addresses that execute() makes; empty where the limits do not suffice for it.
   std::optional<IdVector<RankId, Bytes>> pool_bytes;
+  bool stopped = false;  ///< why it is empty: it was too late
   /// Upper bound of the messages that a rank has sent and nobody has received: with credits(n) up to n in a
   /// row on each of its channels, under rendezvous none. They are in buffers of the transport beside the
   /// pool; of the transports there are, MPI's are with the sender, those between threads in the one process.
@@ -22,8 +23,7 @@ struct RankMemory {
 };
 
 struct RankMemoryOptions {
-  /// Pairs of tensors that may be alive at once, all ranks together, for which a plan is made: in seconds.
-  std::size_t most_conflicts = std::size_t{1} << 26U;
+  SlotLimits limits = {.most_conflicts = std::size_t{1} << 26U};  ///< a plan takes seconds
   Bytes alignment = kSlotAlignment;  ///< that of execute(); 1 where bytes stand for something else
 };
 

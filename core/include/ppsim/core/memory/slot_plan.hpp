@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -33,9 +35,14 @@ struct SlotRequest {
 /// case of memory over all timings. Bytes lie in one piece, so there need not be a plan as small as that.
 [[nodiscard]] SlotPlan plan_slots(const SlotRequest& request);
 
-/// The same plan; nothing where more than `most_conflicts` pairs of tensors of a rank, all ranks together,
-/// may be alive at once, for which making it takes long.
-[[nodiscard]] std::optional<SlotPlan> plan_slots_within(const SlotRequest& request,
-                                                        std::size_t most_conflicts);
+/// What making a plan may take.
+struct SlotLimits {
+  /// Pairs of tensors of a rank, all ranks together, that may be alive at once: with many it takes long.
+  std::size_t most_conflicts = std::numeric_limits<std::size_t>::max();
+  std::function<bool()> stopped = {};  ///< asked again and again: whether it is too late for a plan
+};
+
+/// The same plan; nothing where the limits do not suffice.
+[[nodiscard]] std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, const SlotLimits& limits);
 
 }  // namespace ppsim
