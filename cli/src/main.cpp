@@ -1,6 +1,8 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <new>
+#include <system_error>
 
 #include "command.hpp"
 #include "options/command_line.hpp"
@@ -53,10 +55,15 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   const ppsim::cli::Output output{.json = asks_for_json(argc, argv)};
   ppsim::cli::leave_on_interrupt(output.json);
+  ppsim::cli::leave_when_out_of_memory(output);
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
     return ppsim::cli::report({ppsim::ErrorCode::io, "out of memory"}, output);
+  } catch (const std::system_error& refused) {
+    return ppsim::cli::report(
+        {ppsim::ErrorCode::io, std::string("the system refuses a thread or memory: ") + refused.what()},
+        output);
   } catch (const ppsim::Overflow& sum) {
     return ppsim::cli::report(
         {ppsim::ErrorCode::bad_argument,

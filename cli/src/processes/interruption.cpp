@@ -5,7 +5,9 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <exception>
 #include <memory>
+#include <new>
 
 namespace ppsim::cli {
 namespace {
@@ -36,12 +38,34 @@ void on_interrupt(int signal) {
   ::_exit(signal == SIGTERM ? kTerminated : kInterrupted);
 }
 
-std::string limit_text, limit_object;
+/// What a failure says where nothing can be made any more.
+Texts failure_texts(const Error& error, const Output& output) {
+  return {output.silent ? "" : "ppsim: " + to_string(error) + "\n",
+          output.json && !output.silent ? Json{{"error", error_json(error)}}.dump(2) + "\n" : ""};
+}
 
-void on_limit(int) {
-  write_text(STDERR_FILENO, limit_text);
-  write_text(STDOUT_FILENO, limit_object);
+[[noreturn]] void end_with(const Texts& failure) {
+  write_text(STDERR_FILENO, failure.err);
+  write_text(STDOUT_FILENO, failure.out);
   ::_exit(kFailed);
+}
+
+Texts late, out_of_memory;
+
+void on_limit(int) { end_with(late); }
+
+std::terminate_handler other_ends = nullptr;
+
+void on_terminate() {
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      end_with(out_of_memory);
+    } catch (...) {  // a bug: what was there before says what it is
+    }
+  }
+  other_ends();
 }
 
 std::string object_text(const Json& members) {
@@ -61,6 +85,11 @@ void leave_on_interrupt(bool json) {
   std::signal(SIGTERM, on_interrupt);
 }
 
+void leave_when_out_of_memory(const Output& output) {
+  out_of_memory = failure_texts({ErrorCode::io, "out of memory"}, output);
+  other_ends = std::set_terminate(on_terminate);
+}
+
 void tell_when_interrupted(const KnownSoFar& known) {
   const Texts told{"\nppsim: interrupted; " + known.note + "\n",
                    as_json ? object_text(known.members) : known.data};
@@ -76,8 +105,7 @@ void write_interrupted() {
 void say_nothing_when_interrupted() { silent = true; }
 
 TimeLimit::TimeLimit(unsigned seconds, const Error& error, const Output& output) {
-  limit_text = "ppsim: " + to_string(error) + "\n";
-  limit_object = output.json && !output.silent ? Json{{"error", error_json(error)}}.dump(2) + "\n" : "";
+  late = failure_texts(error, output);
   std::signal(SIGALRM, on_limit);
   ::alarm(seconds);
 }

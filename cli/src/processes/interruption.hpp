@@ -8,6 +8,10 @@ namespace ppsim::cli {
 /// replaced in one step, so there is nothing to clean up. With `json` an object on stdout says what happened.
 void leave_on_interrupt(bool json);
 
+/// From here on an end for lack of memory says so, also where it cannot be caught: in a destructor, or in a
+/// thread of another library.
+void leave_when_out_of_memory(const Output& output);
+
 /// What is known so far, for the end by a signal.
 struct KnownSoFar {
   Json members = Json::object();                       ///< with --json: beside the error
