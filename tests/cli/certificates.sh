@@ -13,6 +13,21 @@ expect_exit 0 check-certificate program.json plain.cert --json
 expect_json 'd["valid"] and d["properties"] == ["well_formed", "matched", "deadlock_free", "collective_order", "weight_versions", "tensor_use"]'
 expect_exit 0 check-certificate program.json sized.cert "${sizes[@]}"
 expect_out "weight_versions, tensor_use, memory of program"
+# The bounds that were checked, and a limit that they keep to or not.
+expect_out "  rank 1: at most 2.00 kB"
+bounds='d["worst_case_memory"] == [{"rank": r, "bytes": 3000 - 1000 * r} for r in range(3)]'
+expect_exit 0 check-certificate program.json sized.cert "${sizes[@]}" --memory-limit 3kB --json
+expect_json "d['valid'] and d['fits'] and d['memory_limit_bytes'] == 3000 and $bounds"
+expect_exit 3 check-certificate program.json sized.cert "${sizes[@]}" --memory-limit 2999 --json
+expect_json "d['valid'] and not d['fits'] and $bounds"
+expect_exit 3 check-certificate program.json sized.cert "${sizes[@]}" --memory-limit 2999
+expect_out "rank 0: at most 3.00 kB, above the limit"
+! grep -q "rank 1: .*above" stdout || fail "a rank that keeps to the limit"
+expect_exit 0 check-certificate program.json plain.cert --json
+expect_json '"worst_case_memory" not in d and "fits" not in d'
+expect_error 2 "plain.cert: the certificate bounds no memory" "--memory-limit 3kB" \
+  check-certificate program.json plain.cert "${sizes[@]}" --memory-limit 3kB
+expect_error 2 "size" "much" check-certificate program.json sized.cert "${sizes[@]}" --memory-limit much
 expect_exit 0 verify program.json --properties well_formed,matched,deadlock_free,ascending_accumulation --certificate few.cert
 expect_exit 0 check-certificate program.json few.cert
 expect_out "The certificate holds: well_formed, matched, deadlock_free, ascending_accumulation of program"

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 
 #include "command.hpp"
@@ -12,7 +13,7 @@ namespace {
 struct Options {
   std::string program, certificate;
   CostOptions costs;
-  std::string transport;
+  std::string transport, memory_limit;
 };
 
 Expected<Certificate> read_certificate(const std::string& path) {
@@ -41,6 +42,59 @@ Expected<void> check_transport(const Certificate& certificate, const Options& op
                      .expected = transport_line(*asked)});
 }
 
+/// The limit that the bounds are held against; nothing: none was given.
+Expected<std::optional<Bytes>> limit_of(const Certificate& certificate, const Options& options) {
+  if (options.memory_limit.empty()) return std::nullopt;
+  if (certificate.memory.empty()) {
+    return make_error(ErrorCode::bad_argument, "the certificate bounds no memory, so no limit can be checked",
+                      {.file = options.certificate,
+                       .found = "--memory-limit " + options.memory_limit,
+                       .expected = "a certificate of verify with COSTS that give sizes"});
+  }
+  return parse_size(options.memory_limit).map([](Bytes limit) { return std::optional(limit); });
+}
+
+/// What was checked.
+struct Checked {
+  const Certificate& certificate;
+  std::optional<Bytes> limit;
+
+  [[nodiscard]] bool is_above(const MemoryWitness& bound) const { return limit && bound.bytes > *limit; }
+  [[nodiscard]] bool fits() const {
+    return std::ranges::none_of(certificate.memory, [&](const auto& bound) { return is_above(bound); });
+  }
+};
+
+void print_json(const Checked& checked, const Output& output) {
+  const Certificate& certificate = checked.certificate;
+  Json object = {{"valid", true},
+                 {"transport", transport_name(certificate.capabilities)},
+                 {"program_hash", certificate.program_hash},
+                 {"properties", certificate.properties}};
+  for (const MemoryWitness& bound : certificate.memory)
+    object["worst_case_memory"].push_back({{"rank", bound.rank.value()}, {"bytes", bound.bytes}});
+  if (checked.limit) {
+    object["memory_limit_bytes"] = *checked.limit;
+    object["fits"] = checked.fits();
+  }
+  output.print(object);
+}
+
+void print_text(const Checked& checked) {
+  const Certificate& certificate = checked.certificate;
+  std::cout << transport_line(certificate.capabilities)
+            << "\nThe certificate holds: " << listed(certificate.properties) << " of program "
+            << certificate.program_hash << ", checked without a solver.\n";
+  if (certificate.memory.empty()) return;
+  std::cout << "\nMemory over all timings";
+  if (checked.limit) std::cout << ", limit " << size_text(*checked.limit);
+  std::cout << ":\n";
+  for (const MemoryWitness& bound : certificate.memory) {
+    std::cout << "  rank " << bound.rank << ": at most " << size_text(bound.bytes)
+              << (checked.is_above(bound) ? ", above the limit\n" : "\n");
+  }
+}
+
 int run(const Options& options, const Output& output) {
   InputOptions input;
   input.input = options.program;
@@ -62,25 +116,23 @@ int run(const Options& options, const Output& output) {
          "the certificate bounds memory: give the costs it was made with (--unit, --costs or --model)"},
         output);
   }
-  const auto checked =
+  const auto limit = limit_of(*certificate, options);
+  if (!limit) return report(limit.error(), output);
+  const auto holds =
       check_certificate(*certificate, *program, has_sizes ? &subject->costs->tables.sizes : nullptr);
-  if (!checked) {
-    Error error = checked.error();
+  if (!holds) {
+    Error error = holds.error();
     error.place.file = options.certificate;
     return report(error, output);
   }
   if (auto good = check_transport(*certificate, options); !good) return report(good.error(), output);
+  const Checked checked{*certificate, *limit};
   if (output.json) {
-    output.print({{"valid", true},
-                  {"transport", transport_name(certificate->capabilities)},
-                  {"program_hash", certificate->program_hash},
-                  {"properties", certificate->properties}});
+    print_json(checked, output);
   } else {
-    std::cout << transport_line(certificate->capabilities)
-              << "\nThe certificate holds: " << listed(certificate->properties) << " of program "
-              << certificate->program_hash << ", checked without a solver.\n";
+    print_text(checked);
   }
-  return kDone;
+  return checked.fits() ? kDone : kDoesNotFit;
 }
 
 }  // namespace
@@ -91,6 +143,8 @@ void add_check_certificate(Command& program) {
   command.add_option("FILE", options->program, "the program").required();
   command.add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote").required();
   command.add_option("--transport", options->transport, "ask whether it holds on this one, too");
+  command.add_option("--memory-limit", options->memory_limit,
+                     "of one rank, e.g. 80GB: ask whether the certified bounds keep to it");
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });
