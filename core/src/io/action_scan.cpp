@@ -17,6 +17,19 @@ std::string_view take_kind(std::string_view& text) {
 
 bool starts_with_digit(std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; }
 
+bool has_leading_zero(std::string_view number) {
+  return number.starts_with('0') && starts_with_digit(number.substr(1));
+}
+
+/// Whether some number of an action begins with a zero that says nothing.
+bool has_padded_number(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins = i == 0 || !starts_with_digit(text.substr(i - 1));
+    if (begins && has_leading_zero(text.substr(i))) return true;
+  }
+  return false;
+}
+
 /// A part that is either absent, or `mark` and a number; false when it is broken.
 bool take_marked(std::string_view& text, char mark, std::optional<std::int32_t>& number) {
   if (text.empty() || text[0] != mark) return true;
@@ -114,7 +127,7 @@ Expected<void> check_slice(const Pipeline& pipeline, const ScannedAction& scanne
 }  // namespace
 
 std::optional<std::int32_t> take_number(std::string_view& text) {
-  if (!starts_with_digit(text)) return std::nullopt;
+  if (!starts_with_digit(text) || has_leading_zero(text)) return std::nullopt;
   std::int32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc()) return std::nullopt;
@@ -145,7 +158,11 @@ tl::unexpected<Error> text_error(std::string message, std::string_view found, st
 }
 
 Expected<ScannedAction> scan_action(std::string_view text, const Alphabet& alphabet) {
-  const auto malformed = [&] { return text_error("not an action", text, alphabet.expected); };
+  const auto malformed = [&] {
+    return text_error(
+        has_padded_number(text) ? "not an action: a number has a leading zero" : "not an action", text,
+        alphabet.expected);
+  };
   std::string_view rest = text;
   const std::optional<std::int32_t> subject = take_number(rest);
   const std::optional<OpKind> kind = alphabet.kind_of(take_kind(rest));

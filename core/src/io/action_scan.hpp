@@ -60,8 +60,8 @@ inline constexpr Alphabet kNativeAlphabet = {op_kind_from_text,
 /// Errors: bad_file unless the two are an F and a B or I, in this order.
 [[nodiscard]] Expected<void> check_pair(const Action& forward, const Action& backward, std::string_view text);
 
-/// A number without sign at the start of `text`, which it is taken from; nothing where there is none or where
-/// it does not fit in 31 bits.
+/// A number without sign and leading zeros at the start of `text`, which it is taken from; nothing where
+/// there is none or where it does not fit in 31 bits.
 [[nodiscard]] std::optional<std::int32_t> take_number(std::string_view& text);
 
 /// Text of a file, fit for a message: short, on one line, in ASCII.

@@ -137,6 +137,15 @@ TEST(ParseAction, IsAnchored) {
   }
 }
 
+TEST(ParseAction, TakesNoLeadingZeros) {
+  for (const char* text : {"00F1", "0F01", "00F01", "0F00", "0F1.00", "0SEND_F0>01", "01RECV_B0<0"}) {
+    EXPECT_EQ(refusal(parse_action(chain4(), text)),
+              (Refusal{"not an action: a number has a leading zero", text,
+                       "an action such as 2F0, 0SEND_F3 or 1UNSHARD"}));
+  }
+  EXPECT_TRUE(parse_action(chain4(), "0F0"));
+}
+
 TEST(ParseAction, NamesTheIdThatIsOutOfRange) {
   EXPECT_EQ(refusal(parse_action(chain4(), "4F0")),
             (Refusal{"stage 4 is out of range", "4F0", "stage in [0, 4)"}));
