@@ -66,5 +66,13 @@ if (ulimit -v 4000000 && "$ppsim" list policies) >stdout 2>stderr; then
     done
   done
   [ $refused -gt 0 ] || fail "nothing ran out of memory"
+  # A file takes a few times its size, whatever it is made of.
+  python3 -S -c 'print("," * 30_000_000)' >commas.csv
+  python3 -S -c 'print("\n" * 30_000_000 + "0F0,0B0")' >lines.csv
+  for arguments in "verify commas.csv" "verify lines.csv" "simulate 1f1b --ranks 2 --microbatches 2 --unit F=1 --compare-trace commas.csv"; do
+    found=0
+    (ulimit -v 400000 && exec "$ppsim" $arguments) >stdout 2>stderr || found=$?
+    [ $found -eq 2 ] || fail "exit $found of ppsim $arguments"
+  done
 fi
 expect_error 2 "size" "much" verify 1f1b --ranks 3 --microbatches 3 --memory-budget much

@@ -3,91 +3,76 @@
 #include "action_scan.hpp"
 
 namespace ppsim {
-namespace {
 
-class CsvReader {
- public:
-  CsvReader(std::string_view text, const std::string& file) : text_(text), file_(file) {
-    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-    if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
+CsvReader::CsvReader(std::string_view text, const std::string& file) : text_(text), file_(file) {
+  take("\xef\xbb\xbf");  // a byte order mark
+}
+
+bool CsvReader::next_row() {
+  if (text_.empty()) return false;
+  row_line_ = ++line_;
+  column_ = 0;
+  in_row_ = !take_line_end();
+  return true;
+}
+
+Expected<std::optional<std::string_view>> CsvReader::next_cell() {
+  if (!in_row_) return std::nullopt;
+  ++column_;
+  std::string_view cell = text_;
+  if (take("\"")) {
+    const auto quoted = read_quoted();
+    if (!quoted) return tl::unexpected(quoted.error());
+    cell = *quoted;
+  } else {
+    while (!at_cell_end()) text_.remove_prefix(1);
+    cell.remove_suffix(text_.size());
   }
+  in_row_ = take(",");
+  if (!in_row_) take_line_end();
+  return cell;
+}
 
-  Expected<std::vector<CsvRow>> read() {
-    std::vector<CsvRow> rows;
-    while (!text_.empty()) {
-      rows.push_back({++line_, {}});
-      if (take_line_end()) continue;
-      if (auto row = read_row(rows.back()); !row) return tl::unexpected(row.error());
+Expected<std::string_view> CsvReader::read_quoted() {
+  quoted_.clear();
+  while (!text_.empty()) {
+    if (take("\"\"")) {
+      quoted_ += '"';
+    } else if (take("\"")) {
+      if (!at_cell_end()) return broken("a comma or the end of the line");
+      return quoted_;
+    } else {
+      if (text_[0] == '\n') ++line_;
+      quoted_ += text_[0];
+      text_.remove_prefix(1);
     }
-    return rows;
   }
+  return broken("a closing quote");
+}
 
- private:
-  bool take(std::string_view prefix) {
-    if (!text_.starts_with(prefix)) return false;
-    text_.remove_prefix(prefix.size());
-    return true;
-  }
-  bool take_line_end() { return take("\n") || take("\r\n") || (is_last_return() && take("\r")); }
-  bool at_cell_end() const {
-    return text_.empty() || text_[0] == ',' || text_[0] == '\n' || text_.starts_with("\r\n") ||
-           is_last_return();
-  }
-  /// Half of the file's last line end, which whoever cut it off left there.
-  bool is_last_return() const { return text_ == "\r"; }
+bool CsvReader::take(std::string_view prefix) {
+  if (!text_.starts_with(prefix)) return false;
+  text_.remove_prefix(prefix.size());
+  return true;
+}
 
-  Expected<void> read_row(CsvRow& row) {
-    for (bool more = true; more;) {
-      row.cells.emplace_back();
-      if (take("\"")) {
-        if (auto cell = read_quoted(row); !cell) return cell;
-      } else {
-        while (!at_cell_end()) take_character(row.cells.back());
-      }
-      more = take(",");
-    }
-    take_line_end();
-    return {};
-  }
+bool CsvReader::take_line_end() { return take("\n") || take("\r\n") || (is_last_return() && take("\r")); }
 
-  Expected<void> read_quoted(CsvRow& row) {
-    std::string& cell = row.cells.back();
-    while (!text_.empty()) {
-      if (take("\"\"")) {
-        cell += '"';
-      } else if (take("\"")) {
-        return at_cell_end() ? Expected<void>() : broken(row, "a comma or the end of the line");
-      } else {
-        if (text_[0] == '\n') ++line_;
-        take_character(cell);
-      }
-    }
-    return broken(row, "a closing quote");
-  }
+bool CsvReader::at_cell_end() const {
+  return text_.empty() || text_[0] == ',' || text_[0] == '\n' || text_.starts_with("\r\n") ||
+         is_last_return();
+}
 
-  void take_character(std::string& cell) {
-    cell += text_[0];
-    text_.remove_prefix(1);
-  }
+/// Half of the file's last line end, which whoever cut it off left there.
+bool CsvReader::is_last_return() const { return text_ == "\r"; }
 
-  Expected<void> broken(const CsvRow& row, const char* expected) const {
-    auto error = text_error("a broken quoted cell",
-                            text_.empty() ? "the end of the file" : text_.substr(0, 1), expected);
-    error.value().place.file = file_;
-    error.value().place.row = row.line;
-    error.value().place.column = static_cast<int>(row.cells.size());
-    return error;
-  }
-
-  std::string_view text_;
-  const std::string& file_;
-  int line_ = 0;
-};
-
-}  // namespace
-
-Expected<std::vector<CsvRow>> read_csv(std::string_view text, const std::string& file) {
-  return CsvReader(text, file).read();
+tl::unexpected<Error> CsvReader::broken(const char* expected) const {
+  auto error = text_error("a broken quoted cell", text_.empty() ? "the end of the file" : text_.substr(0, 1),
+                          expected);
+  error.value().place.file = file_;
+  error.value().place.row = row_line_;
+  error.value().place.column = column_;
+  return error;
 }
 
 std::string csv_line(const std::vector<std::string>& cells) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,17 +9,41 @@
 
 namespace ppsim {
 
-/// One line of a CSV file.
-struct CsvRow {
-  int line = 0;  ///< 1-based
-  std::vector<std::string> cells;
-};
+/// Cuts a file into rows and cells the way Python's csv.reader does: cells between commas, quotes where
+/// needed, lines that end with LF or CRLF, the last one of the file also with CR; an empty line is a row
+/// without cells. A byte order mark at the start is skipped. It keeps one cell at a time.
+class CsvReader {
+ public:
+  /// Requires: text and file outlive it.
+  CsvReader(std::string_view text, const std::string& file);
 
-/// Cuts a file into rows the way Python's csv.reader does: cells between commas, quotes where needed, lines
-/// that end with LF or CRLF, the last one of the file also with CR; an empty line is a row without cells. A
-/// byte order mark at the start is skipped.
-/// Errors: bad_file for a quoted cell that does not end, or goes on behind its closing quote.
-[[nodiscard]] Expected<std::vector<CsvRow>> read_csv(std::string_view text, const std::string& file);
+  /// Goes to the next row. Returns: false at the end of the file. Requires: the row before was read to its
+  /// end.
+  bool next_row();
+  /// The next cell of the row, which stays until the one after it is read; nothing at the end of the row.
+  /// Errors: bad_file for a quoted cell that does not end, or goes on behind its closing quote.
+  Expected<std::optional<std::string_view>> next_cell();
+
+  /// Where the row begins, and which of its cells was read last; from 1.
+  [[nodiscard]] int line() const { return row_line_; }
+  [[nodiscard]] int column() const { return column_; }
+
+ private:
+  bool take(std::string_view prefix);
+  bool take_line_end();
+  [[nodiscard]] bool at_cell_end() const;
+  [[nodiscard]] bool is_last_return() const;
+  Expected<std::string_view> read_quoted();
+  [[nodiscard]] tl::unexpected<Error> broken(const char* expected) const;
+
+  std::string_view text_;
+  const std::string& file_;
+  std::string quoted_;  ///< what the last quoted cell says
+  bool in_row_ = false;
+  int line_ = 0;
+  int row_line_ = 0;
+  int column_ = 0;
+};
 
 /// The line that Python's csv.writer makes of cells that need no quotes: a single empty cell is `""`, to tell
 /// it from a row without cells.

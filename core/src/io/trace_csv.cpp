@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <optional>
 
 #include "action_scan.hpp"
 #include "csv_cells.hpp"
@@ -24,15 +25,34 @@ tl::unexpected<Error> broken(const std::string& file, int line, std::size_t colu
   return tl::unexpected(std::move(error));
 }
 
+/// One line of a trace.
+struct Line {
+  int number = 0;                  ///< from 1
+  std::size_t length = 0;          ///< in cells
+  std::vector<std::string> cells;  ///< no more than one too many
+};
+
+/// The next line of a file; nothing at its end.
+Expected<std::optional<Line>> next_line(CsvReader& reader) {
+  if (!reader.next_row()) return std::nullopt;
+  Line line{.number = reader.line(), .cells = {}};
+  for (;; ++line.length) {
+    const auto cell = reader.next_cell();
+    if (!cell) return tl::unexpected(cell.error());
+    if (!*cell) return line;
+    if (line.length <= kColumns.size()) line.cells.emplace_back(**cell);
+  }
+}
+
 /// Reads the cells of one line.
 class LineReader {
  public:
-  LineReader(const CsvRow& row, const std::string& file) : row_(row), file_(file) {}
+  LineReader(const Line& row, const std::string& file) : row_(row), file_(file) {}
 
   Expected<TraceRow> read() {
-    if (row_.cells.size() != kColumns.size()) {
-      return fail(std::min(row_.cells.size(), kColumns.size() - 1), "a line of another length",
-                  std::to_string(row_.cells.size()) + " cells", std::to_string(kColumns.size()) + " cells");
+    if (row_.length != kColumns.size()) {
+      return fail(std::min(row_.length, kColumns.size() - 1), "a line of another length",
+                  std::to_string(row_.length) + " cells", std::to_string(kColumns.size()) + " cells");
     }
     constexpr auto kLastId = std::numeric_limits<std::int32_t>::max();
     constexpr auto kLastTime = std::numeric_limits<Nanoseconds>::max();
@@ -48,7 +68,7 @@ class LineReader {
       return fail(kEnd, "a completion before the start", row_.cells[kEnd],
                   *start < 0 ? "-1, as it did not start" : "-1 or at least " + row_.cells[kStart]);
     }
-    return TraceRow{row_.line,
+    return TraceRow{row_.number,
                     RankId(static_cast<std::int32_t>(*rank)),
                     row_.cells[kQueue],
                     static_cast<std::int32_t>(*index),
@@ -60,7 +80,7 @@ class LineReader {
  private:
   tl::unexpected<Error> fail(std::size_t column, std::string message, std::string_view found,
                              std::string expected) const {
-    return broken(file_, row_.line, column,
+    return broken(file_, row_.number, column,
                   text_error(std::move(message), found, std::move(expected)).value());
   }
 
@@ -74,12 +94,11 @@ class LineReader {
                 "an integer in [" + std::to_string(least) + ", " + std::to_string(most) + "]");
   }
 
-  const CsvRow& row_;
+  const Line& row_;
   const std::string& file_;
 };
 
-Expected<void> check_header(const std::vector<CsvRow>& rows, const std::string& file) {
-  const std::vector<std::string> found = rows.empty() ? std::vector<std::string>() : rows.front().cells;
+Expected<void> check_header(const std::vector<std::string>& found, const std::string& file) {
   for (std::size_t c = 0; c < std::max(found.size(), kColumns.size()); ++c) {
     const std::string_view cell = c < found.size() ? std::string_view(found[c]) : "nothing";
     if (c < kColumns.size() && cell == kColumns[c]) continue;
@@ -146,16 +165,20 @@ class SpanPlacement {
 }  // namespace
 
 Expected<std::vector<TraceRow>> trace_rows_from_csv(std::string_view text, const std::string& file) {
-  const auto lines = read_csv(text, file);
-  if (!lines) return tl::unexpected(lines.error());
-  if (auto header = check_header(*lines, file); !header) return tl::unexpected(header.error());
+  CsvReader reader(text, file);
+  const auto first = next_line(reader);
+  if (!first) return tl::unexpected(first.error());
+  if (auto header = check_header(first->value_or(Line{}).cells, file); !header)
+    return tl::unexpected(header.error());
   std::vector<TraceRow> rows;
-  for (std::size_t i = 1; i < lines->size(); ++i) {
-    auto row = LineReader((*lines)[i], file).read();
+  for (;;) {
+    const auto line = next_line(reader);
+    if (!line) return tl::unexpected(line.error());
+    if (!*line) return rows;
+    auto row = LineReader(**line, file).read();
     if (!row) return tl::unexpected(row.error());
     rows.push_back(*std::move(row));
   }
-  return rows;
 }
 
 Expected<TimedTrace> trace_from_csv(std::string_view text, const std::string& file, const Program& program) {

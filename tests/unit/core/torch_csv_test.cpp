@@ -60,6 +60,25 @@ TEST(ScheduleFromCsv, TakesNoEmptyLineAtTheEndForARank) {
   EXPECT_EQ(read_error(schedule("0F0\r,0B0\n")).find("a/f.csv:1:1: not an action"), 0U);
 }
 
+TEST(ScheduleFromCsv, KeepsIdleCells) {
+  const auto idle = schedule(",,0F0,,,0B0,\n1F0,,1B0\n");
+  ASSERT_TRUE(idle);
+  EXPECT_EQ(idle->row(RankId(0)).size(), 7U);
+  EXPECT_TRUE(idle->row(RankId(0))[4].idle());
+  EXPECT_FALSE(idle->row(RankId(0))[5].idle());
+  EXPECT_EQ(to_csv(*idle, kTorch), ",,0F0,,,0B0,\r\n1F0,,1B0\r\n");
+  EXPECT_EQ(read_error(schedule(",,0F0,,,0FOO,\n")).find("a/f.csv:1:6: not an action"), 0U);
+}
+
+TEST(ScheduleFromCsv, TakesNoMoreEmptyCellsAndLinesThanCanBeMeant) {
+  EXPECT_EQ(read_error(schedule("0F0,0B0" + std::string(5'000'000, ',') + "\n")),
+            "a/f.csv:1:4194307: a file with too many empty cells (found empty cell 4194305, expected at most "
+            "4194304)");
+  EXPECT_EQ(read_error(schedule("0F0,0B0" + std::string(100'000, '\n') + "1F0,1B0\n")),
+            "a/f.csv:100001:1: a file with too many rows (found row 100001, expected at most 65536)");
+  EXPECT_TRUE(schedule("0F0,0B0" + std::string(100'000, '\n')));
+}
+
 TEST(ScheduleFromCsv, SaysWhichCellIsWrong) {
   EXPECT_EQ(read_error(schedule("0F0,0B0\n1F0,1FOO\n")),
             "a/f.csv:2:2: not an action (found 1FOO, expected F, I, W or B of a stage and a microbatch, such "

@@ -2,21 +2,14 @@
 
 #include <map>
 #include <set>
-#include <span>
 
 #include "alphabet.hpp"
-#include "io/csv_cells.hpp"
 
 namespace ppsim {
 namespace {
 
-/// The same error, at the place of a cell.
-tl::unexpected<Error> at(const TorchCell& cell, Error error) {
-  error.place.file = cell.place.file;
-  error.place.row = cell.place.row;
-  error.place.column = cell.place.column;
-  return tl::unexpected(std::move(error));
-}
+constexpr int kMaxEmptyCells = 1 << 22;    // they stay in a schedule
+constexpr std::size_t kMaxRows = 1 << 16;  // as of a pipeline
 
 /// Where another alphabet has the action, names it.
 Error with_dialect(Error error, std::string_view text) {
@@ -29,11 +22,9 @@ Error with_dialect(Error error, std::string_view text) {
 
 Expected<void> scan_into(TorchCell& cell, std::string_view text, const Alphabet& alphabet) {
   const Expected<ScannedAction> scanned = scan_action(text, alphabet);
-  if (!scanned) return at(cell, with_dialect(scanned.error(), text));
-  if (scanned->slice || scanned->peer) {
-    return at(cell,
-              text_error("an action with more than PyTorch's files hold", text, alphabet.expected).value());
-  }
+  if (!scanned) return tl::unexpected(with_dialect(scanned.error(), text));
+  if (scanned->slice || scanned->peer)
+    return text_error("an action with more than PyTorch's files hold", text, alphabet.expected);
   cell.actions.push_back(*scanned);
   return {};
 }
@@ -57,17 +48,15 @@ Expected<void> scan_wait(TorchCell& cell, const std::string& action, const Alpha
       return error;
     });
   }
-  return at(cell, text_error("not a wait", cell.text,
-                             "WAIT_SEND_F, WAIT_SEND_B or WAIT_REDUCE_GRAD, such as 0WAIT_SEND_F3")
-                      .value());
+  return text_error("not a wait", cell.text,
+                    "WAIT_SEND_F, WAIT_SEND_B or WAIT_REDUCE_GRAD, such as 0WAIT_SEND_F3");
 }
 
 Expected<void> scan_cell(TorchCell& cell, const Alphabet& alphabet) {
-  if (cell.text.empty()) return {};
   if (const auto action = waited_for(cell.text)) return scan_wait(cell, *action, alphabet);
   if (!cell.text.starts_with('(')) return scan_into(cell, cell.text, alphabet);
   const auto parts = scan_pair(cell.text);
-  if (!parts) return at(cell, parts.error());
+  if (!parts) return tl::unexpected(parts.error());
   for (const std::string_view part : *parts) {
     if (auto scanned = scan_into(cell, part, alphabet); !scanned) return scanned;
   }
@@ -83,10 +72,9 @@ class Census {
     for (const ScannedAction& action : cell.actions) {
       const auto [stage, fresh] = rank_of_.try_emplace(action.subject, rank);
       if (!fresh && stage->second != rank) {
-        return at(cell, text_error("stage " + std::to_string(action.subject) + " stands in row " +
-                                       std::to_string(stage->second + 1) + " too",
-                                   cell.text, "each stage in one row")
-                            .value());
+        return text_error("stage " + std::to_string(action.subject) + " stands in row " +
+                              std::to_string(stage->second + 1) + " too",
+                          cell.text, "each stage in one row");
       }
       if (action.number) microbatches_.insert(*action.number);
     }
@@ -150,39 +138,72 @@ std::string_view stripped(std::string_view text) {
 
 Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& file,
                                       const Alphabet& alphabet) {
-  const auto lines = read_csv(text, file);
-  if (!lines) return tl::unexpected(lines.error());
-  TorchCells cells;
-  cells.file_ = file;
+  CsvReader reader(text, file);
+  TorchCells cells(file);
   // An empty line between others is an idle rank; those at the end are what an editor leaves.
-  std::span<const CsvRow> used = *lines;
-  while (!used.empty() && used.back().cells.empty()) used = used.first(used.size() - 1);
-  for (const CsvRow& line : used) {
-    std::vector<TorchCell>& row = cells.rows_.emplace_back();
-    for (const std::string& cell_text : line.cells) {
-      TorchCell& cell = row.emplace_back();
-      cell.text = stripped(cell_text);
-      cell.place.file = file;
-      cell.place.row = line.line;
-      cell.place.column = static_cast<int>(row.size());
-      if (auto scanned = scan_cell(cell, alphabet); !scanned) return tl::unexpected(scanned.error());
+  for (std::size_t lines = 1; reader.next_row(); ++lines) {
+    for (;;) {
+      const auto cell = reader.next_cell();
+      if (!cell) return tl::unexpected(cell.error());
+      if (!*cell) break;
+      if (lines > kMaxRows) {
+        return cells.at({.row = reader.line(), .column = 1},
+                        text_error("a file with too many rows", "row " + std::to_string(lines),
+                                   "at most " + std::to_string(kMaxRows))
+                            .value());
+      }
+      cells.rows_.resize(lines);
+      if (auto added = cells.add(stripped(**cell), reader, alphabet); !added)
+        return tl::unexpected(added.error());
     }
   }
   return cells;
+}
+
+Expected<void> TorchCells::add(std::string_view text, const CsvReader& reader, const Alphabet& alphabet) {
+  if (text.empty()) return add_empty(reader);
+  TorchCell& cell = rows_.back().emplace_back();
+  cell.text = text;
+  cell.row = reader.line();
+  cell.column = reader.column();
+  return scan_cell(cell, alphabet).or_else([&](const Error& error) -> Expected<void> {
+    return at(cell, error);
+  });
+}
+
+Expected<void> TorchCells::add_empty(const CsvReader& reader) {
+  std::vector<TorchCell>& row = rows_.back();
+  if (row.empty() || row.back().empty == 0) {
+    TorchCell& cell = row.emplace_back();
+    cell.row = reader.line();
+    cell.column = reader.column();
+  }
+  ++row.back().empty;
+  if (++empty_ <= kMaxEmptyCells) return {};
+  return at({.row = reader.line(), .column = reader.column()},
+            text_error("a file with too many empty cells", "empty cell " + std::to_string(empty_),
+                       "at most " + std::to_string(kMaxEmptyCells))
+                .value());
+}
+
+tl::unexpected<Error> TorchCells::at(const TorchCell& cell, Error error) const {
+  error.place.file = file_;
+  error.place.row = cell.row;
+  error.place.column = cell.column;
+  return tl::unexpected(std::move(error));
 }
 
 Expected<Pipeline> TorchCells::infer_pipeline() const {
   Census census(file_);
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     for (const TorchCell& cell : rows_[r]) {
-      if (auto counted = census.count(static_cast<int>(r), cell); !counted)
-        return tl::unexpected(counted.error());
+      if (auto counted = census.count(static_cast<int>(r), cell); !counted) return at(cell, counted.error());
     }
   }
   return census.pipeline(rows_.size());
 }
 
-Expected<std::vector<Action>> TorchCells::resolve(const Pipeline& pipeline, const TorchCell& cell) {
+Expected<std::vector<Action>> TorchCells::resolve(const Pipeline& pipeline, const TorchCell& cell) const {
   std::vector<Action> actions;
   for (const ScannedAction& scanned : cell.actions) {
     const Expected<Action> action = resolve_action(pipeline, scanned, cell.text);

@@ -5,22 +5,26 @@
 #include <vector>
 
 #include "io/action_scan.hpp"
+#include "io/csv_cells.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 
 namespace ppsim {
 
-/// A cell of a PyTorch file: nothing, an action, a wait for one, or an overlapped pair.
+/// A cell of a PyTorch file: an action, a wait for one, or an overlapped pair; or empty ones in a row.
 struct TorchCell {
   std::string text;
   std::vector<ScannedAction> actions;
   bool waits = false;  ///< WAIT_SEND_F, WAIT_SEND_B or WAIT_REDUCE_GRAD; `actions` has what it waits for
-  ErrorPlace place;    ///< file, row and column
+  int empty = 0;       ///< how many cells without text these are
+  int row = 0;         ///< from 1
+  int column = 0;      ///< of the first, from 1
 };
 
 /// The cells of a PyTorch file, a row per rank, and the pipeline that they imply.
 class TorchCells {
  public:
-  /// Errors: bad_file with row, cell, found and expected.
+  /// Errors: bad_file with row, cell, found and expected; also for more empty cells or lines than can be
+  /// meant.
   [[nodiscard]] static Expected<TorchCells> read(std::string_view text, const std::string& file,
                                                  const Alphabet& alphabet);
 
@@ -32,10 +36,18 @@ class TorchCells {
 
   /// The actions of a cell.
   /// Errors: bad_file for a transfer that leads nowhere.
-  [[nodiscard]] static Expected<std::vector<Action>> resolve(const Pipeline& pipeline, const TorchCell& cell);
+  [[nodiscard]] Expected<std::vector<Action>> resolve(const Pipeline& pipeline, const TorchCell& cell) const;
+
+  /// The same error, at the place of a cell.
+  [[nodiscard]] tl::unexpected<Error> at(const TorchCell& cell, Error error) const;
 
  private:
+  explicit TorchCells(std::string file) : file_(std::move(file)) {}
+  Expected<void> add(std::string_view text, const CsvReader& reader, const Alphabet& alphabet);
+  Expected<void> add_empty(const CsvReader& reader);
+
   std::string file_;
+  int empty_ = 0;  ///< cells
   std::vector<std::vector<TorchCell>> rows_;
 };
 

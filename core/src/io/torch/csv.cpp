@@ -108,13 +108,14 @@ std::string name_of(const std::string& file) {
   return name.substr(0, name.rfind('.'));
 }
 
-Expected<InstructionDraft> draft_of(const Pipeline& pipeline, const TorchCell& cell) {
-  if (cell.text.empty()) {
-    ErrorPlace place = cell.place;
-    place.expected = "an action; only compute_only files have idle cells";
-    return make_error(ErrorCode::bad_file, "an empty cell", std::move(place));
+Expected<InstructionDraft> draft_of(const Pipeline& pipeline, const TorchCells& cells,
+                                    const TorchCell& cell) {
+  if (cell.empty > 0) {
+    return cells.at(cell, {ErrorCode::bad_file,
+                           "an empty cell",
+                           {.expected = "an action; only compute_only files have idle cells"}});
   }
-  auto actions = TorchCells::resolve(pipeline, cell);
+  auto actions = cells.resolve(pipeline, cell);
   if (!actions) return tl::unexpected(actions.error());
   InstructionDraft draft;
   draft.form = actions->size() == 2 ? InstructionForm::overlap : InstructionForm::single;
@@ -125,10 +126,10 @@ Expected<InstructionDraft> draft_of(const Pipeline& pipeline, const TorchCell& c
 /// A row of a `compute_comms` file: its instructions, and where it waits for which of them.
 class CommunicationRow {
  public:
-  explicit CommunicationRow(const Pipeline& pipeline) : pipeline_(pipeline) {}
+  CommunicationRow(const Pipeline& pipeline, const TorchCells& cells) : pipeline_(pipeline), cells_(cells) {}
 
   Expected<void> add(const TorchCell& cell) {
-    auto instruction = draft_of(pipeline_, cell);
+    auto instruction = draft_of(pipeline_, cells_, cell);
     if (!instruction) return tl::unexpected(instruction.error());
     if (cell.waits) return add_wait(instruction->actions[0], cell);
     const auto position = static_cast<int>(instructions_.size());
@@ -145,10 +146,10 @@ class CommunicationRow {
   Expected<void> add_wait(const Action& action, const TorchCell& cell) {
     const auto found = under_way_.find(action);
     if (found == under_way_.end()) {
-      ErrorPlace place = cell.place;
-      place.found = cell.text;
-      place.expected = action_text(pipeline_, action) + " before it in its row, and no other wait for it";
-      return make_error(ErrorCode::bad_file, "a wait for nothing", std::move(place));
+      return cells_.at(
+          cell, text_error("a wait for nothing", cell.text,
+                           action_text(pipeline_, action) + " before it in its row, and no other wait for it")
+                    .value());
     }
     waits_.push_back({found->second, static_cast<int>(instructions_.size())});
     under_way_.erase(found);
@@ -156,6 +157,7 @@ class CommunicationRow {
   }
 
   const Pipeline& pipeline_;
+  const TorchCells& cells_;
   std::vector<InstructionDraft> instructions_;
   std::vector<TorchWait> waits_;
   std::map<Action, int> under_way_;
@@ -166,7 +168,7 @@ Expected<ProgramDraft> draft_of(const Pipeline& pipeline, const TorchCells& cell
   ProgramDraft draft;
   std::vector<std::vector<TorchWait>> waits;
   for (const std::vector<TorchCell>& cells_of_row : cells.rows()) {
-    CommunicationRow row(pipeline);
+    CommunicationRow row(pipeline, cells);
     for (const TorchCell& cell : cells_of_row) {
       if (auto added = row.add(cell); !added) return tl::unexpected(added.error());
     }
@@ -182,12 +184,15 @@ Expected<ProgramDraft> draft_of(const Pipeline& pipeline, const TorchCells& cell
 Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, const TorchCells& cells) {
   for (std::size_t r = 0; r < cells.rows().size(); ++r) {
     for (const TorchCell& cell : cells.rows()[r]) {
-      const auto actions = TorchCells::resolve(pipeline, cell);
+      const RankId rank(static_cast<std::int32_t>(r));
+      for (int i = 0; i < cell.empty; ++i) builder.add(rank, Step());
+      if (cell.empty > 0) continue;
+      const auto actions = cells.resolve(pipeline, cell);
       if (!actions) return tl::unexpected(actions.error());
       Step step;
       if (actions->size() == 1) step = Step((*actions)[0]);
       if (actions->size() == 2) step = Step((*actions)[0], (*actions)[1]);
-      builder.add(RankId(static_cast<std::int32_t>(r)), step);
+      builder.add(rank, step);
     }
   }
   return {};
@@ -262,11 +267,15 @@ Expected<Program> program_from_csv(std::string_view text, const std::string& fil
 }
 
 bool csv_has_communication(std::string_view text) {
-  const auto rows = read_csv(text, "");
-  if (!rows) return false;
-  for (const CsvRow& row : *rows) {
-    for (const std::string& cell : row.cells) {
-      const auto action = scan_action(stripped(cell));
+  const std::string no_file;
+  CsvReader reader(text, no_file);
+  while (reader.next_row()) {
+    for (;;) {
+      const auto cell = reader.next_cell();
+      if (!cell) return false;
+      if (!*cell) break;
+      if ((*cell)->empty()) continue;
+      const auto action = scan_action(stripped(**cell));
       if (action && is_communication(action->kind)) return true;
     }
   }
