@@ -17,3 +17,16 @@ expect_json 'set(d["properties"]) == {"deadlock_free", "makespan"}'
 # Also where there is no time to decide it.
 expect_exit 5 verify 1f1b --ranks 64 --microbatches 4096 --unit F=1,A=1e9 --properties deadlock_free --memory-limit 1MB --timeout 0.001 --json
 expect_json 'set(d["properties"]) == {"deadlock_free", "memory"}'
+
+# What never goes backward is inference, and is called so.
+printf '0F0,0F1\n1F0,1F1\n' >inference.csv
+expect_exit 0 verify inference.csv
+expect_out "inference: no rank has a backward"
+expect_exit 0 verify inference.csv --json
+expect_json 'd["has_backward"] is False'
+expect_exit 0 verify inference.csv 1f1b:ranks=2,microbatches=2
+grep -qE '^inference.csv +per-edge +proved, no backward' stdout || fail "inference in a table"
+expect_exit 0 verify "${sched[@]}" --json
+expect_json 'd["has_backward"] is True'
+expect_exit 0 verify "${sched[@]}"
+! grep -q inference stdout || fail "training is no inference"

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ppsim/core/ir/inference.hpp"
 #include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
 
@@ -98,6 +99,11 @@ std::string verdict_text(int exit) {
   return exit == kUnknown ? "unknown" : "error";
 }
 
+std::string verdict_text(const Row& row) {
+  const bool inference = row.answer && !trains(row.answer->program);
+  return verdict_text(row.exit()) + (inference ? ", no backward" : "");
+}
+
 /// What is refuted, else what is unknown, or the error. What is unknown because something else is refuted
 /// says nothing.
 std::string reason_text(const Row& row) {
@@ -142,7 +148,7 @@ class Table {
     if (json_) {
       results_.push_back(row_json(row));
     } else {
-      lines_.push_back({row.file, policy_text(row), verdict_text(row.exit()), reason_text(row)});
+      lines_.push_back({row.file, policy_text(row), verdict_text(row), reason_text(row)});
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "options/shell_words.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/inference.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -115,6 +116,7 @@ Json report_json(const VerifyAnswer& answer) {
   Json object = {{"properties", properties},
                  {"preparation_seconds", report.preparation_seconds},
                  {"program_hash", program_hash(program)},
+                 {"has_backward", trains(program)},
                  {"transport", transport_name(options.capabilities)},
                  {"capabilities_hash", capabilities_hash(options.capabilities)}};
   if (answer.communicators) object["communicators"] = policy_name(*answer.communicators);
@@ -143,6 +145,7 @@ void print_report(const VerifyAnswer& answer) {
     std::cout << "with communicators " << policy_name(*answer.communicators)
               << (answer.policy_was_asked ? "\n" : ", the default (--communicators)\n");
   }
+  if (!trains(answer.program)) std::cout << "inference: no rank has a backward\n";
   for (const PropertyResult& result : report.results) std::cout << result_text(answer.program, result);
   if (report.makespan) {
     std::cout << "\nThe step takes from " << time_text(report.makespan->least) << " to "
