@@ -23,6 +23,7 @@ enum class FrameKind : std::uint32_t {
   note,
   abort,
   late,
+  given_up,
   at_work,
   stop,
   ping,

@@ -100,6 +100,7 @@ void Star::receive(int process, Peer& peer, Frame frame) {
       return stop_all(error_from(reader), frame.epoch);
     case FrameKind::late:
       return stop_without(missing(), frame.epoch, reader.get<double>());
+    case FrameKind::given_up:
     case FrameKind::part:
     case FrameKind::all:
     case FrameKind::at_work:
@@ -114,6 +115,7 @@ void Star::receive(int process, Peer& peer, Frame frame) {
   if (frame.kind == FrameKind::pong) pong_ = {reader.get<Nanoseconds>(), arrived};
   if (frame.kind == FrameKind::at_work) at_work_ = Clock::now();
   if (frame.kind == FrameKind::bye) peer.left = true;
+  if (frame.kind == FrameKind::given_up) count_as_gone(process_);
   if (frame.kind == FrameKind::part && frame.epoch == epoch_) peer.parts.push_back(std::move(frame.bytes));
   if (frame.kind == FrameKind::all && frame.epoch == epoch_) all_.push_back(texts_from(frame.bytes));
   changed_.notify_all();
@@ -133,7 +135,13 @@ void Star::end_of(int process, Peer& peer) {
 /// Requires: the lock; a stop, which those who wait for the process wait for, too, before or after it.
 void Star::lose(int process, Peer& peer) {
   peer.lost = true;
-  gone_.insert(std::lower_bound(gone_.begin(), gone_.end(), process), process);
+  count_as_gone(process);
+}
+
+/// Requires: the lock.
+void Star::count_as_gone(int process) {
+  const auto at = std::lower_bound(gone_.begin(), gone_.end(), process);
+  if (at == gone_.end() || *at != process) gone_.insert(at, process);
 }
 
 void Star::give_up(int process) {
@@ -159,8 +167,7 @@ void Star::stop_without(const std::vector<int>& processes, std::uint32_t epoch, 
   {
     const std::lock_guard lock(mutex_);
     if (epoch != epoch_ || processes.empty()) return;
-    const bool known = std::binary_search(gone_.begin(), gone_.end(), process_);
-    if (processes.front() == process_ && !known) gone_.insert(gone_.begin(), process_);
+    if (processes.front() == process_) count_as_gone(process_);
   }
   for (const int process : processes) {
     if (process != process_) give_up(process);
@@ -210,7 +217,10 @@ void Star::stop(const Error& error) {
       changed_.wait_for(lock, kAnswer, [&] { return stopped_.has_value() || peers_.at(0).left; });
   if (stopped_) return;
   lock.unlock();
-  if (!answered) give_up(0);
+  if (!answered) {
+    give_up(0);
+    send(peers_.at(0), FrameKind::given_up, epoch, {});  // for when it wakes
+  }
   Error alone = error;  // there is nobody left to tell
   if (!answered) alone.message += "\nprocess 0 did not answer";
   static_cast<void>(set_stop(alone, std::nullopt));

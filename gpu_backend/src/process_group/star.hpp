@@ -67,6 +67,7 @@ class Star final : public Bootstrap {
   void receive(int process, Peer& peer, Frame frame);
   void end_of(int process, Peer& peer);
   void lose(int process, Peer& peer);
+  void count_as_gone(int process);
   /// Returns: false when this is not the epoch that the stop is for.
   [[nodiscard]] bool set_stop(const Error& error, std::optional<std::uint32_t> epoch);
   void stop_all(const Error& error, std::optional<std::uint32_t> epoch);
