@@ -126,6 +126,11 @@ struct Subject {
 /// How far what was measured is from the simulation, "+1.23 %"; nothing to compare with: "".
 [[nodiscard]] std::string difference_text(Nanoseconds measured, Nanoseconds simulated);
 
+/// The kinds of actions of a Program that the costs name no price of: they take no time.
+[[nodiscard]] std::vector<std::string> free_kinds(const CostTable& costs, const Program& program);
+/// The line that says so; empty: there are none.
+[[nodiscard]] std::string free_kinds_text(const std::vector<std::string>& kinds);
+
 /// "640, 384 and 256".
 [[nodiscard]] std::string lengths_text(const std::vector<int>& lengths);
 

@@ -88,3 +88,30 @@ for name in zb-v dualpipe-v bpipe pipedream-2bw; do
 done
 expect_exit 0 generate vocab-1 "${sched[@]}" --unit F=1,B=2,c=0.1,A=1e6 -o v.json --costs-out table.json
 expect_exit 0 simulate v.json --costs table.json --offload all
+
+# By units, and by a model, what has no price is free: it is named.
+names='UNSHARD", "RESHARD", "REDUCE_GRAD", "OPT'
+line="free of cost, no price is given: UNSHARD, RESHARD, REDUCE_GRAD, OPT"
+expect_exit 0 lower 1f1b "${sched[@]}" --with unshard,reduce-grad,opt -o extras.json
+expect_exit 0 simulate extras.json --unit F=1
+expect_out "$line"
+expect_exit 0 simulate extras.json --unit F=1 --json
+expect_json "d['free_of_cost'] == [\"$names\"]"
+expect_exit 0 compare extras.json 1f1b "${sched[@]}" --unit F=1
+expect_out "free of cost, no price is given: OPT, REDUCE_GRAD, RESHARD, UNSHARD"
+expect_exit 0 compare extras.json 1f1b "${sched[@]}" --unit F=1 --json
+expect_json "[s['free_of_cost'] for s in d['schedules']] == [[\"$names\"], []]"
+expect_exit 0 verify extras.json --unit F=1 --properties makespan
+expect_out "$line"
+expect_exit 0 run extras.json --backend emulated --unit F=1 --steps 1
+expect_out "$line"
+expect_exit 0 run extras.json --backend emulated --unit F=1 --steps 1 --json
+expect_json "d['free_of_cost'] == [\"$names\"]"
+for priced in "1f1b ${sched[*]} --unit F=1,B=2" "1f1b ${sched[*]} --recompute full --unit F=1"; do
+  expect_exit 0 simulate $priced
+  ! grep -q "free of cost" stdout || fail "free: $priced"
+done
+model_of=(--model llama3-8b --cluster dgx-h100 --nodes 1 --tp 2 --pp 2 --dp 2 --global-batch-size 4)
+expect_exit 0 lower 1f1b "${model_of[@]}" --with unshard,reduce-grad,opt -o extras.json
+expect_exit 0 simulate extras.json "${model_of[@]}"
+expect_out "free of cost, no price is given: "

@@ -2,6 +2,7 @@
 #include <iomanip>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "command.hpp"
@@ -162,6 +163,15 @@ std::string communicators_text(const std::vector<Evaluation>& steps) {
   return "Communicators take up to " + size_text(most) + " of a rank beside its peak.\n";
 }
 
+/// Of all steps.
+std::vector<std::string> free_kinds_of(const std::vector<Evaluation>& steps) {
+  std::set<std::string> kinds;
+  for (const Evaluation& step : steps) {
+    for (std::string& kind : free_kinds(step.costs.tables.costs, step.program)) kinds.insert(std::move(kind));
+  }
+  return {kinds.begin(), kinds.end()};
+}
+
 void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& works, int best) {
   const bool comparable = all_same(works);
   const bool limited = steps.front().costs.memory_limit.has_value();
@@ -195,7 +205,7 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
   std::cout << simulated_line(steps.front().capabilities) << '\n' << table_text(rows);
   std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
                "of it\n"
-            << communicators_text(steps);
+            << communicators_text(steps) << free_kinds_text(free_kinds_of(steps));
   if (!comparable) {
     std::cout
         << "Not all do the same work, as the last column says of forwards, which these costs take to be "

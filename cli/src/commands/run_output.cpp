@@ -160,6 +160,7 @@ void print_times(const RunReport& report) {
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
   print_times(report);
+  if (report.given_costs) std::cout << free_kinds_text(free_kinds(result.costs, report.program));
   if (result.run.processes.size() > 1) std::cout << clocks_text(result.run.processes);
   const int ranks = report.program.pipeline().ranks();
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -258,6 +259,7 @@ Json run_json(const RunReport& report) {
                  {"replicas", report.replicas},
                  {"verified", result.certificate.has_value()},
                  {"program_hash", program_hash(report.program)}};
+  if (report.given_costs) object["free_of_cost"] = free_kinds(result.costs, report.program);
   if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
   if (result.max_abs_difference) {
     object["gradients_equal"] = *result.gradients == GradientVerdict::equal;

@@ -102,7 +102,7 @@ void print_text(const Evaluation& step) {
     std::cout << static_cast<long long>(tokens_per_second(step.work(), times.makespan)) << " tokens/s, "
               << percent_text(model_flops_utilization(step.work(), times.makespan)) << " of peak FLOP/s\n";
   }
-  std::cout << table_text(rows);
+  std::cout << free_kinds_text(free_kinds(step.costs.tables.costs, step.program)) << table_text(rows);
   if (const Bytes most = step.max_communicator_bytes(); most > 0 && step.costs.has_sizes)
     std::cout << "Communicators take up to " << size_text(most) << " of a rank beside its peak.\n";
   std::cout << advice(step) << '\n';

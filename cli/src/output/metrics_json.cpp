@@ -54,6 +54,7 @@ Json evaluation_json(const Evaluation& step) {
                  {"bubble_fraction_per_rank", Json::array()},
                  {"bubble_ns", bubble_json(bubble)},
                  {"exposed_communication_ns", bubble.exposed_communication},
+                 {"free_of_cost", free_kinds(step.costs.tables.costs, step.program)},
                  {"per_rank", Json::array()},
                  {"critical_path", Json::array()}};
   for (int r = 0; r < step.program.pipeline().ranks(); ++r) {

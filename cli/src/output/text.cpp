@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "ppsim/core/ir/missing_entries.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -31,6 +32,19 @@ std::string size_text(Bytes size) {
   if (size >= 1'000'000) return fixed_text(bytes / 1e6, 2, "MB");
   if (size >= 1'000) return fixed_text(bytes / 1e3, 2, "kB");
   return std::to_string(size) + " B";
+}
+
+std::vector<std::string> free_kinds(const CostTable& costs, const Program& program) {
+  std::vector<std::string> kinds;
+  for (const CostClass& key : missing_costs(costs, program)) kinds.emplace_back(info(key.kind).text);
+  return kinds;
+}
+
+std::string free_kinds_text(const std::vector<std::string>& kinds) {
+  std::string text;
+  for (const std::string& kind : kinds)
+    text += (text.empty() ? "free of cost, no price is given: " : ", ") + kind;
+  return text.empty() ? text : text + '\n';
 }
 
 std::string percent_text(double fraction) {

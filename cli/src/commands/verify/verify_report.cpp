@@ -130,6 +130,7 @@ Json report_json(const VerifyAnswer& answer) {
   if (report.makespan) {
     object["makespan_ns"] = {{"least", report.makespan->least}, {"most", report.makespan->most}};
     if (options.makespan_limit) object["makespan_limit_ns"] = *options.makespan_limit;
+    object["free_of_cost"] = free_kinds(options.costs->most, program);
   }
   return object;
 }
@@ -151,7 +152,7 @@ void print_report(const VerifyAnswer& answer) {
     std::cout << "\nThe step takes from " << time_text(report.makespan->least) << " to "
               << time_text(report.makespan->most);
     if (options.makespan_limit) std::cout << ", limit " << time_text(*options.makespan_limit);
-    std::cout << '\n';
+    std::cout << '\n' << free_kinds_text(free_kinds(options.costs->most, answer.program));
   }
   if (report.memory.empty()) return;
   std::cout << "\nWorst-case memory over all timings";
