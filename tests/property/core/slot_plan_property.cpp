@@ -93,6 +93,24 @@ RC_GTEST_PROP(SlotPlan, HoldsTheRunsOfAnyCosts, ()) {
   }
 }
 
+/// On one queue lifetimes are intervals in every timing. Placing intervals of one size in order of their
+/// births leaves no holes.
+RC_GTEST_PROP(SlotPlan, OfEqualTensorsOnOneQueueIsTheWorstCase, ()) {
+  RandomShape shape = *general_shapes();
+  shape.ranks = 1;
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const Program program = random_program(random_schedule(shape, seed), 0, seed);
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  RC_PRE(std::ranges::all_of(program.all_actions(),
+                             [](const Action& a) { return info(a.kind).resource == Resource::compute; }));
+  const TensorTable table = tensor_table(program);
+  const std::vector<Bytes> sizes(table.tensors.size(), 1);
+  const SlotPlan plan = plan_slots({program, graph, run_order(graph), table, sizes, 1});
+  const NaiveRun run = run_naively(program, rendezvous(), random_costs(shape.chunks, seed));
+  RC_ASSERT(plan.pool_bytes[RankId(0)] ==
+            replay_memory(program, run.trace, table, sizes)[RankId(0)].peak_bytes);
+}
+
 RC_GTEST_PROP(SlotPlan, IsTheSameEveryTime, ()) {
   const Planned p = random_planned();
   const SlotPlan one = plan_slots({p.program, p.graph, p.order, p.table, p.sizes});
