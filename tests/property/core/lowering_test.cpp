@@ -4,6 +4,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <vector>
+
 #include "ppsim/core/lowering/earliest_times.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
@@ -56,6 +60,36 @@ RC_GTEST_PROP(Lowering, ReceiveLimitsKeepProgramsWellFormed, ()) {
     RC_SUCCEED("refused");
   }
   RC_ASSERT(first_violation(*program) == "");
+}
+
+/// The groups of a rank, each with its actions in order of their values.
+std::set<std::vector<Action>> groups_of(const Program& program, RankId rank) {
+  std::set<std::vector<Action>> groups;
+  for (InstructionId id = program.first(rank); id < program.last(rank); id = InstructionId(id.value() + 1)) {
+    if (program.instruction(id).form != InstructionForm::group) continue;
+    const auto actions = program.actions(id);
+    std::vector<Action> group(actions.begin(), actions.end());
+    std::ranges::sort(group);
+    groups.insert(group);
+  }
+  return groups;
+}
+
+RC_GTEST_PROP(Lowering, APairMeetsAPair, ()) {
+  const Schedule schedule = *test::schedules(test::general_shapes());
+  LoweringOptions options = draw_lowering_options(!schedule.pipeline().asynchronous());
+  options.grouping = Grouping::paired;
+  RC_LOG() << options << '\n';
+  const Program program = test::lowered(schedule, options);
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    for (const std::vector<Action>& group : groups_of(program, RankId(r))) {
+      RC_ASSERT(group.size() == 2U);
+      const RankId peer = peer_rank(program.pipeline(), group.front());
+      std::vector<Action> other = {counterpart(group[0], RankId(r)), counterpart(group[1], RankId(r))};
+      std::ranges::sort(other);
+      RC_ASSERT(groups_of(program, peer).contains(other));
+    }
+  }
 }
 
 RC_GTEST_PROP(Lowering, AnotherPolicyChangesCommunicatorsOnly, ()) {
