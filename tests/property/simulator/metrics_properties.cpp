@@ -2,6 +2,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <span>
+
 #include "ppsim/simulator/metrics/metrics.hpp"
 #include "support/random_program.hpp"
 #include "support/random_schedule.hpp"
@@ -56,6 +59,44 @@ RC_GTEST_PROP(MetricsProperty, CriticalPathTilesTheStep, ()) {
     RC_ASSERT(path[i].start == path[i - 1].end);
     RC_ASSERT(path[i].reason.has_value());
   }
+}
+
+bool all_started(const Run& run, std::span<const InstructionId> ends, Nanoseconds time) {
+  return std::ranges::all_of(
+      ends, [&](InstructionId id) { return id.valid() && run.trace.spans[id].start.time <= time; });
+}
+
+/// Whether a step of the path is a transfer of its instruction, from when it could begin.
+bool is_transfer(const Run& run, const CriticalStep& step, const Message& message) {
+  const bool buffered = run.graph.capabilities.credits.has_value();
+  if (buffered && message.receive == step.instruction) return step.start == step.end;  // it had arrived
+  const Action& send = run.program.all_actions()[message.send_action];
+  const InstructionId ends[] = {message.send, buffered ? message.send : message.receive};
+  return step.end - step.start == run.costs(cost_class_of(send)) && all_started(run, ends, step.start);
+}
+
+/// Whether a step of the path takes as long as what it stands for, and nothing of that began later.
+bool is_whole(const Run& run, const CriticalStep& step) {
+  const InstructionId id = step.instruction;
+  const auto messages = run.graph.messages_of(id);
+  if (!messages.empty()) {
+    return std::ranges::any_of(
+        messages, [&](std::uint32_t m) { return is_transfer(run, step, run.graph.messages[m]); });
+  }
+  const CostClass cost_class = cost_class_of(run.program.actions(id), run.program.instruction(id).form);
+  if (step.end - step.start != run.costs(cost_class)) return false;
+  const std::int32_t meeting = run.graph.meeting_of[id.index()];
+  return meeting < 0 ||
+         all_started(run, run.graph.members_of(run.graph.meetings[static_cast<std::size_t>(meeting)]),
+                     step.start);
+}
+
+/// So the makespan is a sum of costs, none of which could begin earlier.
+RC_GTEST_PROP(MetricsProperty, EveryStepOfTheCriticalPathTakesItsCost, ()) {
+  const Run run = draw_run();
+  const SizeTable sizes;
+  for (const CriticalStep& step : critical_path({run.program, run.graph, run.trace, run.costs, sizes}))
+    RC_ASSERT(is_whole(run, step));
 }
 
 }  // namespace
