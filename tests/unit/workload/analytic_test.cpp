@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "support/programs.hpp"
 
 namespace ppsim {
@@ -35,6 +39,33 @@ TEST(Analytic, BackwardIsItsTwoHalves) {
     EXPECT_EQ(costs({OpKind::recompute, s}), costs({OpKind::forward, s}));
   }
   EXPECT_GT(costs({OpKind::forward, 3}), costs({OpKind::forward, 1})) << "the head costs something";
+}
+
+/// As the header has it: I is F and 1.5 times its attention more, which runs at 0.6 of the rate of products.
+/// Causal attention multiplies half of queries with keys, and of scores with values.
+TEST(Analytic, TheInputGradientIsAForwardWithMoreAttention) {
+  for (const int tensor : {1, 2, 8}) {
+    Workload workload = llama();
+    workload.parallelism = {.tensor = tensor, .pipeline = 4, .data = 16 / tensor, .global_batch_size = 128};
+    const CostTable costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+    const double flops = 20 * 2.0 * 8192 * 8192 * 8192 / tensor;  // layers, sequence, its keys, channels
+    const double attention = flops / (0.6 * workload.cluster.gpu.bf16_achievable_tflops * 1e12) * 1e9;
+    EXPECT_NEAR(static_cast<double>(costs({OpKind::backward_input, 1}) - costs({OpKind::forward, 1})),
+                1.5 * attention, 2)
+        << "tp " << tensor;
+  }
+}
+
+/// All-gathers and reduce-scatters, two each, of what the other ranks have of a layer's hidden states.
+TEST(Analytic, ForwardWaitsForItsTensorParallelCollectives) {
+  Workload workload = llama();
+  const auto forward = [&] {
+    return static_cast<double>(
+        analytic_costs(workload, test::chain(4, 4, 64))->tables.costs({OpKind::forward, 1}));
+  };
+  const double fast = forward();
+  const double gbytes = workload.cluster.gpu.nvlink_gbytes /= 2;
+  EXPECT_NEAR(forward() - fast, 20 * 4 * (2.0 * 8192 * 8192 * 7 / 8) / (0.8 * gbytes) / 2, 2);
 }
 
 TEST(Analytic, FlopsAreSixPerParameterAndTokenPlusAttention) {
@@ -74,6 +105,54 @@ TEST(Analytic, NeighboursInOneNodeUseNvlink) {
   const auto across =
       analytic_costs(workload, test::chain(4, 4, 16))->tables.costs({OpKind::send_forward, 0, 1});
   EXPECT_LT(inside, across);
+}
+
+/// Whether all GPUs of both pipeline ranks are in one NVLink domain, of the first data-parallel replica.
+bool in_one_domain(const Workload& workload, int a, int b) {
+  const Parallelism& p = workload.parallelism;
+  const int group = p.tensor * p.context;
+  std::set<int> domains;
+  for (const int rank : {a, b}) {
+    for (int i = 0; i < group; ++i) {
+      const int gpu = p.rank_order == RankOrder::tp_cp_pp_dp ? rank * group + i : rank * p.data * group + i;
+      domains.insert(gpu / workload.cluster.node.nvlink_domain);
+    }
+  }
+  return domains.size() == 1;
+}
+
+TEST(Analytic, TransfersUseNvlinkWhereItConnectsAllGpusOfBothRanks) {
+  Workload workload = llama();
+  workload.cluster.nodes = 1;
+  for (const auto& [tensor, context] : {std::pair{1, 1}, {2, 1}, {4, 1}, {2, 4}, {8, 2}}) {
+    for (const RankOrder order : {RankOrder::tp_cp_pp_dp, RankOrder::tp_cp_dp_pp}) {
+      workload.parallelism = {.tensor = tensor,
+                              .pipeline = 4,
+                              .data = 2,
+                              .context = context,
+                              .global_batch_size = 128,
+                              .rank_order = order};
+      const int gpus = workload.cluster.node.gpus = workload.parallelism.gpus();
+      const auto sends = [&](int domain) {
+        workload.cluster.node.nvlink_domain = domain;
+        const CostTable costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+        std::vector<Nanoseconds> times;
+        for (int s = 0; s < 3; ++s) times.push_back(costs({OpKind::send_forward, s, s + 1}));
+        return times;
+      };
+      const std::vector<Nanoseconds> network = sends(1);
+      const std::vector<Nanoseconds> nvlink = sends(gpus);
+      for (int domain = 1; domain <= gpus; ++domain) {
+        const std::vector<Nanoseconds> times = sends(domain);
+        for (int s = 0; s < 3; ++s) {
+          const auto at = static_cast<std::size_t>(s);
+          EXPECT_LT(nvlink[at], network[at]);
+          EXPECT_EQ(times[at], in_one_domain(workload, s, s + 1) ? nvlink[at] : network[at])
+              << "tp " << tensor << ", cp " << context << ", domains of " << domain << ", stage " << s;
+        }
+      }
+    }
+  }
 }
 
 TEST(Analytic, AStageReceivesATensorForEveryEdge) {
