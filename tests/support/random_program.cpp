@@ -205,6 +205,24 @@ Program random_program(const Schedule& schedule, int mutations, std::uint64_t se
   return program ? *std::move(program) : lowered;
 }
 
+Program late_program(const Schedule& schedule, std::uint64_t seed) {
+  LoweringOptions options;
+  options.order = IssueOrder::early;
+  options.communicators = CommunicatorPolicy::per_stage_edge;
+  const auto lowered = lower(schedule, options);
+  if (!lowered) throw std::invalid_argument(to_string(lowered.error()));
+  ProgramDraft draft = to_draft(*lowered);
+  RandomDice dice(seed);
+  for (auto& row : draft.rows) {
+    for (InstructionDraft& instruction : row) {
+      if (!is_transfer_instruction(instruction)) continue;
+      if (dice.one_in(2)) instruction.after.clear();
+      instruction.blocking = is_send(instruction.actions.front().kind) && dice.one_in(3);
+    }
+  }
+  return *ProgramBuilder::build(schedule.pipeline(), draft);
+}
+
 CostTable random_costs(int stages, std::uint64_t seed) {
   RandomDice dice(seed);
   CostTable costs;

@@ -14,6 +14,10 @@ namespace ppsim::test {
 /// grouped, blocked or ordered. Same arguments, same Program, on any machine.
 [[nodiscard]] Program random_program(const Schedule& schedule, int mutations, std::uint64_t seed);
 
+/// One with many channels on which credits run out: half of its receives wait for the computation before
+/// them, and the host waits for a third of its sends.
+[[nodiscard]] Program late_program(const Schedule& schedule, std::uint64_t seed);
+
 /// Small durations, a third of them 0, for every kind and some stages.
 [[nodiscard]] CostTable random_costs(int stages, std::uint64_t seed);
 

@@ -2,7 +2,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+
 #include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/memory/tensor_order.hpp"
@@ -62,6 +65,68 @@ RC_GTEST_PROP(Certificate, AReuseIsAcceptedExactlyWhereItHoldsInEveryTiming, ())
       RC_ASSERT(check_certificate(certificate, program, &sizes).has_value() == tensors.before(a, b));
     }
     witness.reuse.clear();
+  }
+}
+
+/// The tensors of a rank, of one byte, that are over before another one begins.
+std::vector<Reuse> reuses(const Program& program, const TensorTable& table,
+                          const TransportCapabilities& capabilities, RankId rank) {
+  const std::vector<Bytes> bytes = tensor_sizes(table, one_byte_each());
+  const ExecutionGraph graph = build_execution_graph(program, capabilities);
+  const TensorOrder tensors(table, HappensBefore::of_rank(program, graph, run_order(graph), rank), rank);
+  std::vector<Reuse> found;
+  for (std::uint32_t a = tensors.first(); a < tensors.last(); ++a) {
+    for (std::uint32_t b = tensors.first(); b < tensors.last(); ++b) {
+      if (bytes[a] > 0 && bytes[b] > 0 && tensors.before(a, b)) found.push_back({a, b, 1});
+    }
+  }
+  return found;
+}
+
+bool is_accepted(const Reuse& reuse, const Program& program, const TransportCapabilities& capabilities,
+                 RankId rank) {
+  const SizeTable sizes = one_byte_each();
+  Certificate certificate = without_reuse(program, sizes, capabilities);
+  certificate.memory[rank.index()].reuse = {reuse};
+  return check_certificate(certificate, program, &sizes).has_value();
+}
+
+RC_GTEST_PROP(Certificate, AReuseThatRestsOnCreditsIsAcceptedWhereTheyAreFew, ()) {
+  RandomShape shape{.ranks = 2, .chunks = 3, .microbatches = 3};
+  shape.general = *rc::gen::arbitrary<bool>();
+  auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const TransportCapabilities few{.credits = *rc::gen::inRange(1, 3)};
+  const TransportCapabilities ample{.credits = 1'000'000};
+  for (int i = 0; i < 5; ++i, ++seed) {
+    const Program program = late_program(random_schedule(shape, seed), seed);
+    if (!run_order(build_execution_graph(program, few)).complete) continue;
+    const TensorTable table = tensor_table(program);
+    for (int r = 0; r < program.pipeline().ranks(); ++r) {
+      const std::vector<Reuse> anyway = reuses(program, table, ample, RankId(r));
+      for (const Reuse& reuse : reuses(program, table, few, RankId(r))) {
+        if (std::ranges::count(anyway, reuse) > 0) continue;
+        RC_ASSERT(is_accepted(reuse, program, few, RankId(r)));
+        RC_ASSERT(!is_accepted(reuse, program, ample, RankId(r)));
+      }
+    }
+  }
+}
+
+RC_GTEST_PROP(Certificate, OfAmpleCreditsIsNoneOfTooFew, ()) {
+  RandomShape shape{.ranks = 2, .chunks = 2};
+  shape.microbatches = *rc::gen::inRange(2, 5);
+  auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const TransportCapabilities few{.credits = 1};
+  const SizeTable sizes = one_byte_each();
+  for (int i = 0; i < 10; ++i, ++seed) {
+    const Program program = late_program(random_schedule(shape, seed), seed);
+    const RunOrder order = run_order(build_execution_graph(program, {.credits = 1'000'000}));
+    const bool hangs = run_naively(program, few, CostTable()).outcome == NaiveRun::Outcome::deadlock;
+    if (!order.complete || !hangs) continue;
+    Certificate certificate = without_reuse(program, sizes, few);
+    certificate.order = order.items;
+    RC_ASSERT(!check_certificate(certificate, program, &sizes).has_value());
+    RC_TAG("hangs with one credit");
   }
 }
 

@@ -41,12 +41,8 @@ bool explains(const std::vector<Wait>& chain) {
   return !chain.back().waits_for.instruction.valid() || chain.back().waits_for == chain.front().who;
 }
 
-void expect_same_as_naive(const Case& c) {
-  const NaiveRun naive = run_naively(c.program, c.capabilities, c.costs);
+void compare(const Case& c, const NaiveRun& naive) {
   const SimulatedRun run = simulate_program(c.program, c.capabilities, c.costs).value();
-  RC_TAG(naive.outcome == NaiveRun::Outcome::finished   ? "finished"
-         : naive.outcome == NaiveRun::Outcome::deadlock ? "deadlock"
-                                                        : "mismatch");
   RC_ASSERT(run.has_value() == (naive.outcome == NaiveRun::Outcome::finished));
   if (run) {
     RC_ASSERT(*run == run_naively(c.program, guaranteed(c.capabilities), c.costs).trace);
@@ -56,6 +52,14 @@ void expect_same_as_naive(const Case& c) {
   if (naive.outcome == NaiveRun::Outcome::mismatch) return;
   RC_ASSERT(waiters(run.error()) == naive.incomplete);
   RC_ASSERT(explains(run.error().culprits));
+}
+
+void expect_same_as_naive(const Case& c) {
+  const NaiveRun naive = run_naively(c.program, c.capabilities, c.costs);
+  RC_TAG(naive.outcome == NaiveRun::Outcome::finished   ? "finished"
+         : naive.outcome == NaiveRun::Outcome::deadlock ? "deadlock"
+                                                        : "mismatch");
+  compare(c, naive);
 }
 
 RC_GTEST_PROP(SimulateProperty, LoweredProgramsRunAsTheNaiveExecutorSays, ()) {
@@ -68,6 +72,22 @@ RC_GTEST_PROP(SimulateProperty, DamagedProgramsRunAsTheNaiveExecutorSays, ()) {
 
 RC_GTEST_PROP(SimulateProperty, ResidencyRunsAsTheNaiveExecutorSays, ()) {
   expect_same_as_naive(draw_case(*rc::gen::inRange(0, 3), true));
+}
+
+RC_GTEST_PROP(SimulateProperty, FullChannelsRunAsTheNaiveExecutorSays, ()) {
+  test::RandomShape shape{.ranks = 2};
+  shape.chunks = *rc::gen::inRange(1, 4);
+  shape.microbatches = *rc::gen::inRange(2, 6);
+  shape.general = *rc::gen::arbitrary<bool>();
+  auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  TransportCapabilities capabilities{.credits = *rc::gen::inRange(1, 3)};
+  if (*rc::gen::arbitrary<bool>()) capabilities.residency = *rc::gen::inRange(1, 9);
+  for (int i = 0; i < 10; ++i, ++seed) {
+    const Schedule schedule = test::random_schedule(shape, seed);
+    const Case c{test::late_program(schedule, seed),
+                 test::random_costs(schedule.pipeline().stages(), seed + 1), capabilities};
+    compare(c, run_naively(c.program, c.capabilities, c.costs));
+  }
 }
 
 RC_GTEST_PROP(SimulateProperty, AmpleResidencyChangesNothing, ()) {

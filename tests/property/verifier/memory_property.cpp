@@ -33,17 +33,21 @@ struct MemoryCase {
   [[nodiscard]] MemoryQuestion question() const { return {program, graph, order, table, sizes}; }
 };
 
-MemoryCase draw_memory_case(int mutations, bool credits) {
-  const Schedule schedule = *schedules(general_shapes());
-  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  Program program = random_program(schedule, mutations, seed);
-  ExecutionGraph graph =
-      build_execution_graph(program, credits ? random_capabilities(false, seed) : TransportCapabilities());
+MemoryCase memory_case(Program program, const TransportCapabilities& capabilities, std::uint64_t seed) {
+  ExecutionGraph graph = build_execution_graph(program, capabilities);
   RunOrder order = run_order(graph);
   TensorTable table = tensor_table(program);
   std::vector<Bytes> sizes = random_sizes(table, seed);
-  RC_PRE(order.complete);
   return {std::move(program), std::move(graph), std::move(order), std::move(table), std::move(sizes)};
+}
+
+MemoryCase draw_memory_case(int mutations, bool credits) {
+  const Schedule schedule = *schedules(general_shapes());
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  MemoryCase c = memory_case(random_program(schedule, mutations, seed),
+                             credits ? random_capabilities(false, seed) : TransportCapabilities(), seed);
+  RC_PRE(c.order.complete);
+  return c;
 }
 
 void check_against_all_states(const MemoryCase& c) {
@@ -62,6 +66,19 @@ RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStates, ()) {
 
 RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStatesOfMutants, ()) {
   check_against_all_states(draw_memory_case(*rc::gen::inRange(1, 6), false));
+}
+
+RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStatesWhereCreditsRunOut, ()) {
+  RandomShape shape{.ranks = 2, .backward = BackwardMode::none};
+  shape.chunks = *rc::gen::inRange(1, 4);
+  shape.microbatches = *rc::gen::inRange(2, 5);
+  shape.general = *rc::gen::arbitrary<bool>();
+  auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  for (int i = 0; i < 10; ++i, ++seed) {
+    const MemoryCase c = memory_case(late_program(random_schedule(shape, seed), seed),
+                                     {.credits = *rc::gen::inRange(1, 3)}, seed);
+    if (c.order.complete) check_against_all_states(c);
+  }
 }
 
 /// Items of a firing order as instants.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "support/hand_program.hpp"
 #include "support/programs.hpp"
 #include "support/timing.hpp"
@@ -62,6 +64,26 @@ TEST(Simulate, CreditsLetTheSendRunAhead) {
   // later.
   EXPECT_EQ(spans(program, trace, 0), (Texts{"0-1", "1-3", "1-2", "3-5", "2-3", "5-15"}));
   EXPECT_EQ(spans(program, trace, 1), (Texts{"0-3", "3-13", "13-13.1", "13.1-23", "23-23.1", "23.1-33"}));
+}
+
+TEST(Simulate, TheSecondMessageWaitsForTheReceiptOfTheFirst) {
+  // Rank 1 computes for another route before it receives.
+  const Program program = HandProgram{
+      {.ranks = 2,
+       .stages = 3,
+       .microbatches = 3,
+       .placement = {RankId(0), RankId(1), RankId(1)},
+       .routes = {{StageId(0), StageId(1)}, {StageId(2)}},
+       .route = {RouteId(0), RouteId(0), RouteId(1)}},
+      communicators({{0, 1}}),
+      {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0"},
+       {"2F2", "1RECV_F0@0 after 0", "1RECV_F1@0", "1F0",
+        "1F1"}}}.build();
+  const CostTable costs = cost_table({{forward, 0, 1}, {forward, 2, 20}, {send_forward, -1, 2}});
+  for (const auto& places : {std::optional<int>(), std::optional(2)}) {
+    const TimedTrace trace = run(program, costs, {.credits = 1, .residency = places});
+    EXPECT_EQ(spans(program, trace, 0), (Texts{"0-1", "1-3", "1-2", "3-22"}));
+  }
 }
 
 TEST(Simulate, GroupMembersOfOneChannelGoInOrderAndCompleteTogether) {
