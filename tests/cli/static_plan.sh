@@ -31,6 +31,25 @@ expect_exit 3 verify interleaved-zb 1f1b "${model[@]}" --memory-limit "$worst"
 expect_out "does not fit  pool"
 expect_exit 0 verify 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,A=1 --memory-limit 4  # bytes that count
 
+# NCCL's communicators lie beside the pool: 40 MiB for each rank that is received from, 8 MiB for each that is sent to.
+nccl=(1f1b "${model[@]}" --transport nccl)
+expect_exit 0 verify "${nccl[@]}" --json
+expect_json '[w["communicator_bytes"] >> 20 for w in d["worst_case_memory"]] == [48, 96, 96, 48]'
+both=$(figure 'max(w["pool_bytes"] + w["communicator_bytes"] for w in d["worst_case_memory"])')
+expect_exit 0 verify "${nccl[@]}" --memory-limit "$both"
+expect_out ", communicators 50.33 MB"
+expect_exit 3 verify "${nccl[@]}" --memory-limit $((both - 1))
+expect_exit 0 verify 1f1b "${model[@]}" --memory-limit $((both - 1)) --json
+expect_json 'all("communicator_bytes" not in w for w in d["worst_case_memory"])'
+expect_exit 0 simulate "${nccl[@]}" --json
+expect_json '[r["communicator_bytes"] >> 20 for r in d["per_rank"]] == [48, 96, 96, 48]'
+expect_exit 0 simulate "${nccl[@]}"
+expect_out "Communicators take up to 100.66 MB of a rank beside its peak."
+expect_exit 0 compare 1f1b zb-h1 "${model[@]}" --transport nccl
+expect_out "Communicators take up to 100.66 MB"
+expect_exit 0 simulate 1f1b --ranks 2 --microbatches 2 --unit F=1,B=2,A=1 --transport nccl
+! grep -q Communicators stdout || fail "bytes beside sizes that count"
+
 # An emulated run has the memory of the cluster's GPU.
 large=(zb-greedy --model llama3-70b --cluster dgx-h100 --nodes 8 --tp 8 --pp 4 --dp 2 --global-batch-size 32
   --sequence-length 8192)

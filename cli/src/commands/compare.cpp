@@ -40,7 +40,8 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input,
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return tl::unexpected(capabilities.error());
   auto step = evaluate(input, *std::move(program), *std::move(subject->costs), *capabilities);
-  if (step) step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
+  if (step && options.costs.unit.empty())
+    step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
   return step;
 }
 

@@ -46,7 +46,8 @@ Expected<Simulated> simulated(const Options& options, const Output& output) {
   if (!*policy) note_assumed_communicators(*subject, output);
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
   if (!step) return tl::unexpected(step.error());
-  step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
+  if (options.costs.unit.empty())
+    step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
   Simulated result{*std::move(step), std::nullopt, std::holds_alternative<Schedule>(subject->ir)};
   if (!subject->native_program) result.communicators = communicators;
   return result;

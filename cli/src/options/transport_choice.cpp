@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/rank_memory.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -89,8 +89,10 @@ struct VerifyAnswer {
   std::optional<CommunicatorPolicy> communicators;  ///< none: those of a native Program
   bool policy_was_asked = false;                    ///< by --communicators
   std::optional<RankMemory> devices = {};           ///< where `memory` was decided
+  IdVector<RankId, Bytes> communicator_bytes = {};  ///< of the transport; empty where it takes none
 
-  /// The largest pool, where it is above a limit that what is alive at once keeps to.
+  /// The largest pool with the communicators beside it, where it is above a limit that what is alive at once
+  /// keeps to.
   [[nodiscard]] std::optional<Bytes> pool_above_limit() const;
   /// Whether it is unknown for want of time if the pool keeps to the limit.
   [[nodiscard]] bool misses_pool_for_time() const;

@@ -47,6 +47,7 @@ std::string why_no_pools(const VerifyAnswer& answer) {
 
 Json memory_json(const VerifyAnswer& answer, const WorstCase& worst) {
   Json item = {{"rank", worst.rank.value()}, {"bytes", worst.bytes}};
+  if (!answer.communicator_bytes.empty()) item["communicator_bytes"] = answer.communicator_bytes[worst.rank];
   if (!answer.devices) return item;
   if (answer.devices->pool_bytes) item["pool_bytes"] = (*answer.devices->pool_bytes)[worst.rank];
   if (answer.asked.capabilities.credits)
@@ -60,6 +61,8 @@ std::string memory_text(const VerifyAnswer& answer) {
     text << "  rank " << worst.rank << ": " << size_text(worst.bytes);
     if (answer.devices && answer.devices->pool_bytes)
       text << ", pool of run " << size_text((*answer.devices->pool_bytes)[worst.rank]);
+    if (!answer.communicator_bytes.empty())
+      text << ", communicators " << size_text(answer.communicator_bytes[worst.rank]);
     text << '\n';
   }
   if (const std::string why = why_no_pools(answer); !why.empty())
@@ -85,13 +88,20 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer) {
     std::size_t& most = options.limits.most_conflicts;
     most = std::min(most, static_cast<std::size_t>(*request.budget / kPerConflict));
   }
+  if (request.costs.unit.empty())
+    answer.communicator_bytes = communicator_bytes_of(request.transport, answer.program);
   answer.devices = rank_memory(answer.program, answer.asked.capabilities, *answer.asked.sizes, options);
 }
 
 std::optional<Bytes> VerifyAnswer::pool_above_limit() const {
   const std::optional<Bytes>& limit = asked.memory_limit;
   if (!limit || !devices || !devices->pool_bytes || !report.proved(Property::memory)) return std::nullopt;
-  const Bytes largest = *std::ranges::max_element(devices->pool_bytes->items());
+  Bytes largest = 0;
+  for (std::size_t r = 0; r < devices->pool_bytes->size(); ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    const Bytes beside = communicator_bytes.empty() ? 0 : communicator_bytes[rank];
+    largest = std::max(largest, (*devices->pool_bytes)[rank] + beside);
+  }
   return largest > *limit ? std::optional(largest) : std::nullopt;
 }
 
@@ -187,8 +197,9 @@ std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answ
     return "Do not run this: the lines above say what is wrong with it." +
            repair_advice(request, report, remedy);
   if (const auto pool = answer.pool_above_limit(); pool && exit == kDoesNotFit) {
-    return "It runs, and the proved peak fits, but the static plan of addresses does not: " +
-           size_text(*pool) + " of " + size_text(*answer.asked.memory_limit) +
+    const char* const beside = answer.communicator_bytes.empty() ? "" : " with the communicators beside it";
+    return std::string("It runs, and the proved peak fits, but the static plan of addresses") + beside +
+           " does not: " + size_text(*pool) + " of " + size_text(*answer.asked.memory_limit) +
            ". A schedule with fewer live microbatches, recompute or more stages needs less.";
   }
   if (exit == kDoesNotFit)
