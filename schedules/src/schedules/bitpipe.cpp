@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/folded_pipes.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // BitPipe: Chimera's two directions, each of them a V of two chunks per rank, which makes the stages half as
@@ -62,6 +63,7 @@ ScheduleInfo bitpipe() {
       .settings = {},
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,

@@ -2,6 +2,7 @@
 #include <deque>
 
 #include "families/catalogue.hpp"
+#include "families/repetitions.hpp"
 
 // BPipe: the order of 1F1B, in which rank x < p/2 (the evictor) keeps what it has no room for on rank
 // p - x - 1 (the acceptor), which needs little itself. No rank ever holds more than ceil((p + 2) / 2)
@@ -160,6 +161,15 @@ std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
   return std::min(parameters.ranks - rank.value(), parameters.microbatches);
 }
 
+/// A rank that lends does so in rounds of p - 2 - rank microbatches.
+Repetitions repetitions(const ScheduleParameters& parameters) {
+  const int p = parameters.ranks;
+  for (int r = 0; p - r > bound(p); ++r) {
+    if (2 * p % (p - 2 - r) != 0) return {};
+  }
+  return repeats_by_group(parameters);
+}
+
 }  // namespace
 
 ScheduleInfo bpipe() {
@@ -171,6 +181,7 @@ ScheduleInfo bpipe() {
       .constraints = "any ranks and microbatches",
       .settings = {},
       .generate = generate,
+      .repetitions = repetitions,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+B)",

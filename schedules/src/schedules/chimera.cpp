@@ -3,6 +3,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/folded_pipes.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // Chimera: a pipe down the ranks and one up, over two copies of the model, so that each fills the other's
@@ -102,6 +103,7 @@ ScheduleInfo chimera() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,

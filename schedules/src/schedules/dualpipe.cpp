@@ -3,6 +3,7 @@
 #include "families/catalogue.hpp"
 #include "families/orders/dualpipe_rows.hpp"
 #include "families/placements.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // DualPipe: two directions over two copies of the model, as in Chimera, with the F of one direction run as
@@ -75,6 +76,7 @@ ScheduleInfo dualpipe() {
       .settings = {},
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,

@@ -1,6 +1,7 @@
 #include "families/catalogue.hpp"
 #include "families/orders/dualpipe_rows.hpp"
 #include "families/placements.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // DualPipeV, also "cut in half": DualPipe with its second half of the ranks folded onto the first, so that
@@ -65,6 +66,7 @@ ScheduleInfo dualpipe_v() {
       .settings = {},
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_once_filled,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,

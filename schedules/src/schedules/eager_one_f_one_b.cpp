@@ -3,6 +3,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/repetitions.hpp"
 #include "families/stage_graphs.hpp"
 
 // Eager 1F1B: 1F1B with so many more F before the first B, 2(p-r) - 1 on rank r, that a transfer each way has
@@ -65,6 +66,7 @@ ScheduleInfo eager_one_f_one_b() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_after_two_rounds,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+B) + 2(p-1)c",

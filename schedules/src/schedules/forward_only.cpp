@@ -4,6 +4,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/chunk_turns.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 #include "families/stage_graphs.hpp"
 
@@ -80,6 +81,7 @@ ScheduleInfo forward_only() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_from_the_first,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)F for m >= p",

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "families/catalogue.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 #include "families/stage_graphs.hpp"
 
@@ -61,6 +62,7 @@ ScheduleInfo gpipe() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_from_the_first,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+B) + 2(p-1)c",

@@ -3,6 +3,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/chunk_turns.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // PipeOffload's group-interleaved schedule (GIS): interleaved 1F1B with groups of N microbatches and half its
@@ -119,6 +120,7 @@ ScheduleInfo group_interleaved() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .busy = busy,

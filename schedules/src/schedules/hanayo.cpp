@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/folded_pipes.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // Hanayo: one copy of the model in W waves, each down the ranks and back up, so in 2W chunks per rank; a
@@ -58,6 +59,7 @@ ScheduleInfo hanayo() {
       .settings = {},
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "2(p-1)(F + m/p (B-F)) for p | m, B >= F",

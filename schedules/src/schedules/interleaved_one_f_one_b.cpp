@@ -4,6 +4,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/chunk_turns.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 #include "families/stage_graphs.hpp"
 
@@ -134,6 +135,7 @@ ScheduleInfo interleaved_one_f_one_b() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+B) for m >= p",

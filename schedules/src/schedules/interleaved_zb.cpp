@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/chunk_turns.hpp"
+#include "families/repetitions.hpp"
 
 // Interleaved zero bubble: the interleaved 1F1B with the backward split, half the F before the steady state,
 // and W r backwards late on rank r, as ZB-H1 is to 1F1B. The order is that of PyTorch's
@@ -100,6 +101,7 @@ ScheduleInfo interleaved_zb() {
       .splits_backward = true,
       .settings = {},
       .generate = generate,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = makespan,
                 .span = span,
                 .peak_live_activations = peak,

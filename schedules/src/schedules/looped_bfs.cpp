@@ -2,6 +2,7 @@
 #include <array>
 
 #include "families/catalogue.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 #include "families/stage_graphs.hpp"
 
@@ -87,6 +88,7 @@ ScheduleInfo looped_bfs() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_from_the_first,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+B) for m >= p",

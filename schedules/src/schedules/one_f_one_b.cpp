@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/repetitions.hpp"
 #include "families/stage_graphs.hpp"
 
 // 1F1B, also PipeDream-flush and DAPPLE: rank r runs p - r F, then B and F in turn, so that it never holds
@@ -48,6 +49,7 @@ ScheduleInfo one_f_one_b() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_from_the_first,
       .forms = {.makespan = makespan,
                 .peak_live_activations = one_f_one_b_peak,
                 .bubble = "(p-1)(F+B)",

@@ -3,6 +3,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // PipeDream and PipeDream-2BW: 1F1B without a flush. A step is m microbatches out of an endless stream, so
@@ -100,6 +101,7 @@ ScheduleInfo pipedream() {
       .constraints = "any ranks and microbatches",
       .settings = {},
       .generate = generate_pipedream,
+      .repetitions = repeats_from_the_first,
       .forms = {.makespan = one_f_one_b_makespan,
                 .peak_live_activations = one_f_one_b_peak,
                 .bubble = "(p-1)(F+B)",
@@ -118,6 +120,7 @@ ScheduleInfo pipedream_2bw() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate_two_buffers,
+      .repetitions = repeats_by_group,
       .forms = {.makespan = one_f_one_b_makespan,
                 .peak_live_activations = one_f_one_b_peak,
                 .bubble = "(p-1)(F+B)",

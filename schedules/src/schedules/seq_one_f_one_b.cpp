@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/repetitions.hpp"
 #include "families/stage_graphs.hpp"
 
 // Seq1F1B: 1F1B over k slices of each microbatch's sequence. F goes through the slices from the first to the
@@ -57,6 +58,7 @@ ScheduleInfo seq_one_f_one_b() {
       .has_slices = true,
       .settings = {},
       .generate = generate,
+      .repetitions = repeats_from_the_first,
       .forms = {.makespan = makespan,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+B)",

@@ -5,6 +5,7 @@
 #include "families/blocks/v_block_orders.hpp"
 #include "families/blocks/v_blocks.hpp"
 #include "families/catalogue.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // The adaptive scheduler of the V placement: an order made for the costs of each stage and each transfer that
@@ -238,6 +239,7 @@ ScheduleInfo v_adaptive() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_at_unit_costs,
       .forms = {.span = span, .bubble = "0 for F = I, I = W"},
   };
 }

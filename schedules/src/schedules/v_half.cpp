@@ -3,6 +3,7 @@
 #include "families/blocks/building_block.hpp"
 #include "families/blocks/v_blocks.hpp"
 #include "families/catalogue.hpp"
+#include "families/repetitions.hpp"
 
 // V-Half: half the activations of 1F1B. The block of the paper's section 3 and of the authors' code: rank r
 // starts F and I of its chunks at 2r, 3p-r-2, 3p+d+2r-1 and 6p+d-r-2, every six slots, d = 3 for even p and 0
@@ -39,6 +40,7 @@ ScheduleInfo v_half() {
   ScheduleInfo info = v_block_info(kName, "V placement at half the activations of 1F1B");
   info.splits_backward = true;
   info.generate = generate;
+  info.repetitions = repeats_once_filled;
   info.forms = {.span = span,
                 .peak_live_activations = peak,
                 .bubble = "(3p - 7 + 3(p mod 2))F for p >= 3, F = I, I = W",

@@ -3,6 +3,7 @@
 #include "families/blocks/building_block.hpp"
 #include "families/blocks/v_blocks.hpp"
 #include "families/catalogue.hpp"
+#include "families/repetitions.hpp"
 
 // V-Min: a third of the activations of 1F1B, the least that the V placement can have without idle time in the
 // steady state. The block of the paper's section 3 and of the authors' code: rank r starts F and I of its
@@ -42,6 +43,7 @@ ScheduleInfo v_min() {
   ScheduleInfo info = v_block_info(kName, "V placement at a third of the activations of 1F1B");
   info.splits_backward = true;
   info.generate = generate;
+  info.repetitions = repeats_once_filled;
   info.forms = {.span = span,
                 .peak_live_activations = peak,
                 .bubble = "(4p - 7 + 2 ceil((p mod 3)/3))F for p >= 2, F = I, I = W",

@@ -4,6 +4,7 @@
 #include "families/blocks/v_blocks.hpp"
 #include "families/catalogue.hpp"
 #include "families/placements.hpp"
+#include "families/repetitions.hpp"
 
 // 1F1B-V: the V placement with whole backwards, at two thirds of the activations of 1F1B. One interval of six
 // slots holds F and B, of one and two slots, of both chunks. The block of the authors' code: F goes down and
@@ -63,6 +64,7 @@ std::optional<int> peak(const ScheduleParameters& parameters, RankId) {
 ScheduleInfo v_one_f_one_b() {
   ScheduleInfo info = v_block_info(kName, "1F1B on the V placement at two thirds of its activations");
   info.generate = generate;
+  info.repetitions = repeats_once_filled;
   info.forms = {.makespan = time,
                 .span = time,
                 .peak_live_activations = peak,

@@ -5,6 +5,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/vocabulary_order.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // Vocabulary parallelism on 1F1B: the output layer is cut along the vocabulary, a shard per rank, so that no
@@ -162,6 +163,7 @@ ScheduleInfo info_of(const Variant& variant) {
       .settings = kSettings,
       .refusal = refusal,
       .generate = nullptr,
+      .repetitions = repeats_at_unit_costs,
       .forms = {.makespan = makespan, .bubble = "(p-1)(F+B)", .peak = variant.peak},
   };
 }

@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/greedy_order.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 
 // ZB-1p, ZB-1.5p, ZB-2p: an order made for the costs of each stage and each transfer, within a memory limit
@@ -120,6 +121,7 @@ ScheduleInfo zb_greedy() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repeats_at_unit_costs,
       .forms = {},
   };
 }

@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/repetitions.hpp"
 
 // ZB-H1: the order of 1F1B with the backward split; rank r runs the W of a microbatch r backwards late and
 // fills with them what 1F1B leaves idle at the end, within the activations that 1F1B needs on its first rank.
@@ -61,6 +62,7 @@ ScheduleInfo zb_h1() {
       .splits_backward = true,
       .settings = {},
       .generate = generate,
+      .repetitions = repeats_after_two_rounds,
       .forms = {.makespan = makespan,
                 .span = span,
                 .peak_live_activations = peak,

@@ -2,6 +2,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/orders/warmup_order.hpp"
+#include "families/repetitions.hpp"
 
 // ZB-H2: rank r runs 2(p-r) - 1 F before its first backward and its W 2r backwards late, so that each rank
 // computes without a pause where F, I and W cost the same; it holds up to 2p - 1 activations. The ranks end
@@ -52,6 +53,7 @@ ScheduleInfo zb_h2() {
       .splits_backward = true,
       .settings = {},
       .generate = generate,
+      .repetitions = repeats_after_two_rounds,
       .forms = {.span = span,
                 .peak_live_activations = peak,
                 .bubble = "(p-1)(F+I-2W) for m >= 2p-1, F >= W, I >= W",

@@ -3,6 +3,7 @@
 
 #include "families/catalogue.hpp"
 #include "families/placements.hpp"
+#include "families/repetitions.hpp"
 
 // ZB-V: the stages run down the ranks and back up, so that the last rank has the first backward at once, and
 // all ranks hold the same activations. The order is that of section 6 of the paper, written by hand for
@@ -143,6 +144,7 @@ ScheduleInfo zb_v() {
       .splits_backward = true,
       .settings = {},
       .generate = generate,
+      .repetitions = repeats_once_filled,
       .forms = {.span = span,
                 .peak_live_activations = peak,
                 .bubble = "0 for F = I, I = W",

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ppsim/core/ir/repetition.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
@@ -94,6 +95,9 @@ struct ScheduleInfo {
   std::string (*refusal)(const ScheduleParameters&) = nullptr;
   /// Requires: check_parameters(info, parameters).
   Expected<Schedule> (*generate)(const ScheduleParameters&);
+  /// How the Programs repeat under the orders of lowering at unit costs, with communicators per edge;
+  /// microbatches do not matter. Where it is not known, no property is proved for all microbatches.
+  Repetitions (*repetitions)(const ScheduleParameters&) = nullptr;
   ClosedForms forms;
 
   /// Stages per rank that the parameters mean.

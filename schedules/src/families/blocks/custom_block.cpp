@@ -4,6 +4,7 @@
 #include "building_block.hpp"
 #include "families/catalogue.hpp"
 #include "families/placements.hpp"
+#include "families/repetitions.hpp"
 #include "families/settings.hpp"
 #include "v_blocks.hpp"
 
@@ -183,6 +184,12 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
                                            .reordering = reordering_of(parameters)});
 }
 
+/// Of the block of 1F1B: where another one's warm-up ends depends on its slots.
+Repetitions repetitions(const ScheduleParameters& parameters) {
+  if (parameters.chunks.value_or(1) > 1) return {};
+  return repeats_from_the_first(parameters);
+}
+
 }  // namespace
 
 ScheduleInfo building_block() {
@@ -197,6 +204,7 @@ ScheduleInfo building_block() {
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
+      .repetitions = repetitions,
       .forms = {},
   };
 }
