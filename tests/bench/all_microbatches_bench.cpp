@@ -24,6 +24,10 @@ Program program_of(const std::string& name, int ranks, int microbatches) {
   return lower(generate(name, parameters).value(), {}).value();
 }
 
+Repetitions repetitions_of(const std::string& name, int ranks) {
+  return find_schedule(name).value()->repetitions({.ranks = ranks});
+}
+
 /// Activations of 10, each buffer of a send or a receive 1.
 SizeTable buffer_sizes() {
   SizeTable sizes = activation_size_table(10);
@@ -64,6 +68,7 @@ void verify_all(benchmark::State& state, Property property, std::optional<int> r
   options.properties = {property};
   options.capabilities.residency = residency;
   options.timeout_s = 600;
+  options.repetitions = repetitions_of(name, p);
   if (property == Property::memory) options.sizes = buffer_sizes();
   double proof_s = 0;
   for (auto _ : state) {
@@ -100,7 +105,8 @@ void deadlock_for_all_ranks(benchmark::State& state) {
   double proof_s = 0;
   for (auto _ : state) {
     const auto report =
-        verify_all_ranks([&](int p, int m) -> Expected<Program> { return program_of(name, p, m); });
+        verify_all_ranks([&](int p, int m) -> Expected<Program> { return program_of(name, p, m); }, {}, {},
+                         [&](int p) { return repetitions_of(name, p); });
     PPSIM_CHECK(std::holds_alternative<Proved>(report.value().verdict), "not proved");
     proof_s = report->seconds;
   }

@@ -4,13 +4,42 @@ source "$(dirname "$0")/support/lib.sh"
 
 expect_exit 0 verify zb-h1 --ranks 4 --all-microbatches --transport in-process
 expect_out "m = 1, 2, 3, ...: the periodic program that equals the generated one at m = 1.."
-expect_out "as long as the schedule goes on as it began"
+expect_out "as these, by how the schedule is made, where they were not compared"
+expect_out "Every property holds for every number of microbatches. Those that were not compared"
 
 expect_exit 0 verify 1f1b --ranks 4 --all-microbatches --unit F=1,B=2,A=10 --json
 expect_json 'd["properties"]["deadlock_free"]["method"] == "ranking"'
 expect_json '[w["bytes"] for w in d["worst_case_memory"]] == [40, 30, 20, 10]'
 expect_json 'all(w["bytes_per_period"] == 0 for w in d["worst_case_memory"])'
 expect_json 'd["all_microbatches"]["not_covered"] == [] and d["transport"] == "any"'
+expect_json 'd["all_microbatches"]["compared_to"] >= 64 and d["all_microbatches"]["repeats_from"] == d["all_microbatches"]["compared_to"] + 1'
+
+# Of what nothing is known beyond the numbers that were compared, nothing is proved: a period that a setting decides, an
+# order searched under costs, an order of time in which one rank goes ahead of another.
+unknown="it is not known that the Programs of more go on like that"
+expect_exit 5 verify interleaved-1f1b --ranks 2 --set group=4 --all-microbatches --json
+expect_exit 5 verify zb-greedy --ranks 2 --all-microbatches --unit F=2,I=3,W=1 --properties deadlock_free --json
+expect_json 'd["properties"]["deadlock_free"]["holds_up_to"] == d["all_microbatches"]["compared_to"] >= 64'
+expect_json "'$unknown' in d['properties']['deadlock_free']['reason'] and 'repeats_from' not in d['all_microbatches']"
+expect_exit 5 verify eager-1f1b --ranks 2 --all-microbatches --unit F=1,B=2,A=10 --offload all
+expect_out "holds for each m up to "
+expect_out "and no limit changes that: verify the one you need"
+expect_exit 0 verify gpipe --ranks 4 --all-microbatches --unit F=3,B=7,c=1 --properties deadlock_free
+expect_exit 0 verify zb-h1 --ranks 4 --all-microbatches --unit F=3,I=2,W=4,c=0.2 --recompute full --properties deadlock_free
+cat >rising.json <<'END'
+{"format":"ppsim-tables","version":1,"costs":[
+  {"kind":"F","stage":0,"ns":1000},
+  {"kind":"F","stage":1,"ns":1001},
+  {"kind":"B","stage":0,"ns":2000},
+  {"kind":"B","stage":1,"ns":2001},
+  {"kind":"SEND_F","stage":0,"peer":1,"ns":0},
+  {"kind":"SEND_B","stage":1,"peer":0,"ns":0}
+]}
+END
+expect_exit 5 verify gpipe --ranks 2 --all-microbatches --costs rising.json --properties deadlock_free
+expect_out "$unknown"
+expect_exit 0 verify gpipe --ranks 2 --all-microbatches --costs rising.json --properties deadlock_free --transport in-process
+expect_exit 0 verify 1f1b --ranks 2 --all-microbatches --costs rising.json --properties deadlock_free
 
 # Ordered launches of a rank are followed, too; what is launched behind what differs in warm-up and cool-down.
 for transport in any nccl nccl-one-queue; do
@@ -48,7 +77,7 @@ expect_json 'd["properties"]["deadlock_free"]["method"] == "smt"'
 expect_exit 5 verify 1f1b --ranks 8 --all-microbatches --resident 3 --timeout 0.001
 
 # Far more ranks than a test of every Program could take; what is left out then is the option to raise.
-expect_exit 0 verify 1f1b --ranks 256 --all-microbatches --properties deadlock_free
+expect_exit 0 verify 1f1b --ranks 256 --all-microbatches --properties deadlock_free --transport in-process
 expect_out "proved   ranking"
 for format in "" --json; do
   expect_exit 5 verify 1f1b --ranks 64 --all-microbatches --sample-limit 1000 $format

@@ -34,6 +34,11 @@ ProgramFor programs_of(const std::string& name, ScheduleParameters parameters, L
   };
 }
 
+Repetitions repetitions_of(const std::string& name, const ScheduleParameters& parameters) {
+  const auto known = find_schedule(name).value()->repetitions;
+  return known == nullptr ? Repetitions{} : known(parameters);
+}
+
 ProgramFor changed(ProgramFor programs, ChangeDraft change) {
   return [programs = std::move(programs), change = std::move(change)](int microbatches) -> Expected<Program> {
     const auto program = programs(microbatches);

@@ -2,6 +2,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "support/budget.hpp"
 #include "support/generated.hpp"
@@ -9,7 +11,7 @@
 namespace ppsim::test {
 namespace {
 
-constexpr int kMutantsUpTo = 16;  // to where two ranks are looked at number by number
+constexpr int kMutantsUpTo = 24;  // to where each number is looked at by itself
 
 VerifyReport ask_one(const Program& program, Property property) {
   VerifyOptions options;
@@ -17,21 +19,15 @@ VerifyReport ask_one(const Program& program, Property property) {
   return verify(program, options);
 }
 
-/// Every single number says the same as the answer for all.
-void check_answer(const AllMicrobatchesResult& result, const ProgramFor& programs) {
-  const bool refuted = std::holds_alternative<Refuted>(result.verdict);
-  RC_TAG(std::string(verdict_name(result.verdict)));
-  for (int m = 1; m <= kMutantsUpTo; ++m) {
-    const auto program = programs(m);
-    if (!program) continue;
-    const bool proved = ask_one(*program, result.property).all_proved();
-    if (std::holds_alternative<Proved>(result.verdict)) RC_ASSERT(proved);
-    if (refuted && m < result.microbatches) RC_ASSERT(proved);
-  }
-  if (refuted) RC_ASSERT(!ask_one(programs(result.microbatches).value(), result.property).all_proved());
-}
+/// A schedule that someone has changed.
+struct Mutant {
+  ProgramFor programs;
+  /// From where on the change is the same for every number of the schedule's period: the place is one of the
+  /// warm-up then.
+  Repetitions repetitions;
+};
 
-RC_GTEST_PROP(AllMicrobatchesMutants, AreRefutedWhereSomeNumberIsAndProvedWhereNoneIs, ()) {
+Mutant draw_mutant() {
   const std::string name =
       *rc::gen::element<std::string>("1f1b", "gpipe", "zb-h1", "eager-1f1b", "interleaved-1f1b");
   ScheduleParameters parameters;
@@ -40,19 +36,65 @@ RC_GTEST_PROP(AllMicrobatchesMutants, AreRefutedWhereSomeNumberIsAndProvedWhereN
   options.communicators = *rc::gen::element(CommunicatorPolicy::per_edge, CommunicatorPolicy::per_pair,
                                             CommunicatorPolicy::per_rank);
   options.order = *rc::gen::element(IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered);
-  const SwappedKinds swapped{*rc::gen::inRange(0, parameters.ranks), *rc::gen::inRange<std::size_t>(0, 40),
+  const SwappedKinds swapped{*rc::gen::inRange(0, parameters.ranks), *rc::gen::inRange<std::size_t>(0, 80),
                              *rc::gen::inRange(0, 6)};
-  const ProgramFor programs = with_swapped_kinds(programs_of(name, parameters, options), swapped);
-  RC_PRE(well_formed_violations(programs(kMutantsUpTo).value()).empty());
+  Mutant mutant{with_swapped_kinds(programs_of(name, parameters, options), swapped), {}};
+  mutant.repetitions.queues = repetitions_of(name, parameters).lists;
+  mutant.repetitions.queues->from += static_cast<int>(swapped.position) + 2;
+  return mutant;
+}
+
+AllMicrobatchesReport ask_about(const Mutant& mutant, const Repetitions& repetitions) {
   AllMicrobatchesOptions asked;
-  asked.sample_limit = 1'600'000;
+  asked.sample_limit = 16'000'000;
   asked.timeout_s = kNoTimeLimit_s;
+  asked.repetitions = repetitions;
   const SolverBudget budget(1'000'000);
-  const AllMicrobatchesReport report = verify_all_microbatches(programs, asked).value();
+  return verify_all_microbatches(mutant.programs, asked).value();
+}
+
+/// The first number up to `last` that breaks the property; 0: none does.
+int first_broken(const ProgramFor& programs, Property property, int last) {
+  for (int m = 1; m <= last; ++m) {
+    const auto program = programs(m);
+    if (program && !ask_one(*program, property).all_proved()) return m;
+  }
+  return 0;
+}
+
+/// Every single number says the same as the answer for all.
+void check_answer(const AllMicrobatchesResult& result, const ProgramFor& programs, int last) {
+  const bool refuted = std::holds_alternative<Refuted>(result.verdict);
+  RC_TAG(std::string(verdict_name(result.verdict)));
+  const int broken =
+      first_broken(programs, result.property, std::max({last, result.holds_up_to, result.microbatches}));
+  if (std::holds_alternative<Proved>(result.verdict)) RC_ASSERT(broken == 0);
+  if (refuted) RC_ASSERT(broken == result.microbatches);
+  RC_ASSERT(broken == 0 || broken > result.holds_up_to);
+}
+
+void check_answers(const AllMicrobatchesReport& report, const ProgramFor& programs, int last) {
   for (const AllMicrobatchesResult& result : report.results) {
     if (result.property == Property::matched || report.find(Property::matched)->microbatches == 0)
-      check_answer(result, programs);
+      check_answer(result, programs, last);
   }
+}
+
+/// Where the change is known to be the same from some number on, the answer is that of every number.
+RC_GTEST_PROP(AllMicrobatchesMutants, AreRefutedWhereSomeNumberIsAndProvedWhereNoneIs, ()) {
+  const Mutant mutant = draw_mutant();
+  RC_PRE(well_formed_violations(mutant.programs(kMutantsUpTo).value()).empty());
+  const Repetition& known = *mutant.repetitions.queues;
+  check_answers(ask_about(mutant, mutant.repetitions), mutant.programs, known.from + 2 * known.period + 8);
+}
+
+RC_GTEST_PROP(AllMicrobatchesMutants, AreNeverProvedOfWhichNothingIsKnown, ()) {
+  const Mutant mutant = draw_mutant();
+  RC_PRE(well_formed_violations(mutant.programs(kMutantsUpTo).value()).empty());
+  const AllMicrobatchesReport report = ask_about(mutant, {});
+  for (const AllMicrobatchesResult& result : report.results)
+    RC_ASSERT(!std::holds_alternative<Proved>(result.verdict));
+  check_answers(report, mutant.programs, kMutantsUpTo);
 }
 
 }  // namespace

@@ -11,9 +11,11 @@ namespace {
 
 class AllMicrobatchesOf : public testing::TestWithParam<ScheduleInfo> {
  protected:
-  static AllMicrobatchesReport ask(const ProgramFor& programs, AllMicrobatchesOptions options) {
+  static AllMicrobatchesReport ask(int ranks, AllMicrobatchesOptions options) {
+    const std::string name(GetParam().name);
     options.timeout_s = kNoTimeLimit_s;
-    return verify_all_microbatches(programs, options).value();
+    options.repetitions = repetitions_of(name, {.ranks = ranks});
+    return verify_all_microbatches(programs_of(name, {.ranks = ranks}), options).value();
   }
 };
 
@@ -32,7 +34,7 @@ TEST_P(AllMicrobatchesOf, RunsForEveryNumberAndSoForEachOne) {
   options.properties = {Property::matched, Property::deadlock_free};
   for (const int p : {2, 4}) {
     const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = p});
-    const AllMicrobatchesReport report = ask(programs, options);
+    const AllMicrobatchesReport report = ask(p, options);
     ASSERT_TRUE(report.coverage.uncovered.empty()) << p << ": " << report.coverage.uncovered.front();
     for (const AllMicrobatchesResult& result : report.results)
       EXPECT_TRUE(std::holds_alternative<Proved>(result.verdict)) << result.property << " on " << p;
@@ -51,7 +53,7 @@ TEST_P(AllMicrobatchesOf, NeedsOnEachRankWhatTheWorstNumberNeeds) {
   options.sizes->set({.kind = TensorKind::boundary_output}, 3);
   options.sizes->set({.kind = TensorKind::outgoing_gradient}, 2);
   const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
-  const AllMicrobatchesReport report = ask(programs, options);
+  const AllMicrobatchesReport report = ask(2, options);
   ASSERT_TRUE(report.proved(Property::memory));
   ASSERT_EQ(report.memory.size(), 2u);
   for (const MemoryForAll& bound : report.memory) {
@@ -74,10 +76,9 @@ TEST_P(AllMicrobatchesOf, NeedsTheSameByZ3) {
   options.sizes = activation_size_table(10);
   options.sizes->set({.kind = TensorKind::incoming_gradient}, 3);
   options.sizes->set({.kind = TensorKind::boundary_output}, 7);
-  const ProgramFor programs = programs_of(std::string(GetParam().name), {.ranks = 2});
-  const AllMicrobatchesReport report = ask(programs, options);
+  const AllMicrobatchesReport report = ask(2, options);
   options.queries = [](const SolverQuery&) {};
-  const AllMicrobatchesReport by_z3 = ask(programs, options);
+  const AllMicrobatchesReport by_z3 = ask(2, options);
   ASSERT_TRUE(report.proved(Property::memory));
   ASSERT_TRUE(by_z3.proved(Property::memory));
   ASSERT_EQ(report.memory.size(), by_z3.memory.size());
@@ -92,7 +93,7 @@ TEST_P(AllMicrobatchesOf, HangsUnderAResidencyLimitFromTheNumberThatIsFoundFirst
   const SolverBudget budget(1'000'000);
   for (const int residency : {1, 2}) {
     options.capabilities.residency = residency;
-    const AllMicrobatchesReport report = ask(programs, options);
+    const AllMicrobatchesReport report = ask(2, options);
     const AllMicrobatchesResult& result = report.results.front();
     if (std::holds_alternative<Unknown>(result.verdict)) continue;
     const bool refuted = std::holds_alternative<Refuted>(result.verdict);

@@ -15,6 +15,13 @@ AllMicrobatchesReport ask(const ProgramFor& programs, const AllMicrobatchesOptio
   return verify_all_microbatches(programs, options).value();
 }
 
+/// The same with what is known of a schedule of the registry.
+AllMicrobatchesReport ask(const std::string& name, const ScheduleParameters& parameters,
+                          AllMicrobatchesOptions options = {}, const LoweringOptions& lowering = {}) {
+  options.repetitions = repetitions_of(name, parameters);
+  return ask(programs_of(name, parameters, lowering), options);
+}
+
 /// The smallest number of microbatches that breaks a property; 0: it is not refuted.
 int breaks_at(const AllMicrobatchesReport& report, Property property) {
   const AllMicrobatchesResult* result = report.find(property);
@@ -131,8 +138,7 @@ TEST(AllMicrobatches, DeferredReceivesHangFromTwoMicrobatchesOn) {
 }
 
 TEST(AllMicrobatches, DeferredReceivesRunOnDirectedEdges) {
-  const AllMicrobatchesReport report =
-      ask(programs_of("1f1b", ranks(4), deferred(CommunicatorPolicy::per_edge)));
+  const AllMicrobatchesReport report = ask("1f1b", ranks(4), {}, deferred(CommunicatorPolicy::per_edge));
   EXPECT_TRUE(report.proved(Property::matched));
   EXPECT_TRUE(report.proved(Property::deadlock_free));
 }
@@ -188,15 +194,51 @@ TEST(AllMicrobatches, AScheduleThatChangesLateIsSeenFarAhead) {
 
 /// GPipe on one queue, where rank 0 swaps what stands at a position of its list. That is the last send and
 /// the first receive, which hangs, for one number only; for all others it changes nothing that matters.
-TEST(AllMicrobatches, AnOrderThatHangsForOneNumberOnlyIsRefuted) {
+ProgramFor hangs_at(int microbatches) {
   LoweringOptions options;
   options.communicators = CommunicatorPolicy::per_pair;
-  const ProgramFor programs = programs_of("gpipe", ranks(2), options);
-  for (const int hangs : {3, 9, 12, 14, 16}) {
-    const SwappedKinds swapped{.rank = 0, .position = static_cast<std::size_t>(2 * hangs - 1)};
-    const AllMicrobatchesReport report = ask(with_swapped_kinds(programs, swapped));
-    EXPECT_EQ(breaks_at(report, Property::deadlock_free), hangs);
+  return with_swapped_kinds(programs_of("gpipe", ranks(2), options),
+                            {.rank = 0, .position = static_cast<std::size_t>(2 * microbatches - 1)});
+}
+
+TEST(AllMicrobatches, AnOrderThatHangsForOneNumberOnlyIsRefuted) {
+  for (const int hangs : {3, 9, 12, 14, 16, 17, 20, 33, 64})
+    EXPECT_EQ(breaks_at(ask(hangs_at(hangs)), Property::deadlock_free), hangs);
+}
+
+TEST(AllMicrobatches, NothingIsProvedOfNumbersOfWhichNothingIsKnown) {
+  for (const int hangs : {66, 70, 90, 100, 1000, 100'000}) {
+    const AllMicrobatchesReport report = ask(hangs_at(hangs));
+    const AllMicrobatchesResult* result = report.find(Property::deadlock_free);
+    EXPECT_FALSE(std::holds_alternative<Proved>(result->verdict)) << hangs;
+    EXPECT_LT(result->holds_up_to, hangs);
+    EXPECT_FALSE(report.proved(Property::matched)) << hangs;
   }
+  const AllMicrobatchesReport report = ask(hangs_at(1000));
+  const AllMicrobatchesResult* result = report.find(Property::deadlock_free);
+  EXPECT_GE(result->holds_up_to, 64);
+  EXPECT_EQ(result->holds_up_to, report.coverage.compared_to);
+  EXPECT_EQ(std::get<Unknown>(result->verdict).reason,
+            "holds for each m up to " + std::to_string(result->holds_up_to) + ", but " + kNotKnownToRepeat);
+}
+
+TEST(AllMicrobatches, WhatIsKnownDecidesForEveryNumber) {
+  AllMicrobatchesOptions options;
+  options.repetitions.queues = Repetition{.from = 101, .period = 1};
+  EXPECT_EQ(breaks_at(ask(hangs_at(100), options), Property::deadlock_free), 100);
+  options.sample_limit = 20'000;  // too few to look at 100 numbers
+  const AllMicrobatchesReport report = ask(hangs_at(100), options);
+  EXPECT_FALSE(report.proved(Property::deadlock_free));
+  EXPECT_NE(report.coverage.uncovered.front().find(kSampleLimit), std::string::npos);
+}
+
+TEST(AllMicrobatches, WhatIsKnownOfQueuesSaysNothingOfLaunches) {
+  AllMicrobatchesOptions options;
+  options.repetitions = repetitions_of("1f1b", ranks(2));
+  options.repetitions.lists.reset();
+  EXPECT_TRUE(ask(programs_of("1f1b", ranks(2)), options).proved(Property::deadlock_free));
+  options.capabilities.launches.order = LaunchOrder::start;
+  EXPECT_FALSE(ask(programs_of("1f1b", ranks(2)), options).proved(Property::deadlock_free));
 }
 
 TEST(AllMicrobatches, TwoResidentKernelsHangFourRanksThreeDoNot) {
@@ -210,7 +252,7 @@ TEST(AllMicrobatches, TwoResidentKernelsHangFourRanksThreeDoNot) {
   for (int m = 1; m <= smallest; ++m)
     EXPECT_EQ(can_deadlock(programs(m).value(), options.capabilities, 200'000), m == smallest) << m;
   options.capabilities.residency = 3;
-  const AllMicrobatchesReport three = ask(programs, options);
+  const AllMicrobatchesReport three = ask("1f1b", ranks(4), options);
   EXPECT_TRUE(three.proved(Property::deadlock_free));
   EXPECT_EQ(three.find(Property::deadlock_free)->method, "smt");
 }
@@ -226,7 +268,7 @@ SizeTable some_sizes() {
 TEST(AllMicrobatches, MemoryOfOneFOneBDoesNotGrow) {
   AllMicrobatchesOptions options;
   options.sizes = activation_size_table(10);
-  const AllMicrobatchesReport report = ask(programs_of("1f1b", ranks(4)), options);
+  const AllMicrobatchesReport report = ask("1f1b", ranks(4), options);
   ASSERT_TRUE(report.proved(Property::memory));
   ASSERT_EQ(report.memory.size(), 4u);
   // min(p - r, m) activations: Narayanan et al., SC 2021.
@@ -237,7 +279,7 @@ TEST(AllMicrobatches, MemoryOfOneFOneBDoesNotGrow) {
 TEST(AllMicrobatches, MemoryOfGpipeGrowsByOneActivationAMicrobatch) {
   AllMicrobatchesOptions options;
   options.sizes = activation_size_table(10);
-  const AllMicrobatchesReport report = ask(programs_of("gpipe", ranks(3)), options);
+  const AllMicrobatchesReport report = ask("gpipe", ranks(3), options);
   ASSERT_TRUE(report.proved(Property::memory));
   for (const MemoryForAll& bound : report.memory) EXPECT_EQ(bound.bytes, (Growing{0, 10}));
 }
@@ -258,7 +300,7 @@ TEST(AllMicrobatches, OddSizesAreDecidedByShortMembers) {
   options.sizes = odd_sizes();
   for (const std::string name : {"eager-1f1b", "zb-h2", "interleaved-1f1b", "pipedream"}) {
     const ProgramFor programs = programs_of(name, ranks(4));
-    const AllMicrobatchesReport report = ask(programs, options);
+    const AllMicrobatchesReport report = ask(name, ranks(4), options);
     ASSERT_TRUE(report.proved(Property::memory)) << name;
     EXPECT_EQ(report.find(Property::memory)->method, "flow") << name;
     VerifyOptions one;
@@ -281,7 +323,7 @@ TEST(AllMicrobatches, ALimitThatFarMicrobatchesMayExceedIsUnknown) {
   options.properties = {Property::memory};
   options.sizes = odd_sizes();
   options.memory_limit = 50'000'000'000;
-  const AllMicrobatchesReport report = ask(programs_of("1f1b", ranks(2)), options);
+  const AllMicrobatchesReport report = ask("1f1b", ranks(2), options);
   const auto* unknown = std::get_if<Unknown>(&report.find(Property::memory)->verdict);
   ASSERT_NE(unknown, nullptr);
   EXPECT_EQ(unknown->reason.rfind("within the limit for all m below ", 0), 0U) << unknown->reason;
@@ -291,10 +333,10 @@ TEST(AllMicrobatches, AMemoryLimitIsRefutedWithTheSmallestNumber) {
   AllMicrobatchesOptions options;
   options.sizes = activation_size_table(10);
   options.memory_limit = 35;
-  EXPECT_EQ(breaks_at(ask(programs_of("1f1b", ranks(6)), options), Property::memory), 4);
-  EXPECT_EQ(breaks_at(ask(programs_of("gpipe", ranks(2)), options), Property::memory), 4);
+  EXPECT_EQ(breaks_at(ask("1f1b", ranks(6), options), Property::memory), 4);
+  EXPECT_EQ(breaks_at(ask("gpipe", ranks(2), options), Property::memory), 4);
   options.memory_limit = 60;
-  EXPECT_TRUE(ask(programs_of("1f1b", ranks(6)), options).proved(Property::memory));
+  EXPECT_TRUE(ask("1f1b", ranks(6), options).proved(Property::memory));
 }
 
 TEST(AllMicrobatches, TheWorstCaseIsMoreThanTheSteadyStateNeeds) {
@@ -302,7 +344,7 @@ TEST(AllMicrobatches, TheWorstCaseIsMoreThanTheSteadyStateNeeds) {
   AllMicrobatchesOptions options;
   options.sizes = some_sizes();
   const ProgramFor programs = programs_of("zb-h1", ranks(4));
-  const AllMicrobatchesReport report = ask(programs, options);
+  const AllMicrobatchesReport report = ask("zb-h1", ranks(4), options);
   ASSERT_TRUE(report.proved(Property::memory));
   for (const MemoryForAll& bound : report.memory) {
     VerifyOptions one;
@@ -314,7 +356,7 @@ TEST(AllMicrobatches, TheWorstCaseIsMoreThanTheSteadyStateNeeds) {
 }
 
 TEST(AllMicrobatches, WhatTheScheduleRefusesIsNoNumberOfMicrobatches) {
-  const AllMicrobatchesReport report = ask(programs_of("chimera", ranks(2)));
+  const AllMicrobatchesReport report = ask("chimera", ranks(2));
   EXPECT_TRUE(report.proved(Property::deadlock_free));
   for (const int m : report.coverage.refused) EXPECT_EQ(m % 2, 1);
 }
@@ -335,14 +377,14 @@ TEST(AllMicrobatches, ATimeLimitThatIsOverIsUnknown) {
   AllMicrobatchesOptions options;
   options.capabilities.residency = 3;
   options.timeout_s = 0;
-  const AllMicrobatchesReport report = ask(programs_of("1f1b", ranks(4)), options);
+  const AllMicrobatchesReport report = ask("1f1b", ranks(4), options);
   const auto* unknown = std::get_if<Unknown>(&report.find(Property::deadlock_free)->verdict);
   ASSERT_NE(unknown, nullptr);
   EXPECT_EQ(unknown->reason, "time limit reached");
 }
 
 TEST(AllMicrobatches, TheReportSaysWhatWasCompared) {
-  const AllMicrobatchesReport report = ask(programs_of("1f1b-v", ranks(2)));
+  const AllMicrobatchesReport report = ask("1f1b-v", ranks(2));
   for (const Family& family : report.coverage.families) {
     EXPECT_GE(family.agrees.size(), 3u);
     EXPECT_EQ(family.agrees.front(), family.program.microbatches(family.program.first));

@@ -13,6 +13,12 @@ ProgramForRanks for_ranks(const std::string& name, LoweringOptions options = {})
   };
 }
 
+AllRanksReport ask(const std::string& name, const LoweringOptions& options = {}) {
+  return verify_all_ranks(for_ranks(name, options), {}, {},
+                          [&](int ranks) { return repetitions_of(name, {.ranks = ranks}); })
+      .value();
+}
+
 PeriodicProgram periodic(const std::string& name, int ranks) {
   const int m = 3 * ranks + 8;
   const ProgramForRanks programs = for_ranks(name);
@@ -24,11 +30,16 @@ const char* const kAdmitted[] = {"gpipe", "1f1b",       "eager-1f1b", "zb-h1",
 
 TEST(AllRanks, SchedulesWhoseRanksWaitAlikeAreProved) {
   for (const char* name : kAdmitted) {
-    const AllRanksReport report = verify_all_ranks(for_ranks(name)).value();
+    const AllRanksReport report = ask(name);
     EXPECT_TRUE(std::holds_alternative<Proved>(report.verdict)) << name;
     EXPECT_EQ(report.alone, (std::vector<int>{1, 2})) << name;
     EXPECT_EQ(to_lines(report.ranking).size(), report.ranking.roles.size()) << name;
   }
+}
+
+TEST(AllRanks, NothingIsProvedOfMicrobatchesOfWhichNothingIsKnown) {
+  const AllRanksReport report = verify_all_ranks(for_ranks("1f1b")).value();
+  EXPECT_NE(std::get<Unknown>(report.verdict).reason.find(kNotKnownToRepeat), std::string::npos);
 }
 
 TEST(AllRanks, MoreRanksThanWereComparedGoOnAlike) {
@@ -43,7 +54,7 @@ TEST(AllRanks, MoreRanksThanWereComparedGoOnAlike) {
 
 /// The numbers of the ranking on 13 ranks, of which it was not made: those of a Ranking for all microbatches.
 TEST(AllRanks, TheRankingHoldsForMoreRanks) {
-  const RankingForAll ranking = verify_all_ranks(for_ranks("zb-h1")).value().ranking;
+  const RankingForAll ranking = ask("zb-h1").ranking;
   constexpr int kRanks = 13;
   for (const RoleWait& wait : ranking.waits) {
     const Role& before = ranking.roles[static_cast<std::size_t>(wait.before)];
@@ -69,14 +80,14 @@ TEST(AllRanks, DeferredReceivesAreRefutedWithTheFewestRanks) {
   LoweringOptions options;
   options.order = IssueOrder::early;
   options.communicators = CommunicatorPolicy::per_rank;
-  const AllRanksReport report = verify_all_ranks(for_ranks("1f1b", options)).value();
+  const AllRanksReport report = ask("1f1b", options);
   EXPECT_TRUE(std::holds_alternative<Refuted>(report.verdict));
   EXPECT_EQ(report.ranks, 2);
   EXPECT_EQ(report.microbatches, 2);
 }
 
 TEST(AllRanks, APeriodThatGrowsWithTheRanksIsUnknown) {
-  const AllRanksReport report = verify_all_ranks(for_ranks("interleaved-1f1b")).value();
+  const AllRanksReport report = ask("interleaved-1f1b");
   EXPECT_TRUE(std::holds_alternative<Unknown>(report.verdict));
 }
 

@@ -104,7 +104,8 @@ TEST(Limits, HoldForEveryNumberOfMicrobatchesAndOfRanks) {
   const ProgramForRanks programs = [](int ranks, int microbatches) {
     return programs_of("1f1b", {.ranks = ranks})(microbatches);
   };
-  EXPECT_NE(reason(verify_all_ranks(programs, {.memory_budget = 1}).value().verdict).find(kMemory),
+  const RepetitionsForRanks known = [](int ranks) { return repetitions_of("1f1b", {.ranks = ranks}); };
+  EXPECT_NE(reason(verify_all_ranks(programs, {.memory_budget = 1}, {}, known).value().verdict).find(kMemory),
             std::string::npos);
 }
 

@@ -49,11 +49,18 @@ class Investigation {
     const bool bounds = is_asked(Property::memory, options_);
     how.with_tensors = bounds && transport.is_certain();
     how.launches = transport.launches;
+    how.repetition = repetition_under(how.launches);
     report_.coverage = find_coverage(source_, how);
     if (!bounds || transport.is_certain()) return;
     how.with_tensors = true;
     how.launches = transport.guaranteed_launches;
+    how.repetition = repetition_under(how.launches);
     of_bounds_ = find_coverage(source_, how);
+  }
+
+  [[nodiscard]] const std::optional<Repetition>& repetition_under(const LaunchChain& launches) const {
+    const bool independent = launches.order == LaunchOrder::none;
+    return independent ? options_.repetitions.queues : options_.repetitions.lists;
   }
 
   [[nodiscard]] const Coverage& coverage_of(Property property) const {
@@ -76,16 +83,29 @@ class Investigation {
     if (deadline_.over() && std::holds_alternative<Proved>(answer.verdict))
       answer.verdict = Unknown{"time limit reached"};
     if (!std::holds_alternative<Unknown>(answer.verdict)) combine(answer, of_families(property));
+    limit_to_known(coverage_of(property), answer, result);
     if (property == Property::memory) settle_memory(answer);
-    if (const auto& uncovered = coverage_of(property).uncovered;
-        std::holds_alternative<Proved>(answer.verdict) && !uncovered.empty())
-      answer.verdict = Unknown{"no periodic program found for " + uncovered.front()};
     result.verdict = std::move(answer.verdict);
     result.microbatches = answer.microbatches;
     result.method = std::move(answer.method);
     result.notes = std::move(answer.notes);
     result.seconds = -clock.remaining_s();
     report_.results.push_back(std::move(result));
+  }
+
+  /// What was proved of the periodic programs holds for every number only where each one is a member.
+  static void limit_to_known(const Coverage& coverage, FamilyAnswer& answer, AllMicrobatchesResult& result) {
+    if (std::holds_alternative<Refuted>(answer.verdict) && answer.microbatches > coverage.compared_to + 1)
+      answer.notes.push_back("not every number from " + std::to_string(coverage.compared_to + 1) +
+                             " on was compared: a smaller one may break it, too");
+    if (!std::holds_alternative<Proved>(answer.verdict) || coverage.repeats_from) return;
+    result.holds_up_to = coverage.compared_to;
+    if (!coverage.uncovered.empty()) {
+      answer.verdict = Unknown{"no periodic program found for " + coverage.uncovered.front()};
+    } else {
+      answer.verdict = Unknown{"holds for each m up to " + std::to_string(coverage.compared_to) + ", but " +
+                               kNotKnownToRepeat};
+    }
   }
 
   /// Takes the answer about fewer microbatches where both refute, else what is not proved.

@@ -17,6 +17,13 @@ constexpr int kLastRanks = 8;
 
 constexpr const char* kSubject = "a schedule for every number of ranks and of microbatches";
 
+/// The Programs, and the transport that they are for.
+struct RanksQuestion {
+  const ProgramForRanks& program_for;
+  const RepetitionsForRanks& repetitions_for;
+  const TransportCapabilities& transport;
+};
+
 /// How Z3 is asked.
 struct Asking {
   const Deadline& deadline;
@@ -190,9 +197,8 @@ std::string prove(RankingForAll& ranking, const Asking& asking) {
 /// Collects the periodic programs of few ranks, which must hold for every number of microbatches.
 class Ranks {
  public:
-  Ranks(const ProgramForRanks& program_for, const TransportCapabilities& transport, const Asking& asking,
-        AllRanksReport& report)
-      : program_for_(program_for), transport_(transport), asking_(asking), report_(report) {}
+  Ranks(const RanksQuestion& question, const Asking& asking, AllRanksReport& report)
+      : question_(question), asking_(asking), report_(report) {}
 
   /// Returns: whether to go on to all ranks.
   Expected<bool> run() {
@@ -220,11 +226,12 @@ class Ranks {
   Expected<AllMicrobatchesReport> ask(int ranks) const {
     AllMicrobatchesOptions options;
     options.properties = {Property::matched, Property::deadlock_free};
-    options.capabilities = transport_;
+    options.capabilities = question_.transport;
+    if (question_.repetitions_for) options.repetitions = question_.repetitions_for(ranks);
     options.timeout_s = std::max(asking_.deadline.remaining_s(), 0.001);
     options.memory_budget = asking_.whole.memory_budget;
-    return verify_all_microbatches([&](int microbatches) { return program_for_(ranks, microbatches); },
-                                   options);
+    return verify_all_microbatches(
+        [&](int microbatches) { return question_.program_for(ranks, microbatches); }, options);
   }
 
   bool judge(int p, const AllMicrobatchesReport& of_ranks) {
@@ -251,8 +258,7 @@ class Ranks {
     return false;
   }
 
-  const ProgramForRanks& program_for_;
-  const TransportCapabilities& transport_;
+  const RanksQuestion& question_;
   const Asking& asking_;
   AllRanksReport& report_;
 };
@@ -260,11 +266,13 @@ class Ranks {
 }  // namespace
 
 Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
-                                          const TransportCapabilities& transport) {
+                                          const TransportCapabilities& transport,
+                                          const RepetitionsForRanks& repetitions_for) {
   const Deadline deadline(options.timeout_s);
   const Asking asking{deadline, options};
   AllRanksReport report;
-  Ranks ranks(program_for, transport, asking, report);
+  const RanksQuestion question{program_for, repetitions_for, transport};
+  Ranks ranks(question, asking, report);
   const auto go_on = ranks.run();
   if (!go_on) return tl::unexpected(go_on.error());
   if (!*go_on) return report;

@@ -1,10 +1,19 @@
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "source.hpp"
 
 namespace ppsim::verifier {
 namespace {
+
+constexpr int kLeastCompared = 64;  // microbatches, where that many may be generated
+
+/// How many numbers in a row, from where the schedule repeats on, tell which periodic program all others are
+/// members of: each two that are a period of both kinds apart.
+int run_length(const CoverageOptions& options, int period) {
+  return options.repetition ? 2 * std::lcm(period, options.repetition->period) : 2 * period;
+}
 
 /// Finds the periodic program of one remainder.
 class FamilySearch {
@@ -70,12 +79,19 @@ class FamilySearch {
       if (source_.affords(2 * m)) result.insert(m);
     }
     // One number that differs says nothing about the next: of those in reach none is left out.
-    for (int m = 1; m <= std::max(from, dense_); ++m) {
+    const int last = every_number_to(program.rule.period, from);
+    for (int m = 1; m <= std::max(from, last); ++m) {
       const bool near = m % ranks_ <= 1 || (m + 1) % ranks_ == 0;
-      if (m % program.rule.period == program.remainder && (m <= dense_ || (near && source_.affords(4 * m))))
+      if (m % program.rule.period == program.remainder && (m <= last || (near && source_.affords(4 * m))))
         result.insert(m);
     }
     return {result.begin(), result.end()};
+  }
+
+  [[nodiscard]] int every_number_to(int period, int from) const {
+    const int begin = std::max(from, (options_.repetition ? options_.repetition->from : 1));
+    const int wanted = std::max({kLeastCompared, dense_, begin + run_length(options_, period)});
+    return may_generate_all(source_, wanted, period) ? wanted : dense_;
   }
 
   /// Compares with other numbers, from the largest on down to the first that is no member.
@@ -155,6 +171,46 @@ std::vector<int> alone(Source& source, Coverage& coverage, int dense) {
   return result;
 }
 
+/// The largest number up to which each one was looked at.
+int compared_to(Source& source, const Coverage& coverage) {
+  std::set<int> seen(coverage.alone.begin(), coverage.alone.end());
+  for (const Family& family : coverage.families) seen.insert(family.agrees.begin(), family.agrees.end());
+  if (seen.empty()) return 0;
+  const auto is_refused = [&](int m) { return source.get(m) == nullptr && source.refused().contains(m); };
+  int m = 1;
+  while (m <= *seen.rbegin() && (seen.contains(m) || is_refused(m))) ++m;
+  return m - 1;
+}
+
+/// Whether the family agrees at all of its numbers of a run from where the schedule repeats on.
+bool agrees_in_a_run(const Family& family, int from, int length) {
+  const int period = family.program.rule.period;
+  int in_a_row = 0;
+  for (std::size_t i = 0; i < family.agrees.size(); ++i) {
+    const int m = family.agrees[i];
+    if (m < from) continue;
+    in_a_row = in_a_row > 0 && family.agrees[i - 1] + period == m ? in_a_row + 1 : 1;
+    if (in_a_row * period >= length) return true;
+  }
+  return false;
+}
+
+/// Settles which numbers are members because the schedule repeats, or what was not compared for that.
+void add_repetition(const Source& source, const CoverageOptions& options, Coverage& coverage) {
+  if (!options.repetition || !coverage.uncovered.empty()) return;
+  const int from = options.repetition->from;
+  const std::string why = std::string(": ") + (source.is_late() ? kTimeLimit : kSampleLimit);
+  if (coverage.compared_to < from - 1)
+    coverage.uncovered.push_back("m = " + std::to_string(coverage.compared_to + 1) + ", ..." + why);
+  for (const Family& family : coverage.families) {
+    const int period = family.program.rule.period;
+    if (!agrees_in_a_run(family, from, run_length(options, period)))
+      coverage.uncovered.push_back("m = " + std::to_string(family.program.remainder) + " + " +
+                                   std::to_string(period) + "k" + why);
+  }
+  if (coverage.uncovered.empty()) coverage.repeats_from = std::max(from, coverage.compared_to + 1);
+}
+
 std::string list_of(const std::vector<int>& numbers) {
   std::string text;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -195,6 +251,8 @@ Coverage find_coverage(Source& source, const CoverageOptions& options) {
   if (result.families.empty() && result.uncovered.empty())
     result.uncovered.emplace_back("m = 1, 2, ...: few numbers are accepted");
   result.alone = alone(source, result, options.dense);
+  result.compared_to = compared_to(source, result);
+  add_repetition(source, options, result);
   result.refused.assign(source.refused().begin(), source.refused().end());
   return result;
 }
@@ -204,6 +262,9 @@ std::vector<std::string> to_lines(const Coverage& coverage) {
   for (const Family& family : coverage.families) lines.push_back(family_line(family));
   if (!coverage.alone.empty()) lines.push_back("m = " + list_of(coverage.alone) + ": each by itself");
   if (!coverage.refused.empty()) lines.push_back("m = " + list_of(coverage.refused) + ": refused");
+  if (coverage.repeats_from)
+    lines.push_back("m = " + std::to_string(*coverage.repeats_from) +
+                    ", ...: as these, by how the schedule is made, where they were not compared");
   for (const std::string& line : coverage.uncovered) lines.push_back(line + " (no periodic program found)");
   return lines;
 }

@@ -1,6 +1,6 @@
 #include "source.hpp"
 
-#include <algorithm>
+#include <limits>
 
 namespace ppsim::verifier {
 namespace {
@@ -54,6 +54,13 @@ int dense_limit(Source& source, int ranks) {
   // Twice: the other half is for the comparisons that find and confirm the period.
   while (dense < 2 * steady_from(ranks) && source.affords(2 * dense * (dense + 1))) ++dense;
   return dense;
+}
+
+bool may_generate_all(const Source& source, int microbatches, int step) {
+  // As if all of them were one Program.
+  const auto m = static_cast<std::int64_t>(microbatches);
+  const std::int64_t sum = m * (m + step) / 2 / step;
+  return sum <= std::numeric_limits<int>::max() && source.may_generate(static_cast<int>(sum));
 }
 
 }  // namespace ppsim::verifier

@@ -51,6 +51,9 @@ class Source {
 /// begun, or as many as a part of what may be generated allows.
 [[nodiscard]] int dense_limit(Source& source, int ranks);
 
+/// Whether the Programs for every `step`-th number up to this one are within what may still be generated.
+[[nodiscard]] bool may_generate_all(const Source& source, int microbatches, int step);
+
 /// The number from which a schedule over so many ranks runs in its steady state: its longest warm-up is
 /// about 2p microbatches.
 [[nodiscard]] constexpr int steady_from(int ranks) { return 2 * ranks + 4; }
@@ -61,6 +64,7 @@ struct CoverageOptions {
   int dense = 1;             ///< numbers of microbatches to try one by one
   bool with_tensors = true;  ///< else only the order matters
   LaunchChain launches = {};
+  std::optional<Repetition> repetition = {};
 };
 
 /// Recognises the schedule's Programs as periodic ones: for the period, of those that schedules have, which

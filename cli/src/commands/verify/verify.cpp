@@ -126,7 +126,10 @@ int run_all_ranks(const VerifyRequest& options, const std::optional<Communicator
     if (!subject) return tl::unexpected(subject.error());
     return program_of(*subject, policy);
   };
-  return verify_for_all_ranks(options, program_for, output);
+  const RepetitionsForRanks repetitions_for = [&](int ranks) {
+    return repetitions_at_unit_costs(options.input, policy, ranks);
+  };
+  return verify_for_all_ranks(options, {program_for, repetitions_for}, output);
 }
 
 /// NAME for one of all numbers of microbatches. The batch of a model is as large as that asks for.
@@ -187,12 +190,15 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     }
     return program;
   };
-  for (int m = 1; m <= 1000 && !asked; ++m) {
+  for (int m = 1; m <= kMostTriedMicrobatches && !asked; ++m) {
     const auto program = program_for(m);
-    if (!program && (m == 1000 || program.error().code != ErrorCode::bad_argument))
+    if (!program && (m == kMostTriedMicrobatches || program.error().code != ErrorCode::bad_argument))
       return report(program.error(), output);
   }
-  return verify_for_all(options, program_for, *asked, output);
+  const auto repetitions = [&] {
+    return repetitions_of(options, policy, [&](int m) { return subject_for(options, m); });
+  };
+  return verify_for_all(options, {program_for, repetitions}, *asked, output);
 }
 
 /// Of one Program Z3 is asked about deadlock only.

@@ -16,10 +16,13 @@ Json coverage_json(const Coverage& coverage) {
                         {"waits", program.waits.size()},
                         {"agrees_at", family.agrees}});
   }
-  return {{"periodic", families},
-          {"one_by_one", coverage.alone},
-          {"refused", coverage.refused},
-          {"not_covered", coverage.uncovered}};
+  Json object = {{"periodic", families},
+                 {"one_by_one", coverage.alone},
+                 {"refused", coverage.refused},
+                 {"not_covered", coverage.uncovered},
+                 {"compared_to", coverage.compared_to}};
+  if (coverage.repeats_from) object["repeats_from"] = *coverage.repeats_from;
+  return object;
 }
 
 Json result_json(const ProgramFor& program_for, const AllMicrobatchesResult& result) {
@@ -34,6 +37,7 @@ Json result_json(const ProgramFor& program_for, const AllMicrobatchesResult& res
     }
   }
   if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
+  if (result.holds_up_to > 0) item["holds_up_to"] = result.holds_up_to;
   if (!result.notes.empty()) item["notes"] = result.notes;
   return item;
 }
@@ -114,14 +118,15 @@ std::string advice(int exit, const AllMicrobatchesReport& report) {
            (raise.empty() ? ", and no limit changes that: " : ": " + raise + ", or ") +
            "verify the one you need with --microbatches M.";
   }
-  return "Every property holds for every number of microbatches, as long as the schedule goes on as it "
-         "began.";
+  return "Every property holds for every number of microbatches. Those that were not compared are like the "
+         "others by how the schedule is made.";
 }
 
 }  // namespace
 
-int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, const VerifyOptions& asked,
+int verify_for_all(const VerifyRequest& request, const AllPrograms& programs, const VerifyOptions& asked,
                    const Output& output) {
+  const ProgramFor& program_for = programs.program_for;
   AllMicrobatchesOptions options;
   options.properties = asked.properties;
   options.capabilities = asked.capabilities;
@@ -132,8 +137,10 @@ int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, 
   options.state_limit = request.state_limit;
   options.memory_budget = asked.memory_budget;
   options.queries = asked.queries;
-  const auto answered =
-      within_limits(request, output, [&] { return verify_all_microbatches(program_for, options); });
+  const auto answered = within_limits(request, output, [&] {
+    options.repetitions = programs.repetitions();
+    return verify_all_microbatches(program_for, options);
+  });
   if (!answered) return answered.error();
   const auto& answers = *answered;
   if (!answers) return report(answers.error(), output);
@@ -217,15 +224,17 @@ void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& r
 
 }  // namespace
 
-int verify_for_all_ranks(const VerifyRequest& request, const ProgramForRanks& program_for,
+int verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
                          const Output& output) {
+  const ProgramForRanks& program_for = programs.program_for;
   // Where nothing is asked for: of the waits of ordered launches no proof for all ranks is found today.
   TransportChoice choice = request.transport;
   if (choice.name.empty()) choice.name = "in-process";
   const auto transport = capabilities_of(choice, request.costs.spread);
   if (!transport) return report(transport.error(), output);
-  const auto answered = within_limits(
-      request, output, [&] { return verify_all_ranks(program_for, request.solver_options(), *transport); });
+  const auto answered = within_limits(request, output, [&] {
+    return verify_all_ranks(program_for, request.solver_options(), *transport, programs.repetitions_for);
+  });
   if (!answered) return answered.error();
   const auto& answer = *answered;
   if (!answer) return report(answer.error(), output);

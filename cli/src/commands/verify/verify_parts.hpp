@@ -184,12 +184,36 @@ Expected<bool> write_repaired(const std::string& file, const std::optional<Remed
 /// A counterexample as `verify --json` writes it.
 [[nodiscard]] Json counterexample_json(const Program& program, const Counterexample& counterexample);
 
+/// NAME for a number of microbatches.
+using SubjectFor = std::function<Expected<Subject>(int microbatches)>;
+/// Of the numbers of microbatches the first that NAME accepts is at most this.
+inline constexpr int kMostTriedMicrobatches = 1000;
+
+/// How the Programs of NAME on so many ranks repeat where no COSTS are given.
+[[nodiscard]] Repetitions repetitions_at_unit_costs(const InputOptions& input,
+                                                    const std::optional<CommunicatorPolicy>& policy,
+                                                    int ranks);
+/// How they repeat under COSTS, too.
+[[nodiscard]] Repetitions repetitions_of(const VerifyRequest& request,
+                                         const std::optional<CommunicatorPolicy>& policy,
+                                         const SubjectFor& subject_for);
+
+/// The Programs of NAME for all numbers of microbatches.
+struct AllPrograms {
+  ProgramFor program_for;
+  std::function<Repetitions()> repetitions;
+};
 /// `verify --all-microbatches`: decides, prints, and returns the exit code.
-int verify_for_all(const VerifyRequest& request, const ProgramFor& program_for, const VerifyOptions& asked,
+int verify_for_all(const VerifyRequest& request, const AllPrograms& programs, const VerifyOptions& asked,
                    const Output& output);
 
+/// The same for all numbers of ranks.
+struct AllRanksPrograms {
+  ProgramForRanks program_for;
+  RepetitionsForRanks repetitions_for;
+};
 /// `verify --all-microbatches` without --ranks: for every number of ranks as well.
-int verify_for_all_ranks(const VerifyRequest& request, const ProgramForRanks& program_for,
+int verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
                          const Output& output);
 
 }  // namespace ppsim::cli

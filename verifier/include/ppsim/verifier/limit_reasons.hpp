@@ -10,6 +10,9 @@ inline constexpr const char* kStateLimit = "states under the residency limit";
 /// AllMicrobatchesOptions::sample_limit.
 inline constexpr const char* kSampleLimit = "needs more instructions than may be generated";
 
+/// No option changes it: AllMicrobatchesOptions::repetitions are for who makes the Programs to say.
+inline constexpr const char* kNotKnownToRepeat = "it is not known that the Programs of more go on like that";
+
 /// Of synthesize(): no option changes it, but costs with a larger common divisor or fewer microbatches do.
 inline constexpr const char* kStartTimesLimit = "start times to choose from";
 
@@ -17,6 +20,7 @@ inline constexpr const char* kStartTimesLimit = "start times to choose from";
 
 namespace ppsim {
 using verifier::kMemoryLimit;
+using verifier::kNotKnownToRepeat;
 using verifier::kSampleLimit;
 using verifier::kStartTimesLimit;
 using verifier::kStateLimit;

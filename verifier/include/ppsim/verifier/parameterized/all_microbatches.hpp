@@ -9,6 +9,7 @@
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/repetition.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
@@ -35,6 +36,9 @@ struct AllMicrobatchesOptions {
   std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
   /// Is told of every query; deadlock freedom is asked of Z3 as well where a ranking decides it.
   QuerySink queries = {};
+  /// What is known of the Programs beyond those that are generated. Nothing: no property is proved for all
+  /// numbers, since any larger one may be another Program.
+  Repetitions repetitions = {};
 };
 
 /// The properties that can be decided for every number of microbatches.
@@ -53,7 +57,11 @@ struct Coverage {
   std::vector<int> alone;              ///< numbers that are no members; each is decided by itself, ascending
   std::vector<int> refused;            ///< numbers tried that the schedule refuses, ascending
   std::vector<std::string> uncovered;  ///< remainders without a periodic program, with the reason
-  int differs_at = 0;  ///< of those: a number that is no member of the program that was found; 0: none
+  int differs_at = 0;   ///< of those: a number that is no member of the program that was found; 0: none
+  int compared_to = 0;  ///< up to it each number is one of `agrees`, `alone` or `refused`
+  /// From which number on those that were not compared are members because the schedule is known to repeat;
+  /// empty: that is known of none.
+  std::optional<int> repeats_from;
   friend bool operator==(const Coverage&, const Coverage&) = default;
 };
 /// "m = 8, 12, 16, ... by the periodic program that equals the generated one at m = 8, 12, 16, 20".
@@ -73,8 +81,9 @@ struct AllMicrobatchesResult {
   Property property = Property::deadlock_free;
   Verdict verdict;
   int microbatches =
-      0;               ///< refuted: the smallest number that breaks it, whose Program has the counterexample
-  std::string method;  ///< periodic, ranking, smt, or that of verify for single numbers
+      0;                ///< refuted: the smallest number that breaks it, whose Program has the counterexample
+  int holds_up_to = 0;  ///< unknown for want of Programs only: it holds for each number up to this one
+  std::string method;   ///< periodic, ranking, smt, or that of verify for single numbers
   double seconds = 0;
   std::vector<std::string> notes;
 };
@@ -93,8 +102,9 @@ struct AllMicrobatchesReport {
 /// Small numbers are generated and looked at one by one. For all others the Program is recognised as a
 /// periodic one, and the proofs are about that: matched by comparing the two ends of each series, deadlock
 /// freedom by a ranking of one period's events, memory and residency limits by integer counters with a
-/// symbolic number of periods (Z3). That the schedule goes on as it began is an assumption, which the report
-/// states; a counterexample is always one of a generated Program.
+/// symbolic number of periods (Z3). That every number is a member rests on `options.repetitions`, which is
+/// compared with the Programs that are generated: proved without it is what holds for each number up to some
+/// one, so the verdict is unknown. A counterexample is always one of a generated Program.
 /// Errors: bad_argument where the schedule accepts no number of microbatches that was tried, or a property
 /// without such a method is asked for; any other error of `program_for`.
 [[nodiscard]] Expected<AllMicrobatchesReport> verify_all_microbatches(

@@ -7,6 +7,7 @@
 
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/ir/repetition.hpp"
 #include "ppsim/verifier/parameterized/periodic.hpp"
 #include "ppsim/verifier/verify.hpp"
 
@@ -74,6 +75,8 @@ struct AllRanksReport {
 
 /// The Program of a schedule for numbers of ranks and microbatches.
 using ProgramForRanks = std::function<Expected<Program>(int ranks, int microbatches)>;
+/// What is known of them for a number of ranks; may be empty, and then nothing is proved.
+using RepetitionsForRanks = std::function<Repetitions(int ranks)>;
 
 /// Proves deadlock freedom on a transport without residency limit for every number of ranks and of
 /// microbatches, for schedules that repeat with each microbatch and whose ranks wait alike, by shifts linear
@@ -83,7 +86,8 @@ using ProgramForRanks = std::function<Expected<Program>(int ranks, int microbatc
 /// of `program_for` other than refusals.
 [[nodiscard]] Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for,
                                                         const SolverOptions& options = {},
-                                                        const TransportCapabilities& transport = {});
+                                                        const TransportCapabilities& transport = {},
+                                                        const RepetitionsForRanks& repetitions_for = {});
 
 /// The waits that the periodic programs of p = least, least + 1, ... ranks have in common, without a ranking.
 /// Errors: refused, naming what differs.
@@ -97,6 +101,7 @@ using verifier::find_roles;
 using verifier::ProgramForRanks;
 using verifier::RankingForAll;
 using verifier::RankLine;
+using verifier::RepetitionsForRanks;
 using verifier::Role;
 using verifier::RoleWait;
 using verifier::to_lines;

@@ -1,0 +1,72 @@
+#include "options/named_input.hpp"
+#include "ppsim/planner/repetitions.hpp"
+#include "verify_parts.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+/// What the command line says of a schedule, but for its microbatches.
+ScheduleParameters parameters_for(const InputOptions& input, int ranks) {
+  ScheduleParameters parameters = said_by_name(input.input);
+  parameters.ranks = ranks;
+  if (input.chunks) parameters.chunks = input.chunks;
+  for (const std::string& setting : input.settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals != std::string::npos)
+      parameters.settings.emplace(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return parameters;
+}
+
+/// Communicators that have messages of one sender to one receiver alone keep them in the order of the
+/// sender's row, whatever the times are.
+bool is_one_way(CommunicatorPolicy policy) {
+  return policy == CommunicatorPolicy::per_edge || policy == CommunicatorPolicy::per_stage_edge;
+}
+
+bool recomputes(const Subject& subject) { return subject.recompute.any(Recompute::full); }
+
+/// The rows whose times order the instructions, recomputation included, and the costs.
+Expected<CostedSchedule> costed(const Subject& subject) {
+  const CostTable costs = subject.costs ? *subject.cost_table() : unit_cost_table({});
+  if (!recomputes(subject)) return CostedSchedule{std::get<Schedule>(subject.ir), costs};
+  const auto program = default_program(subject);
+  if (!program) return tl::unexpected(program.error());
+  auto rows = compute_only(*program);
+  if (!rows) return tl::unexpected(rows.error());
+  return CostedSchedule{*std::move(rows), costs};
+}
+
+}  // namespace
+
+Repetitions repetitions_at_unit_costs(const InputOptions& input,
+                                      const std::optional<CommunicatorPolicy>& policy, int ranks) {
+  const auto info = find_schedule(input.input.substr(0, input.input.find(':')));
+  if (!info || (*info)->repetitions == nullptr) return {};
+  Repetitions result = (*info)->repetitions(parameters_for(input, ranks));
+  if (policy && !is_one_way(*policy)) result.queues = result.lists;
+  return result;
+}
+
+Repetitions repetitions_of(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
+                           const SubjectFor& subject_for) {
+  std::optional<Subject> subject;
+  for (int m = 1; m <= kMostTriedMicrobatches && !subject; ++m) {
+    if (auto read = subject_for(m)) subject = *std::move(read);
+  }
+  if (!subject || subject->offload.on()) return {};
+  const auto info = find_schedule(subject->name);
+  if (!info || ((*info)->uses_costs && subject->costs)) return {};
+  Repetitions result = repetitions_at_unit_costs(request.input, policy, pipeline_of(subject->ir).ranks());
+  if (!result.lists || (!subject->costs && !recomputes(*subject))) return result;
+  const CostedScheduleFor costed_for = [&](int m) -> Expected<CostedSchedule> {
+    const auto of = subject_for(m);
+    if (!of) return tl::unexpected(of.error());
+    return costed(*of);
+  };
+  result.lists = lists_under_costs(*result.lists, costed_for);
+  if (policy && !is_one_way(*policy)) result.queues = result.lists;
+  return result;
+}
+
+}  // namespace ppsim::cli
