@@ -75,12 +75,7 @@ std::set<std::vector<Action>> groups_of(const Program& program, RankId rank) {
   return groups;
 }
 
-RC_GTEST_PROP(Lowering, APairMeetsAPair, ()) {
-  const Schedule schedule = *test::schedules(test::general_shapes());
-  LoweringOptions options = draw_lowering_options(!schedule.pipeline().asynchronous());
-  options.grouping = Grouping::paired;
-  RC_LOG() << options << '\n';
-  const Program program = test::lowered(schedule, options);
+void expect_pairs_to_meet(const Program& program) {
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     for (const std::vector<Action>& group : groups_of(program, RankId(r))) {
       RC_ASSERT(group.size() == 2U);
@@ -89,6 +84,20 @@ RC_GTEST_PROP(Lowering, APairMeetsAPair, ()) {
       std::ranges::sort(other);
       RC_ASSERT(groups_of(program, peer).contains(other));
     }
+  }
+}
+
+RC_GTEST_PROP(Lowering, APairMeetsAPair, ()) {
+  const Schedule schedule = *test::schedules(test::general_shapes());
+  LoweringOptions options = draw_lowering_options(!schedule.pipeline().asynchronous());
+  options.grouping = Grouping::paired;
+  const int early = *rc::gen::inRange(0, 4);
+  RC_LOG() << options << ", early " << early << '\n';
+  for (const IssueOrder order :
+       {IssueOrder::timed, IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered}) {
+    options.order = order;
+    options.early = order == IssueOrder::early ? early : 0;
+    expect_pairs_to_meet(test::lowered(schedule, options));
   }
 }
 
