@@ -73,7 +73,8 @@ std::vector<Reuse> reuses(const Program& program, const TensorTable& table,
                           const TransportCapabilities& capabilities, RankId rank) {
   const std::vector<Bytes> bytes = tensor_sizes(table, one_byte_each());
   const ExecutionGraph graph = build_execution_graph(program, capabilities);
-  const TensorOrder tensors(table, HappensBefore::of_rank(program, graph, run_order(graph), rank), rank);
+  const TensorOrder tensors(
+      table, HappensBefore::of_rank(program, graph, ClockPlan(graph, run_order(graph)), rank), rank);
   std::vector<Reuse> found;
   for (std::uint32_t a = tensors.first(); a < tensors.last(); ++a) {
     for (std::uint32_t b = tensors.first(); b < tensors.last(); ++b) {
