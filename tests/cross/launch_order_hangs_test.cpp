@@ -4,17 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "ppsim/core/execution/naive_executor.hpp"
-#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/random_case.hpp"
+#include "support/regressions.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -97,18 +94,11 @@ TEST_P(LaunchOrderSearch, FindsHangsThatAreRefutedAndHappen) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, LaunchOrderSearch, testing::Range(0, kShards));
 
-Program read(const std::string& name) {
-  const auto file = std::filesystem::path(PPSIM_TESTS_DIR) / "data" / "regressions" / (name + ".json");
-  std::ifstream in(file);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  return std::get<Program>(ir_from_json(text, file.string()).value());
-}
-
 TEST(LaunchOrderRegressions, HangOnNcclAndRunOnceTheyAreRepaired) {
   for (const std::string name : {"forward", "groups", "receives", "sends"}) {
     SCOPED_TRACE(name);
-    expect_hang_of_launch_order(read("launch-order-" + name + "-hangs"));
-    const Program repaired = read("launch-order-" + name + "-runs");
+    expect_hang_of_launch_order(read_regression("launch-order-" + name + "-hangs"));
+    const Program repaired = read_regression("launch-order-" + name + "-runs");
     FakeGpu gpu(devices_for(repaired));
     const auto result = run_on_fake(gpu, repaired, NullModel());
     ASSERT_TRUE(result) << to_string(result.error());

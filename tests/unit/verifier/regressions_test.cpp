@@ -7,10 +7,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "support/regressions.hpp"
 
 namespace ppsim::test {
 namespace {
@@ -113,15 +113,6 @@ const std::vector<Regression>& regressions() {
 
 std::filesystem::path folder() { return std::filesystem::path(PPSIM_TESTS_DIR) / "data" / "regressions"; }
 
-Program read(const std::string& name) {
-  const std::filesystem::path file = folder() / (name + ".json");
-  std::ifstream in(file);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const auto ir = ir_from_json(text, file.string());
-  if (!ir) throw std::invalid_argument(to_string(ir.error()));
-  return std::get<Program>(*ir);
-}
-
 class Regressions : public testing::TestWithParam<Regression> {
  protected:
   [[nodiscard]] static VerifyOptions options() {
@@ -130,7 +121,7 @@ class Regressions : public testing::TestWithParam<Regression> {
     options.capabilities.residency = GetParam().residency;
     return options;
   }
-  [[nodiscard]] static Program broken() { return read(GetParam().name + "-" + GetParam().broken); }
+  [[nodiscard]] static Program broken() { return read_regression(GetParam().name + "-" + GetParam().broken); }
 };
 
 /// Who waits on the cycle, in turn; under a residency limit who waits for whom; else the explanation.
@@ -159,7 +150,7 @@ TEST_P(Regressions, AreRefutedAsTheyWereReported) {
 }
 
 TEST_P(Regressions, AreProvedOnceTheyAreFixed) {
-  EXPECT_TRUE(verify(read(GetParam().name + "-runs"), options()).all_proved());
+  EXPECT_TRUE(verify(read_regression(GetParam().name + "-runs"), options()).all_proved());
 }
 
 TEST_P(Regressions, AreRepairedWhereAnOrderIsAtFault) {
