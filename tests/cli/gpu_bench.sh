@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# scripts/gpu_bench on stand-ins: what it measures, and what it does when its time is over.
+source "$(dirname "$0")/support/lib.sh"
+source "$support/gpu_scripts.sh"
+with_device
+
+script 1 gpu_bench bench
+expect_out "pass  points: "
+expect_out "pass  product against plain cuBLASLt, slowest: 1.040 times (at most 1.05 times)"
+expect_out "FAIL  host time of an action, streamed: 3500 ns (at most 3000 ns)"
+expect_out "pass  host time of an action, graphs: 90 ns (at most 100 ns)"
+expect_out "streamed, small model: 3500 ns, of which 700 ns are the executor's own"
+python3 - <<'END' || fail "not what was measured"
+import json
+bench = json.load(open("bench/bench.json"))
+points = bench["points"]
+assert len(points) >= 100 and all("error" not in point for point in points), points[-1]
+assert {point["ranks"] for point in points} == {2, 3, 4}
+assert len({(p["schedule"], p["ranks"], p["shape"]) for p in points}) == len(points)
+assert all(p["measured_step_ns"] > 0 and len(p["steps_ns"]) == 2 for p in points)
+bars = {bar["bar"]: bar for bar in bench["bars"]}
+errors = sorted(abs(p["step_error"]) for p in points)
+assert bars["step error, median"]["found"] in errors[len(errors) // 2 - 1:len(errors) // 2 + 1]
+assert bars["bubble error, largest"]["found"] == max(abs(p["bubble_error"]) for p in points)
+assert bench["machine"]["cores"] and bench["machine"]["command"] and bench["machine"]["date"]
+END
+
+# The time is over before anything is asked: that is told, and kept.
+script 1 gpu_bench --limit 1 --only points late
+expect_out "FAIL  points: 0 (at least 100)"
+python3 -c '
+import json
+bench = json.load(open("late/bench.json"))
+assert bench["points"] == [] and all(one["exit"] == "left out" for one in bench["failures"]), bench["failures"]
+' || fail "not within its limit"

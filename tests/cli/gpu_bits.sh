@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# scripts/gpu_check on stand-ins: the same bits in every schedule.
+source "$(dirname "$0")/support/lib.sh"
+source "$support/gpu_scripts.sh"
+with_device
+
+# The same bits in schedules of four and of eight stages, or the one that has others is found.
+DIFFERS=zb-v script 1 gpu_check --only bits check
+expect_out "bits: float32, streamed: NOT EQUAL in 7 schedules"
+python3 - <<'END' || fail "not the one that differs"
+import json
+for row in json.load(open("check/bits.json"))["bits"]:
+    hashes = {}
+    for run in row["runs"]:
+        hashes.setdefault(run["gradients_hash"], []).append(run["schedule"])
+    assert ["zb-v"] in hashes.values() and len(hashes) == 3, row
+    assert ["seq-1f1b:slices=4", "terapipe:slices=4"] in hashes.values(), row
+END
