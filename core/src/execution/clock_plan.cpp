@@ -157,6 +157,15 @@ class ClockPlanMaker {
   std::vector<std::uint32_t> free_rows_;
 };
 
+std::size_t ClockPlan::bytes_of(const ExecutionGraph& graph) {
+  const std::size_t messages = graph.messages.size();
+  const std::size_t clocks = graph.size() + 2 * messages + graph.meetings.size();
+  const std::size_t sources = graph.predecessors.size() + 5 * messages + 2 * graph.meeting_members.size();
+  constexpr std::size_t kOfClock =
+      2 * sizeof(std::uint32_t) + 1;  // its last step, its row, whether it is made
+  return (clocks + graph.size()) * sizeof(Step) + 2 * sources * sizeof(std::uint32_t) + clocks * kOfClock;
+}
+
 ClockPlan::ClockPlan(const ExecutionGraph& graph, const RunOrder& order)
     : rendezvous_(!graph.capabilities.credits.has_value()) {
   PPSIM_CHECK(order.complete, "clocks of a Program that does not finish");

@@ -161,6 +161,7 @@ std::vector<std::optional<WorstCase>> worst_cases_within(const Limits& limits, c
   constexpr std::size_t kWorthAThread = 50'000;  // instructions that clocks pass through
   const std::size_t threads =
       limits.memory_limited() ? 1 : 1 + ranks.size() * question.graph.size() / kWorthAThread;
+  limits.need(1, ClockPlan::bytes_of(question.graph));
   const ClockPlan plan(question.graph, question.order);
   std::vector<std::optional<WorstCase>> worst(ranks.size());
   in_parallel(ranks.size(), threads,

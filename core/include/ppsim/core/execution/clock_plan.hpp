@@ -53,6 +53,9 @@ class ClockPlan {
   /// Requires: `order` is a complete run order of the graph, or of one with more waits.
   ClockPlan(const ExecutionGraph& graph, const RunOrder& order);
 
+  /// What making the plan of a graph takes.
+  [[nodiscard]] static std::size_t bytes_of(const ExecutionGraph& graph);
+
   /// Calls visit(event, subject, clock) step by step: `subject` is the index of an instruction, a message or
   /// a meeting, and the clock holds the subject's own part except at its start.
   template <class Numbering, class Visit>
