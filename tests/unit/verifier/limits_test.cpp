@@ -17,7 +17,7 @@ constexpr const char* kMemory = "memory budget reached";
 Program many_queues() {
   LoweringOptions options;
   options.communicators = CommunicatorPolicy::per_stage_edge;
-  return programs_of("interleaved-1f1b", {.ranks = 4, .chunks = 8}, options)(16).value();
+  return programs_of("interleaved-1f1b", {.ranks = 2, .chunks = 16}, options)(16).value();
 }
 
 /// The reason of an unknown; empty: it is none.
