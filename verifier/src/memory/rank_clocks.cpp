@@ -33,13 +33,13 @@ bool is_within(ClockView a, ClockView b) {
 /// Numbers the points of one rank.
 class RankPoints {
  public:
-  RankPoints(const MemoryQuestion& question, RankId rank, Receipts receipts, RankClocks& out)
-      : program_(question.program),
-        graph_(question.graph),
+  RankPoints(const ClockRequest& request, RankClocks& out)
+      : program_(request.question.program),
+        graph_(request.question.graph),
         out_(out),
-        first_(program_.first(rank)),
-        last_(program_.last(rank)),
-        lag_(receipts == Receipts::lag && graph_.capabilities.credits.has_value()),
+        first_(program_.first(request.rank)),
+        last_(program_.last(request.rank)),
+        lag_(request.receipts == Receipts::lag && graph_.capabilities.credits.has_value()),
         sent_(graph_.messages.size()),
         received_(lag_ ? graph_.messages.size() : 0),
         met_(graph_.meetings.size()) {
@@ -132,32 +132,33 @@ class RankPoints {
   std::vector<Point> met_;       ///< per meeting
 };
 
-std::int32_t* RankClocks::start_row_of(InstructionId id) {
-  return before_start_.data() + static_cast<std::size_t>(id.value() - first_.value()) * lanes_;
-}
-
 std::int32_t* RankClocks::row_of(Point point) {
   const auto row = lane_begin_[static_cast<std::size_t>(point.lane)] + static_cast<std::size_t>(point.index);
   return before_point_.data() + row * lanes_;
 }
 
-RankClocks::RankClocks(const MemoryQuestion& question, const ClockPlan& plan, RankId rank, Receipts receipts,
-                       const Limits& limits) {
-  const RankPoints points(question, rank, receipts, *this);
+RankClocks::RankClocks(const ClockRequest& request, const Limits& limits) {
+  const RankPoints points(request, *this);
   limits.need(points.size() + points.instructions() + 1, lanes_ * sizeof(std::int32_t) + 1);
   before_point_.assign(points.size() * lanes_, 0);
   before_start_.assign(points.instructions() * lanes_, 0);
-  limits.need(1, plan.bytes_of_run(lanes_));
+  limits.need(1, request.plan.bytes_of_run(lanes_));
   std::size_t done = 0;
-  plan.run(points, [&](ClockEvent event, std::uint32_t subject, ClockView clock) {
+  request.plan.run(points, [&](ClockEvent event, std::uint32_t subject, ClockView clock) {
     if (++done % kBetweenLooks == 0) limits.poll();
-    const InstructionId id(static_cast<std::int32_t>(subject));
-    if (event == ClockEvent::start) {
-      if (points.is_own(id)) std::copy(clock.begin(), clock.end(), start_row_of(id));
-    } else if (const Point point = points.point_of(event, subject); point.lane >= 0) {
-      std::copy(clock.begin(), clock.end(), row_of(point));
-    }
+    if (std::int32_t* const row = row_of(points, event, subject); row != nullptr)
+      std::copy(clock.begin(), clock.end(), row);
   });
+}
+
+std::int32_t* RankClocks::row_of(const RankPoints& points, ClockEvent event, std::uint32_t subject) {
+  if (event != ClockEvent::start) {
+    const Point point = points.point_of(event, subject);
+    return point.lane >= 0 ? row_of(point) : nullptr;
+  }
+  const InstructionId id(static_cast<std::int32_t>(subject));
+  if (!points.is_own(id)) return nullptr;
+  return before_start_.data() + static_cast<std::size_t>(id.value() - first_.value()) * lanes_;
 }
 
 }  // namespace ppsim::verifier

@@ -28,6 +28,16 @@ enum class Receipts : std::uint8_t {
   lag,      ///< some time later, as in HappensBefore; more may happen then than can
 };
 
+/// What the clocks of a rank are made of.
+struct ClockRequest {
+  const MemoryQuestion& question;
+  const ClockPlan& plan;  ///< of the question's graph
+  RankId rank;
+  Receipts receipts = Receipts::at_once;
+};
+
+class RankPoints;
+
 /// For one rank: which of its elementary completions must precede which others, and each start, in every
 /// timing and through whatever chain over other ranks.
 ///
@@ -36,9 +46,8 @@ enum class Receipts : std::uint8_t {
 /// (rendezvous), so a rank whose SEND was received knows that it is complete.
 class RankClocks {
  public:
-  /// Requires: a plan of the question's graph. Errors: throws LimitReached.
-  RankClocks(const MemoryQuestion& question, const ClockPlan& plan, RankId rank, Receipts receipts,
-             const Limits& limits);
+  /// Errors: throws LimitReached.
+  RankClocks(const ClockRequest& request, const Limits& limits);
 
   [[nodiscard]] std::size_t lanes() const { return lanes_; }
   /// What must be complete for an instruction of the rank to start; it starts at once when that is complete.
@@ -62,8 +71,9 @@ class RankClocks {
     return {rows.data() + index * lanes_, lanes_};
   }
 
-  [[nodiscard]] std::int32_t* start_row_of(InstructionId id);
   [[nodiscard]] std::int32_t* row_of(Point point);
+  /// Null where the event is none of the rank's.
+  [[nodiscard]] std::int32_t* row_of(const RankPoints& points, ClockEvent event, std::uint32_t subject);
 
   InstructionId first_;
   std::size_t lanes_ = 0;

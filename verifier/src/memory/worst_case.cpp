@@ -125,7 +125,7 @@ struct SearchLimits {
 std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& question, const ClockPlan& plan,
                                        const SearchLimits& search_limits) {
   const Limits& limits = search_limits.of_search;
-  const RankClocks clocks(question, plan, rank, Receipts::at_once, limits);
+  const RankClocks clocks({question, plan, rank}, limits);
   const std::vector<Lifetime> lifetimes = lifetimes_of(question, clocks, rank, limits);
   Closure root = heaviest_closure(lifetimes, clocks.lanes(), limits);
   WorstCaseSearch search(lifetimes, clocks.lanes(), search_limits.branches, limits);
@@ -141,7 +141,7 @@ std::optional<WorstCase> worst_case_of(RankId rank, const MemoryQuestion& questi
   }
   if (question.graph.capabilities.credits) {
     // A certificate is checked with HappensBefore, so its witness may rest on nothing else.
-    const RankClocks lagging(question, plan, rank, Receipts::lag, limits);
+    const RankClocks lagging({question, plan, rank, Receipts::lag}, limits);
     root = heaviest_closure(lifetimes_of(question, lagging, rank, limits), lagging.lanes(), limits);
   }
   worst.witness = {rank, root.bytes, std::move(root.reuse)};
