@@ -142,7 +142,7 @@ void add_lower(Command& program) {
                   "FILE.json, FILE.csv (PyTorch compute_comms) or -; needed without --dump-passes")
       .check(output_file({".json", ".csv"}));
   command.add_option("--order", options->order,
-                     "timed (default with costs), global (default without), just-in-time, early:N, "
+                     "timed (the default, by unit costs without others), global, just-in-time, early:N, "
                      "issue-ordered or as-written");
   command.add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel")
       .check(count());

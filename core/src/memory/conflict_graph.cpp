@@ -30,7 +30,7 @@ std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(const SlotLimits& lim
     }
     active.push_back(b);
     const bool late = b % kBetweenLooks == 0 && limits.stopped && limits.stopped();
-    complete_ = pairs.size() <= limits.most_conflicts && !late;
+    complete_ = pairs.size() <= limits.max_conflicts && !late;
   }
   return pairs;
 }

@@ -112,7 +112,7 @@ std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, const Slot
     const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, clock_plan, rank);
     const auto conflicts = planner.plan_rank(TensorOrder(request.table, clocks, rank), left, plan);
     if (!conflicts) return std::nullopt;
-    left.most_conflicts -= *conflicts;
+    left.max_conflicts -= *conflicts;
   }
   return plan;
 }

@@ -68,9 +68,8 @@ TEST(RankMemory, PoolsAreThoseOfARun) {
 
 TEST(RankMemory, APlanThatTakesLongIsLeftOut) {
   const Program program = program_of("1f1b-v");
-  EXPECT_EQ(
-      rank_memory(program, rendezvous(), uneven_sizes(), {.limits = {.most_conflicts = 100}}).pool_bytes,
-      std::nullopt);
+  EXPECT_EQ(rank_memory(program, rendezvous(), uneven_sizes(), {.limits = {.max_conflicts = 100}}).pool_bytes,
+            std::nullopt);
 }
 
 TEST(RankMemory, APlanThatComesTooLateIsLeftOut) {

@@ -85,7 +85,7 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer) {
   if (!request.costs.unit.empty()) options.alignment = 1;
   options.limits.stopped = [&] { return request.is_late(); };
   if (request.budget) {
-    std::size_t& most = options.limits.most_conflicts;
+    std::size_t& most = options.limits.max_conflicts;
     most = std::min(most, static_cast<std::size_t>(*request.budget / kPerConflict));
   }
   if (request.costs.unit.empty())

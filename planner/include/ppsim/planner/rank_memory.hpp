@@ -23,7 +23,7 @@ struct RankMemory {
 };
 
 struct RankMemoryOptions {
-  SlotLimits limits = {.most_conflicts = std::size_t{1} << 26U};  ///< a plan takes seconds
+  SlotLimits limits = {.max_conflicts = std::size_t{1} << 26U};  ///< a plan takes seconds
   Bytes alignment = kSlotAlignment;  ///< that of execute(); 1 where bytes stand for something else
 };
 

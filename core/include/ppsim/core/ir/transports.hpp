@@ -34,7 +34,7 @@ struct Transport {
 /// Errors: bad_argument with the names that exist.
 [[nodiscard]] Expected<TransportCapabilities> transport(std::string_view name, bool compute_launches = false);
 
-/// Of the transport of that name; nothing where there is none.
+/// Of the transport of that name; empty where no transport has it.
 [[nodiscard]] EdgeMemory edge_memory(std::string_view transport);
 
 /// Every wait of all named transports but nccl-one-queue, and the guarantees of none: what is proved for it

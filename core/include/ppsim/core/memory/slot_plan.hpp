@@ -38,7 +38,7 @@ struct SlotRequest {
 /// What making a plan may take.
 struct SlotLimits {
   /// Pairs of tensors of a rank, all ranks together, that may be alive at once: with many it takes long.
-  std::size_t most_conflicts = std::numeric_limits<std::size_t>::max();
+  std::size_t max_conflicts = std::numeric_limits<std::size_t>::max();
   std::function<bool()> stopped = {};  ///< asked again and again: whether it is too late for a plan
 };
 
