@@ -133,7 +133,8 @@ class RankWalk {
     }();
     const std::size_t own = waits_.size();
     for (const Launch& held : launches_) {
-      if (held.by > last_known) wait(id, held.on, WaitReason::launch);
+      // What waits for `id` itself is never complete either.
+      if (held.by > last_known) wait(id, held.on == id ? held.by : held.on, WaitReason::launch);
     }
     const OpKind kind = program_.actions(id).front().kind;
     const bool to_the_end = is_communication(kind)

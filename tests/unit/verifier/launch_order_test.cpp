@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "support/hand_program.hpp"
 #include "support/reachable_states.hpp"
@@ -77,6 +80,31 @@ TEST(LaunchOrder, ACycleThroughALaunchIsReportedAndReadable) {
       << text;
   options.capabilities = rendezvous();
   EXPECT_TRUE(verify(program, options).all_proved());
+}
+
+/// The computation is launched after the message that it makes.
+TEST(LaunchOrder, WhatIsLaunchedAfterItsOwnReaderIsOnACycle) {
+  const Program program = HandProgram{.pipeline = chain_spec(2, 2, 1),
+                                      .communicators = communicators({{0, 1}, {0, 1}}),
+                                      .rows = {{"0SEND_F0@0", "0F0", "0RECV_B0@1", "0B0"},
+                                               {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1"}}}
+                              .build();
+  VerifyOptions options;
+  options.properties = {Property::deadlock_free};
+  for (const TransportCapabilities& launches : {any_transport(), transport("nccl-one-queue").value()}) {
+    options.capabilities = launches;
+    const VerifyReport report = verify(program, options);
+    const auto& refuted = std::get<Refuted>(report.find(Property::deadlock_free)->verdict);
+    std::vector<std::string> waits;
+    for (const Wait& wait : std::get<Deadlock>(refuted.counterexample).cycle)
+      waits.push_back(to_string(wait));
+    std::ranges::sort(waits);
+    EXPECT_EQ(waits,
+              (std::vector<std::string>{"rank 0: 0F0 waits for rank 0: 0SEND_F0 (is launched after it)",
+                                        "rank 0: 0SEND_F0 waits for rank 0: 0F0 (needs its result)"}));
+    const RepairAnswer answer = repair(program, {.verify = options});
+    EXPECT_EQ(to_string(std::get<Repaired>(answer).changes.at(0)), "move rank 0: 0SEND_F0 behind 0F0");
+  }
 }
 
 }  // namespace
