@@ -128,7 +128,7 @@ struct Subject {
 
 /// The kinds of actions of a Program that the costs name no price of: they take no time.
 [[nodiscard]] std::vector<std::string> free_kinds(const CostTable& costs, const Program& program);
-/// The line that says so; empty: there are none.
+/// The line that names them; empty where every action has a price.
 [[nodiscard]] std::string free_kinds_text(const std::vector<std::string>& kinds);
 
 /// "640, 384 and 256".

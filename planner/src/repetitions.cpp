@@ -65,7 +65,7 @@ std::optional<Pace> pace_of(const Window& window, const std::vector<Nanoseconds>
   return pace;
 }
 
-/// Whether all that is under way at one time has one pace: else one thing goes ahead of the other. What runs
+/// Whether all that is in flight at one time has one pace: else one thing goes ahead of the other. What runs
 /// in phases, as F and B of GPipe do, has one in each.
 bool keep_pace(std::vector<Pace> paces) {
   std::ranges::sort(paces, {}, &Pace::first);

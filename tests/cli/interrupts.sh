@@ -2,7 +2,7 @@
 # Ctrl-C: exit 130, SIGTERM: 143, at once, and the old file or none.
 source "$(dirname "$0")/support/lib.sh"
 
-# [signal=INT code=130 ticks=30] interrupted ARGUMENTS...: a command that would run for minutes, interrupted once it is under way.
+# [signal=INT code=130 ticks=30] interrupted ARGUMENTS...: a command that would run for minutes, interrupted once it runs.
 interrupted() {
   local found=0 waited=0
   # A background job of a script ignores SIGINT; the program is to have the default.

@@ -141,9 +141,10 @@ void add_lower(Command& program) {
       .add_option("-o,--output", options->output,
                   "FILE.json, FILE.csv (PyTorch compute_comms) or -; needed without --dump-passes")
       .check(output_file({".json", ".csv"}));
-  command.add_option("--order", options->order,
-                     "timed (the default, by unit costs without others), global, just-in-time, early:N, "
-                     "issue-ordered or as-written");
+  command.add_option(
+      "--order", options->order,
+      "timed (the default; by unit costs where none are given), global, just-in-time, early:N, "
+      "issue-ordered or as-written");
   command.add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel")
       .check(count());
   command.add_option("--communicators", options->policy, "per-rank, per-pair, per-edge or per-stage-edge")

@@ -12,7 +12,7 @@ namespace {
 constexpr int kMaxComputedRanks = 8;
 constexpr std::int64_t kMaxFrom = 1 << 24;
 
-/// Settings that say how many microbatches stand together, or are under way.
+/// Settings that say how many microbatches stand together, or are in flight.
 constexpr std::array<std::string_view, 8> kPaces = {"group",     "macrobatch", "memory_limit", "weight_share",
                                                     "placement", "interval",   "offsets",      "reorder"};
 

@@ -5,7 +5,7 @@
 namespace ppsim::schedules {
 
 // Values of ScheduleInfo::repetitions. What they rest on is how an order is made; tests compare Programs well
-// beyond each bound. Nothing where a setting decides how many microbatches stand together or are under way.
+// beyond each bound. Nothing where a setting decides how many microbatches stand together or are in flight.
 
 /// Warm-ups of up to p microbatches, the same for all m: leave out the last microbatch of an order, and what
 /// is left is the order for one less.
