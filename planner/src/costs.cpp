@@ -146,6 +146,7 @@ Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline&
     binding.tables = std::move(costs->tables);
     binding.has_sizes = true;
     binding.layout = std::move(costs->layout);
+    if (work.whole_step) binding.ends = std::move(costs->ends);
     binding.recompute = work.parallelism.recompute;
     binding.memory_limit = costs->memory_limit;
     binding.tokens_per_step = costs->tokens_per_step;

@@ -72,6 +72,24 @@ StepWork Evaluation::work() const {
           costs.peak_flops.value_or(0)};
 }
 
+Nanoseconds Evaluation::step() const {
+  if (costs.ends.empty() || !trains(program)) return metrics.times.makespan;
+  const auto has = [&](OpKind kind) {
+    return std::ranges::find(program.all_actions(), kind, &Action::kind) != program.all_actions().end();
+  };
+  const bool reduces = has(OpKind::reduce_grad);
+  const bool updates = has(OpKind::optimizer);
+  Nanoseconds reduced = metrics.times.makespan;
+  Nanoseconds update = 0;
+  for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    const StepEnd& end = costs.ends[rank];
+    if (!reduces) reduced = std::max(reduced, checked_add(metrics.ranks[rank].times.end, end.reduction));
+    if (!updates) update = std::max(update, end.update);
+  }
+  return checked_add(reduced, update);
+}
+
 Bytes Evaluation::peak_bytes() const {
   Bytes most = 0;
   for (const RankMetrics& rank : metrics.ranks) most = std::max(most, rank.peak_bytes);

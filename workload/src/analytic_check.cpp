@@ -32,6 +32,12 @@ Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) 
   return {};
 }
 
+/// Tensor cores for it came with Blackwell; of a GPU of the user's own it is taken as given.
+bool has_nvfp4(const GpuDescription& gpu) {
+  return gpu.name.find("a100") == std::string::npos && gpu.name.find("h100") == std::string::npos &&
+         gpu.name.find("h200") == std::string::npos;
+}
+
 }  // namespace
 
 Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline) {
@@ -53,8 +59,11 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
                       {.found = std::to_string(pipeline.ranks()),
                        .expected = std::to_string(workload.parallelism.pipeline)});
   }
-  if (workload.parallelism.dtype == DataType::fp8 && workload.cluster.gpu.fp8_achievable_tflops <= 0) {
+  if (workload.parallelism.dtype != DataType::bf16 && workload.cluster.gpu.fp8_achievable_tflops <= 0) {
     return make_error(ErrorCode::bad_argument, workload.cluster.gpu.name + " has no fp8 products");
+  }
+  if (workload.parallelism.dtype == DataType::nvfp4 && !has_nvfp4(workload.cluster.gpu)) {
+    return make_error(ErrorCode::bad_argument, workload.cluster.gpu.name + " has no nvfp4 products");
   }
   return check_stages(workload, pipeline);
 }

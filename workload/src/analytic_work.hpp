@@ -6,6 +6,9 @@
 
 namespace ppsim::workload {
 
+inline constexpr double kBf16 = 2;  ///< bytes
+inline constexpr double kFloat32 = 4;
+
 /// What a stage holds of its model, and what stands before it.
 struct StageShare {
   StageContents contents;
@@ -14,19 +17,15 @@ struct StageShare {
   std::int64_t heads = 0;  ///< passes of the head, if it stands here
 };
 
-/// Work of one layer for one microbatch on one GPU.
+/// Memory of one layer and one microbatch on one GPU. Units: bytes; counts of parameters.
 struct LayerWork {
-  double product_flops = 0;    ///< forward; the same again for I and for W
-  double attention_flops = 0;  ///< forward
-  double traffic_bytes = 0;    ///< element-wise reads and writes, forward
-  double exchange_bytes = 0;   ///< one all-gather or reduce-scatter of the tensor-parallel group
-  double expert_bytes = 0;     ///< one all-to-all of the expert-parallel group
   double saved_for_input = 0;
   double saved_for_weight = 0;
-  double cheap_saved = 0;    ///< of saved_for_weight: norms and activation functions, from what I needs
-  double cheap_traffic = 0;  ///< element-wise reads and writes that make it again
+  double cheap_saved = 0;  ///< of saved_for_weight: norms and activation functions, from what I needs
+  double core_saved = 0;   ///< of saved_for_input: what only the attention core needs
   double inner_gradients = 0;
-  double parameters = 0;
+  double parameters = 0;         ///< but for experts
+  double expert_parameters = 0;  ///< of the experts on the GPU
 };
 
 }  // namespace ppsim::workload

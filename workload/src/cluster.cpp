@@ -86,7 +86,7 @@ Expected<void> check_parallelism(const Parallelism& p, const ModelDescription& m
         divides("the global batch", p.global_batch_size, "dp x microbatch size",
                 std::int64_t{p.data} * p.microbatch_size),
         divides("the sequence length", sequence, "tp x cp", std::int64_t{p.tensor} * p.context),
-        divides("the number of data-parallel ranks", p.data, "ep", p.expert)}) {
+        divides("tp x cp x dp", std::int64_t{p.tensor} * p.context * p.data, "ep", p.expert)}) {
     if (!good) return good;
   }
   if (p.expert > 1) return divides("the number of experts", model.experts, "ep", p.expert);

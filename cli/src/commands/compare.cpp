@@ -196,8 +196,8 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
                                     size_text(step, parameter_bytes(step)),
                                     size_text(step, step.sent_bytes())};
     if (tokens) {
-      row.push_back(std::to_string(static_cast<long long>(tokens_per_second(step.work(), times.makespan))));
-      row.push_back(percent_text(model_flops_utilization(step.work(), times.makespan)));
+      row.push_back(std::to_string(static_cast<long long>(tokens_per_second(step.work(), step.step()))));
+      row.push_back(percent_text(model_flops_utilization(step.work(), step.step())));
     }
     if (limited) row.emplace_back(step.fits() ? "fits" : "does not fit");
     if (!comparable) row.push_back(work_text(works[i]));

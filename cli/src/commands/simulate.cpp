@@ -77,6 +77,14 @@ std::string advice(const Evaluation& step) {
   return "Idle time is spread over the steady state: compare schedules with `ppsim compare`.";
 }
 
+/// The step and, where it is longer, its pipeline.
+std::string step_text(const Evaluation& step) {
+  const Nanoseconds pipeline = step.metrics.times.makespan;
+  if (step.step() == pipeline) return "step " + time_text(pipeline);
+  return "step " + time_text(step.step()) + " (pipeline " + time_text(pipeline) +
+         ", then gradients and optimizer)";
+}
+
 void print_text(const Evaluation& step) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
@@ -91,8 +99,8 @@ void print_text(const Evaluation& step) {
   const StepTimes& times = step.metrics.times;
   std::cout << simulated_line(step.capabilities) << '\n'
             << step.name << ": " << step.program.pipeline() << '\n'
-            << "step " << time_text(times.makespan) << ", longest rank " << time_text(rank_span(times))
-            << ", ideal " << time_text(ideal_time(times)) << '\n'
+            << step_text(step) << ", longest rank " << time_text(rank_span(times)) << ", ideal "
+            << time_text(ideal_time(times)) << '\n'
             << "bubble " << percent_text(bubble_fraction(times)) << " of the step, "
             << percent_text(bubble_fraction_span(times)) << " of the longest rank\n";
   if (step.costs.layout) std::cout << "layout " << *step.costs.layout << '\n';
@@ -100,8 +108,8 @@ void print_text(const Evaluation& step) {
     std::cout << "slices of " << lengths_text(step.costs.slice_lengths) << " tokens\n";
   if (step.costs.recompute != StageRecompute()) std::cout << "recompute " << step.costs.recompute << '\n';
   if (step.costs.tokens_per_step) {
-    std::cout << static_cast<long long>(tokens_per_second(step.work(), times.makespan)) << " tokens/s, "
-              << percent_text(model_flops_utilization(step.work(), times.makespan)) << " of peak FLOP/s\n";
+    std::cout << static_cast<long long>(tokens_per_second(step.work(), step.step())) << " tokens/s, "
+              << percent_text(model_flops_utilization(step.work(), step.step())) << " of peak FLOP/s\n";
   }
   std::cout << free_kinds_text(free_kinds(step.costs.tables.costs, step.program)) << table_text(rows);
   if (const Bytes most = step.max_communicator_bytes(); most > 0 && step.costs.has_sizes)

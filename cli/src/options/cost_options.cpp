@@ -11,8 +11,10 @@ constexpr const char* kGroup = "Costs (one of --unit, --costs, --model)";
 
 Expected<DataType> dtype_from_name(const std::string& name) {
   if (name == "bf16") return DataType::bf16;
-  if (name == "fp8") return DataType::fp8;
-  return make_error(ErrorCode::bad_argument, "unknown --dtype", {.found = name, .expected = "bf16 or fp8"});
+  if (name == "fp8" || name == "mxfp8") return DataType::fp8;
+  if (name == "nvfp4") return DataType::nvfp4;
+  return make_error(ErrorCode::bad_argument, "unknown --dtype",
+                    {.found = name, .expected = "bf16, fp8, mxfp8 or nvfp4"});
 }
 
 Expected<RankOrder> rank_order_from_name(const std::string& name) {
@@ -46,6 +48,13 @@ Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes
   return cluster_from_json(*text, argument, nodes);
 }
 
+Expected<SoftwareStack> read_stack(const std::string& argument) {
+  if (!is_file_name(argument)) return stack_from_name(argument);
+  const auto text = read_text_file(argument);
+  if (!text) return tl::unexpected(text.error());
+  return stack_from_json(*text, argument);
+}
+
 Expected<CostSource> workload(const CostOptions& options) {
   if (options.cluster.empty()) {
     return make_error(ErrorCode::bad_argument, "--model needs a --cluster",
@@ -58,11 +67,15 @@ Expected<CostSource> workload(const CostOptions& options) {
   const auto dtype = dtype_from_name(options.dtype);
   const auto order = rank_order_from_name(options.rank_order);
   auto layout = layout_from_text(options.layout);
+  auto stack = read_stack(options.stack);
   if (!model) return tl::unexpected(model.error());
   if (!cluster) return tl::unexpected(cluster.error());
   if (!dtype) return tl::unexpected(dtype.error());
   if (!order) return tl::unexpected(order.error());
   if (!layout) return tl::unexpected(layout.error());
+  if (!stack) return tl::unexpected(stack.error());
+  result.stack = *std::move(stack);
+  result.whole_step = !options.pipeline_only;
   result.layout = *std::move(layout);
   result.model = *std::move(model);
   result.cluster = *std::move(cluster);
@@ -99,12 +112,20 @@ void add_cost_options(Command& command, CostOptions& options) {
   of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)").check(count());
   of_model("--dp", options.spread.data, "data parallelism (1)").check(count());
   of_model("--cp", options.spread.context, "context parallelism (1)").check(count());
-  of_model("--ep", options.spread.expert, "expert parallelism, within dp (1)").check(count());
+  of_model("--ep", options.spread.expert, "expert parallelism, within tp x cp x dp (1)").check(count());
   of_model("--microbatch-size", options.spread.microbatch_size, "sequences (1)").check(count());
   of_model("--global-batch-size", options.spread.global_batch_size, "sequences (1)").check(count());
   of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)")
       .check(whole(0, std::numeric_limits<std::int64_t>::max()));
-  of_model("--dtype", options.dtype, "bf16 or fp8 (bf16)");
+  of_model("--dtype", options.dtype, "of products: bf16, fp8, mxfp8 or nvfp4 (bf16)");
+  of_model("--stack", options.stack, "what the software does: NAME or a JSON description (megatron-core)");
+  command
+      .add_flag("--fsdp", options.spread.sharded_parameters, "parameters are sharded over dp and cp (ZeRO 3)")
+      .group(kGroup)
+      .needs(model);
+  command.add_flag("--pipeline-only", options.pipeline_only, "without reduction of gradients and optimizer")
+      .group(kGroup)
+      .needs(model);
   of_model("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first (tp-cp-dp-pp)");
   of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");
 }

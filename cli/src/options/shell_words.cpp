@@ -38,6 +38,9 @@ std::string cost_words(const CostOptions& options) {
   add_number("--global-batch-size", options.spread.global_batch_size, usual.spread.global_batch_size);
   add_number("--sequence-length", options.spread.sequence, usual.spread.sequence);
   add_text("--dtype", options.dtype, usual.dtype);
+  add_text("--stack", options.stack, usual.stack);
+  if (options.spread.sharded_parameters) words += " --fsdp";
+  if (options.pipeline_only) words += " --pipeline-only";
   add_text("--rank-order", options.rank_order, usual.rank_order);
   add_text("--layout", options.layout, usual.layout);
   add_text("--recompute", options.recompute, usual.recompute);

@@ -47,6 +47,7 @@ Json evaluation_json(const Evaluation& step) {
   const BubbleBreakdown bubble = step.metrics.bubble();
   Json object = {{"schedule", step.name},
                  {"makespan_ns", times.makespan},
+                 {"step_ns", step.step()},
                  {"rank_span_ns", rank_span(times)},
                  {"ideal_ns", ideal_time(times)},
                  {"bubble_fraction", bubble_fraction(times)},
@@ -86,8 +87,8 @@ Json evaluation_json(const Evaluation& step) {
     object["recompute"] = recompute.str();
   }
   if (step.costs.tokens_per_step) {
-    object["tokens_per_second"] = tokens_per_second(step.work(), times.makespan);
-    object["model_flops_utilization"] = model_flops_utilization(step.work(), times.makespan);
+    object["tokens_per_second"] = tokens_per_second(step.work(), step.step());
+    object["model_flops_utilization"] = model_flops_utilization(step.work(), step.step());
   }
   object["simulate_seconds"] = step.simulate_seconds;
   object["program_hash"] = program_hash(step.program);

@@ -7,7 +7,8 @@ namespace {
 
 // Sources: stas00/ml-engineering (accelerator and network pages, measured achievable rates),
 // ai-dynamo/aiconfigurator systems/*.yaml, vendors' documentation of the cloud instances. Dense rates, one
-// direction of every link; to host memory PCIe 4 and 5 x16, for gb200 one GPU's half of NVLink-C2C.
+// direction of every link; to host memory PCIe 4 and 5 x16, for gb200 one GPU's half of NVLink-C2C. Sustained
+// rates and memory efficiencies: data/NOTICE; b300 as b200.
 const auto kGpus = std::to_array<GpuDescription>({
     {.name = "a100-sxm-40gb",
      .bf16_tflops = 312,
@@ -17,7 +18,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .memory_bytes = 40000000000,
      .memory_tbps = 1.555,
      .nvlink_gbytes = 300,
-     .host_gbytes = 32},
+     .host_gbytes = 32,
+     .operators = "a100_sxm"},
     {.name = "a100-sxm-80gb",
      .bf16_tflops = 312,
      .bf16_achievable_tflops = 271.2,
@@ -26,7 +28,8 @@ const auto kGpus = std::to_array<GpuDescription>({
      .memory_bytes = 80000000000,
      .memory_tbps = 2.039,
      .nvlink_gbytes = 300,
-     .host_gbytes = 32},
+     .host_gbytes = 32,
+     .operators = "a100_sxm"},
     {.name = "h100-sxm-80gb",
      .bf16_tflops = 989,
      .bf16_achievable_tflops = 794.5,
@@ -35,7 +38,9 @@ const auto kGpus = std::to_array<GpuDescription>({
      .memory_bytes = 80000000000,
      .memory_tbps = 3.35,
      .nvlink_gbytes = 450,
-     .host_gbytes = 64},
+     .host_gbytes = 64,
+     .operators = "h100_sxm",
+     .sustained_tflops = 700},
     {.name = "h200-sxm-141gb",
      .bf16_tflops = 989,
      .bf16_achievable_tflops = 794.5,
@@ -44,7 +49,9 @@ const auto kGpus = std::to_array<GpuDescription>({
      .memory_bytes = 141000000000,
      .memory_tbps = 4.8,
      .nvlink_gbytes = 450,
-     .host_gbytes = 64},
+     .host_gbytes = 64,
+     .operators = "h200_sxm",
+     .sustained_tflops = 700},
     {.name = "b200-sxm",
      .bf16_tflops = 2250,
      .bf16_achievable_tflops = 1745.0,
@@ -53,7 +60,10 @@ const auto kGpus = std::to_array<GpuDescription>({
      .memory_bytes = 180000000000,
      .memory_tbps = 8.0,
      .nvlink_gbytes = 900,
-     .host_gbytes = 64},
+     .host_gbytes = 64,
+     .operators = "b200_sxm",
+     .sustained_tflops = 1100,
+     .memory_efficiency = 0.666},
     {.name = "b300-sxm",
      .bf16_tflops = 2250,
      .bf16_achievable_tflops = 1769.0,
@@ -62,7 +72,9 @@ const auto kGpus = std::to_array<GpuDescription>({
      .memory_bytes = 288000000000,
      .memory_tbps = 8.0,
      .nvlink_gbytes = 900,
-     .host_gbytes = 64},
+     .host_gbytes = 64,
+     .sustained_tflops = 1100,
+     .memory_efficiency = 0.666},
     {.name = "gb200",
      .bf16_tflops = 2500,
      .bf16_achievable_tflops = 1822.0,
@@ -71,7 +83,10 @@ const auto kGpus = std::to_array<GpuDescription>({
      .memory_bytes = 186000000000,
      .memory_tbps = 8.0,
      .nvlink_gbytes = 900,
-     .host_gbytes = 225},
+     .host_gbytes = 225,
+     .operators = "gb200",
+     .sustained_tflops = 1320,
+     .memory_efficiency = 0.666},
 });
 
 const auto kNodes = std::to_array<NodeDescription>({

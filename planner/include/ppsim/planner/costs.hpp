@@ -38,6 +38,7 @@ struct CostBinding {
   std::optional<PipelineLayout> layout;  ///< of the model on the first route
   StageRecompute recompute;              ///< that costs and sizes are for
   std::optional<Bytes> memory_limit;     ///< of one GPU
+  IdVector<RankId, StepEnd> ends;        ///< behind the pipeline; empty: the step ends with it
   std::optional<double> tokens_per_step;
   std::optional<double> model_flops_per_step;
   std::optional<double> peak_flops;

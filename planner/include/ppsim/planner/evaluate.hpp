@@ -29,6 +29,8 @@ struct Evaluation {
   }
   /// Tokens and operations of the step; zeros where the costs say nothing of them.
   [[nodiscard]] StepWork work() const;
+  /// The makespan and, of training, what the costs know of the step's end beyond the actions of the Program.
+  [[nodiscard]] Nanoseconds step() const;
   /// Largest peak of a rank.
   [[nodiscard]] Bytes peak_bytes() const;
   /// Most that communicators take on a rank.

@@ -9,6 +9,7 @@
 #include "ppsim/workload/layout.hpp"
 #include "ppsim/workload/model.hpp"
 #include "ppsim/workload/parallelism.hpp"
+#include "ppsim/workload/stack.hpp"
 
 namespace ppsim::workload {
 
@@ -22,42 +23,53 @@ struct Workload {
   ClusterDescription cluster;
   Parallelism parallelism;
   std::variant<LayoutRule, PipelineLayout> layout = LayoutRule::even;  ///< of every route
+  SoftwareStack stack = {.name = "megatron-core"};
+  bool whole_step = true;  ///< its end is part of the step: reduction of gradients, optimizer
   friend bool operator==(const Workload&, const Workload&) = default;
+};
+
+/// What a rank does when its last microbatch is through. Gradients are reduced first, then their norm joins
+/// all ranks, then weights are updated.
+struct StepEnd {
+  Nanoseconds reduction = 0;  ///< of gradients, those of tied embeddings included, as far as nothing hides it
+  Nanoseconds update = 0;     ///< clipping, optimizer, and the gather of parameters where they are sharded
+  friend bool operator==(const StepEnd&, const StepEnd&) = default;
 };
 
 /// Costs and sizes of one pipeline of a Workload, per GPU.
 struct AnalyticCosts {
   Tables tables;
-  PipelineLayout layout;            ///< of the first route
+  PipelineLayout layout;  ///< of the first route
+  IdVector<RankId, StepEnd> ends;
   Bytes memory_limit = 0;           ///< of one GPU, as sold
   double tokens_per_step = 0;       ///< over all data-parallel replicas
   double model_flops_per_step = 0;  ///< forward and backward, no recompute, causal attention counted half
   double peak_flops = 0;            ///< of all GPUs together, at the data type of the products
 };
 
-/// A roofline-style estimate from shapes and data-sheet rates, no measurement.
+/// Times from shapes: the sum of every kernel of a stage and of the communication that it waits for. A
+/// product takes what was measured of its shape on this GPU, or the achievable rate where nothing was; norms,
+/// residuals, activation functions and softmax take their bytes; collectives within an NVLink domain what was
+/// measured of them, others latency and bytes over the links of their members. What a stack overlaps costs a
+/// share of its time. constants() lists every number that is none of the descriptions, and its source.
 ///
-/// The layout says which layers stand on which stage of a route; the embedding takes no time, the loss stands
-/// for final norm, head and loss. A multi-token prediction layer is one of the model's last layers, a product
-/// that halves two hidden states, an embedding of its own where its stage has none, and another pass of the
-/// head on the loss's stage, to which its output travels beside the model's (2412.19437, section 2.2). Time
-/// of an action = matrix products at the achievable rate + attention at 0.6 of it + element-wise traffic at
-/// 0.8 of the memory rate + tensor-parallel collectives (two all-gathers and two reduce-scatters a layer and
-/// direction, with sequence parallelism) at 0.8 of the link rate, none overlapped. I has the products for the
-/// input gradient and 2.5 times the attention of F (flash attention recomputes scores), W those for the
-/// weights; B = I + W; R = F; OVERLAP_F_B = F + B. Selective recompute makes the outputs of norms and
-/// activation functions again in W, from what I needs: W has their traffic and workspace, F saves them not. A
-/// copy to host memory takes its bytes at 0.8 of the link's rate. A transfer costs latency + bytes / rate of
-/// the slower link between the two ranks. Memory: bf16 parameters and activations, float32 gradients, 12
-/// bytes a parameter of optimizer state spread over the data-parallel ranks; activations as saved with flash
-/// attention and sequence parallelism. Expert-parallel all-to-alls cost their bytes over the network. Of
-/// sharded vocabulary layers each stage has its part of parameters and times, S of an output shard that of
-/// the input gradient where a collective sums it behind S; collectives between passes are all-reduces in a
-/// ring.
+/// The layout says which layers stand on which stage of a route; the loss stands for final norm, head and
+/// loss. A multi-token prediction layer is one of the model's last layers, a product that halves two hidden
+/// states, an embedding of its own where its stage has none, and another pass of the head on the loss's
+/// stage, to which its output travels beside the model's (2412.19437, section 2.2). I has the products for
+/// the input gradient, W those for the weights and their sums; B = I + W; R = F. OVERLAP_F_B is F + B without
+/// the exchange with experts that runs beside the other's computation (2412.19437, section 3.2.1). Selective
+/// recompute makes again what the stack says. Where a stack's transfers block, an action ends when what it
+/// sends has arrived. Of sharded vocabulary layers each stage has its part of parameters and times, S of an
+/// output shard that of the input gradient where a collective sums it behind S; collectives between passes
+/// are all-reduces.
+///
+/// Memory: bf16 parameters and activations, the stack's gradients, 12 bytes a parameter of optimizer state,
+/// sharded where the stack does; activations as the stack saves them.
 ///
 /// Order: values are deterministic; durations are rounded to nanoseconds.
-/// Errors: bad_argument for an encoder-decoder or vision model, slices, fp8 on a GPU without it, more stages
-/// than layers to spread evenly, and whatever check_parallelism and check_layout refuse.
+/// Errors: bad_argument for an encoder-decoder or vision model, slices, a data type that the GPU lacks, more
+/// stages than layers to spread evenly, and whatever check_parallelism and check_layout refuse.
 [[nodiscard]] Expected<AnalyticCosts> analytic_costs(const Workload& workload, const Pipeline& pipeline);
 
 }  // namespace ppsim::workload
@@ -66,5 +78,6 @@ namespace ppsim {
 using workload::analytic_costs;
 using workload::AnalyticCosts;
 using workload::LayoutRule;
+using workload::StepEnd;
 using workload::Workload;
 }  // namespace ppsim

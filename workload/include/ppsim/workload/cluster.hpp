@@ -18,10 +18,13 @@ struct GpuDescription {
   double bf16_achievable_tflops = 0;  ///< what large matrix products reach
   double fp8_tflops = 0;              ///< 0: none
   double fp8_achievable_tflops = 0;
-  Bytes memory_bytes = 0;    ///< as sold: 80 GB = 80e9
-  double memory_tbps = 0;    ///< TB/s of device memory
-  double nvlink_gbytes = 0;  ///< GB/s, one direction
-  double host_gbytes = 32;   ///< GB/s to host memory, one direction; PCIe 4 x16 where nothing else is said
+  Bytes memory_bytes = 0;       ///< as sold: 80 GB = 80e9
+  double memory_tbps = 0;       ///< TB/s of device memory
+  double nvlink_gbytes = 0;     ///< GB/s, one direction
+  double host_gbytes = 32;      ///< GB/s to host memory, one direction; PCIe 4 x16 where nothing else is said
+  std::string operators = {};   ///< its table of measured operators; empty: a roofline of the rates above
+  double sustained_tflops = 0;  ///< bf16 products that power lets run on and on; 0: no such limit is known
+  double memory_efficiency = 0.85;  ///< of memory_tbps that element-wise kernels reach
   friend bool operator==(const GpuDescription&, const GpuDescription&) = default;
 };
 

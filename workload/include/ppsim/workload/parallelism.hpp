@@ -10,7 +10,8 @@
 
 namespace ppsim::workload {
 
-enum class DataType : std::uint8_t { bf16, fp8 };
+/// Of the products of layers; fp8 stands for MXFP8 as well.
+enum class DataType : std::uint8_t { bf16, fp8, nvfp4 };
 
 /// Order in which the parallel groups are laid out over GPUs, innermost first.
 enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp };
@@ -21,11 +22,12 @@ struct Parallelism {
   int pipeline = 1;
   int data = 1;
   int context = 1;
-  int expert = 1;  ///< divides `data`
+  int expert = 1;  ///< divides tensor x context x data
   int microbatch_size = 1;
   int global_batch_size = 1;
   std::int64_t sequence = 0;
   DataType dtype = DataType::bf16;
+  bool sharded_parameters = false;  ///< over data- and context-parallel ranks (FSDP, ZeRO 3)
   StageRecompute recompute;
   RankOrder rank_order = RankOrder::tp_cp_dp_pp;
 

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ppsim/core/ir/error.hpp"
+
+namespace ppsim::workload {
+
+/// How scores of attention are kept: written to memory between kernels, or never (2205.14135).
+enum class AttentionKernel : std::uint8_t { unfused, flash };
+
+/// What `selective` recompute makes again: the attention core (2205.05198, section 5), or the outputs of
+/// norms and activation functions.
+enum class SelectiveRecompute : std::uint8_t { attention_core, elementwise };
+
+/// How ranks of a context-parallel group get each other's keys and values.
+enum class ContextExchange : std::uint8_t { ring, all_to_all };
+
+/// What a training framework does, as its documentation says. Nothing in it is fitted to a measurement.
+struct SoftwareStack {
+  std::string name;
+  AttentionKernel attention = AttentionKernel::flash;
+  bool sequence_parallel = true;      ///< norms and residuals are split over the tensor-parallel group
+  bool overlap_tensor = true;         ///< tensor-parallel communication runs beside products
+  bool overlap_data = true;           ///< gradient reduction and parameter gather run beside computation
+  bool overlap_pipeline = true;       ///< transfers between stages run beside computation
+  bool sharded_optimizer = true;      ///< over the data-parallel group (ZeRO 1)
+  bool fused_weight_gradient = true;  ///< products add to the main gradients themselves
+  bool fused_cross_entropy = true;    ///< logits are not copied in float32
+  bool graphs = false;                ///< kernels are launched by CUDA graphs
+  int gradient_bytes = 4;             ///< of one gradient, kept and reduced
+  SelectiveRecompute selective = SelectiveRecompute::elementwise;
+  ContextExchange context = ContextExchange::ring;
+
+  friend bool operator==(const SoftwareStack&, const SoftwareStack&) = default;
+};
+
+/// Published stacks. Source: the frameworks' documentation, named in src/presets/stacks.cpp.
+[[nodiscard]] std::span<const SoftwareStack> stack_presets();
+
+/// Errors: bad_argument naming the stacks there are.
+[[nodiscard]] Expected<SoftwareStack> stack_from_name(std::string_view name);
+
+/// A stack as a file describes it: `{"base": NAME, ...}` with the members of SoftwareStack that differ.
+/// Errors: bad_file naming the key that is unknown or of a wrong type.
+[[nodiscard]] Expected<SoftwareStack> stack_from_json(std::string_view text, const std::string& file);
+
+}  // namespace ppsim::workload
+
+namespace ppsim {
+using workload::SoftwareStack;
+using workload::stack_from_json;
+using workload::stack_from_name;
+using workload::stack_presets;
+}  // namespace ppsim

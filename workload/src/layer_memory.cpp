@@ -1,0 +1,70 @@
+#include "layer_memory.hpp"
+
+namespace ppsim::workload {
+LayerMemory::LayerMemory(const Workload& workload, double tokens)
+    : model_(workload.model), spread_(workload.parallelism), stack_(workload.stack), tokens_(tokens) {}
+
+bool LayerMemory::is_mixture(std::int64_t layer) const {
+  return model_.experts > 0 && layer >= model_.first_dense_layers;
+}
+
+/// Channels that the MLP products of one token run through.
+double LayerMemory::active_channels(std::int64_t layer) const {
+  return static_cast<double>(is_mixture(layer) ? (model_.top_k + model_.shared_experts) * model_.moe_ffn
+                                               : model_.ffn);
+}
+
+void LayerMemory::add_parameters(std::int64_t layer, LayerWork& work) const {
+  const auto all = static_cast<double>(layer_parameters(model_, layer));
+  const double experts =
+      is_mixture(layer) ? static_cast<double>(model_.experts * mlp_parameters(model_, model_.moe_ffn)) : 0;
+  work.parameters = (all - experts) / spread_.tensor;
+  // Experts with a group of their own are not split over the tensor-parallel one.
+  work.expert_parameters = experts / spread_.expert / (spread_.expert > 1 ? 1 : spread_.tensor);
+}
+
+LayerWork LayerMemory::layer(std::int64_t layer) const {
+  const double tp = spread_.tensor;
+  const double own = stack_.sequence_parallel ? tp : 1;  // parts that norms and residuals are split into
+  const auto hidden = static_cast<double>(model_.hidden);
+  const auto heads = static_cast<double>(model_.heads);
+  const double query = heads * static_cast<double>(model_.head_dim);
+  const auto key_value = static_cast<double>(2 * model_.kv_heads * model_.head_dim);
+  const double channels = active_channels(layer);
+  const double gate = model_.gated_mlp ? 2 : 1;
+  LayerWork work;
+  work.saved_for_weight = kBf16 * tokens_ * (2 * hidden / own + (query + channels) / tp);
+  work.saved_for_input = tokens_ * (kBf16 * (2 * hidden / own + (query + key_value + gate * channels) / tp) +
+                                    kFloat32 * heads / tp);
+  if (stack_.attention == AttentionKernel::unfused) {
+    // Scores, their softmax, and a mask of dropout (2205.05198, section 4.1: 5 a s^2 b bytes).
+    const auto sequence = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
+    work.core_saved = 5 * heads / tp * sequence * tokens_;
+    work.saved_for_input += work.core_saved;
+  }
+  work.cheap_saved = kBf16 * tokens_ * (2 * hidden / own + channels / tp);
+  work.inner_gradients = kBf16 * tokens_ * (2 * hidden / own + (query + key_value + gate * channels) / tp);
+  add_parameters(layer, work);
+  return work;
+}
+
+LayerWork LayerMemory::prediction_layer() const {
+  LayerWork work = layer(model_.layers - 1);
+  const auto hidden = static_cast<double>(model_.hidden);
+  work.saved_for_weight += kBf16 * tokens_ * 2 * hidden / spread_.tensor;
+  work.parameters += 2 * hidden * hidden / spread_.tensor;
+  return work;
+}
+
+double LayerMemory::vocabulary() const {
+  return static_cast<double>(model_.vocab * model_.hidden) / spread_.tensor;
+}
+
+double LayerMemory::logits() const { return tokens_ * static_cast<double>(model_.vocab) / spread_.tensor; }
+
+double LayerMemory::boundary() const {
+  const double parts = stack_.sequence_parallel ? spread_.tensor : 1;
+  return kBf16 * tokens_ * static_cast<double>(model_.hidden) / parts;
+}
+
+}  // namespace ppsim::workload

@@ -1,0 +1,261 @@
+#include "layer_times.hpp"
+
+#include <algorithm>
+
+#include "analytic_work.hpp"
+#include "operators/constants.hpp"
+
+namespace ppsim::workload {
+namespace {
+
+/// Bytes of an operand of products.
+double operand_bytes(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return 2;
+    case DataType::fp8:
+      return 1;
+    case DataType::nvfp4:
+      return 0.5;
+  }
+  return 2;
+}
+
+}  // namespace
+
+LayerTimer::LayerTimer(const Workload& workload)
+    : model_(workload.model),
+      spread_(workload.parallelism),
+      stack_(workload.stack),
+      operators_(workload.cluster.gpu, workload.stack.graphs),
+      network_(workload.cluster, workload.parallelism, operators_.table()),
+      sequence_(static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence)),
+      tokens_(sequence_ / spread_.context * spread_.microbatch_size),
+      hidden_(static_cast<double>(model_.hidden)) {}
+
+double LayerTimer::own_tokens() const {
+  return stack_.sequence_parallel ? tokens_ / spread_.tensor : tokens_;
+}
+
+double LayerTimer::exposed(bool overlapped, double seconds) const {
+  return overlapped ? kExposedShare * seconds : seconds;
+}
+
+std::vector<LayerTimer::Linear> LayerTimer::attention_linears() const {
+  const double tp = spread_.tensor;
+  const auto heads = static_cast<double>(model_.heads);
+  if (model_.kv_lora > 0) {
+    const auto key = static_cast<double>(model_.qk_nope + model_.qk_rope);
+    const auto value = static_cast<double>(model_.v_head);
+    const auto nope = static_cast<double>(model_.qk_nope);
+    const auto query_rank = static_cast<double>(model_.q_lora);
+    const auto key_rank = static_cast<double>(model_.kv_lora);
+    std::vector<Linear> linears;
+    if (query_rank > 0) linears.push_back({own_tokens(), hidden_, query_rank});
+    linears.push_back({tokens_, query_rank > 0 ? query_rank : hidden_, heads * key / tp});
+    linears.push_back({own_tokens(), hidden_, key_rank + static_cast<double>(model_.qk_rope)});
+    linears.push_back({tokens_, key_rank, heads * (nope + value) / tp});
+    linears.push_back({tokens_, heads * value / tp, hidden_});
+    return linears;
+  }
+  const auto width = static_cast<double>(model_.head_dim);
+  const double all = (heads + 2 * static_cast<double>(model_.kv_heads)) * width;
+  return {{tokens_, hidden_, all / tp}, {tokens_, heads * width / tp, hidden_}};
+}
+
+/// Below bf16 operands are quantised first: activations forward, gradients backward.
+void LayerTimer::add_linear(const Linear& linear, DataType type, PassTimes& times) const {
+  const auto product = [&](const Product& each) {
+    return linear.matrices == 1 ? operators_.product(each, type)
+                                : operators_.grouped_product(each, linear.matrices, type);
+  };
+  times.forward += product({linear.tokens, linear.out, linear.in});
+  times.input += product({linear.tokens, linear.in, linear.out});
+  times.weight += product({linear.out, linear.in, linear.tokens});
+  const double elements = linear.matrices * linear.in * linear.out;
+  const double sums = stack_.fused_weight_gradient ? 2 * kFloat32 : kBf16 + 2.0 * stack_.gradient_bytes;
+  times.weight += operators_.traffic(elements * sums);
+  if (type == DataType::bf16) return;
+  const double rows = linear.matrices * linear.tokens;
+  const double copies = kBf16 + 2 * operand_bytes(type);
+  times.forward += operators_.traffic(rows * linear.in * copies);
+  times.input += operators_.traffic(rows * linear.out * copies);
+}
+
+void LayerTimer::add_activation(double elements, PassTimes& times) const {
+  const double gate = model_.gated_mlp ? 2 : 1;
+  const double forward = operators_.traffic(elements * kBf16 * (gate + 1));
+  times.forward += forward;
+  times.elementwise += forward;
+  times.input += operators_.traffic(elements * kBf16 * (2 * gate + 1));
+}
+
+void LayerTimer::add_dense_mlp(double channels, PassTimes& times) const {
+  const double own = channels / spread_.tensor;
+  add_linear({tokens_, hidden_, (model_.gated_mlp ? 2 : 1) * own}, spread_.dtype, times);
+  add_linear({tokens_, own, hidden_}, spread_.dtype, times);
+  add_activation(tokens_ * own, times);
+}
+
+/// Router, permutation, exchange with the experts and back. Experts are split over their group alone where
+/// there is one, else over the tensor-parallel group.
+void LayerTimer::add_mixture(PassTimes& times) const {
+  const double tp = spread_.tensor;
+  const auto chosen = static_cast<double>(model_.top_k);
+  const double routed = tokens_ / tp * chosen;  // copies of tokens of one GPU
+  const bool apart = spread_.expert > 1;
+  const double experts = static_cast<double>(model_.experts) / spread_.expert;
+  const double channels = static_cast<double>(model_.moe_ffn) / (apart ? 1 : tp);
+  const double rows = (apart ? routed : tokens_ * chosen) / experts;
+  add_linear({own_tokens(), hidden_, static_cast<double>(model_.experts)}, DataType::bf16, times);
+  add_linear({rows, hidden_, (model_.gated_mlp ? 2 : 1) * channels, experts}, spread_.dtype, times);
+  add_linear({rows, channels, hidden_, experts}, spread_.dtype, times);
+  add_activation(rows * experts * channels, times);
+  const double copies = rows * experts * hidden_ * kBf16;
+  const double permutation = 2 * operators_.traffic((apart ? 4 : 2) * copies);
+  const double exchange = 2 * network_.expert_exchange(routed * hidden_ * kBf16, chosen);
+  times.forward += permutation + exchange;
+  times.input += permutation + exchange;
+  times.exchange += exchange;
+  if (model_.shared_experts > 0)
+    add_dense_mlp(static_cast<double>(model_.shared_experts * model_.moe_ffn), times);
+}
+
+void LayerTimer::add_flash(double flops, double heads, PassTimes& times) const {
+  const double width =
+      model_.kv_lora > 0 ? static_cast<double>(model_.v_head) : static_cast<double>(model_.head_dim);
+  const double forward = operators_.flash_attention(flops, heads, sequence_, width);
+  times.attention_core += forward;
+  times.forward += forward;
+  times.input += 2.5 * forward / kAttentionBackward;
+}
+
+/// Forward: scores written, read and written by the softmax, by dropout, and read with the values. Backward:
+/// the gradient of the scores goes the same way back, beside the probabilities.
+void LayerTimer::add_unfused(double flops, double scores, PassTimes& times) const {
+  const auto pass = [&](double bytes) { return operators_.traffic(scores * bytes); };
+  const double products = operators_.unfused_products(2 * flops);  // all of the scores, not half
+  const double forward = products + pass(2) + pass(4) + pass(5) + pass(2);
+  times.attention_core += forward;
+  times.forward += forward;
+  times.input += 2 * products + 4 * pass(2) + pass(5) + pass(6);
+}
+
+void LayerTimer::add_context_exchange(PassTimes& times) const {
+  const double heads = static_cast<double>(model_.heads);
+  const double pairs = 2 * static_cast<double>(model_.kv_heads);
+  const double head = kBf16 * tokens_ * static_cast<double>(model_.head_dim) / spread_.tensor;
+  const RankGroup group = network_.context();
+  if (stack_.context == ContextExchange::all_to_all) {
+    const auto exchange = [&](double width) {
+      return network_.collective(CollectiveKind::all_to_all, group, width * head);
+    };
+    const double both = exchange(heads + pairs) + exchange(heads);
+    times.forward += both;
+    times.input += both;
+    return;
+  }
+  // Keys and values travel around the ring beside attention; backward, their gradients as well.
+  const double around =
+      network_.collective(CollectiveKind::all_gather, group, pairs * head * spread_.context);
+  times.forward += exposed(true, around);
+  times.input += exposed(true, 2 * around);
+}
+
+void LayerTimer::add_attention(PassTimes& times) const {
+  const double heads = static_cast<double>(model_.heads) / spread_.tensor * spread_.microbatch_size;
+  const double width = model_.kv_lora > 0
+                           ? static_cast<double>(model_.qk_nope + model_.qk_rope + model_.v_head) / 2
+                           : static_cast<double>(model_.head_dim);
+  const double scores = heads * sequence_ * sequence_ / spread_.context;
+  const double flops = 2 * scores * width;
+  if (stack_.attention == AttentionKernel::flash) {
+    add_flash(flops, std::max(1.0, heads / spread_.context), times);
+  } else {
+    add_unfused(flops, scores, times);
+  }
+  if (spread_.context > 1) add_context_exchange(times);
+}
+
+/// Two norms, two residual additions (with dropout where there is no gate, as in GPT), rotary embedding or
+/// transposition of queries and keys.
+void LayerTimer::add_elementwise(PassTimes& times) const {
+  const double states = own_tokens() * hidden_;
+  const double width = (static_cast<double>(model_.heads) + 2 * static_cast<double>(model_.kv_heads)) *
+                       static_cast<double>(model_.head_dim) / spread_.tensor;
+  const double norms = 2 * operators_.traffic(states * 2 * kBf16);
+  const double queries = operators_.traffic(tokens_ * width * 2 * kBf16);
+  times.forward += norms + 2 * operators_.traffic(states * (model_.gated_mlp ? 6 : 7)) + queries;
+  times.elementwise += norms;
+  times.input += 2 * operators_.traffic(states * 4 * kBf16) +
+                 2 * operators_.traffic(states * (model_.gated_mlp ? 4 : 5)) + queries;
+}
+
+/// Of `layers` pairs of a column- and a row-parallel product. With sequence parallelism an all-gather and a
+/// reduce-scatter each way, and the gather of the input again for its weight gradient; without it an
+/// all-reduce each way.
+void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
+  const RankGroup group = network_.tensor();
+  const double bytes = kBf16 * tokens_ * hidden_;
+  const auto time = [&](CollectiveKind kind) { return layers * network_.collective(kind, group, bytes); };
+  if (!stack_.sequence_parallel) {
+    const double reduce = exposed(stack_.overlap_tensor, time(CollectiveKind::all_reduce));
+    times.forward += reduce;
+    times.input += reduce;
+    return;
+  }
+  const double gather = time(CollectiveKind::all_gather);
+  const double both = gather + time(CollectiveKind::reduce_scatter);
+  times.forward += exposed(stack_.overlap_tensor, both);
+  times.input += exposed(stack_.overlap_tensor, both);
+  if (!stack_.overlap_tensor) times.weight += gather;
+}
+
+PassTimes LayerTimer::layer(bool mixture) const {
+  PassTimes times;
+  for (const Linear& linear : attention_linears()) add_linear(linear, spread_.dtype, times);
+  add_attention(times);
+  add_elementwise(times);
+  if (mixture) {
+    add_mixture(times);
+  } else {
+    add_dense_mlp(static_cast<double>(model_.ffn), times);
+  }
+  // Experts of their own group take the tokens of each tensor-parallel rank as they are split.
+  add_tensor_exchange(mixture && spread_.expert > 1 ? 1 : 2, times);
+  return times;
+}
+
+PassTimes LayerTimer::head() const {
+  const double words = static_cast<double>(model_.vocab) / spread_.tensor;
+  PassTimes times;
+  const Linear linear{tokens_, hidden_, words};
+  times.forward = operators_.product({linear.tokens, linear.out, linear.in}, DataType::bf16);
+  times.input = operators_.product({linear.tokens, linear.in, linear.out}, DataType::bf16);
+  times.weight = operators_.product({linear.out, linear.in, linear.tokens}, DataType::bf16) +
+                 operators_.traffic(words * hidden_ * 2 * kFloat32);
+  const double logits = tokens_ * words;
+  times.forward += operators_.traffic(logits * (stack_.fused_cross_entropy ? 10 : 14)) +
+                   operators_.traffic(tokens_ * hidden_ * 2 * kBf16);
+  times.input += operators_.traffic(logits * 6);
+  times.input +=
+      network_.collective(CollectiveKind::all_reduce, network_.tensor(), kBf16 * tokens_ * hidden_);
+  return times;
+}
+
+PassTimes LayerTimer::embedding() const {
+  PassTimes times;
+  times.forward =
+      operators_.traffic(tokens_ * hidden_ * 3 * kBf16) +
+      network_.collective(CollectiveKind::all_reduce, network_.tensor(), kBf16 * tokens_ * hidden_);
+  times.weight = operators_.traffic(tokens_ * hidden_ * 2 * kFloat32);
+  return times;
+}
+
+PassTimes LayerTimer::projection() const {
+  PassTimes times;
+  add_linear({tokens_ / spread_.tensor, 2 * hidden_, hidden_}, spread_.dtype, times);
+  return times;
+}
+
+}  // namespace ppsim::workload

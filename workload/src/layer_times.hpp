@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "operators/network.hpp"
+#include "operators/operator_times.hpp"
+#include "ppsim/workload/analytic.hpp"
+
+namespace ppsim::workload {
+
+/// Seconds of one microbatch on one GPU.
+struct PassTimes {
+  double forward = 0;
+  double input = 0;           ///< input gradient
+  double weight = 0;          ///< weight gradient
+  double attention_core = 0;  ///< of forward: scores, softmax, values
+  double elementwise = 0;     ///< of forward: norms and activation functions
+  double exchange = 0;        ///< of forward, and of the input gradient again: with experts
+
+  PassTimes& operator+=(const PassTimes& other) {
+    forward += other.forward;
+    input += other.input;
+    weight += other.weight;
+    attention_core += other.attention_core;
+    elementwise += other.elementwise;
+    exchange += other.exchange;
+    return *this;
+  }
+};
+
+/// Times of the parts of a model under a stack: the sum of its kernels and of the communication that they
+/// wait for. Products are X W forward, dY W^T and X^T dY; attention's backward has 2.5 times the operations
+/// of its forward.
+class LayerTimer {
+ public:
+  /// Keeps a reference to the workload.
+  explicit LayerTimer(const Workload& workload);
+
+  /// A transformer layer; `mixture`: its MLP is one of experts.
+  [[nodiscard]] PassTimes layer(bool mixture) const;
+  /// Final norm, head and loss.
+  [[nodiscard]] PassTimes head() const;
+  [[nodiscard]] PassTimes embedding() const;
+  /// A product of two hidden states into one, in front of a multi-token prediction layer.
+  [[nodiscard]] PassTimes projection() const;
+
+  [[nodiscard]] const Network& network() const { return network_; }
+  [[nodiscard]] const OperatorTimes& operators() const { return operators_; }
+  [[nodiscard]] double tokens() const { return tokens_; }
+  /// Tokens that norms and residuals of one GPU have.
+  [[nodiscard]] double own_tokens() const;
+
+ private:
+  struct Linear {
+    double tokens = 0, in = 0, out = 0;
+    double matrices = 1;  ///< of so many experts, in one kernel
+  };
+
+  [[nodiscard]] std::vector<Linear> attention_linears() const;
+  void add_linear(const Linear& linear, DataType type, PassTimes& times) const;
+  void add_dense_mlp(double channels, PassTimes& times) const;
+  void add_mixture(PassTimes& times) const;
+  void add_attention(PassTimes& times) const;
+  void add_flash(double flops, double heads, PassTimes& times) const;
+  void add_unfused(double flops, double scores, PassTimes& times) const;
+  void add_context_exchange(PassTimes& times) const;
+  void add_elementwise(PassTimes& times) const;
+  void add_activation(double elements, PassTimes& times) const;
+  void add_tensor_exchange(double layers, PassTimes& times) const;
+  [[nodiscard]] double exposed(bool overlapped, double seconds) const;
+
+  const ModelDescription& model_;
+  const Parallelism& spread_;
+  const SoftwareStack& stack_;
+  OperatorTimes operators_;
+  Network network_;
+  double sequence_ = 0;
+  double tokens_ = 0;  ///< of a microbatch on one context-parallel rank
+  double hidden_ = 0;
+};
+
+}  // namespace ppsim::workload

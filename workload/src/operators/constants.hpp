@@ -1,0 +1,19 @@
+#pragma once
+
+namespace ppsim::workload {
+
+// Fitted to measured steps on A100 and H100 (studies/accuracy); everything else has a source.
+inline constexpr double kExposedShare = 0.4;  ///< of communication that runs beside computation, in time
+inline constexpr double kNetworkEfficiency = 0.82;  ///< of a node's links into the network
+inline constexpr double kProductSlowdown = 1.05;    ///< products in a step over the fastest measured alone
+inline constexpr double kKernelTime = 10e-6;        ///< seconds a kernel costs beside its work
+
+inline constexpr double kGraphKernelTime = 2e-6;   ///< the same, launched by a CUDA graph
+inline constexpr double kNvlinkEfficiency = 0.8;   ///< of NVLink where nothing was measured
+inline constexpr double kNvlinkLatency = 3e-6;     ///< seconds
+inline constexpr double kNetworkLatency = 10e-6;   ///< seconds, where the cluster does not say
+inline constexpr double kAttentionBackward = 0.8;  ///< rate of flash attention's backward over its forward
+inline constexpr double kUnfusedProducts = 0.6;    ///< of the peak: scores and values, head by head
+inline constexpr double kOptimizerTraffic = 50;    ///< bytes a parameter: unscale, norm, clip, Adam, cast
+
+}  // namespace ppsim::workload

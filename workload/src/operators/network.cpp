@@ -1,0 +1,105 @@
+#include "network.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "constants.hpp"
+
+namespace ppsim::workload {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+/// Share of a buffer that a member sends: an all-reduce is a reduce-scatter and an all-gather.
+double moved(CollectiveKind kind, double members) {
+  return (kind == CollectiveKind::all_reduce ? 2 : 1) * (members - 1) / members;
+}
+
+/// Members, `stride` GPUs apart, that share the first one's domain.
+int within(int members, std::int64_t stride, std::int64_t domain) {
+  return static_cast<int>(std::clamp<std::int64_t>((domain + stride - 1) / stride, 1, members));
+}
+
+}  // namespace
+
+Network::Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table)
+    : cluster_(cluster), spread_(spread), table_(table) {}
+
+RankGroup Network::tensor() const {
+  return {spread_.tensor, within(spread_.tensor, 1, cluster_.node.nvlink_domain)};
+}
+
+RankGroup Network::context() const {
+  return {spread_.context, within(spread_.context, spread_.tensor, cluster_.node.nvlink_domain)};
+}
+
+RankGroup Network::replicas() const {
+  const RankGroup context = this->context();
+  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
+  const std::int64_t stride = spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner : inner * spread_.pipeline;
+  const int data =
+      context.per_domain < spread_.context ? 1 : within(spread_.data, stride, cluster_.node.nvlink_domain);
+  return {spread_.context * spread_.data, context.per_domain * data};
+}
+
+RankGroup Network::expert() const {
+  return {spread_.expert, within(spread_.expert, 1, cluster_.node.nvlink_domain)};
+}
+
+double Network::network_latency() const {
+  const auto& given = cluster_.node.latency_us;
+  return given ? *given * 1e-6 : kNetworkLatency;
+}
+
+/// Of one GPU.
+double Network::network_rate() const {
+  const NodeDescription& node = cluster_.node;
+  return kNetworkEfficiency * node.node_gbytes.value_or(0) * kGiga / node.gpus;
+}
+
+double Network::nvlink(CollectiveKind kind, int members, double bytes) const {
+  if (table_ != nullptr) {
+    if (const auto measured = table_->collective_time(kind, members, bytes)) return *measured;
+  }
+  const double rate = kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga;
+  return kNvlinkLatency + bytes * moved(kind, members) / rate;
+}
+
+double Network::collective(CollectiveKind kind, RankGroup group, double bytes) const {
+  if (group.members <= 1 || bytes <= 0) return 0;
+  if (group.per_domain >= group.members) return nvlink(kind, group.members, bytes);
+  const double links =
+      std::min(network_rate() * group.per_domain, kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga);
+  const double hops = 2.0 * group.members / group.per_domain;
+  return hops * network_latency() + bytes * moved(kind, group.members) / links;
+}
+
+double Network::expert_exchange(double bytes, double experts_per_token) const {
+  const RankGroup group = expert();
+  if (group.members <= 1) return 0;
+  if (group.per_domain >= group.members) return nvlink(CollectiveKind::all_to_all, group.members, bytes);
+  const double domains = static_cast<double>(group.members) / group.per_domain;
+  const double visited = domains * (1 - std::pow(1 - 1 / domains, experts_per_token));
+  const double outside = bytes / experts_per_token * visited * (domains - 1) / domains;
+  return network_latency() * domains + outside / network_rate();
+}
+
+double Network::between(RankId a, RankId b, double bytes) const {
+  if (share_nvlink(std::min(a, b), std::max(a, b)))
+    return kNvlinkLatency + bytes / (kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga);
+  return network_latency() + bytes / network_rate();
+}
+
+double Network::to_host(double bytes) const {
+  return bytes / (kNvlinkEfficiency * cluster_.gpu.host_gbytes * kGiga);
+}
+
+/// From the layout of groups over GPUs.
+bool Network::share_nvlink(RankId a, RankId b) const {
+  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
+  const std::int64_t stride = spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner * spread_.data : inner;
+  return a.value() * stride / cluster_.node.nvlink_domain ==
+         (b.value() * stride + inner - 1) / cluster_.node.nvlink_domain;
+}
+
+}  // namespace ppsim::workload

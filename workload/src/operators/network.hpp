@@ -1,0 +1,52 @@
+#pragma once
+
+#include "operator_times.hpp"
+#include "ppsim/core/ir/ids.hpp"
+#include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/parallelism.hpp"
+
+namespace ppsim::workload {
+
+/// GPUs that take part in a collective, and how many of them NVLink connects.
+struct RankGroup {
+  int members = 1;
+  int per_domain = 1;
+};
+
+/// Times of communication between GPUs of a cluster. Units: bytes and seconds.
+///
+/// Within an NVLink domain a collective takes what was measured of it; across domains latency and bytes over
+/// the links of its members into the network, which all groups of a node share evenly.
+class Network {
+ public:
+  Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table);
+
+  [[nodiscard]] RankGroup tensor() const;
+  [[nodiscard]] RankGroup context() const;
+  /// Of replicas of a parameter: data- and context-parallel ranks.
+  [[nodiscard]] RankGroup replicas() const;
+  /// Over tensor-, context- and data-parallel ranks, innermost first.
+  [[nodiscard]] RankGroup expert() const;
+
+  /// `bytes` of the whole buffer of a member: gathered, reduced, to be scattered or exchanged.
+  [[nodiscard]] double collective(CollectiveKind kind, RankGroup group, double bytes) const;
+  /// To the experts of each token and back is two of these. `bytes` as if every copy of a token travelled by
+  /// itself; into another node it goes once, however many of its experts are there.
+  [[nodiscard]] double expert_exchange(double bytes, double experts_per_token) const;
+  /// Over the slower of the links between two pipeline ranks, that is NVLink where they share its domain.
+  [[nodiscard]] double between(RankId a, RankId b, double bytes) const;
+  /// To host memory.
+  [[nodiscard]] double to_host(double bytes) const;
+
+ private:
+  [[nodiscard]] bool share_nvlink(RankId a, RankId b) const;
+  [[nodiscard]] double nvlink(CollectiveKind kind, int members, double bytes) const;
+  [[nodiscard]] double network_rate() const;
+  [[nodiscard]] double network_latency() const;
+
+  const ClusterDescription& cluster_;
+  const Parallelism& spread_;
+  const OperatorTable* table_;
+};
+
+}  // namespace ppsim::workload

@@ -1,0 +1,72 @@
+#include "operator_times.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "constants.hpp"
+
+namespace ppsim::workload {
+namespace {
+
+constexpr double kTera = 1e12;
+constexpr double kRooflineAttention = 0.6;  // of the achievable rate of large products
+
+/// How many times faster than bf16 the same silicon and power are.
+double speedup(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return 1;
+    case DataType::fp8:
+      return 2;
+    case DataType::nvfp4:
+      return 4;
+  }
+  return 1;
+}
+
+}  // namespace
+
+OperatorTimes::OperatorTimes(const GpuDescription& gpu, bool graphs)
+    : gpu_(gpu), table_(operator_table(gpu.operators)), kernel_(graphs ? kGraphKernelTime : kKernelTime) {}
+
+double OperatorTimes::sustained(DataType type) const {
+  if (gpu_.sustained_tflops <= 0) return std::numeric_limits<double>::infinity();
+  return gpu_.sustained_tflops * kTera * speedup(type);
+}
+
+double OperatorTimes::rate(const Product& product, DataType type) const {
+  if (table_ != nullptr) {
+    if (const auto measured = table_->product_rate(product, type))
+      return std::min(*measured / kProductSlowdown, sustained(type));
+  }
+  const double achievable = type == DataType::bf16
+                                ? gpu_.bf16_achievable_tflops
+                                : gpu_.fp8_achievable_tflops * (type == DataType::nvfp4 ? 2 : 1);
+  return std::min(achievable * kTera, sustained(type));
+}
+
+double OperatorTimes::product(const Product& product, DataType type) const {
+  return product.flops() / rate(product, type) + kernel_;
+}
+
+double OperatorTimes::grouped_product(const Product& each, double count, DataType type) const {
+  return count * each.flops() / rate(each, type) + kernel_;
+}
+
+double OperatorTimes::traffic(double bytes) const {
+  return bytes / (gpu_.memory_efficiency * gpu_.memory_tbps * kTera) + kernel_;
+}
+
+double OperatorTimes::flash_attention(double flops, double heads, double sequence, double head_dim) const {
+  double rate = kRooflineAttention * gpu_.bf16_achievable_tflops * kTera;
+  if (table_ != nullptr) rate = table_->attention_rate(heads, sequence, head_dim).value_or(rate);
+  return flops / std::min(rate, sustained(DataType::bf16)) + kernel_;
+}
+
+double OperatorTimes::unfused_products(double flops) const {
+  return flops / (kUnfusedProducts * gpu_.bf16_tflops * kTera);
+}
+
+double OperatorTimes::stream(double bytes) const { return bytes / (gpu_.memory_tbps * kTera); }
+
+}  // namespace ppsim::workload

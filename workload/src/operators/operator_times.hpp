@@ -1,0 +1,38 @@
+#pragma once
+
+#include "ppsim/workload/cluster.hpp"
+#include "tables.hpp"
+
+namespace ppsim::workload {
+
+/// Times of single kernels on one GPU. Units: seconds, FLOP and bytes.
+class OperatorTimes {
+ public:
+  /// `graphs`: kernels are launched by a CUDA graph.
+  OperatorTimes(const GpuDescription& gpu, bool graphs);
+
+  /// At the measured rate where there is one, else at the achievable one; never above what power sustains.
+  [[nodiscard]] double product(const Product& product, DataType type) const;
+  /// Products of as many matrices as there are experts on the GPU, in one kernel.
+  [[nodiscard]] double grouped_product(const Product& each, double count, DataType type) const;
+  /// An element-wise kernel, by what it reads and writes.
+  [[nodiscard]] double traffic(double bytes) const;
+  /// Forward of flash attention; `heads` over all sequences.
+  [[nodiscard]] double flash_attention(double flops, double heads, double sequence, double head_dim) const;
+  /// Scores times values and the like at the rate of small products, without a kernel's own time.
+  [[nodiscard]] double unfused_products(double flops) const;
+  /// All of the memory's rate: what streams through it once, such as optimizer state.
+  [[nodiscard]] double stream(double bytes) const;
+
+  [[nodiscard]] const OperatorTable* table() const { return table_; }
+
+ private:
+  [[nodiscard]] double rate(const Product& product, DataType type) const;
+  [[nodiscard]] double sustained(DataType type) const;
+
+  const GpuDescription& gpu_;
+  const OperatorTable* table_ = nullptr;
+  double kernel_ = 0;
+};
+
+}  // namespace ppsim::workload

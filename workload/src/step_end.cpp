@@ -1,0 +1,62 @@
+#include "step_end.hpp"
+
+#include <algorithm>
+
+#include "analytic_work.hpp"
+#include "operators/constants.hpp"
+#include "ppsim/core/ir/overflow.hpp"
+
+namespace ppsim::workload {
+namespace {
+
+/// A collective over the replicas of every parameter. `bytes` of one parameter.
+double over_replicas(const Workload& workload, const LayerTimer& timer, const RankParameters& rank,
+                     CollectiveKind kind, double bytes) {
+  const Network& network = timer.network();
+  const RankGroup dense = network.replicas();
+  RankGroup experts = dense;
+  experts.members = static_cast<int>(expert_replicas(workload.parallelism));
+  experts.per_domain = std::min(experts.per_domain, experts.members);
+  return network.collective(kind, dense, bytes * rank.dense) +
+         network.collective(kind, experts, bytes * rank.expert);
+}
+
+/// The first and the last rank of a pipeline sum the gradients of the embedding that both hold.
+double tied_reduction(const Workload& workload, const Network& network) {
+  const Parallelism& spread = workload.parallelism;
+  const bool near = spread.gpus() <= workload.cluster.node.nvlink_domain;
+  const double parameters = static_cast<double>(workload.model.vocab * workload.model.hidden) / spread.tensor;
+  return network.collective(CollectiveKind::all_reduce, {2, near ? 2 : 1},
+                            workload.stack.gradient_bytes * parameters);
+}
+
+}  // namespace
+
+double replicas(const Parallelism& spread) { return static_cast<double>(spread.data) * spread.context; }
+
+double expert_replicas(const Parallelism& spread) {
+  return spread.expert > 1 ? replicas(spread) * spread.tensor / spread.expert : replicas(spread);
+}
+
+StepEnd step_end(const Workload& workload, const LayerTimer& timer, const RankParameters& rank) {
+  const Parallelism& spread = workload.parallelism;
+  const SoftwareStack& stack = workload.stack;
+  const bool sharded = stack.sharded_optimizer || spread.sharded_parameters;
+  const double exposed = stack.overlap_data ? kExposedShare : 1;
+  const CollectiveKind sum = sharded ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+  double reduction = exposed * over_replicas(workload, timer, rank, sum, stack.gradient_bytes);
+  double gather =
+      sharded ? exposed * over_replicas(workload, timer, rank, CollectiveKind::all_gather, kBf16) : 0;
+  if (spread.sharded_parameters) {
+    // Every microbatch gathers parameters forward and backward, and reduces its gradients.
+    reduction = spread.microbatches() * (reduction + 2 * gather);
+    gather = 0;
+  }
+  if (rank.tied) reduction += tied_reduction(workload, timer.network());
+  const double own = sharded ? rank.dense / replicas(spread) + rank.expert / expert_replicas(spread)
+                             : rank.dense + rank.expert;
+  const double update = gather + timer.operators().stream(kOptimizerTraffic * own);
+  return {checked_round(reduction * 1e9), checked_round(update * 1e9)};
+}
+
+}  // namespace ppsim::workload

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "layer_times.hpp"
+#include "ppsim/workload/analytic.hpp"
+
+namespace ppsim::workload {
+
+/// Parameters that one GPU of a pipeline rank holds.
+struct RankParameters {
+  double dense = 0;  ///< but for experts
+  double expert = 0;
+  bool tied = false;  ///< of an embedding that another rank holds, too
+};
+
+/// GPUs that hold the same parameters, and the same experts.
+[[nodiscard]] double replicas(const Parallelism& spread);
+[[nodiscard]] double expert_replicas(const Parallelism& spread);
+
+/// Reduction and update of a rank's parameters.
+[[nodiscard]] StepEnd step_end(const Workload& workload, const LayerTimer& timer, const RankParameters& rank);
+
+}  // namespace ppsim::workload
