@@ -1,0 +1,192 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/units.hpp"
+#include "ppsim/core/lowering/memory_saving.hpp"
+#include "ppsim/workload/constants.hpp"
+#include "ppsim/workload/layout.hpp"
+#include "ppsim/workload/model.hpp"
+
+namespace ppsim::planner {
+
+/// Data type of the matrix products of a measured run.
+enum class Precision : std::uint8_t { fp16, bf16, fp8, mxfp8, nvfp4 };
+[[nodiscard]] std::string_view precision_name(Precision precision);
+
+/// A training run as its source describes it. Counts are those of the whole run.
+struct RunDescription {
+  ModelDescription model;
+  std::string cluster;  ///< of cluster_from_name
+  int gpus = 1;
+  Precision precision = Precision::bf16;
+  int global_batch_size = 1;
+  int microbatch_size = 1;
+  std::int64_t sequence = 0;
+  int tensor = 1;
+  int pipeline = 1;
+  int chunks = 1;  ///< stages of a rank: virtual pipeline parallelism
+  int context = 1;
+  int expert = 1;
+  int fsdp = 0;                           ///< GPUs over which parameters are sharded, 0: they are not
+  std::string schedule = "1f1b";          ///< of registered_schedules()
+  std::optional<Recompute> recompute;     ///< nothing: the source does not say
+  std::optional<bool> sequence_parallel;  ///< nothing: as the stack does it
+  std::string layout;                     ///< Megatron's string; empty: usual_layout
+  std::string stack;                      ///< one of stack_names(), or a file that ends in .json
+
+  [[nodiscard]] int data() const { return gpus / (tensor * pipeline * context); }
+  [[nodiscard]] bool is_moe() const { return model.experts > 0; }
+  friend bool operator==(const RunDescription&, const RunDescription&) = default;
+};
+
+/// 1F1B of which the times of every stage are measured. Times are of one microbatch.
+struct StageRun {
+  std::vector<Nanoseconds> forward;   ///< of each rank
+  std::vector<Nanoseconds> backward;  ///< of each rank
+  int microbatches = 1;
+  Bytes boundary = 0;           ///< of what a stage passes on
+  std::int64_t parameters = 0;  ///< of the largest stage
+  std::string gpu;              ///< of gpu_presets()
+  friend bool operator==(const StageRun&, const StageRun&) = default;
+};
+
+/// Why a row cannot be simulated.
+struct NotRun {
+  std::string reason;
+  friend bool operator==(const NotRun&, const NotRun&) = default;
+};
+
+/// The files that are read, told apart by their columns.
+enum class MeasurementKind : std::uint8_t { published, one_node, megatron_bridge, vtrain, stage_times };
+
+/// Allocated device memory.
+struct MeasuredMemory {
+  std::optional<int> rank;  ///< pipeline rank, the largest of its GPUs; nothing: the largest of all GPUs
+  double bytes = 0;
+  friend bool operator==(const MeasuredMemory&, const MeasuredMemory&) = default;
+};
+
+/// One row of a file.
+struct MeasuredRow {
+  MeasurementKind kind = MeasurementKind::published;
+  std::string file;
+  int line = 0;
+  std::string source;
+  std::string label;  ///< tells the row from others of its source
+  std::variant<RunDescription, StageRun, NotRun> run;
+  std::optional<double> seconds;  ///< of one step
+  std::vector<MeasuredMemory> memory;
+  friend bool operator==(const MeasuredRow&, const MeasuredRow&) = default;
+};
+
+/// What the software of a run does is told by name; a `stack` column may name a file instead.
+[[nodiscard]] std::vector<std::string_view> stack_names();
+
+/// Reads a file of measurements: CSV with a header in any order, with more columns than are needed. What a
+/// row lacks for a simulation is a NotRun.
+/// Errors: bad_file naming row and column, for a header that is not known, a file without rows, what is no
+/// number above 0 where there has to be one, an unknown stack.
+[[nodiscard]] Expected<std::vector<MeasuredRow>> read_measurements(std::string_view text,
+                                                                   const std::string& file);
+
+/// The layers of each stage where nothing else is said: as many on each; else what Megatron makes of counting
+/// embedding and loss as a layer each; else full stages from the front.
+[[nodiscard]] PipelineLayout usual_layout(std::int64_t layers, int stages);
+
+/// One simulated step.
+struct SimulatedRun {
+  double step_s = 0;
+  std::vector<Bytes> allocated;  ///< peak of each pipeline rank; empty: not known
+  friend bool operator==(const SimulatedRun&, const SimulatedRun&) = default;
+};
+
+/// Simulates the run with the costs of --model.
+/// Errors: those of the costs, of the schedule, and bad_argument for what the costs do not know.
+[[nodiscard]] Expected<SimulatedRun> simulate_run(const RunDescription& run);
+
+/// Simulates 1F1B with the times given. A transfer holds up the computation of both ranks, and the optimizer
+/// of the largest stage ends the step.
+[[nodiscard]] Expected<SimulatedRun> simulate_run(const StageRun& run);
+
+/// How far simulations are from measurements. Errors are (simulated - measured) / measured, in percent.
+struct ErrorStatistics {
+  int n = 0;
+  double mean_percent = 0;  ///< of the absolute errors
+  double bias_percent = 0;  ///< mean of the errors
+  double median_percent = 0;
+  double p95_percent = 0;  ///< the smallest that 95 of 100 absolute errors do not exceed
+  double max_percent = 0;
+  double within_5_percent = 0;  ///< share of the rows
+  double within_10_percent = 0;
+  friend bool operator==(const ErrorStatistics&, const ErrorStatistics&) = default;
+};
+/// All 0 of no errors.
+[[nodiscard]] ErrorStatistics error_statistics(const std::vector<double>& errors_percent);
+
+/// A measured figure beside the simulated one. Units: seconds or bytes.
+struct Comparison {
+  std::size_t row = 0;      ///< of Validation::rows
+  std::optional<int> rank;  ///< of memory, as MeasuredMemory has it
+  double measured = 0;
+  std::optional<double> simulated;
+  std::string reason;  ///< where nothing is simulated
+
+  [[nodiscard]] double error_percent() const { return (*simulated / measured - 1) * 100; }
+  friend bool operator==(const Comparison&, const Comparison&) = default;
+};
+
+struct ErrorGroup {
+  std::string name;
+  ErrorStatistics errors;
+  friend bool operator==(const ErrorGroup&, const ErrorGroup&) = default;
+};
+
+/// Comparisons of one quantity, by row and by group. A group without a simulated row is left out.
+struct Agreement {
+  std::vector<Comparison> comparisons;
+  std::vector<ErrorGroup> groups;
+  ErrorStatistics all;
+};
+
+struct Validation {
+  std::vector<MeasuredRow> rows;
+  Agreement steps;
+  Agreement memory;
+  std::vector<Constant> constants;  ///< that the simulations rest on
+};
+
+/// Simulates every row that can be.
+[[nodiscard]] Validation validate(std::vector<MeasuredRow> rows);
+
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::Agreement;
+using planner::Comparison;
+using planner::error_statistics;
+using planner::ErrorGroup;
+using planner::ErrorStatistics;
+using planner::MeasuredMemory;
+using planner::MeasuredRow;
+using planner::MeasurementKind;
+using planner::NotRun;
+using planner::Precision;
+using planner::precision_name;
+using planner::read_measurements;
+using planner::RunDescription;
+using planner::simulate_run;
+using planner::SimulatedRun;
+using planner::stack_names;
+using planner::StageRun;
+using planner::usual_layout;
+using planner::validate;
+using planner::Validation;
+}  // namespace ppsim

@@ -1,0 +1,162 @@
+// Tables of one kind of run each, as their sources publish them.
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "given_run.hpp"
+#include "metric.hpp"
+#include "readers.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr double kMiB = 1048576.0;
+constexpr double kGiB = 1024 * kMiB;
+
+std::string source_of(const SheetRow& row, const std::string& usual) {
+  const std::string source = row.text("source");
+  return source.empty() ? usual : source;
+}
+
+std::optional<double> needed(SheetRow& row, std::string_view column) {
+  const auto value = row.positive(column);
+  if (!value) row.refuse(column, "a measurement is missing", "a number above 0");
+  return value;
+}
+
+std::string spread_label(const GivenRun& given) {
+  std::ostringstream label;
+  label << given.model << ", " << given.gpus.value_or(0) << " GPUs, tp " << given.tensor.value_or(0) << " pp "
+        << given.pipeline.value_or(0);
+  if (given.chunks.value_or(1) > 1) label << " vp " << *given.chunks;
+  if (given.context.value_or(1) > 1) label << " cp " << *given.context;
+  if (given.expert.value_or(1) > 1) label << " ep " << *given.expert;
+  label << ", batch " << given.global_batch.value_or(0) << " of " << given.microbatch.value_or(0);
+  return label.str();
+}
+
+/// Of DeepSeek-V3 with fewer than its four first layers, one is dense.
+std::string cut_model(const std::string& model, std::optional<int> layers) {
+  if (!layers) return model;
+  const auto whole = model_called(model);
+  std::string fields = "layers=" + std::to_string(*layers);
+  if (whole && whole->first_dense_layers > 1 && *layers < whole->layers) fields += ",first_dense_layers=1";
+  return model + "[" + fields + "]";
+}
+
+/// The largest of the GPUs of each pipeline rank, which follow each other: tensor, context and data parallel
+/// groups lie within a pipeline rank.
+std::vector<MeasuredMemory> memory_by_rank(SheetRow& row, int pipeline) {
+  const std::vector<double> megabytes = row.positives("allocated_mb_per_rank");
+  const auto allocated = row.positive("allocated_gib");
+  if (megabytes.empty()) {
+    if (!allocated) return {};
+    return {{.rank = {}, .bytes = *allocated * kGiB}};
+  }
+  if (megabytes.size() % static_cast<std::size_t>(pipeline) != 0) {
+    row.refuse("allocated_mb_per_rank", "GPUs do not divide over the pipeline ranks",
+               "a multiple of " + std::to_string(pipeline) + " numbers");
+    return {};
+  }
+  const auto each = static_cast<std::ptrdiff_t>(megabytes.size()) / pipeline;
+  std::vector<MeasuredMemory> memory;
+  for (int rank = 0; rank < pipeline; ++rank) {
+    const auto first = megabytes.begin() + rank * each;
+    memory.push_back({.rank = rank, .bytes = *std::max_element(first, first + each) * kMiB});
+  }
+  return memory;
+}
+
+/// GPT-2's vocabulary as Megatron pads it: to a multiple of 128 on every tensor-parallel rank.
+int padded_vocabulary(int tensor) {
+  constexpr int kVocabulary = 50257;
+  const int multiple = 128 * tensor;
+  return (kVocabulary + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+MeasuredRow read_one_node(SheetRow& row) {
+  GivenRun given{.model = cut_model(row.text("model"), row.whole("layers")),
+                 .system = row.text("system"),
+                 .precision = row.text("precision")};
+  if (given.system.empty()) given.system = "dgx-b200";
+  if (given.precision.empty()) given.precision = "bf16";
+  given.tensor = row.whole("tp");
+  given.pipeline = row.whole("pp");
+  const auto data = row.whole("dp");
+  given.context = row.whole("cp");
+  given.expert = row.whole("ep");
+  given.sequence = row.whole("seq");
+  given.microbatch = row.whole("mbs").value_or(1);
+  const auto microbatches = row.whole("microbatches");
+  if (given.tensor && given.pipeline && data)
+    given.gpus = *given.tensor * *given.pipeline * *data * given.context.value_or(1);
+  if (data && microbatches) given.global_batch = *data * *microbatches * *given.microbatch;
+  read_software(row, "megatron-core-no-overlap", given);
+  if (given.recompute.empty()) given.recompute = "none";
+  MeasuredRow result{.source = source_of(row, "SimuMax B200"),
+                     .label = spread_label(given) + ", sequence " + row.text("seq"),
+                     .run = described(given)};
+  if (const auto step = needed(row, "step_ms")) result.seconds = *step * 1e-3;
+  result.memory = memory_by_rank(row, given.pipeline.value_or(1));
+  return result;
+}
+
+MeasuredRow read_megatron_bridge(SheetRow& row) {
+  GivenRun given{
+      .model = row.text("model"), .system = row.text("system"), .precision = row.text("precision")};
+  given.gpus = row.whole("num_gpus");
+  given.global_batch = row.whole("gbs");
+  given.microbatch = row.whole("mbs");
+  given.sequence = row.whole("sequence_length");
+  given.tensor = row.whole("tp");
+  given.pipeline = row.whole("pp");
+  given.chunks = row.whole("vp");
+  given.context = row.whole("cp");
+  given.expert = row.whole("ep");
+  given.fsdp = row.whole("fsdp", 0);
+  read_software(row, "megatron-core", given);
+  MeasuredRow result{.source = source_of(row, "Megatron-Bridge " + row.text("release")),
+                     .label = spread_label(given) + ", " + given.system + " " + given.precision,
+                     .run = described(given)};
+  const auto rate = needed(row, "tokens_per_s_per_gpu");
+  const auto* run = std::get_if<RunDescription>(&result.run);
+  if (run == nullptr || !rate) return result;
+  result.seconds = figure_of("tokens/s/GPU", *rate, *run)->seconds;
+  return result;
+}
+
+MeasuredRow read_vtrain(SheetRow& row) {
+  GivenRun given{.model = {}, .system = "vtrain", .precision = "fp16"};
+  given.gpus = row.whole("# GPUs");
+  given.global_batch = row.whole("global batch");
+  given.microbatch = row.whole("micro batch");
+  given.sequence = row.whole("sequence length");
+  given.tensor = row.whole("tensor parallelism");
+  given.pipeline = row.whole("pipeline parallelism");
+  const auto data = row.whole("data parallelism");
+  const auto layers = row.whole("# layers");
+  const auto hidden = row.whole("hidden size");
+  const auto heads = row.whole("attention heads");
+  if (layers && hidden && heads) {
+    std::ostringstream model;
+    model << "gpt-" << row.text("Parameters (billion)") << "b[layers=" << *layers << ",hidden=" << *hidden
+          << ",heads=" << *heads << ",vocab=" << padded_vocabulary(given.tensor.value_or(1)) << "]";
+    given.model = model.str();
+  }
+  read_software(row, "deepspeed", given);
+  if (given.recompute.empty()) given.recompute = "full";
+  if (data && given.gpus && given.tensor && given.pipeline &&
+      std::int64_t{*data} * *given.tensor * *given.pipeline != *given.gpus)
+    row.refuse("data parallelism", "tensor x data x pipeline is not the number of GPUs",
+               "what makes " + std::to_string(*given.gpus));
+  MeasuredRow result{.source = source_of(row, "vTrain"), .label = {}, .run = described(given)};
+  given.model = "GPT " + row.text("Parameters (billion)") + "B";
+  result.label = spread_label(given);
+  if (const auto step = needed(row, "iteration time (ms)")) result.seconds = *step * 1e-3;
+  return result;
+}
+
+}  // namespace ppsim::planner

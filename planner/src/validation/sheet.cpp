@@ -1,0 +1,139 @@
+#include "sheet.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "decimal.hpp"
+#include "io/csv_cells.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr std::string_view kBlanks = " \t";
+
+std::string without_blanks(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(kBlanks) + 1 - first));
+}
+
+Expected<std::vector<std::string>> cells_of(CsvReader& reader) {
+  std::vector<std::string> cells;
+  for (;;) {
+    const auto cell = reader.next_cell();
+    if (!cell) return tl::unexpected(cell.error());
+    if (!*cell) return cells;
+    cells.push_back(without_blanks(**cell));
+  }
+}
+
+Expected<void> check_header(const std::vector<std::string>& header, const std::string& file) {
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    if (std::find(header.begin(), header.begin() + static_cast<std::ptrdiff_t>(i), header[i]) ==
+        header.begin() + static_cast<std::ptrdiff_t>(i))
+      continue;
+    return make_error(ErrorCode::bad_file, "two columns have the same name",
+                      {.file = file,
+                       .row = 1,
+                       .column = static_cast<int>(i) + 1,
+                       .found = header[i],
+                       .expected = "each name once"});
+  }
+  return {};
+}
+
+std::optional<int> whole_number(const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Expected<Sheet> Sheet::read(std::string_view text, const std::string& file) {
+  Sheet sheet;
+  sheet.file_ = file;
+  CsvReader reader(text, sheet.file_);
+  while (reader.next_row()) {
+    auto cells = cells_of(reader);
+    if (!cells) return tl::unexpected(cells.error());
+    if (cells->empty()) continue;
+    if (sheet.header_.empty()) {
+      sheet.header_ = *std::move(cells);
+      if (auto good = check_header(sheet.header_, file); !good) return tl::unexpected(good.error());
+      continue;
+    }
+    if (cells->size() != sheet.header_.size()) {
+      return make_error(ErrorCode::bad_file, "a row has another number of cells than the header",
+                        {.file = file,
+                         .row = reader.line(),
+                         .found = std::to_string(cells->size()),
+                         .expected = std::to_string(sheet.header_.size())});
+    }
+    sheet.rows_.push_back({reader.line(), *std::move(cells)});
+  }
+  if (!sheet.rows_.empty()) return sheet;
+  const bool empty = sheet.header_.empty();
+  return make_error(ErrorCode::bad_file, empty ? "the file is empty" : "the file has no rows",
+                    {.file = file, .expected = "a header and a row for each measurement"});
+}
+
+std::optional<std::size_t> Sheet::index_of(std::string_view column) const {
+  const auto found = std::find(header_.begin(), header_.end(), column);
+  if (found == header_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - header_.begin());
+}
+
+std::string SheetRow::text(std::string_view column) const {
+  const auto index = sheet_.index_of(column);
+  if (!index || row_.cells[*index] == "n/a") return {};
+  return row_.cells[*index];
+}
+
+std::optional<int> SheetRow::whole(std::string_view column, int least) {
+  const std::string cell = text(column);
+  if (cell.empty()) return std::nullopt;
+  const auto value = whole_number(cell);
+  if (value && *value >= least) return value;
+  refuse(column, "not a whole number", "a whole number from " + std::to_string(least) + " on");
+  return std::nullopt;
+}
+
+std::optional<double> SheetRow::positive(std::string_view column) {
+  const std::string cell = text(column);
+  if (cell.empty()) return std::nullopt;
+  const auto value = parse_decimal(cell);
+  if (value && *value > 0) return value;
+  refuse(column, "not a number above 0", "a number above 0");
+  return std::nullopt;
+}
+
+std::vector<double> SheetRow::positives(std::string_view column) {
+  std::vector<double> values;
+  std::istringstream items(text(column));
+  for (std::string item; items >> item;) {
+    const auto value = parse_decimal(item);
+    if (!value || *value <= 0) {
+      refuse(column, "not numbers above 0", "numbers above 0 with blanks between them");
+      return {};
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+void SheetRow::refuse(std::string_view column, const std::string& message, const std::string& expected) {
+  if (error_) return;
+  const auto index = sheet_.index_of(column);
+  error_ = Error{ErrorCode::bad_file,
+                 std::string(column) + ": " + message,
+                 {.file = file(),
+                  .row = row_.line,
+                  .column = index ? static_cast<int>(*index) + 1 : 0,
+                  .found = index ? row_.cells[*index] : "nothing",
+                  .expected = expected}};
+}
+
+}  // namespace ppsim::planner

@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/ir_source.hpp"
+#include "ppsim/planner/validate.hpp"
+#include "ppsim/workload/cluster.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+/// As many nodes as hold the GPUs; of a run within a node so much of it.
+Expected<ClusterDescription> cluster_of(const RunDescription& run) {
+  auto cluster = cluster_from_name(run.cluster, 1);
+  if (!cluster) return cluster;
+  const int each = cluster->node.gpus;
+  if (run.gpus < each) {
+    cluster->node.gpus = run.gpus;
+    return cluster;
+  }
+  if (run.gpus % each != 0) {
+    return make_error(
+        ErrorCode::bad_argument, "the GPUs do not fill their nodes",
+        {.found = std::to_string(run.gpus), .expected = "a multiple of " + std::to_string(each)});
+  }
+  return cluster_from_name(run.cluster, run.gpus / each);
+}
+
+Expected<DataType> data_type_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp16:
+    case Precision::bf16:
+      return DataType::bf16;
+    case Precision::fp8:
+    case Precision::mxfp8:
+      return DataType::fp8;
+    case Precision::nvfp4:
+      break;
+  }
+  return make_error(
+      ErrorCode::bad_argument, "the cost model has no products of this precision",
+      {.found = std::string(precision_name(precision)), .expected = "fp16, bf16, fp8 or mxfp8"});
+}
+
+Expected<PipelineLayout> layout_of(const RunDescription& run) {
+  if (!run.layout.empty()) return parse_layout(run.layout);
+  return usual_layout(run.model.layers, run.pipeline * run.chunks);
+}
+
+Expected<Workload> workload_of(const RunDescription& run) {
+  auto cluster = cluster_of(run);
+  if (!cluster) return tl::unexpected(cluster.error());
+  const auto dtype = data_type_of(run.precision);
+  if (!dtype) return tl::unexpected(dtype.error());
+  auto layout = layout_of(run);
+  if (!layout) return tl::unexpected(layout.error());
+  return Workload{.model = run.model,
+                  .cluster = *std::move(cluster),
+                  .parallelism = {.tensor = run.tensor,
+                                  .pipeline = run.pipeline,
+                                  .data = run.data(),
+                                  .context = run.context,
+                                  .expert = run.expert,
+                                  .microbatch_size = run.microbatch_size,
+                                  .global_batch_size = run.global_batch_size,
+                                  .sequence = run.sequence,
+                                  .dtype = *dtype,
+                                  .recompute = run.recompute.value_or(Recompute::none)},
+                  .layout = *std::move(layout)};
+}
+
+}  // namespace
+
+PipelineLayout usual_layout(std::int64_t layers, int stages) {
+  PipelineLayout layout = even_layout(layers, stages);
+  if (layers % stages == 0) return layout;
+  const bool counts_ends = (layers + 2) % stages == 0 && stages > 1;
+  const std::int64_t each = (layers + (counts_ends ? 2 : 0) + stages - 1) / stages;
+  std::int64_t left = layers;
+  for (StageContents& stage : layout.stages) {
+    stage.layers = std::min(left, each - (counts_ends && stage.embedding ? 1 : 0));
+    left -= stage.layers;
+  }
+  return layout;
+}
+
+Expected<SimulatedRun> simulate_run(const RunDescription& run) {
+  const auto work = workload_of(run);
+  if (!work) return tl::unexpected(work.error());
+  ScheduleParameters parameters;
+  parameters.ranks = run.pipeline;
+  parameters.microbatches = work->parallelism.microbatches();
+  if (run.chunks > 1) parameters.chunks = run.chunks;
+  const auto ir = ir_from_name(run.schedule, parameters, *work);
+  if (!ir) return tl::unexpected(ir.error());
+  auto costs = bind_cost_source(*work, pipeline_of(*ir));
+  if (!costs) return tl::unexpected(costs.error());
+  auto program = to_program(*ir, {.recompute = work->parallelism.recompute}, &costs->tables.costs);
+  if (!program) return tl::unexpected(program.error());
+  const auto step = evaluate(run.schedule, *std::move(program), *std::move(costs));
+  if (!step) return tl::unexpected(step.error());
+  SimulatedRun result{.step_s = static_cast<double>(step->metrics.times.makespan) * 1e-9, .allocated = {}};
+  for (const auto& rank : step->metrics.ranks) result.allocated.push_back(rank.peak_bytes);
+  return result;
+}
+
+}  // namespace ppsim::planner

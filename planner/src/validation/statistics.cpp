@@ -1,0 +1,40 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "at_share.hpp"
+#include "ppsim/planner/validate.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+double share_within(const std::vector<double>& sorted, double limit) {
+  const auto within = std::upper_bound(sorted.begin(), sorted.end(), limit) - sorted.begin();
+  return static_cast<double>(within) / static_cast<double>(sorted.size());
+}
+
+/// Of an even number the mean of both in the middle.
+double median(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+}  // namespace
+
+ErrorStatistics error_statistics(const std::vector<double>& errors_percent) {
+  if (errors_percent.empty()) return {};
+  const auto n = static_cast<double>(errors_percent.size());
+  std::vector<double> sizes;
+  for (const double error : errors_percent) sizes.push_back(std::abs(error));
+  std::sort(sizes.begin(), sizes.end());
+  return {.n = static_cast<int>(errors_percent.size()),
+          .mean_percent = std::accumulate(sizes.begin(), sizes.end(), 0.0) / n,
+          .bias_percent = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / n,
+          .median_percent = median(sizes),
+          .p95_percent = at_share(sizes, 0.95),
+          .max_percent = sizes.back(),
+          .within_5_percent = share_within(sizes, 5),
+          .within_10_percent = share_within(sizes, 10)};
+}
+
+}  // namespace ppsim::planner
