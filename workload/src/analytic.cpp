@@ -113,6 +113,7 @@ class Estimator {
     sum.work.inner_gradients += work.inner_gradients;
     sum.work.parameters += work.parameters;
     sum.work.expert_parameters += work.expert_parameters;
+    sum.work.weight_products = std::max(sum.work.weight_products, work.weight_products);
   }
 
   void add_head(std::int64_t passes, StageSum& sum) const {
@@ -177,7 +178,7 @@ class Estimator {
     if (spread_.recompute(stage) == Recompute::selective) remade = save_less(sum);
     set_sizes(tables.sizes, stage, sum.work);
     set_boundaries(tables.sizes, stage, share);
-    set_workspace(tables.sizes, stage, kFloat32 * sum.logits, remade);
+    set_workspace(tables.sizes, stage, kFloat32 * sum.logits, remade + sum.work.weight_products);
     set_costs(tables, stage, sum.times);
     set_copies(tables, stage);
     for (const BlockId block : pipeline_.blocks_of(stage)) {
@@ -231,14 +232,16 @@ class Estimator {
     const Nanoseconds forward = nanoseconds(times.forward);
     const Nanoseconds weight = nanoseconds(times.weight);
     const Nanoseconds sends = nanoseconds(blocked_by(tables.sizes, stage, true));
+    // Frameworks recompute in the backward, when its gradient has arrived.
+    const bool again = spread_.recompute(stage) == Recompute::full;
     const Nanoseconds input =
-        checked_add(nanoseconds(times.input), nanoseconds(blocked_by(tables.sizes, stage, false)));
+        nanoseconds(times.input + (again ? times.forward : 0) + blocked_by(tables.sizes, stage, false));
     costs.set({OpKind::forward, s}, checked_add(forward, sends));
     costs.set({OpKind::backward_input, s}, input);
     costs.set({OpKind::backward_weight, s}, weight);
     const Nanoseconds backward = checked_add(input, weight);
     costs.set({OpKind::backward, s}, backward);
-    costs.set({OpKind::recompute, s}, forward);
+    costs.set({OpKind::recompute, s}, again ? 0 : forward);
     const Nanoseconds hidden = nanoseconds(2 * (1 - kExposedShare) * times.exchange);
     costs.set({OpKind::overlap, s}, checked_add(checked_add(forward, sends), backward) - hidden);
   }

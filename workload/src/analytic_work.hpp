@@ -23,6 +23,8 @@ struct LayerWork {
   double saved_for_weight = 0;
   double cheap_saved = 0;  ///< of saved_for_weight: norms and activation functions, from what I needs
   double core_saved = 0;   ///< of saved_for_input: what only the attention core needs
+  double weight_products =
+      0;  ///< what products that add to main gradients return beside: once for each shape
   double inner_gradients = 0;
   double parameters = 0;         ///< but for experts
   double expert_parameters = 0;  ///< of the experts on the GPU

@@ -1,17 +1,35 @@
 #include "ppsim/workload/constants.hpp"
 
+#include "operators/constants.hpp"
+
 namespace ppsim::workload {
 
 std::vector<Constant> constants() {
-  const std::string assumed = "an assumption, from no measurement";
+  const std::string steps = "measured steps on A100 and H100, studies/accuracy";
+  const std::string guess = "an assumption, from no measurement";
   const std::string adam =
       "mixed-precision Adam: float32 weights and two moments (arXiv 1910.02054, section 3.1)";
   return {
-      {"attention_efficiency", 0.6, "of the rate of large products", assumed},
-      {"memory_efficiency", 0.8, "of the rate as sold", assumed},
-      {"link_efficiency", 0.8, "of the rate as sold", assumed},
-      {"nvlink_latency", 3e-6, "s", assumed},
-      {"network_latency", 10e-6, "s", assumed + ", where the cluster does not say"},
+      {"exposed_share", kExposedShare, "of overlapped communication", steps, true},
+      {"network_efficiency", kNetworkEfficiency, "of the rate as sold", steps, true},
+      {"product_slowdown", kProductSlowdown, "of the fastest time measured alone", steps, true},
+      {"kernel_time", kKernelTime, "s a kernel", steps, true},
+      {"grouped_rows", kGroupedRows, "of an expert",
+       "grouped products on B200, MooreThreads/SimuMax configs/system/b200_bf16_ceperm.json"},
+      {"host_layer", kHostLayer, "s forward", "eager launches of some 40 operators"},
+      {"host_mixture", kHostMixture, "s forward",
+       "three times as many operators, and sizes that the host waits for"},
+      {"host_backward", kHostBackward, "of forward", "two gradients for each operator"},
+      {"graph_kernel_time", kGraphKernelTime, "s a kernel of a CUDA graph", guess},
+      {"nvlink_efficiency", kNvlinkEfficiency, "of the rate as sold",
+       guess + ", where no collective is measured"},
+      {"nvlink_latency", kNvlinkLatency, "s", guess},
+      {"network_latency", kNetworkLatency, "s", guess + ", where the cluster does not say"},
+      {"attention_backward", kAttentionBackward, "of the rate of its forward",
+       "arXiv 2307.08691, figures 4 and 5"},
+      {"unfused_products", kUnfusedProducts, "of the peak", guess},
+      {"optimizer_traffic", kOptimizerTraffic, "bytes a parameter",
+       "reads and writes of unscaling, norm, clipping, Adam and the cast to bf16"},
       {"optimizer_state", 12, "bytes a parameter", adam},
   };
 }

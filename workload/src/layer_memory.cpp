@@ -45,6 +45,7 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   work.cheap_saved = kBf16 * tokens_ * (2 * hidden / own + channels / tp);
   work.inner_gradients = kBf16 * tokens_ * (2 * hidden / own + (query + key_value + gate * channels) / tp);
   add_parameters(layer, work);
+  if (stack_.fused_weight_gradient) work.weight_products = kBf16 * (work.parameters + work.expert_parameters);
   return work;
 }
 

@@ -65,18 +65,18 @@ std::vector<LayerTimer::Linear> LayerTimer::attention_linears() const {
 
 /// Below bf16 operands are quantised first: activations forward, gradients backward.
 void LayerTimer::add_linear(const Linear& linear, DataType type, PassTimes& times) const {
-  const auto product = [&](const Product& each) {
-    return linear.matrices == 1 ? operators_.product(each, type)
-                                : operators_.grouped_product(each, linear.matrices, type);
+  const double rows = linear.matrices * linear.tokens;
+  const auto product = [&](const Product& all) {
+    return linear.matrices == 1 ? operators_.product(all, type)
+                                : operators_.grouped_product(all, linear.tokens, type);
   };
-  times.forward += product({linear.tokens, linear.out, linear.in});
-  times.input += product({linear.tokens, linear.in, linear.out});
-  times.weight += product({linear.out, linear.in, linear.tokens});
+  times.forward += product({rows, linear.out, linear.in});
+  times.input += product({rows, linear.in, linear.out});
+  times.weight += product({linear.out, linear.in, rows});
   const double elements = linear.matrices * linear.in * linear.out;
   const double sums = stack_.fused_weight_gradient ? 2 * kFloat32 : kBf16 + 2.0 * stack_.gradient_bytes;
   times.weight += operators_.traffic(elements * sums);
   if (type == DataType::bf16) return;
-  const double rows = linear.matrices * linear.tokens;
   const double copies = kBf16 + 2 * operand_bytes(type);
   times.forward += operators_.traffic(rows * linear.in * copies);
   times.input += operators_.traffic(rows * linear.out * copies);
@@ -223,7 +223,16 @@ PassTimes LayerTimer::layer(bool mixture) const {
   }
   // Experts of their own group take the tokens of each tensor-parallel rank as they are split.
   add_tensor_exchange(mixture && spread_.expert > 1 ? 1 : 2, times);
+  wait_for_host(mixture, times);
   return times;
+}
+
+/// A GPU is not faster than the host that launches its kernels.
+void LayerTimer::wait_for_host(bool mixture, PassTimes& times) const {
+  if (stack_.graphs) return;
+  const double host = mixture ? kHostMixture : kHostLayer;
+  times.forward = std::max(times.forward, host);
+  times.input = std::max(times.input, kHostBackward * host - times.weight);
 }
 
 PassTimes LayerTimer::head() const {

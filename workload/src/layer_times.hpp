@@ -68,6 +68,7 @@ class LayerTimer {
   void add_elementwise(PassTimes& times) const;
   void add_activation(double elements, PassTimes& times) const;
   void add_tensor_exchange(double layers, PassTimes& times) const;
+  void wait_for_host(bool mixture, PassTimes& times) const;
   [[nodiscard]] double exposed(bool overlapped, double seconds) const;
 
   const ModelDescription& model_;

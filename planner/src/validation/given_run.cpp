@@ -10,10 +10,6 @@ namespace {
 
 using Reason = tl::unexpected<std::string>;
 
-constexpr auto kStacks =
-    std::to_array<std::string_view>({"megatron-2021", "megatron-2022", "megatron-core",
-                                     "megatron-core-no-overlap", "torchtitan", "deepspeed", "maxtext"});
-
 constexpr auto kPrecisions = std::to_array<std::pair<std::string_view, Precision>>({
     {"fp16", Precision::fp16},
     {"bf16", Precision::bf16},
@@ -95,8 +91,6 @@ std::string check_division(const RunDescription& run) {
 
 }  // namespace
 
-std::vector<std::string_view> stack_names() { return {kStacks.begin(), kStacks.end()}; }
-
 std::string_view precision_name(Precision precision) {
   for (const auto& [name, known] : kPrecisions) {
     if (known == precision) return name;
@@ -110,9 +104,9 @@ void read_software(SheetRow& row, const std::string& usual, GivenRun& given) {
   given.layout = row.text("layout");
   given.stack = row.text("stack");
   if (given.stack.empty()) given.stack = usual;
-  if (given.stack.ends_with(".json") || std::ranges::find(kStacks, given.stack) != kStacks.end()) return;
-  row.refuse("stack", "unknown stack" + suggestion(given.stack, kStacks),
-             "one of " + joined(kStacks) + ", or a file that ends in .json");
+  if (given.stack.ends_with(".json")) return;
+  if (const auto known = stack_from_name(given.stack); !known)
+    row.refuse("stack", known.error().message, known.error().place.expected);
 }
 
 std::variant<RunDescription, StageRun, NotRun> described(const GivenRun& given) {

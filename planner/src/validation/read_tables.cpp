@@ -117,7 +117,9 @@ MeasuredRow read_megatron_bridge(SheetRow& row) {
   given.context = row.whole("cp");
   given.expert = row.whole("ep");
   given.fsdp = row.whole("fsdp", 0);
-  read_software(row, "megatron-core", given);
+  // CUDA graphs came with its recipes for Blackwell.
+  const bool graphs = given.system.find("B200") != std::string::npos;
+  read_software(row, graphs ? "megatron-bridge" : "megatron-core", given);
   MeasuredRow result{.source = source_of(row, "Megatron-Bridge " + row.text("release")),
                      .label = spread_label(given) + ", " + given.system + " " + given.precision,
                      .run = described(given)};

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/files.hpp"
 #include "ppsim/planner/ir_source.hpp"
 #include "ppsim/planner/validate.hpp"
 #include "ppsim/workload/cluster.hpp"
@@ -25,7 +26,7 @@ Expected<ClusterDescription> cluster_of(const RunDescription& run) {
   return cluster_from_name(run.cluster, run.gpus / each);
 }
 
-Expected<DataType> data_type_of(Precision precision) {
+DataType data_type_of(Precision precision) {
   switch (precision) {
     case Precision::fp16:
     case Precision::bf16:
@@ -34,11 +35,9 @@ Expected<DataType> data_type_of(Precision precision) {
     case Precision::mxfp8:
       return DataType::fp8;
     case Precision::nvfp4:
-      break;
+      return DataType::nvfp4;
   }
-  return make_error(
-      ErrorCode::bad_argument, "the cost model has no products of this precision",
-      {.found = std::string(precision_name(precision)), .expected = "fp16, bf16, fp8 or mxfp8"});
+  return DataType::bf16;
 }
 
 Expected<PipelineLayout> layout_of(const RunDescription& run) {
@@ -46,11 +45,22 @@ Expected<PipelineLayout> layout_of(const RunDescription& run) {
   return usual_layout(run.model.layers, run.pipeline * run.chunks);
 }
 
+Expected<SoftwareStack> stack_of(const RunDescription& run) {
+  auto stack = stack_from_name(run.stack);
+  if (run.stack.ends_with(".json")) {
+    const auto text = read_text_file(run.stack);
+    if (!text) return tl::unexpected(text.error());
+    stack = stack_from_json(*text, run.stack);
+  }
+  if (stack && run.sequence_parallel) stack->sequence_parallel = *run.sequence_parallel;
+  return stack;
+}
+
 Expected<Workload> workload_of(const RunDescription& run) {
   auto cluster = cluster_of(run);
   if (!cluster) return tl::unexpected(cluster.error());
-  const auto dtype = data_type_of(run.precision);
-  if (!dtype) return tl::unexpected(dtype.error());
+  auto stack = stack_of(run);
+  if (!stack) return tl::unexpected(stack.error());
   auto layout = layout_of(run);
   if (!layout) return tl::unexpected(layout.error());
   return Workload{.model = run.model,
@@ -63,9 +73,11 @@ Expected<Workload> workload_of(const RunDescription& run) {
                                   .microbatch_size = run.microbatch_size,
                                   .global_batch_size = run.global_batch_size,
                                   .sequence = run.sequence,
-                                  .dtype = *dtype,
+                                  .dtype = data_type_of(run.precision),
+                                  .sharded_parameters = run.fsdp > 1,
                                   .recompute = run.recompute.value_or(Recompute::none)},
-                  .layout = *std::move(layout)};
+                  .layout = *std::move(layout),
+                  .stack = *std::move(stack)};
 }
 
 }  // namespace
@@ -98,7 +110,7 @@ Expected<SimulatedRun> simulate_run(const RunDescription& run) {
   if (!program) return tl::unexpected(program.error());
   const auto step = evaluate(run.schedule, *std::move(program), *std::move(costs));
   if (!step) return tl::unexpected(step.error());
-  SimulatedRun result{.step_s = static_cast<double>(step->metrics.times.makespan) * 1e-9, .allocated = {}};
+  SimulatedRun result{.step_s = static_cast<double>(step->step()) * 1e-9, .allocated = {}};
   for (const auto& rank : step->metrics.ranks) result.allocated.push_back(rank.peak_bytes);
   return result;
 }

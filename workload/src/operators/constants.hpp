@@ -8,6 +8,11 @@ inline constexpr double kNetworkEfficiency = 0.82;  ///< of a node's links into 
 inline constexpr double kProductSlowdown = 1.05;    ///< products in a step over the fastest measured alone
 inline constexpr double kKernelTime = 10e-6;        ///< seconds a kernel costs beside its work
 
+inline constexpr double kGroupedRows =
+    200;  ///< of an expert, with which grouped products reach half their rate
+inline constexpr double kHostLayer = 1e-3;    ///< seconds that the host takes to launch a dense layer forward
+inline constexpr double kHostMixture = 3e-3;  ///< the same with experts
+inline constexpr double kHostBackward = 2;    ///< times as long backward
 inline constexpr double kGraphKernelTime = 2e-6;   ///< the same, launched by a CUDA graph
 inline constexpr double kNvlinkEfficiency = 0.8;   ///< of NVLink where nothing was measured
 inline constexpr double kNvlinkLatency = 3e-6;     ///< seconds

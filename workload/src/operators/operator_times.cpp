@@ -49,8 +49,9 @@ double OperatorTimes::product(const Product& product, DataType type) const {
   return product.flops() / rate(product, type) + kernel_;
 }
 
-double OperatorTimes::grouped_product(const Product& each, double count, DataType type) const {
-  return count * each.flops() / rate(each, type) + kernel_;
+double OperatorTimes::grouped_product(const Product& all, double rows, DataType type) const {
+  const double share = rows / (rows + kGroupedRows);
+  return all.flops() / (rate(all, type) * share) + kernel_;
 }
 
 double OperatorTimes::traffic(double bytes) const {

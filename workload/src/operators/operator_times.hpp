@@ -13,8 +13,8 @@ class OperatorTimes {
 
   /// At the measured rate where there is one, else at the achievable one; never above what power sustains.
   [[nodiscard]] double product(const Product& product, DataType type) const;
-  /// Products of as many matrices as there are experts on the GPU, in one kernel.
-  [[nodiscard]] double grouped_product(const Product& each, double count, DataType type) const;
+  /// A product for each expert of the GPU, in one kernel: `all` of them as one, and the `rows` that each has.
+  [[nodiscard]] double grouped_product(const Product& all, double rows, DataType type) const;
   /// An element-wise kernel, by what it reads and writes.
   [[nodiscard]] double traffic(double bytes) const;
   /// Forward of flash attention; `heads` over all sequences.

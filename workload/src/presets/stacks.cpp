@@ -8,9 +8,9 @@ namespace {
 // Sources: megatron-2021: 2104.04473 (sections 3.2, 4.1, 4.2). megatron-2022: 2205.05198 (sections 4.2, 5)
 // and Megatron-LM's --sequence-parallel, --recompute-activations and gradient accumulation fusion.
 // megatron-core: Megatron-LM's and NeMo's performance guides (--overlap-grad-reduce, --overlap-param-gather,
-// --tp-comm-overlap, --use-distributed-optimizer, p2p overlap with interleaving). megatron-serial: the same
-// library without overlap and with context parallelism by all-to-all, as SimuMax's measurements ran it.
-// megatron-bridge: Megatron-Bridge 0.2, iterations as CUDA graphs for dense models. torchtitan: its
+// --tp-comm-overlap, --use-distributed-optimizer, p2p overlap with interleaving). megatron-core-no-overlap:
+// the same library without overlap and with context parallelism by all-to-all, as SimuMax's measurements ran
+// it. megatron-bridge: Megatron-Bridge 0.2, iterations as CUDA graphs for dense models. torchtitan: its
 // docs/fsdp.md and composability.md. deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO stage 0.
 const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "megatron-2021",
@@ -32,16 +32,8 @@ const auto kStacks = std::to_array<SoftwareStack>({
      .sharded_optimizer = false,
      .fused_cross_entropy = false,
      .selective = SelectiveRecompute::attention_core},
-    {.name = "megatron-2022-sp",
-     .attention = AttentionKernel::unfused,
-     .overlap_tensor = false,
-     .overlap_data = false,
-     .overlap_pipeline = false,
-     .sharded_optimizer = false,
-     .fused_cross_entropy = false,
-     .selective = SelectiveRecompute::attention_core},
     {.name = "megatron-core"},
-    {.name = "megatron-serial",
+    {.name = "megatron-core-no-overlap",
      .overlap_tensor = false,
      .overlap_data = false,
      .overlap_pipeline = false,

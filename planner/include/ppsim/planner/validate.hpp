@@ -40,7 +40,7 @@ struct RunDescription {
   std::optional<Recompute> recompute;     ///< nothing: the source does not say
   std::optional<bool> sequence_parallel;  ///< nothing: as the stack does it
   std::string layout;                     ///< Megatron's string; empty: usual_layout
-  std::string stack;                      ///< one of stack_names(), or a file that ends in .json
+  std::string stack;                      ///< of stack_presets(), or a file that ends in .json
 
   [[nodiscard]] int data() const { return gpus / (tensor * pipeline * context); }
   [[nodiscard]] bool is_moe() const { return model.experts > 0; }
@@ -86,9 +86,6 @@ struct MeasuredRow {
   std::vector<MeasuredMemory> memory;
   friend bool operator==(const MeasuredRow&, const MeasuredRow&) = default;
 };
-
-/// What the software of a run does is told by name; a `stack` column may name a file instead.
-[[nodiscard]] std::vector<std::string_view> stack_names();
 
 /// Reads a file of measurements: CSV with a header in any order, with more columns than are needed. What a
 /// row lacks for a simulation is a NotRun.
@@ -184,7 +181,6 @@ using planner::read_measurements;
 using planner::RunDescription;
 using planner::simulate_run;
 using planner::SimulatedRun;
-using planner::stack_names;
 using planner::StageRun;
 using planner::usual_layout;
 using planner::validate;
