@@ -10,18 +10,19 @@ namespace {
 
 using Reason = tl::unexpected<std::string>;
 
+/// The first name of each is its own.
 constexpr auto kPrecisions = std::to_array<std::pair<std::string_view, Precision>>({
     {"fp16", Precision::fp16},
     {"bf16", Precision::bf16},
     {"fp8", Precision::fp8},
     {"mxfp8", Precision::mxfp8},
     {"nvfp4", Precision::nvfp4},
+    {"float16", Precision::fp16},
+    {"bfloat16", Precision::bf16},
+    {"float8", Precision::fp8},
+    {"fp8-cs", Precision::fp8},
+    {"fp8-mx", Precision::mxfp8},
 });
-
-std::string lower(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
 
 /// Everything that a run needs a number of and nobody can guess.
 std::string missing(const GivenRun& given) {
@@ -43,15 +44,15 @@ std::string missing(const GivenRun& given) {
 
 tl::expected<Precision, std::string> precision_called(const std::string& text) {
   for (const auto& [name, precision] : kPrecisions) {
-    if (name == lower(text)) return precision;
+    if (name == lower_case(text)) return precision;
   }
   return Reason("the precision " + text + " is not known");
 }
 
-/// `none`, `full`, `selective`, and with `+SP` whether there is sequence parallelism, or nothing.
+/// `none`, `full`, `selective`, or nothing; `+SP` behind it stands for sequence parallelism.
 std::string set_recompute(const std::string& text, RunDescription& run) {
   if (text.empty()) return {};
-  std::string name = lower(text);
+  std::string name = lower_case(text);
   const std::size_t plus = name.find("+sp");
   if (plus != std::string::npos) {
     run.sequence_parallel = true;
@@ -65,7 +66,7 @@ std::string set_recompute(const std::string& text, RunDescription& run) {
 
 /// The name of a schedule as sources have it. One stage on a rank leaves nothing to interleave.
 std::string set_schedule(const std::string& text, RunDescription& run) {
-  const std::string name = lower(text);
+  const std::string name = lower_case(text);
   const bool usual =
       name.empty() || name == "none" || name == "1f1b" || name == "interleaved" || name == "interleaved-1f1b";
   if (!usual) {
@@ -78,6 +79,11 @@ std::string set_schedule(const std::string& text, RunDescription& run) {
 }
 
 std::string check_division(const RunDescription& run) {
+  const std::int64_t stages = std::int64_t{run.pipeline} * run.chunks;
+  if (run.layout.empty() && stages > run.model.layers + 2) {
+    return std::to_string(stages) + " stages are too many for " + std::to_string(run.model.layers) +
+           " layers";
+  }
   const std::int64_t replica = std::int64_t{run.tensor} * run.pipeline * run.context;
   if (run.gpus % replica != 0)
     return std::to_string(run.gpus) + " GPUs are no multiple of tp x pp x cp, " + std::to_string(replica);
@@ -90,6 +96,11 @@ std::string check_division(const RunDescription& run) {
 }
 
 }  // namespace
+
+std::string lower_case(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
 
 std::string_view precision_name(Precision precision) {
   for (const auto& [name, known] : kPrecisions) {

@@ -12,6 +12,9 @@ struct GivenRun {
   std::optional<int> chunks, context, expert, fsdp;  ///< 1 and 0 where nothing is given
 };
 
+/// With small letters for capital ones.
+[[nodiscard]] std::string lower_case(std::string text);
+
 /// What is read from columns of these names wherever they are: schedule, recompute, layout and stack, which
 /// is `usual` where it says nothing.
 void read_software(SheetRow& row, const std::string& usual, GivenRun& given);

@@ -1,6 +1,9 @@
 #include "metric.hpp"
 
+#include <algorithm>
 #include <array>
+
+#include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -49,13 +52,6 @@ constexpr double kGiB = 1073741824.0;
 constexpr auto kMemoryMetrics = std::to_array<std::pair<std::string_view, double>>(
     {{"GiB", kGiB}, {"allocated GiB", kGiB}, {"GB", 1e9}, {"allocated GB", 1e9}});
 
-std::string known_metrics() {
-  std::string names;
-  for (const auto& [name, seconds] : kStepMetrics) names += std::string(name) + ", ";
-  for (const auto& [name, unit] : kMemoryMetrics) names += std::string(name) + ", ";
-  return names.substr(0, names.size() - 2);
-}
-
 }  // namespace
 
 double flops_per_token(const ModelDescription& model, std::int64_t sequence, const FlopCount& count) {
@@ -68,16 +64,28 @@ double flops_per_token(const ModelDescription& model, std::int64_t sequence, con
   return 2 * (passes * (layers + attention) + 3 * head);
 }
 
-tl::expected<Figure, std::string> figure_of(const std::string& metric, double value,
-                                            const RunDescription& run) {
-  for (const auto& [name, seconds] : kStepMetrics) {
-    if (name == metric) return Figure{.seconds = seconds(value, run), .bytes = {}};
-  }
+std::optional<double> memory_unit(std::string_view metric) {
   for (const auto& [name, unit] : kMemoryMetrics) {
-    if (name == metric) return Figure{.seconds = {}, .bytes = value * unit};
+    if (name == metric) return unit;
   }
-  return tl::unexpected("the metric " + metric +
-                        " is no time of a step and no memory of a GPU (known: " + known_metrics() + ")");
+  return std::nullopt;
+}
+
+bool is_step_metric(std::string_view metric) {
+  return std::ranges::any_of(kStepMetrics, [&](const auto& known) { return known.first == metric; });
+}
+
+std::string known_metrics() {
+  std::string names;
+  for (const auto& [name, seconds] : kStepMetrics) names += std::string(name) + ", ";
+  for (const auto& [name, unit] : kMemoryMetrics) names += std::string(name) + ", ";
+  return names.substr(0, names.size() - 2);
+}
+
+double step_seconds(std::string_view metric, double value, const RunDescription& run) {
+  const auto known = std::ranges::find(kStepMetrics, metric, [](const auto& one) { return one.first; });
+  PPSIM_CHECK(known != kStepMetrics.end(), "the metric is one of a step");
+  return known->second(value, run);
 }
 
 }  // namespace ppsim::planner

@@ -12,14 +12,14 @@ struct FlopCount {
 [[nodiscard]] double flops_per_token(const ModelDescription& model, std::int64_t sequence,
                                      const FlopCount& count);
 
-/// A figure by the name of its metric, as seconds of a step or as memory.
-struct Figure {
-  std::optional<double> seconds;
-  std::optional<double> bytes;  ///< of the GPU that takes most
-};
-/// Requires: value > 0.
-/// Errors: the reason why it is neither.
-[[nodiscard]] tl::expected<Figure, std::string> figure_of(const std::string& metric, double value,
-                                                          const RunDescription& run);
+/// Bytes of what a metric of memory counts, of the GPU that takes most; nothing for any other metric.
+[[nodiscard]] std::optional<double> memory_unit(std::string_view metric);
+[[nodiscard]] bool is_step_metric(std::string_view metric);
+/// What there is, of both.
+[[nodiscard]] std::string known_metrics();
+
+/// Seconds of a step of which a metric has this value.
+/// Requires: is_step_metric, value > 0.
+[[nodiscard]] double step_seconds(std::string_view metric, double value, const RunDescription& run);
 
 }  // namespace ppsim::planner

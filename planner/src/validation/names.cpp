@@ -24,7 +24,13 @@ constexpr auto kModelAliases = std::to_array<Alias>({
 
 /// The node of a system. Selene is made of DGX A100; vTrain's nodes of A100 have 800 Gb/s.
 constexpr auto kClusterAliases = std::to_array<Alias>({
-    {"selene a100-80g", "dgx-a100"},
+    {"selene-a100-80g", "dgx-a100"},
+    {"a100-80g", "dgx-a100"},
+    {"h100", "dgx-h100"},
+    {"h200", "dgx-h200"},
+    {"b200", "dgx-b200"},
+    {"b300", "dgx-b300"},
+    {"gb200", "gb200-nvl72"},
     {"dgx-gb200", "gb200-nvl72"},
     {"vtrain", "a100-800gbps"},
 });
@@ -32,11 +38,12 @@ constexpr auto kClusterAliases = std::to_array<Alias>({
 /// Names begin so: layers of a state-space model between those of attention.
 constexpr auto kHybrids = std::to_array<std::string_view>({"nemotron-3", "nemotron-h", "mamba", "jamba"});
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return lower;
+/// In small letters, words joined by dashes.
+std::string plain_name(const std::string& text) {
+  std::string name = lower_case(text);
+  std::ranges::replace(name, '_', '-');
+  std::ranges::replace(name, ' ', '-');
+  return name;
 }
 
 template <class Aliases>
@@ -70,10 +77,7 @@ tl::expected<ModelDescription, std::string> gpt_of(const std::string& name, cons
 
 tl::expected<ModelDescription, std::string> model_called(const std::string& text) {
   const std::size_t bracket = text.find('[');
-  std::string name = lower_case(text.substr(0, bracket));
-  std::ranges::replace(name, '_', '-');
-  std::ranges::replace(name, ' ', '-');
-  name = preset_of(kModelAliases, name);
+  const std::string name = preset_of(kModelAliases, plain_name(text.substr(0, bracket)));
   std::string fields;
   if (bracket != std::string::npos) {
     if (text.back() != ']') return tl::unexpected("the shape of " + name + " has no closing bracket");
@@ -91,7 +95,7 @@ tl::expected<ModelDescription, std::string> model_called(const std::string& text
 }
 
 tl::expected<std::string, std::string> cluster_called(const std::string& text) {
-  const std::string name = preset_of(kClusterAliases, lower_case(text));
+  const std::string name = preset_of(kClusterAliases, plain_name(text));
   const bool known = std::ranges::find(node_presets(), name, &NodeDescription::name) != node_presets().end();
   if (!known) return tl::unexpected("the system " + text + " is not known");
   return name;

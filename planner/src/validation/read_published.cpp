@@ -7,20 +7,14 @@
 namespace ppsim::planner {
 namespace {
 
-struct StackOfSource {
-  std::string_view source;  ///< begins so
-  std::string_view stack;
-};
-
-/// The software that the sources describe.
-constexpr StackOfSource kStackOfSource[] = {{"arXiv:2104.04473", "megatron-2021"},
-                                            {"arXiv:2205.05198", "megatron-2022"},
-                                            {"torchtitan", "torchtitan"},
-                                            {"vTrain", "deepspeed"}};
+/// The software that sources describe, by what is in their name.
+constexpr std::pair<std::string_view, std::string_view> kStackOfSource[] = {
+    {"2104.04473", "megatron-2021"}, {"2205.05198", "megatron-2022"}, {"torchtitan", "torchtitan"},
+    {"maxtext", "maxtext"},          {"vtrain", "deepspeed"},         {"deepspeed", "deepspeed"}};
 
 std::string usual_stack(const std::string& source) {
-  for (const auto& [begin, stack] : kStackOfSource) {
-    if (source.starts_with(begin)) return std::string(stack);
+  for (const auto& [part, stack] : kStackOfSource) {
+    if (lower_case(source).find(part) != std::string::npos) return std::string(stack);
   }
   return "megatron-core";
 }
@@ -34,6 +28,19 @@ std::string published_label(const SheetRow& row) {
   if (!row.text("vp").empty() && row.text("vp") != "1") label += " vp " + row.text("vp");
   if (!row.text("recompute").empty()) label += ", recompute " + row.text("recompute");
   return label + ", " + row.text("metric");
+}
+
+/// What the metric says of the run; a metric that cannot be compared takes its place.
+void set_figure(const std::string& metric, double value, MeasuredRow& result) {
+  const auto* run = std::get_if<RunDescription>(&result.run);
+  if (const auto unit = memory_unit(metric)) {
+    result.memory.push_back({.rank = {}, .bytes = value * *unit});
+  } else if (!is_step_metric(metric)) {
+    result.run = NotRun{"the metric " + metric + " is no time of a step and no memory of a GPU (expected " +
+                        known_metrics() + ")"};
+  } else if (run != nullptr) {
+    result.seconds = step_seconds(metric, value, *run);
+  }
 }
 
 }  // namespace
@@ -56,15 +63,7 @@ MeasuredRow read_published(SheetRow& row) {
   MeasuredRow result{.source = source, .label = published_label(row), .run = described(given)};
   const auto value = row.positive("value");
   if (!value) row.refuse("value", "a measurement is missing", "a number above 0");
-  const auto* run = std::get_if<RunDescription>(&result.run);
-  if (run == nullptr || !value) return result;
-  const auto figure = figure_of(row.text("metric"), *value, *run);
-  if (!figure) {
-    result.run = NotRun{figure.error()};
-    return result;
-  }
-  result.seconds = figure->seconds;
-  if (figure->bytes) result.memory.push_back({.rank = {}, .bytes = *figure->bytes});
+  if (value) set_figure(row.text("metric"), *value, result);
   return result;
 }
 

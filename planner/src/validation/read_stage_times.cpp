@@ -25,6 +25,9 @@ constexpr double kSendLatency = 13.79e-6;
 constexpr double kSendRate = 198.5e9;
 constexpr double kBoundaryBytes = 2;  // bf16 or fp16
 
+constexpr double kLongestTime = 1e9;  // microseconds
+constexpr double kMostThousands = 1 << 20;
+
 /// The GPT of each number of pipeline ranks (arXiv 2411.05288, table 2).
 struct Shape {
   int ranks;
@@ -38,14 +41,17 @@ std::optional<std::int64_t> thousands(std::string_view name, char letter) {
   for (const std::string_view part : split(name, '_')) {
     if (part.size() < 3 || part.front() != letter || part.back() != 'k') continue;
     const auto value = parse_decimal(std::string(part.substr(1, part.size() - 2)));
-    if (value && *value > 0) return static_cast<std::int64_t>(*value);
+    if (value && *value > 0 && *value <= kMostThousands) return static_cast<std::int64_t>(*value);
   }
   return std::nullopt;
 }
 
 std::vector<Nanoseconds> times(SheetRow& row, std::string_view column, int ranks) {
   std::vector<Nanoseconds> result;
-  for (const double us : row.positives(column)) result.push_back(std::llround(us * 1e3));
+  for (const double us : row.positives(column)) {
+    if (us > kLongestTime) row.refuse(column, "a time is too long", "at most 10^9 microseconds");
+    result.push_back(std::llround(std::min(us, kLongestTime) * 1e3));
+  }
   if (result.size() != static_cast<std::size_t>(ranks))
     row.refuse(column, "not a time for each pipeline rank", std::to_string(ranks) + " numbers above 0");
   return result;

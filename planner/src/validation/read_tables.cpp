@@ -36,7 +36,7 @@ std::string spread_label(const GivenRun& given) {
   return label.str();
 }
 
-/// Of DeepSeek-V3 with fewer than its four first layers, one is dense.
+/// SimuMax leaves one dense layer in the DeepSeek-V3 that it cuts (docs/b200/b200_release_v1.2_summary.md).
 std::string cut_model(const std::string& model, std::optional<int> layers) {
   if (!layers) return model;
   const auto whole = model_called(model);
@@ -66,6 +66,16 @@ std::vector<MeasuredMemory> memory_by_rank(SheetRow& row, int pipeline) {
     memory.push_back({.rank = rank, .bytes = *std::max_element(first, first + each) * kMiB});
   }
   return memory;
+}
+
+/// The layout that NVIDIA's recipe of DeepSeek-V3 has for so many stages: full ones from the front, and the
+/// layer of multi-token prediction before the loss.
+/// Source: NVIDIA-NeMo/Megatron-Bridge, src/megatron/bridge/recipes/deepseek/deepseek_v3.py.
+std::string deepseek_layout(const ModelDescription& model, int stages) {
+  if (stages == 32) return "Et|(tt|)*30mL";
+  PipelineLayout layout = usual_layout(model.layers, stages);
+  layout.stages.back().mtp = 1;
+  return layout_text(layout);
 }
 
 /// GPT-2's vocabulary as Megatron pads it: to a multiple of 128 on every tensor-parallel rank.
@@ -124,9 +134,11 @@ MeasuredRow read_megatron_bridge(SheetRow& row) {
                      .label = spread_label(given) + ", " + given.system + " " + given.precision,
                      .run = described(given)};
   const auto rate = needed(row, "tokens_per_s_per_gpu");
-  const auto* run = std::get_if<RunDescription>(&result.run);
+  auto* run = std::get_if<RunDescription>(&result.run);
   if (run == nullptr || !rate) return result;
-  result.seconds = figure_of("tokens/s/GPU", *rate, *run)->seconds;
+  if (run->layout.empty() && run->model == model_from_name("deepseek-v3"))
+    run->layout = deepseek_layout(run->model, run->pipeline * run->chunks);
+  result.seconds = step_seconds("tokens/s/GPU", *rate, *run);
   return result;
 }
 

@@ -11,6 +11,7 @@ namespace ppsim::planner {
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
+constexpr int kMost = 1 << 24;
 
 std::string without_blanks(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlanks);
@@ -96,8 +97,9 @@ std::optional<int> SheetRow::whole(std::string_view column, int least) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
   const auto value = whole_number(cell);
-  if (value && *value >= least) return value;
-  refuse(column, "not a whole number", "a whole number from " + std::to_string(least) + " on");
+  if (value && *value >= least && *value <= kMost) return value;
+  refuse(column, "not such a number",
+         "a whole number from " + std::to_string(least) + " to " + std::to_string(kMost));
   return std::nullopt;
 }
 

@@ -1,0 +1,151 @@
+#include "ppsim/planner/validate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ppsim {
+namespace {
+
+TEST(Validate, StatisticsAreOfAbsoluteErrors) {
+  const ErrorStatistics errors = error_statistics({-1, 5, -10, 20});
+  EXPECT_EQ(errors.n, 4);
+  EXPECT_DOUBLE_EQ(errors.mean_percent, 9);
+  EXPECT_DOUBLE_EQ(errors.bias_percent, 3.5);
+  EXPECT_DOUBLE_EQ(errors.median_percent, 7.5);
+  EXPECT_DOUBLE_EQ(errors.p95_percent, 20);
+  EXPECT_DOUBLE_EQ(errors.max_percent, 20);
+  EXPECT_DOUBLE_EQ(errors.within_5_percent, 0.5);
+  EXPECT_DOUBLE_EQ(errors.within_10_percent, 0.75);
+  EXPECT_DOUBLE_EQ(error_statistics({3, -1, 2}).median_percent, 2);
+  EXPECT_EQ(error_statistics({}), ErrorStatistics());
+}
+
+TEST(Validate, P95IsTheErrorThatOneInTwentyExceeds) {
+  std::vector<double> errors;
+  for (int i = 1; i <= 40; ++i) errors.push_back(i);
+  EXPECT_DOUBLE_EQ(error_statistics(errors).p95_percent, 38);
+}
+
+std::vector<std::int64_t> layers(const PipelineLayout& layout) {
+  std::vector<std::int64_t> counts;
+  for (const StageContents& stage : layout.stages) counts.push_back(stage.layers);
+  return counts;
+}
+
+TEST(Validate, UsualLayoutsAreThoseOfMegatron) {
+  EXPECT_EQ(layers(usual_layout(8, 4)), (std::vector<std::int64_t>{2, 2, 2, 2}));
+  // Embedding and loss count as a layer each: Llama 3.1 405B on 128 stages, Qwen3 235B on 8.
+  EXPECT_EQ(layers(usual_layout(6, 4)), (std::vector<std::int64_t>{1, 2, 2, 1}));
+  EXPECT_EQ(layers(usual_layout(126, 128)).front(), 0);
+  EXPECT_EQ(layers(usual_layout(126, 128)).back(), 0);
+  EXPECT_EQ(layers(usual_layout(94, 8)), (std::vector<std::int64_t>{11, 12, 12, 12, 12, 12, 12, 11}));
+  EXPECT_EQ(layers(usual_layout(61, 4)), (std::vector<std::int64_t>{16, 16, 16, 13}));
+  for (const int stages : {1, 2, 3, 5, 7, 31}) EXPECT_EQ(usual_layout(31, stages).layers(), 31) << stages;
+}
+
+/// 8 ms forward, 16 ms backward on each of two ranks.
+StageRun two_stages() {
+  return {.forward = {8'000'000, 8'000'000},
+          .backward = {16'000'000, 16'000'000},
+          .microbatches = 4,
+          .boundary = 0,
+          .parameters = 0,
+          .gpu = "a100-sxm-80gb"};
+}
+
+TEST(Validate, GivenStageTimesMakeA1F1BStep) {
+  // Five forwards and backwards in a row, and four transfers' latencies of 13.79 us on either side of a rank.
+  const auto step = simulate_run(two_stages());
+  ASSERT_TRUE(step) << to_string(step.error());
+  EXPECT_NEAR(step->step_s, 5 * (24e-3 + 2 * 13.79e-6), 1e-9);
+  EXPECT_TRUE(step->allocated.empty());
+}
+
+TEST(Validate, TheOptimizerOfTheLargestStageEndsTheStep) {
+  StageRun run = two_stages();
+  const double without = simulate_run(run)->step_s;
+  run.parameters = 2'039'000'000;  // 50 bytes of each at 2.039 TB/s
+  EXPECT_NEAR(simulate_run(run)->step_s - without, 0.05, 1e-12);
+}
+
+RunDescription small_run() {
+  return {.model = model_from_name("llama3-8b:layers=4").value(),
+          .cluster = "dgx-h100",
+          .gpus = 8,
+          .global_batch_size = 16,
+          .sequence = 2048,
+          .pipeline = 2,
+          .stack = "megatron-core"};
+}
+
+TEST(Validate, RunsHaveATimeAndMemoryOfEachPipelineRank) {
+  const auto step = simulate_run(small_run());
+  ASSERT_TRUE(step) << to_string(step.error());
+  EXPECT_GT(step->step_s, 0);
+  EXPECT_EQ(step->allocated.size(), 2U);
+  RunDescription part = small_run();
+  part.gpus = 4;
+  part.global_batch_size = 8;
+  ASSERT_TRUE(simulate_run(part));
+  EXPECT_EQ(simulate_run(part)->allocated.size(), 2U);
+}
+
+TEST(Validate, RunsThatCannotBeSayWhy) {
+  RunDescription run = small_run();
+  run.gpus = 12;
+  run.global_batch_size = 12;
+  EXPECT_EQ(simulate_run(run).error().message, "the GPUs do not fill their nodes");
+  run = small_run();
+  run.schedule = "two-fathom";
+  EXPECT_FALSE(simulate_run(run));
+  run = small_run();
+  run.layout = "Et|tL";
+  EXPECT_FALSE(simulate_run(run));
+}
+
+MeasuredRow row_of(const std::string& source, std::variant<RunDescription, StageRun, NotRun> run) {
+  return {.kind = MeasurementKind::published, .source = source, .run = std::move(run), .seconds = 1};
+}
+
+const ErrorGroup* group_named(const Agreement& agreement, const std::string& name) {
+  const auto found = std::ranges::find(agreement.groups, name, &ErrorGroup::name);
+  return found == agreement.groups.end() ? nullptr : &*found;
+}
+
+TEST(Validate, RowsAreComparedByGroupAndNoneIsDropped) {
+  RunDescription experts = small_run();
+  experts.model = model_from_name("mixtral-8x7b:layers=4").value();
+  std::vector<MeasuredRow> rows = {row_of("paper", small_run()), row_of("paper", NotRun{"no GPUs"}),
+                                   row_of("release", experts), row_of("traces", two_stages())};
+  rows[3].kind = MeasurementKind::stage_times;
+  rows[3].seconds = simulate_run(two_stages())->step_s / 1.1;
+  rows[0].memory = {{.rank = 1, .bytes = 1e9}, {.rank = {}, .bytes = 1e9}};
+  const Validation validation = validate(rows);
+  ASSERT_EQ(validation.steps.comparisons.size(), 4U);
+  EXPECT_EQ(validation.steps.comparisons[1].reason, "no GPUs");
+  EXPECT_EQ(validation.steps.comparisons[1].simulated, std::nullopt);
+  EXPECT_EQ(validation.steps.all.n, 3);
+  EXPECT_NEAR(group_named(validation.steps, "stage times given")->errors.max_percent, 10, 1e-9);
+  EXPECT_EQ(group_named(validation.steps, "published dense")->errors.n, 1);
+  EXPECT_EQ(group_named(validation.steps, "mixture of experts")->errors.n, 1);
+  EXPECT_EQ(group_named(validation.steps, "source paper")->errors.n, 1);
+  EXPECT_EQ(group_named(validation.steps, "dense h100-sxm-80gb bf16")->errors.n, 1);
+  EXPECT_EQ(group_named(validation.steps, "vTrain PP = 1"), nullptr);
+  ASSERT_EQ(validation.memory.comparisons.size(), 2U);
+  EXPECT_LE(validation.memory.comparisons[0].simulated, validation.memory.comparisons[1].simulated);
+  EXPECT_EQ(group_named(validation.memory, "dense")->errors.n, 2);
+}
+
+TEST(Validate, ConstantsHaveASource) {
+  const Validation validation = validate({});
+  EXPECT_EQ(validation.steps.all, ErrorStatistics());
+  EXPECT_FALSE(validation.constants.empty());
+  for (const Constant& one : validation.constants) {
+    EXPECT_FALSE(one.source.empty()) << one.name;
+    EXPECT_EQ(std::ranges::count(validation.constants, one.name, &Constant::name), 1) << one.name;
+  }
+}
+
+}  // namespace
+}  // namespace ppsim
