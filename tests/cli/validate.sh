@@ -33,9 +33,14 @@ expect_out "Not simulated:"
 expect_out "here, mamba-3b, 8 GPUs, tp 1 pp 1, tokens/s/GPU: the model is not a transformer"
 expect_out "Allocated memory, GiB"
 expect_out "Constants with a source:"
+expect_out "Furthest off is the step of "
 expect_exit 0 validate --groups node.csv
 expect_out "B200 node dense"
 if grep -q "Not simulated" stdout; then fail "rows in spite of --groups"; fi
+
+sed 2d published.csv >reasons.csv
+expect_exit 0 validate reasons.csv
+expect_out "No step could be simulated"
 
 printf 'a,b\n1,2\n' >other.csv
 expect_error 2 "other.csv:1" "tokens_per_s_per_gpu" validate node.csv other.csv

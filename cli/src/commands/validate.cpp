@@ -1,5 +1,6 @@
 #include "ppsim/planner/validate.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 
@@ -143,6 +144,22 @@ void print_text(const Validation& validation, bool groups_only) {
   print_constants(validation.constants, false);
 }
 
+/// Where to look next: the simulated step that is furthest off.
+void print_advice(const Validation& validation) {
+  const Comparison* worst = nullptr;
+  for (const Comparison& one : validation.steps.comparisons) {
+    if (!one.simulated) continue;
+    if (worst == nullptr || std::abs(one.error_percent()) > std::abs(worst->error_percent())) worst = &one;
+  }
+  if (worst == nullptr) {
+    std::cout << "No step could be simulated: the list of the rows says why.\n";
+    return;
+  }
+  const MeasuredRow& row = validation.rows[worst->row];
+  std::cout << "Furthest off is the step of " << row.file << ':' << row.line << ", "
+            << decimals(worst->error_percent(), "%+.2f") << " %: look there first.\n";
+}
+
 int run(const Options& options, const Output& output) {
   std::vector<MeasuredRow> rows;
   for (const std::string& file : options.files) {
@@ -157,6 +174,7 @@ int run(const Options& options, const Output& output) {
     output.print(validation_json(validation));
   } else {
     print_text(validation, options.groups_only);
+    print_advice(validation);
   }
   return kDone;
 }
