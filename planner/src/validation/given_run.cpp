@@ -10,6 +10,8 @@ namespace {
 
 using Reason = tl::unexpected<std::string>;
 
+constexpr std::int64_t kMostPasses = 1 << 20;  // seconds; published steps have some 50,000 at most
+
 /// The first name of each is its own.
 constexpr auto kPrecisions = std::to_array<std::pair<std::string_view, Precision>>({
     {"fp16", Precision::fp16},
@@ -91,6 +93,11 @@ std::string check_division(const RunDescription& run) {
   if (run.global_batch_size % batch != 0) {
     return "the global batch of " + std::to_string(run.global_batch_size) +
            " is no multiple of dp x microbatch size, " + std::to_string(batch);
+  }
+  const std::int64_t passes = run.global_batch_size / batch * stages;
+  if (passes > kMostPasses) {
+    return std::to_string(passes) + " forward passes of a pipeline are too many to simulate, more than " +
+           std::to_string(kMostPasses);
   }
   return {};
 }

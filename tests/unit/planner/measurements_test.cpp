@@ -154,6 +154,9 @@ TEST(Measurements, SayWhyARowIsNotSimulated) {
   EXPECT_EQ(
       reason_of(rows_of(kPublished + "x,llama3-8b,h100,64,bf16,64,1,8192,1,64,,,,,,iter_seconds,1\n")[0]),
       "64 stages are too many for 32 layers");
+  EXPECT_EQ(
+      reason_of(rows_of(kPublished + "x,llama3-8b,h100,8,bf16,1048576,1,8192,1,8,,,,,,iter_seconds,1\n")[0]),
+      "8388608 forward passes of a pipeline are too many to simulate, more than 1048576");
 }
 
 TEST(Measurements, OfOneNodeHaveMemoryByPipelineRank) {
