@@ -11,13 +11,13 @@
 #include "admission.hpp"
 #include "backend.hpp"
 #include "executor/gpu/gpu_execute.hpp"
-#include "hang_report.hpp"
 #include "kept_traces.hpp"
-#include "monitor.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "process_group/agreement.hpp"
 #include "process_group/team.hpp"
 #include "process_group/transport_maker.hpp"
+#include "watch/hang_report.hpp"
+#include "watch/monitor.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

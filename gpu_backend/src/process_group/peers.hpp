@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "executor/hang_report.hpp"
-#include "executor/monitor.hpp"
-#include "executor/step_deadline.hpp"
+#include "executor/watch/hang_report.hpp"
+#include "executor/watch/monitor.hpp"
+#include "executor/watch/step_deadline.hpp"
 #include "executor/worker.hpp"
 #include "merge_results.hpp"
 

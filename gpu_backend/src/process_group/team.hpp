@@ -1,6 +1,6 @@
 #pragma once
 
-#include "executor/monitor.hpp"
+#include "executor/watch/monitor.hpp"
 #include "peers.hpp"
 
 namespace ppsim::gpu_backend {

@@ -1,4 +1,4 @@
-#include "executor/step_deadline.hpp"
+#include "executor/watch/step_deadline.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <tuple>
 
-#include "executor/hang_report.hpp"
 #include "executor/kept_traces.hpp"
 #include "executor/memory/memory_plan.hpp"
 #include "executor/transfers.hpp"
+#include "executor/watch/hang_report.hpp"
 #include "gpu_admission.hpp"
 #include "gpu_ranks.hpp"
 #include "gpu_states.hpp"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "executor/monitor.hpp"
+#include "executor/watch/monitor.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "rank_run.hpp"
 

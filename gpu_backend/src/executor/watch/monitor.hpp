@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "executor/lanes.hpp"
 #include "executor/memory/memory_meter.hpp"
-#include "lanes.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "lanes.hpp"
+#include "executor/lanes.hpp"
 #include "monitor.hpp"
 #include "ppsim/core/execution/wait_analysis.hpp"
 
