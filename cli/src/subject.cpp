@@ -7,8 +7,8 @@
 #include "options/named_input.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/replicas.hpp"
-#include "ppsim/planner/adaptive_recompute.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/recompute/adaptive_recompute.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 
 namespace ppsim::cli {

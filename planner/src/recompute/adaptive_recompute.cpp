@@ -1,4 +1,4 @@
-#include "ppsim/planner/adaptive_recompute.hpp"
+#include "ppsim/planner/recompute/adaptive_recompute.hpp"
 
 #include <algorithm>
 
