@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
@@ -13,14 +15,17 @@ namespace ppsim::verifier {
 /// Seconds since it was made, against a limit.
 class Deadline {
  public:
-  explicit Deadline(double limit_s) : limit_s_(limit_s) {}
+  /// `stopped`: asked whether the answer is no longer wanted, which is as if time were over.
+  explicit Deadline(double limit_s, std::function<bool()> stopped = {})
+      : limit_s_(limit_s), stopped_(std::move(stopped)) {}
   [[nodiscard]] double remaining_s() const {
     return limit_s_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
-  [[nodiscard]] bool over() const { return remaining_s() <= 0; }
+  [[nodiscard]] bool over() const { return remaining_s() <= 0 || (stopped_ && stopped_()); }
 
  private:
   double limit_s_;
+  std::function<bool()> stopped_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

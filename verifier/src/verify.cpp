@@ -117,7 +117,7 @@ std::vector<PropertyInfo> asked(const VerifyOptions& options) {
 }  // namespace
 
 VerifyReport verify(const Program& program, const VerifyOptions& options) {
-  const Deadline deadline(options.timeout_s);
+  const Deadline deadline(options.timeout_s, options.stopped);
   const auto question = within_limits([&] { return question_of(program, options, deadline); });
   VerifyReport report;
   report.preparation_seconds = options.timeout_s - deadline.remaining_s();

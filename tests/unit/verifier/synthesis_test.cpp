@@ -336,6 +336,15 @@ TEST(Synthesis, OutOfTimeIsNotOptimal) {
   EXPECT_GE(found.value, 127 * kUnitTime);
 }
 
+TEST(Synthesis, GivesTheBestSoFarWhenNoLongerAsked) {
+  SynthesisRequest request = unit_request(8, 32, 5);
+  request.timeout_s = 3600;
+  request.stopped = [] { return true; };
+  const Synthesized found = answer_to(request);
+  EXPECT_FALSE(found.optimal());
+  EXPECT_FALSE(found.certificate.has_value());
+}
+
 TEST(Synthesis, SaysWhyThereIsNoSchedule) {
   const auto answer = synthesize(unit_request(4, 8, 0));
   ASSERT_TRUE(answer);

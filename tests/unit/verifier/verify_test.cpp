@@ -142,6 +142,19 @@ TEST(Verify, ASearchThatTakesAllTheTimeHidesNoRefutation) {
   EXPECT_EQ(verdict_name(report.results[1].verdict), "refuted");
 }
 
+TEST(Verify, GivesUpWhenNoLongerAsked) {
+  const Schedule schedule = generate("looped-bfs", {.ranks = 8, .microbatches = 32, .chunks = 2}).value();
+  VerifyOptions options;
+  options.properties = {Property::deadlock_free};
+  options.capabilities.residency = 3;  // a search through very many states
+  options.state_limit = std::size_t{1} << 40U;
+  options.timeout_s = 3600;
+  int looks = 0;
+  options.stopped = [&] { return ++looks > 100; };
+  const VerifyReport report = verify(lower(schedule, {}).value(), options);
+  EXPECT_EQ(verdict_name(report.results.at(0).verdict), "unknown");
+}
+
 TEST(Z3, AgreesOnTheDeferredReceives) {
   EXPECT_EQ(deadlock_by_z3(deferred_receives(false), {}).outcome, SolverAnswer::Outcome::deadlock);
   EXPECT_EQ(deadlock_by_z3(deferred_receives(true), {}).outcome, SolverAnswer::Outcome::deadlock_free);

@@ -73,9 +73,9 @@ void note_buffering(const Question& question, Answer& answer) {
 
 void cross_check(const Question& question, bool finishes, Answer& answer) {
   const VerifyOptions& options = question.options;
-  const SolverAnswer solver =
-      deadlock_by_z3(question.program, options.capabilities,
-                     {question.deadline.remaining_s(), options.memory_budget, options.queries});
+  const SolverAnswer solver = deadlock_by_z3(
+      question.program, options.capabilities,
+      {question.deadline.remaining_s(), options.memory_budget, options.queries, options.stopped});
   switch (solver.outcome) {
     case SolverAnswer::Outcome::unknown:
       answer.notes.push_back("Z3: unknown, " + solver.reason);

@@ -140,7 +140,7 @@ RepairAnswer repair(const Program& program, const RepairOptions& options) {
   if (options.verify.capabilities.residency)
     return Unknown{"a residency limit leaves choices that a repair does not look at"};
   if (auto lines = no_matter_of_order(program); !lines.empty()) return NoRepair{std::move(lines)};
-  const Deadline deadline(options.verify.timeout_s);
+  const Deadline deadline(options.verify.timeout_s, options.verify.stopped);
   return search_repair(program, options, deadline);
 }
 

@@ -14,15 +14,19 @@
 namespace ppsim::verifier {
 namespace {
 
-/// Interrupts Z3 as soon as it holds more memory than the budget. Z3 has limits of its own, but they are of
-/// the whole process and stay.
-class MemoryWatch {
+bool holds_more_than(Bytes budget) {
+  return Z3_get_estimated_alloc_size() > static_cast<std::uint64_t>(budget);
+}
+
+/// Interrupts Z3 as soon as it holds more memory than the budget, or its answer is no longer wanted. Z3 has
+/// limits of memory of its own, but they are of the whole process and stay.
+class Watch {
  public:
-  MemoryWatch(z3::context& context, Bytes budget)
-      : context_(context), budget_(static_cast<std::uint64_t>(budget)), thread_([this] { watch(); }) {}
-  MemoryWatch(const MemoryWatch&) = delete;
-  MemoryWatch& operator=(const MemoryWatch&) = delete;
-  ~MemoryWatch() {
+  Watch(z3::context& context, const SolverOptions& limits)
+      : context_(context), limits_(limits), thread_([this] { watch(); }) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() {
     {
       const std::lock_guard lock(mutex_);
       done_ = true;
@@ -31,22 +35,25 @@ class MemoryWatch {
     thread_.join();
   }
 
-  [[nodiscard]] bool tripped() const { return tripped_; }
+  /// Why Z3 was interrupted; empty: it was not.
+  [[nodiscard]] std::string reason() const { return stopped_ ? kTimeLimit : tripped_ ? kMemoryLimit : ""; }
 
  private:
   void watch() {
     constexpr auto kBetweenLooks = std::chrono::milliseconds(2);
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, kBetweenLooks, [this] { return done_; })) {
-      if (Z3_get_estimated_alloc_size() <= budget_) continue;
-      tripped_ = true;
+      if (limits_.memory_budget && holds_more_than(*limits_.memory_budget)) tripped_ = true;
+      if (limits_.stopped && limits_.stopped()) stopped_ = true;
+      if (!tripped_ && !stopped_) continue;
       context_.interrupt();  // again and again: an interrupt that comes before a check begins is lost
     }
   }
 
   z3::context& context_;
-  const std::uint64_t budget_;
+  const SolverOptions& limits_;
   std::atomic<bool> tripped_ = false;
+  std::atomic<bool> stopped_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
@@ -84,12 +91,13 @@ z3::params parameters_of_question(z3::context& context, double timeout_s) {
 SolverReply check_within(z3::solver& solver, const SolverOptions& limits) {
   if (limits.timeout_s <= 0) return {SolverQuery::Answer::unknown, kTimeLimit};
   try {
-    if (!limits.memory_budget) return check(solver, limits.timeout_s);
-    if (Z3_get_estimated_alloc_size() > static_cast<std::uint64_t>(*limits.memory_budget))
+    if (!limits.memory_budget && !limits.stopped) return check(solver, limits.timeout_s);
+    if (limits.memory_budget && holds_more_than(*limits.memory_budget))
       return {SolverQuery::Answer::unknown, kMemoryLimit};
-    const MemoryWatch watch(solver.ctx(), *limits.memory_budget);
+    const Watch watch(solver.ctx(), limits);
     SolverReply reply = check(solver, limits.timeout_s);
-    if (reply.answer == SolverQuery::Answer::unknown && watch.tripped()) reply.reason = kMemoryLimit;
+    const std::string reason = watch.reason();
+    if (reply.answer == SolverQuery::Answer::unknown && !reason.empty()) reply.reason = reason;
     return reply;
   } catch (const z3::exception& error) {
     return {SolverQuery::Answer::unknown, std::string("Z3: ") + error.msg()};

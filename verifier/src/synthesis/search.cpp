@@ -26,7 +26,7 @@ Search::Search(const SynthesisRequest& request, Clock::time_point deadline)
       relaxation_(relax(model_)),
       lower_(relaxation_.lower_bound) {}
 
-bool Search::late() const { return Clock::now() >= deadline_; }
+bool Search::late() const { return Clock::now() >= deadline_ || (request_.stopped && request_.stopped()); }
 
 void Search::tell() {
   const std::pair now(incumbent_.value(), lower_bound());
@@ -69,9 +69,11 @@ StartTimes Search::ask(const StartQuestion& question, double share) {
     return {.reason = "more than " + std::to_string(kMostVariables) + " " + kStartTimesLimit};
   ++queries_;
   tell();
-  return find_start_times(question, {title_of(question),
-                                     within(share),
-                                     {.memory_budget = request_.memory_budget, .queries = request_.queries}});
+  return find_start_times(
+      question,
+      {title_of(question),
+       within(share),
+       {.memory_budget = request_.memory_budget, .queries = request_.queries, .stopped = request_.stopped}});
 }
 
 void Search::run() {

@@ -40,11 +40,13 @@ Program lowered(const Schedule& schedule, const CostTable& costs) {
 }
 
 /// The proof that the Program runs within the limit in every timing, if there is time for it.
-std::optional<Certificate> proof_of(const Program& program, int limit, double timeout_s) {
+std::optional<Certificate> proof_of(const Program& program, const SynthesisRequest& request,
+                                    double timeout_s) {
   VerifyOptions options;
   options.sizes = activation_size_table(1);
-  options.memory_limit = limit;
+  options.memory_limit = request.activation_limit;
   options.timeout_s = timeout_s;
+  options.stopped = request.stopped;
   options.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::memory};
   const VerifyReport report = verify(program, options);
   for (const PropertyResult& result : report.results)
@@ -77,8 +79,8 @@ Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
                      .queries = search.queries(),
                      .program = lowered(schedule, request.costs)};
   if (!result.optimal()) result.open = search.open();
-  result.certificate = proof_of(result.program, request.activation_limit,
-                                std::max(kLeastProofTime, request.timeout_s - seconds_since(start)));
+  result.certificate =
+      proof_of(result.program, request, std::max(kLeastProofTime, request.timeout_s - seconds_since(start)));
   result.seconds = seconds_since(start);
   return result;
 }

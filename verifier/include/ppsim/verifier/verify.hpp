@@ -49,6 +49,8 @@ struct VerifyOptions {
   /// Is told of the query of the cross-check, which is made then.
   QuerySink queries = {};
   PropertySink decided = {};
+  /// Asked again and again, from other threads too, whether to give up; what is not decided then is unknown.
+  std::function<bool()> stopped = {};
 };
 
 /// A rank that can need more memory than the limit, with a run that gets there.

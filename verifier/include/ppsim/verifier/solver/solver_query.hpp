@@ -30,6 +30,7 @@ struct SolverOptions {
   double timeout_s = 60;
   std::optional<Bytes> memory_budget = {};  ///< none: as much as there is
   QuerySink queries = {};                   ///< none: nobody
+  std::function<bool()> stopped = {};       ///< as in VerifyOptions
 };
 
 }  // namespace ppsim::verifier

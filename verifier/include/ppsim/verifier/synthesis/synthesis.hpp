@@ -53,6 +53,7 @@ struct SynthesisRequest {
   std::optional<Bytes> memory_budget = {};  ///< of Z3
   QuerySink queries = {};                   ///< is told of every query
   SynthesisSink progress = {};
+  std::function<bool()> stopped = {};  ///< asked again and again, from other threads too, whether to give up
 };
 
 /// The best schedule that was found, and how good any schedule can be.
