@@ -1,5 +1,6 @@
 #include "ppsim/planner/costs.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <sstream>
@@ -32,6 +33,40 @@ std::optional<double>* unit_field(UnitValues& values, std::string_view key) {
     if (field.name == key) return &(values.*field.member);
   }
   return nullptr;
+}
+
+/// Whether what `own` names is what `other` names, or part of it.
+bool is_part(std::int32_t own, std::int32_t other) { return other < 0 || own == other; }
+
+bool is_within(const CostClass& own, const CostClass& other) {
+  return own.kind == other.kind && is_part(own.subject, other.subject) && is_part(own.peer, other.peer) &&
+         is_part(own.slice, other.slice);
+}
+
+bool is_within(const SizeClass& own, const SizeClass& other) {
+  return own.kind == other.kind && own.op == other.op && is_part(own.subject, other.subject) &&
+         is_part(own.peer, other.peer) && is_part(own.slice, other.slice);
+}
+
+/// Table: CostTable or SizeTable.
+template <class Table>
+Table overlaid_table(const Table& base, const Table& over) {
+  Table result = over;
+  for (const auto& [key, value] : base.entries()) {
+    const auto covers = [&key = key](const auto& entry) { return is_within(key, entry.first); };
+    if (std::ranges::none_of(over.entries(), covers)) result.set(key, value);
+  }
+  return result;
+}
+
+/// What only a model says.
+void keep_model(CostBinding& binding, const CostBinding& of_model) {
+  binding.layout = of_model.layout;
+  binding.recompute = of_model.recompute;
+  binding.memory_limit = of_model.memory_limit;
+  binding.tokens_per_step = of_model.tokens_per_step;
+  binding.model_flops_per_step = of_model.model_flops_per_step;
+  binding.peak_flops = of_model.peak_flops;
 }
 
 /// Tokens and throughput are those of the batch: a schedule for another one would make them nonsense.
@@ -154,6 +189,24 @@ Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline&
     binding.peak_flops = costs->peak_flops;
   }
   return binding;
+}
+
+Expected<CostBinding> bind_cost_sources(std::span<const CostSource> sources, const Pipeline& pipeline) {
+  auto result = bind_cost_source(sources.front(), pipeline);
+  for (const CostSource& source : sources.subspan(1)) {
+    if (!result) return result;
+    auto over = bind_cost_source(source, pipeline);
+    if (!over) return over;
+    over->tables = overlaid(result->tables, over->tables);
+    over->has_sizes = over->has_sizes || result->has_sizes;
+    if (!std::holds_alternative<Workload>(source)) keep_model(*over, *result);
+    result = std::move(over);
+  }
+  return result;
+}
+
+Tables overlaid(const Tables& base, const Tables& over) {
+  return {overlaid_table(base.costs, over.costs), overlaid_table(base.sizes, over.sizes)};
 }
 
 Expected<CostTable> scaled_costs(const CostTable& costs, double factor) {

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/workload_words.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {
@@ -9,81 +10,21 @@ namespace {
 
 constexpr const char* kGroup = "Costs (one of --unit, --costs, --model)";
 
-Expected<DataType> dtype_from_name(const std::string& name) {
-  if (name == "bf16") return DataType::bf16;
-  if (name == "fp8" || name == "mxfp8") return DataType::fp8;
-  if (name == "nvfp4") return DataType::nvfp4;
-  return make_error(ErrorCode::bad_argument, "unknown --dtype",
-                    {.found = name, .expected = "bf16, fp8, mxfp8 or nvfp4"});
-}
-
-Expected<RankOrder> rank_order_from_name(const std::string& name) {
-  if (name == "tp-cp-dp-pp") return RankOrder::tp_cp_dp_pp;
-  if (name == "tp-cp-pp-dp") return RankOrder::tp_cp_pp_dp;
-  return make_error(ErrorCode::bad_argument, "unknown --rank-order",
-                    {.found = name, .expected = "tp-cp-dp-pp or tp-cp-pp-dp"});
-}
-
-Expected<std::variant<LayoutRule, PipelineLayout>> layout_from_text(const std::string& text) {
-  if (text == "even") return LayoutRule::even;
-  if (text == "auto") return LayoutRule::balanced;
-  return parse_layout(text);
-}
-
-bool is_file_name(const std::string& text) {
-  return suffix_of(text) == ".json" || text.find('/') != std::string::npos;
-}
-
-Expected<ModelDescription> read_model(const std::string& argument) {
-  if (!is_file_name(argument)) return model_from_name(argument);
-  const auto text = read_text_file(argument);
-  if (!text) return tl::unexpected(text.error());
-  return model_from_config_json(*text, argument);
-}
-
-Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes) {
-  if (!is_file_name(argument)) return cluster_from_name(argument, nodes);
-  const auto text = read_text_file(argument);
-  if (!text) return tl::unexpected(text.error());
-  return cluster_from_json(*text, argument, nodes);
-}
-
-Expected<SoftwareStack> read_stack(const std::string& argument) {
-  if (!is_file_name(argument)) return stack_from_name(argument);
-  const auto text = read_text_file(argument);
-  if (!text) return tl::unexpected(text.error());
-  return stack_from_json(*text, argument);
-}
-
 Expected<CostSource> workload(const CostOptions& options) {
   if (options.cluster.empty()) {
     return make_error(ErrorCode::bad_argument, "--model needs a --cluster",
                       {.found = "", .expected = "--cluster NAME or FILE"});
   }
-  Workload result;
-  result.parallelism = options.spread;
-  auto model = read_model(options.model);
-  auto cluster = read_cluster(options.cluster, options.nodes);
-  const auto dtype = dtype_from_name(options.dtype);
-  const auto order = rank_order_from_name(options.rank_order);
-  auto layout = layout_from_text(options.layout);
-  auto stack = read_stack(options.stack);
-  if (!model) return tl::unexpected(model.error());
-  if (!cluster) return tl::unexpected(cluster.error());
-  if (!dtype) return tl::unexpected(dtype.error());
-  if (!order) return tl::unexpected(order.error());
-  if (!layout) return tl::unexpected(layout.error());
-  if (!stack) return tl::unexpected(stack.error());
-  result.stack = *std::move(stack);
-  result.whole_step = !options.pipeline_only;
-  result.layout = *std::move(layout);
-  result.model = *std::move(model);
-  result.cluster = *std::move(cluster);
-  result.parallelism.dtype = *dtype;
-  result.parallelism.rank_order = *order;
-  if (auto good = check_parallelism(result.parallelism, result.model, result.cluster); !good)
-    return tl::unexpected(good.error());
-  return CostSource(std::move(result));
+  return workload_from_words({.model = options.model,
+                              .cluster = options.cluster,
+                              .nodes = options.nodes,
+                              .parallelism = options.spread,
+                              .dtype = options.dtype,
+                              .rank_order = options.rank_order,
+                              .layout = options.layout,
+                              .stack = options.stack,
+                              .whole_step = !options.pipeline_only})
+      .map([](Workload work) { return CostSource(std::move(work)); });
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "ppsim/planner/evaluate.hpp"
-#include "ppsim/planner/files.hpp"
 #include "ppsim/planner/ir_source.hpp"
 #include "ppsim/planner/validate.hpp"
+#include "ppsim/planner/workload_words.hpp"
 #include "ppsim/workload/cluster.hpp"
 
 namespace ppsim::planner {
@@ -46,12 +46,7 @@ Expected<PipelineLayout> layout_of(const RunDescription& run) {
 }
 
 Expected<SoftwareStack> stack_of(const RunDescription& run) {
-  auto stack = stack_from_name(run.stack);
-  if (run.stack.ends_with(".json")) {
-    const auto text = read_text_file(run.stack);
-    if (!text) return tl::unexpected(text.error());
-    stack = stack_from_json(*text, run.stack);
-  }
+  auto stack = stack_from_argument(run.stack);
   if (stack && run.sequence_parallel) stack->sequence_parallel = *run.sequence_parallel;
   return stack;
 }

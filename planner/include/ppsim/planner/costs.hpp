@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -48,6 +49,14 @@ struct CostBinding {
 /// Errors: bad_argument when the pipeline is not for the workload's batch; those of analytic_costs and
 /// slice_lengths.
 [[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
+/// Several at once, each over those before it; what else a source says, the last one that says it.
+/// Requires: at least one. Errors: those of bind_cost_source.
+[[nodiscard]] Expected<CostBinding> bind_cost_sources(std::span<const CostSource> sources,
+                                                      const Pipeline& pipeline);
+
+/// The costs and sizes of `over`, and those of `base` for what `over` says nothing of: an entry that is there
+/// for a whole kind goes before one of `base` for a stage of it.
+[[nodiscard]] Tables overlaid(const Tables& base, const Tables& over);
 
 /// Every cost times `factor`, rounded to nanoseconds.
 /// Errors: bad_argument for a factor that is not above 0, and for costs above 10^18 ns.
@@ -57,8 +66,10 @@ struct CostBinding {
 
 namespace ppsim {
 using planner::bind_cost_source;
+using planner::bind_cost_sources;
 using planner::CostBinding;
 using planner::CostSource;
+using planner::overlaid;
 using planner::parse_size;
 using planner::parse_unit_costs;
 using planner::scaled_costs;

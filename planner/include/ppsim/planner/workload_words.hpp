@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "ppsim/workload/analytic.hpp"
+
+namespace ppsim::planner {
+
+/// A Workload as a command line or a script says it.
+struct WorkloadWords {
+  std::string model;    ///< NAME[:field=value,...], or the path of a Hugging Face config.json
+  std::string cluster;  ///< NAME, or the path of a description
+  int nodes = 1;
+  Parallelism parallelism;  ///< its data type and rank order aside
+  std::string dtype = "bf16";
+  std::string rank_order = "tp-cp-dp-pp";
+  std::string layout = "even";          ///< even, auto or Megatron's string
+  std::string stack = "megatron-core";  ///< NAME, or the path of a description
+  bool whole_step = true;
+};
+
+/// A stack by name or file. Errors: as below.
+[[nodiscard]] Expected<SoftwareStack> stack_from_argument(const std::string& argument);
+
+/// What ends in .json or holds a slash is a file.
+/// Errors: bad_argument and bad_file naming what there is; those of check_parallelism.
+[[nodiscard]] Expected<Workload> workload_from_words(const WorkloadWords& words);
+
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::workload_from_words;
+using planner::WorkloadWords;
+}  // namespace ppsim

@@ -1,0 +1,83 @@
+#include "ppsim/planner/workload_words.hpp"
+
+#include "ppsim/planner/files.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+Expected<DataType> dtype_from_name(const std::string& name) {
+  if (name == "bf16") return DataType::bf16;
+  if (name == "fp8" || name == "mxfp8") return DataType::fp8;
+  if (name == "nvfp4") return DataType::nvfp4;
+  return make_error(ErrorCode::bad_argument, "unknown dtype",
+                    {.found = name, .expected = "bf16, fp8, mxfp8 or nvfp4"});
+}
+
+Expected<RankOrder> rank_order_from_name(const std::string& name) {
+  if (name == "tp-cp-dp-pp") return RankOrder::tp_cp_dp_pp;
+  if (name == "tp-cp-pp-dp") return RankOrder::tp_cp_pp_dp;
+  return make_error(ErrorCode::bad_argument, "unknown rank order",
+                    {.found = name, .expected = "tp-cp-dp-pp or tp-cp-pp-dp"});
+}
+
+Expected<std::variant<LayoutRule, PipelineLayout>> layout_from_text(const std::string& text) {
+  if (text == "even") return LayoutRule::even;
+  if (text == "auto") return LayoutRule::balanced;
+  return parse_layout(text);
+}
+
+bool is_file_name(const std::string& text) {
+  return suffix_of(text) == ".json" || text.find('/') != std::string::npos;
+}
+
+Expected<ModelDescription> read_model(const std::string& argument) {
+  if (!is_file_name(argument)) return model_from_name(argument);
+  const auto text = read_text_file(argument);
+  if (!text) return tl::unexpected(text.error());
+  return model_from_config_json(*text, argument);
+}
+
+Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes) {
+  if (!is_file_name(argument)) return cluster_from_name(argument, nodes);
+  const auto text = read_text_file(argument);
+  if (!text) return tl::unexpected(text.error());
+  return cluster_from_json(*text, argument, nodes);
+}
+
+}  // namespace
+
+Expected<SoftwareStack> stack_from_argument(const std::string& argument) {
+  if (!is_file_name(argument)) return stack_from_name(argument);
+  const auto text = read_text_file(argument);
+  if (!text) return tl::unexpected(text.error());
+  return stack_from_json(*text, argument);
+}
+
+Expected<Workload> workload_from_words(const WorkloadWords& words) {
+  Workload result;
+  result.parallelism = words.parallelism;
+  auto model = read_model(words.model);
+  auto cluster = read_cluster(words.cluster, words.nodes);
+  const auto dtype = dtype_from_name(words.dtype);
+  const auto order = rank_order_from_name(words.rank_order);
+  auto layout = layout_from_text(words.layout);
+  if (!model) return tl::unexpected(model.error());
+  if (!cluster) return tl::unexpected(cluster.error());
+  if (!dtype) return tl::unexpected(dtype.error());
+  if (!order) return tl::unexpected(order.error());
+  auto stack = stack_from_argument(words.stack);
+  if (!layout) return tl::unexpected(layout.error());
+  if (!stack) return tl::unexpected(stack.error());
+  result.stack = *std::move(stack);
+  result.whole_step = words.whole_step;
+  result.layout = *std::move(layout);
+  result.model = *std::move(model);
+  result.cluster = *std::move(cluster);
+  result.parallelism.dtype = *dtype;
+  result.parallelism.rank_order = *order;
+  if (auto good = check_parallelism(result.parallelism, result.model, result.cluster); !good)
+    return tl::unexpected(good.error());
+  return result;
+}
+
+}  // namespace ppsim::planner

@@ -1,0 +1,63 @@
+#include "ppsim/planner/costs.hpp"
+
+#include <gtest/gtest.h>
+
+#include "ppsim/planner/workload_words.hpp"
+
+namespace ppsim {
+namespace {
+
+TEST(OverlaidTables, WhatIsSaidOfAWholeKindGoesBeforeAStageOfTheBase) {
+  Tables base;
+  base.costs.set({.kind = OpKind::forward, .subject = 1}, 10);
+  base.costs.set({.kind = OpKind::backward}, 20);
+  Tables over;
+  over.costs.set({.kind = OpKind::forward}, 1);
+  over.costs.set({.kind = OpKind::backward, .subject = 3}, 2);
+  const Tables both = overlaid(base, over);
+  EXPECT_EQ(both.costs({.kind = OpKind::forward, .subject = 1}), 1);
+  EXPECT_EQ(both.costs({.kind = OpKind::backward, .subject = 3}), 2);
+  EXPECT_EQ(both.costs({.kind = OpKind::backward, .subject = 0}), 20);
+}
+
+TEST(BindCostSources, UnitsChangeOneCostOfAModelAndKeepItsMemoryLimit) {
+  const Workload work = workload_from_words({.model = "llama3-8b",
+                                             .cluster = "dgx-h100",
+                                             .parallelism = {.pipeline = 8, .global_batch_size = 8}})
+                            .value();
+  const Pipeline chain = make_chain(8, 8, 8).value();
+  Tables slow;
+  slow.costs.set({.kind = OpKind::forward}, 7);
+  const CostBinding alone = bind_cost_source(work, chain).value();
+  const std::vector<CostSource> sources = {work, slow};
+  const CostBinding both = bind_cost_sources(sources, chain).value();
+  EXPECT_EQ(both.tables.costs({.kind = OpKind::forward, .subject = 3}), 7);
+  EXPECT_EQ(both.tables.costs({.kind = OpKind::backward, .subject = 3}),
+            alone.tables.costs({.kind = OpKind::backward, .subject = 3}));
+  EXPECT_EQ(both.memory_limit, alone.memory_limit);
+  EXPECT_TRUE(both.has_sizes);
+}
+
+TEST(WorkloadWords, NameWhatThereIs) {
+  WorkloadWords words{.model = "llama3-8b", .cluster = "dgx-h100", .dtype = "int4"};
+  EXPECT_EQ(workload_from_words(words).error().place.expected, "bf16 or fp8");
+  words.dtype = "bf16";
+  words.rank_order = "pp-tp";
+  EXPECT_EQ(workload_from_words(words).error().message, "unknown rank order");
+  words.cluster = "none-such";
+  EXPECT_EQ(workload_from_words(words).error().code, ErrorCode::bad_argument);
+}
+
+TEST(OverlaidTables, SizesAreOverlaidToo) {
+  Tables base;
+  base.sizes.set({.kind = TensorKind::parameters}, 5);
+  base.sizes.set({.kind = TensorKind::gradients}, 6);
+  Tables over;
+  over.sizes.set({.kind = TensorKind::parameters}, 7);
+  const Tables both = overlaid(base, over);
+  EXPECT_EQ(both.sizes({.kind = TensorKind::parameters, .subject = 2}), 7);
+  EXPECT_EQ(both.sizes({.kind = TensorKind::gradients, .subject = 2}), 6);
+}
+
+}  // namespace
+}  // namespace ppsim
