@@ -1,0 +1,80 @@
+"""Pipeline-parallel schedules: what they cost, what memory they need, and that they cannot hang.
+
+    import ppsim
+
+    schedule = ppsim.generate("zb-v", ranks=4, microbatches=8)
+    run = ppsim.simulate(schedule, unit={"F": 1, "I": 1, "W": 1})
+    ppsim.check(schedule)
+
+Units are in names: `_ns` nanoseconds, `_bytes` bytes. Whatever a call refuses is a ppsim.Error, which is a
+ValueError. Guide and reference: docs/python.md.
+"""
+
+from ppsim import _native as _native  # first: it finds Z3
+from ppsim._core import Program, Schedule, StepTimes
+from ppsim.builder import ScheduleBuilder
+from ppsim.comparison import Comparison, compare
+from ppsim.costs import Costs
+from ppsim.errors import (
+    CheckFailed,
+    Deadlock,
+    DoesNotFit,
+    Error,
+    FileError,
+    IllFormed,
+    Mismatch,
+    Unknown,
+)
+from ppsim.files import read, read_text, write
+from ppsim.lowering import lower
+from ppsim.registry import generate, register, schedules, unregister
+from ppsim.search import Repair, Synthesis, repair, synthesize
+from ppsim.simulation import Point, RankRun, Run, simulate, simulate_many
+from ppsim.verification import Certificate, PropertyVerdict, RankMemory, Verdict, check, verify
+
+__version__: str = _native._core.version
+#: Texts of the kinds of actions, by the number that Program.actions has.
+op_kinds: tuple[str, ...] = tuple(_native._core.op_kinds())
+
+__all__ = [
+    "Certificate",
+    "CheckFailed",
+    "Comparison",
+    "Costs",
+    "Deadlock",
+    "DoesNotFit",
+    "Error",
+    "FileError",
+    "IllFormed",
+    "Mismatch",
+    "Point",
+    "Program",
+    "PropertyVerdict",
+    "RankMemory",
+    "RankRun",
+    "Repair",
+    "Run",
+    "Schedule",
+    "ScheduleBuilder",
+    "StepTimes",
+    "Synthesis",
+    "Unknown",
+    "Verdict",
+    "__version__",
+    "check",
+    "compare",
+    "generate",
+    "lower",
+    "op_kinds",
+    "read",
+    "read_text",
+    "register",
+    "repair",
+    "schedules",
+    "simulate",
+    "simulate_many",
+    "synthesize",
+    "unregister",
+    "verify",
+    "write",
+]

@@ -1,0 +1,108 @@
+"""Schedules of your own, action by action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ppsim._native import _core
+from ppsim.errors import Error
+
+
+class ScheduleBuilder:
+    """Collects the rows of a schedule; `build` checks that it is complete and can run.
+
+    ranks, stages, microbatches, slices: counts
+    placement: the rank of each stage. Without it a stage is on the rank that its first action is added to;
+    stage s on rank s mod ranks where no rank is named
+    edges: pairs of stages, the output of the first being an input of the second; default: a chain
+    routes: lists of stages, and microbatch_routes: which of them each microbatch takes; default: all stages
+    blocks: lists of stages that share parameters
+    """
+
+    def __init__(
+        self,
+        *,
+        ranks: int,
+        stages: int,
+        microbatches: int,
+        slices: int = 1,
+        name: str = "custom",
+        placement: Sequence[int] = (),
+        edges: Iterable[tuple[int, int]] = (),
+        routes: Iterable[Sequence[int]] = (),
+        microbatch_routes: Sequence[int] = (),
+        blocks: Iterable[Sequence[int]] = (),
+    ) -> None:
+        if ranks < 1 or stages < 1:
+            raise Error("a pipeline needs ranks and stages", found=f"{ranks} ranks, {stages} stages",
+                        expected="1 or more of each")
+        self.name = name
+        self._shape = _core.Shape()
+        self._shape.ranks, self._shape.stages = ranks, stages
+        self._shape.microbatches, self._shape.slices = microbatches, slices
+        self._shape.edges = list(edges)
+        self._shape.routes = [list(route) for route in routes]
+        self._shape.route = list(microbatch_routes)
+        self._shape.blocks = [list(block) for block in blocks]
+        self._placement: list[int | None] = list(placement) if placement else [None] * stages
+        self._rows: list[list[str]] = [[] for _ in range(ranks)]
+
+    def forward(self, stage: int, microbatch: int, *, rank: int | None = None, slice: int = 0) -> ScheduleBuilder:
+        """F: the forward."""
+        return self._add("F", stage, microbatch, rank, slice)
+
+    def backward(self, stage: int, microbatch: int, *, rank: int | None = None, slice: int = 0) -> ScheduleBuilder:
+        """B: the whole backward."""
+        return self._add("B", stage, microbatch, rank, slice)
+
+    def backward_input(
+        self, stage: int, microbatch: int, *, rank: int | None = None, slice: int = 0
+    ) -> ScheduleBuilder:
+        """I: the gradient of the stage's input."""
+        return self._add("I", stage, microbatch, rank, slice)
+
+    def backward_weight(
+        self, stage: int, microbatch: int, *, rank: int | None = None, slice: int = 0
+    ) -> ScheduleBuilder:
+        """W: the gradient of the stage's weights."""
+        return self._add("W", stage, microbatch, rank, slice)
+
+    def overlap(
+        self, forward: tuple[int, int], backward: tuple[int, int], *, rank: int | None = None
+    ) -> ScheduleBuilder:
+        """The forward and the backward of two (stage, microbatch) as one."""
+        row = self._rank_of(forward[0], rank)
+        self._rank_of(backward[0], row)
+        self._rows[row].append(f"({forward[0]}F{forward[1]};{backward[0]}B{backward[1]})OVERLAP_F_B")
+        return self
+
+    def idle(self, rank: int) -> ScheduleBuilder:
+        """A deliberate bubble."""
+        self._rows[self._checked_rank(rank)].append("")
+        return self
+
+    def build(self) -> _core.Schedule:
+        """Raises IllFormed, naming every broken rule with its rank and action."""
+        ranks = self._shape.ranks
+        self._shape.placement = [s % ranks if r is None else r for s, r in enumerate(self._placement)]
+        return _core.from_rows(self.name, self._shape, self._rows)
+
+    def _add(self, kind: str, stage: int, microbatch: int, rank: int | None, slice: int) -> ScheduleBuilder:
+        suffix = f".{slice}" if self._shape.slices > 1 else ""
+        self._rows[self._rank_of(stage, rank)].append(f"{stage}{kind}{microbatch}{suffix}")
+        return self
+
+    def _checked_rank(self, rank: int) -> int:
+        if not 0 <= rank < self._shape.ranks:
+            raise Error("no such rank", found=str(rank), expected=f"0 to {self._shape.ranks - 1}")
+        return rank
+
+    def _rank_of(self, stage: int, rank: int | None) -> int:
+        if not 0 <= stage < self._shape.stages:
+            raise Error("no such stage", found=str(stage), expected=f"0 to {self._shape.stages - 1}")
+        if rank is None:
+            known = self._placement[stage]
+            rank = stage % self._shape.ranks if known is None else known
+        if self._placement[stage] is None:
+            self._placement[stage] = rank
+        return self._checked_rank(rank)

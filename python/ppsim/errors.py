@@ -1,0 +1,130 @@
+"""What can go wrong, as exceptions with fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ppsim.verification import Verdict
+
+
+class Error(ValueError):
+    """A mistake of the caller, and the base of all exceptions of ppsim.
+
+    code: bad_argument, bad_file, does_not_fit, ill_formed, deadlock, refused, io or unknown
+    message: what was wrong, without the place
+    file, row, column: where in a file, 1-based; "" and 0 where that does not apply
+    found, expected: what was there, and what would be right
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "bad_argument",
+        file: str = "",
+        row: int = 0,
+        column: int = 0,
+        found: str = "",
+        expected: str = "",
+    ) -> None:
+        self.code = code
+        self.message = message
+        self.file, self.row, self.column = file, row, column
+        self.found, self.expected = found, expected
+        super().__init__(message)
+
+    @property
+    def place(self) -> str:
+        """ "file:row:column", as far as it is known."""
+        return ":".join(str(part) for part in (self.file, self.row, self.column) if part)
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        details = []
+        if self.found:
+            details.append(f"found {self.found}")
+        if self.expected:
+            details.append(f"expected {self.expected}")
+        return f"{text} ({', '.join(details)})" if details else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), dict(self.__dict__))
+
+
+class FileError(Error):
+    """A file that cannot be read, or written, as what it should be."""
+
+
+class CheckFailed(Error):
+    """A property that does not hold.
+
+    property: its name, such as "deadlock_free"
+    counterexample: why, as data under the keys of `ppsim verify --json`
+    verdict: of all properties, where `check` raised it
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        property: str = "",
+        counterexample: dict[str, Any] | None = None,
+        verdict: Verdict | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(message, **fields)
+        self.property = property
+        self.counterexample = counterexample or {}
+        self.verdict = verdict
+
+
+class IllFormed(CheckFailed):
+    """Actions are missing, doubled or out of order, or a tensor is used before it is there."""
+
+
+class Mismatch(CheckFailed):
+    """Two ends of a transfer or collective name different things: data would be mixed up."""
+
+
+class Deadlock(CheckFailed):
+    """It can hang: the message and the counterexample say who waits for whom."""
+
+
+class DoesNotFit(CheckFailed):
+    """A rank can need more memory than the limit, or no schedule keeps to it."""
+
+
+class Unknown(Error):
+    """Not decided within the limits of time and memory.
+
+    verdict: what was decided before, where `check` raised it
+    """
+
+    def __init__(self, message: str, *, verdict: Verdict | None = None, **fields: Any) -> None:
+        super().__init__(message, code="unknown", **fields)
+        self.verdict = verdict
+
+
+_BY_CODE: dict[str, type[Error]] = {
+    "bad_file": FileError,
+    "io": FileError,
+    "ill_formed": IllFormed,
+    "deadlock": Deadlock,
+    "does_not_fit": DoesNotFit,
+}
+
+
+def _restored(kind: type[Error], fields: dict[str, Any]) -> Error:
+    error = kind.__new__(kind, fields["message"])
+    error.__dict__.update(fields)
+    return error
+
+
+def from_core(
+    code: str, message: str, file: str, row: int, column: int, found: str, expected: str
+) -> Error:
+    """The exception for an Error of the C++ libraries."""
+    return _BY_CODE.get(code, Error)(
+        message, code=code, file=file, row=row, column=column, found=found, expected=expected
+    )

@@ -1,0 +1,40 @@
+"""Schedules and Programs in files."""
+
+from __future__ import annotations
+
+import os
+
+from ppsim._native import _core
+
+
+def read(
+    path: str | os.PathLike[str], *, dialect: str = "torch", communicators: str = "per-edge"
+) -> _core.Schedule | _core.Program:
+    """A native JSON file, or a PyTorch CSV: compute_only is a Schedule, compute_comms a Program.
+
+    dialect: alphabet of a CSV: torch, legacy (before PR 138886: B is the input gradient, BW the full
+    backward) or zero-bubble
+    communicators: of a compute_comms CSV, which names none: per-rank, per-pair, per-edge or per-stage-edge
+    Raises FileError with row and column, IllFormed where the rows are no schedule.
+    """
+    return _core.read(os.fspath(path), dialect, communicators)
+
+
+def read_text(
+    text: str, *, name: str = "<text>", dialect: str = "torch", communicators: str = "per-edge"
+) -> _core.Schedule | _core.Program:
+    """The same from a text; `name` is the file in messages."""
+    return _core.read_text(text, name, dialect, communicators)
+
+
+def write(
+    value: _core.Schedule | _core.Program, path: str | os.PathLike[str], *, dialect: str = "torch"
+) -> None:
+    """PyTorch's CSV for a path that ends in .csv, else native JSON. Replaces the file in one step.
+
+    dialect: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble
+    Raises Error for what the CSV cannot hold, FileError where the file cannot be written.
+    """
+    name = os.fspath(path)
+    text = value.to_csv(dialect) if name.lower().endswith(".csv") else value.to_json()
+    _core.write_text(name, text)

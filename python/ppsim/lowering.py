@@ -1,0 +1,63 @@
+"""From a Schedule to a Program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ppsim._native import _core
+from ppsim.costs import Costs, costs_of, sources_of
+from ppsim.errors import Error
+
+_EXTRAS = ("load", "unshard", "reduce-grad", "opt", "clip")
+
+
+def lower(
+    schedule: _core.Schedule,
+    *,
+    order: str = "timed",
+    communicators: str = "per-edge",
+    grouping: str = "none",
+    recompute: str = "none",
+    offload: str = "none",
+    receive_buffers: int | None = None,
+    with_: Iterable[str] = (),
+    costs: Costs | None = None,
+    unit: Mapping[str, float] | None = None,
+) -> _core.Program:
+    """Inserts transfers and puts every instruction on its queue, in issue order.
+
+    order: timed (by costs; without them by units), global, just-in-time, early:N, issue-ordered, as-written
+    communicators: per-rank, per-pair, per-edge, per-stage-edge
+    grouping: none, paired, as-written; recompute: none, full, stages=0,2; offload: none, all, half, 25%
+    with_: load, unshard, reduce-grad, opt, clip
+    Raises Error for options that do not go together, Deadlock where rows wait for each other.
+    """
+    wanted = {with_} if isinstance(with_, str) else set(with_)
+    if unknown := wanted.difference(_EXTRAS):
+        raise Error("unknown with_", found=", ".join(sorted(unknown)), expected=", ".join(_EXTRAS))
+    return _core.lower(
+        schedule,
+        order,
+        communicators,
+        grouping,
+        recompute,
+        offload,
+        receive_buffers,
+        [extra in wanted for extra in _EXTRAS],
+        sources_of(costs_of(costs, unit)),
+    )
+
+
+def program_of(
+    value: _core.Schedule | _core.Program, costs: Costs | None, communicators: str | None = None
+) -> _core.Program:
+    """A Program as it is, or with other communicators; a Schedule lowered under its costs."""
+    if isinstance(value, _core.Program):
+        return value if communicators is None else value.with_communicators(communicators)
+    if isinstance(value, _core.Schedule):
+        return lower(value, costs=costs, communicators=communicators or "per-edge")
+    raise Error(
+        "neither a Schedule nor a Program",
+        found=type(value).__name__,
+        expected="ppsim.generate(...), ppsim.read(...) or ppsim.lower(...)",
+    )

@@ -1,0 +1,95 @@
+"""Schedules by name: those of the C++ registry, and those that are written in Python."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ppsim._native import _core
+from ppsim.costs import Costs, costs_of, sources_of
+from ppsim.errors import Error
+
+Generator = Callable[..., _core.Schedule]
+#: (ranks, microbatches, costs of units by name) -> idle time of a rank in the step, in units
+BubbleForm = Callable[[int, int, Mapping[str, float]], float]
+#: (ranks, microbatches) -> most live (stage, microbatch) of any rank
+PeakForm = Callable[[int, int], int]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A schedule that is written in Python."""
+
+    name: str
+    function: Generator
+    bubble: BubbleForm | None = None
+    peak: PeakForm | None = None
+
+
+_registered: dict[str, Registered] = {}
+
+
+def register(
+    name: str,
+    function: Generator,
+    *,
+    bubble: BubbleForm | None = None,
+    peak: PeakForm | None = None,
+) -> None:
+    """Makes a function known to `generate`, `compare` and `ppsim.testing.check_schedule` by a name.
+
+    function(ranks, microbatches, **settings) returns a Schedule, and raises ValueError for parameters that it
+    has no schedule for; the costs of a call reach it where it has a parameter `costs`. `bubble(ranks, microbatches, units)` is what the paper says of the idle time of the
+    rank with the longest span, in units; `peak(ranks, microbatches)` of the most live activations of a rank.
+    Raises Error for a name that a published schedule has.
+    """
+    if name in {info["name"] for info in _core.schedule_infos()}:
+        raise Error("a published schedule has this name", found=name, expected="another name")
+    _registered[name] = Registered(name, function, bubble, peak)
+
+
+def unregister(name: str) -> None:
+    """Forgets a name again."""
+    _registered.pop(name, None)
+
+
+def registered(name: str) -> Registered | None:
+    """What was registered by this name."""
+    return _registered.get(name)
+
+
+def schedules() -> list[str]:
+    """The names that `generate` knows."""
+    return [info["name"] for info in _core.schedule_infos()] + list(_registered)
+
+
+def generate(
+    name: str,
+    *,
+    ranks: int,
+    microbatches: int,
+    chunks: int | None = None,
+    slices: int | None = None,
+    costs: Costs | None = None,
+    unit: Mapping[str, float] | None = None,
+    **settings: Any,
+) -> _core.Schedule:
+    """A published schedule, or one that was registered.
+
+    ranks, microbatches, chunks (stages per rank), slices (pieces of a microbatch): counts; chunks and slices
+    default to the schedule's own
+    costs: for orders that follow them (zb-greedy, v-adaptive, ...)
+    settings: what only some schedules have, as `ppsim list schedules` names it
+    Raises Error naming every parameter that is out of range.
+    """
+    if (own := _registered.get(name)) is not None:
+        given = {"chunks": chunks, "slices": slices}
+        settings.update({key: value for key, value in given.items() if value is not None})
+        if "costs" in inspect.signature(own.function).parameters:
+            settings["costs"] = costs_of(costs, unit)
+        return own.function(ranks, microbatches, **settings)
+    words = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+    sources = sources_of(costs_of(costs, unit))
+    return _core.generate(name, ranks, microbatches, chunks, slices, words, sources)

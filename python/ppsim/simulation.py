@@ -1,0 +1,280 @@
+"""What a step costs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ppsim._native import _core
+from ppsim.arrays import structured
+from ppsim.costs import Costs, costs_of, sources_of
+from ppsim.errors import Error, FileError
+from ppsim.lowering import program_of
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+#: A Schedule or Program, and its costs.
+Point = tuple["_core.Schedule | _core.Program", Costs]
+
+
+@dataclass(frozen=True)
+class RankRun:
+    """One rank of a run. Start, end, busy and idle are of its computation; sizes are None where unknown."""
+
+    rank: int
+    start_ns: int
+    end_ns: int
+    busy_ns: int
+    idle_ns: int
+    peak_bytes: int | None
+    peak_at_ns: int | None
+    peak_live_activations: int
+    sent_bytes: int | None
+
+
+class Run:
+    """A simulated step, with everything that is known of it. `simulate` makes it.
+
+    name; program: what ran; costs; transport, buffers: of the simulation
+    """
+
+    def __init__(
+        self,
+        program: _core.Program,
+        costs: Costs,
+        *,
+        name: str = "program",
+        transport: str = "any",
+        buffers: int | None = None,
+    ) -> None:
+        self.name, self.costs, self.transport, self.buffers = name, costs, transport, buffers
+        self._step = _core.evaluate(name, program, sources_of(costs), transport, buffers)
+
+    @property
+    def program(self) -> _core.Program:
+        return self._step.program
+
+    @cached_property
+    def times(self) -> _core.StepTimes:
+        """The times alone, as simulate_many gives them."""
+        return self._step.times
+
+    @property
+    def makespan_ns(self) -> int:
+        """End of the last instruction."""
+        return self.times.makespan_ns
+
+    @property
+    def rank_span_ns(self) -> int:
+        """Longest time of a rank from its first start to its last end."""
+        return self.times.rank_span_ns
+
+    @property
+    def ideal_ns(self) -> int:
+        """Largest compute time of a rank: no order of the same actions takes less."""
+        return self.times.ideal_ns
+
+    @property
+    def bubble_fraction(self) -> float:
+        """1 - mean compute time of the ranks / makespan."""
+        return self.times.bubble_fraction
+
+    @property
+    def bubble_fraction_span(self) -> float:
+        """1 - compute time / span of the rank with the longest span."""
+        return self.times.bubble_fraction_span
+
+    @property
+    def bubble_ns(self) -> dict[str, int]:
+        """Idle time of all ranks by cause: warmup, steady, cooldown, exposed_communication, imbalance."""
+        return dict(self._step.bubble_ns)
+
+    @cached_property
+    def ranks(self) -> tuple[RankRun, ...]:
+        return tuple(RankRun(**rank) for rank in self._step.ranks())
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Most memory of a rank in this run; None where the costs say no sizes. `verify` bounds every run."""
+        peaks = [rank.peak_bytes for rank in self.ranks if rank.peak_bytes is not None]
+        return max(peaks) if peaks else None
+
+    @property
+    def peak_live_activations(self) -> int:
+        """Most (stage, microbatch) of a rank between the start of F and the end of B or W."""
+        return max(rank.peak_live_activations for rank in self.ranks)
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """Of one GPU of the model's cluster."""
+        return self._step.memory_limit_bytes
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether this run keeps to memory_limit_bytes; None where that is unknown."""
+        return None if self.memory_limit_bytes is None else self._step.fits
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Of a model."""
+        return self._step.tokens_per_second
+
+    @property
+    def model_flops_utilization(self) -> float | None:
+        """Of a model, as a share of the peak."""
+        return self._step.model_flops_utilization
+
+    @property
+    def free_of_cost(self) -> list[str]:
+        """Kinds of actions that the costs name no price of: they took no time."""
+        return self._step.free_of_cost()
+
+    @property
+    def critical_path(self) -> list[dict[str, Any]]:
+        """The longest chain of waits: rank, index, action, start_ns, end_ns, reason; in time order."""
+        return list(self._step.critical_path())
+
+    @property
+    def trace(self) -> NDArray[numpy.void]:
+        """Start and end of every instruction, rank by rank in issue order; not copied, read-only.
+
+        Fields: start_ns, end_ns, and start_round, end_round, which order what happens at one instant.
+        Shape: (len(program),). Program.first(rank) is where a rank begins.
+        """
+        return structured(self._step.spans(), "span")
+
+    def memory(self, rank: int) -> NDArray[numpy.void]:
+        """Memory of a rank after each change; not copied, read-only. Fields: time_ns, round, bytes."""
+        if not 0 <= rank < self.program.ranks:
+            raise Error("no such rank", found=str(rank), expected=f"0 to {self.program.ranks - 1}")
+        return structured(self._step.memory(rank), "memory")
+
+    def row(self) -> dict[str, Any]:
+        """The figures of one line of a table."""
+        return {
+            "name": self.name,
+            "makespan_ns": self.makespan_ns,
+            "bubble_fraction": self.bubble_fraction,
+            "bubble_fraction_span": self.bubble_fraction_span,
+            "peak_bytes": self.peak_bytes,
+            "peak_live_activations": self.peak_live_activations,
+            "tokens_per_second": self.tokens_per_second,
+        }
+
+    def svg(self, *, title: str = "", width: int = 1200) -> str:
+        """The timeline as a picture, a row per rank."""
+        return self._step.svg(title or self.name, width)
+
+    def show(self, *, width: int = 100) -> None:
+        """Prints the timeline."""
+        print(self._step.text(width), end="")
+
+    def write_trace(self, path: str | os.PathLike[str]) -> None:
+        """.csv, .json (Chrome, Perfetto) or .pftrace, by the suffix."""
+        self._step.write_trace(os.fspath(path))
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """A self-contained HTML page to zoom and to point at."""
+        _core.write_report([self._step], os.fspath(path))
+
+    def to_json(self) -> str:
+        """What it was made from, so that from_json makes the same again, and its figures."""
+        return json.dumps(
+            {
+                "format": "ppsim-run",
+                "program": json.loads(self.program.to_json()),
+                "costs": self.costs.to_json(),
+                "transport": self.transport,
+                "buffers": self.buffers,
+                **self.row(),
+                "ranks": [asdict(rank) for rank in self.ranks],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Run:
+        """The inverse of to_json: simulates again. Raises FileError."""
+        try:
+            data = json.loads(text)
+            program = _core.Program.from_json(json.dumps(data["program"]))
+            return cls(
+                program,
+                Costs.from_json(data["costs"]),
+                name=data["name"],
+                transport=data["transport"],
+                buffers=data["buffers"],
+            )
+        except (KeyError, TypeError, json.JSONDecodeError) as wrong:
+            raise FileError(f"no run: {wrong}", code="bad_file", expected="the text of Run.to_json") from wrong
+
+    def _made_from(self) -> tuple[Any, ...]:
+        return self.name, self.program, self.costs, self.transport, self.buffers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and self._made_from() == other._made_from()
+
+    def __hash__(self) -> int:
+        return hash(self._made_from())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _run_again, self._made_from()
+
+    def __repr__(self) -> str:
+        return (
+            f"<ppsim.Run {self.name}: {self.makespan_ns / 1e6:g} ms, bubble {self.bubble_fraction:.1%}, "
+            f"{self.bubble_fraction_span:.1%} of span>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.svg(title=repr(self)[1:-1])
+
+
+def _run_again(name: str, program: _core.Program, costs: Costs, transport: str, buffers: int | None) -> Run:
+    return Run(program, costs, name=name, transport=transport, buffers=buffers)
+
+
+def simulate(
+    value: _core.Schedule | _core.Program,
+    *,
+    costs: Costs | None = None,
+    unit: Mapping[str, float] | None = None,
+    transport: str = "any",
+    buffers: int | None = None,
+) -> Run:
+    """Simulates a step of a Program, or of a Schedule lowered by default options under these costs.
+
+    costs, or unit, which is short for Costs.unit(**unit); without either one unit for F, I, W, two for B
+    transport: any, nccl, nccl-one-queue, mpi, copy or in-process; buffers: messages of a channel, None for
+    rendezvous
+    Raises Deadlock, IllFormed where it cannot run; Error for costs that lack what a table needs.
+    """
+    known = costs_of(costs, unit) or Costs.unit()
+    program = program_of(value, known)
+    name = value.name if isinstance(value, _core.Schedule) else "program"
+    return Run(program, known, name=name, transport=transport, buffers=buffers)
+
+
+def simulate_many(
+    points: Iterable[Point], *, transport: str = "any", threads: int | None = None
+) -> list[_core.StepTimes]:
+    """Times of many steps, without traces, memory and critical paths: what a sweep needs.
+
+    points: pairs of a Program or Schedule, and Costs. A Program is compiled once however many points share
+    it; a Schedule is lowered under the costs of each of its points, which takes longer
+    threads: default: as many as there are cores
+    Order: that of the points, whatever the number of threads. Ctrl-C ends it.
+    Raises what simulate raises, for the first point that cannot run, whose number the message has.
+    """
+    threads = threads or len(os.sched_getaffinity(0))
+    if threads < 1:
+        raise Error("threads out of range", found=str(threads), expected="1 or more")
+    pairs = [(program_of(value, costs), costs) for value, costs in points]
+    return _core.simulate_many(
+        [program for program, _ in pairs], [sources_of(costs) for _, costs in pairs], transport, threads
+    )

@@ -1,0 +1,99 @@
+"""What holds of every published schedule, asked of one that is written in Python.
+
+    import pytest
+    from ppsim.testing import cases, check_schedule
+
+    @pytest.mark.parametrize("ranks, microbatches", cases())
+    def test_mine(ranks, microbatches):
+        check_schedule("mine", ranks=ranks, microbatches=microbatches)
+
+With hypothesis: `@given(ranks=integers(1, 8), microbatches=integers(1, 32))`. Needs neither of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ppsim._native import _core
+from ppsim.errors import Error
+from ppsim.registry import generate, registered
+from ppsim.simulation import Run, simulate
+from ppsim.verification import check
+
+#: Units of the closed forms.
+UNITS = ({"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}, {"F": 1.0, "B": 3.0, "I": 2.0, "W": 1.0})
+
+
+def cases(
+    ranks: Iterable[int] = (1, 2, 3, 4, 6), microbatches: Iterable[int] = (1, 2, 4, 7, 12)
+) -> list[tuple[int, int]]:
+    """Pairs of ranks and microbatches to try."""
+    counts = list(microbatches)
+    return [(p, m) for p in ranks for m in counts]
+
+
+def check_schedule(
+    name: str, *, ranks: int | None = None, microbatches: int | None = None, **settings: Any
+) -> int:
+    """Checks one case, or without ranks and microbatches each of `cases()`.
+
+    Every stage computes every microbatch once, on all transports no timing hangs or mixes data up, its files
+    read as what was written, and the closed forms that were registered hold. A case that the function refuses
+    with a ValueError is left out, unless it was the one asked for.
+    Returns: how many cases were checked. Raises CheckFailed or AssertionError, naming the case.
+    """
+    if (ranks is None) != (microbatches is None):
+        raise Error("give both ranks and microbatches, or neither")
+    if ranks is not None and microbatches is not None:
+        _check_case(name, ranks, microbatches, settings)
+        return 1
+    checked = 0
+    for p, m in cases():
+        try:
+            generate(name, ranks=p, microbatches=m, **settings)
+        except ValueError as refused:
+            if not _refuses(refused):
+                raise
+            continue
+        _check_case(name, p, m, settings)
+        checked += 1
+    assert checked, f"{name} refuses every case: none was checked"
+    return checked
+
+
+def _refuses(error: ValueError) -> bool:
+    """Whether it is about the parameters, and not about the schedule that was made for them."""
+    return not isinstance(error, Error) or error.code == "bad_argument"
+
+
+def _check_case(name: str, ranks: int, microbatches: int, settings: dict[str, Any]) -> None:
+    where = f"{name} with {ranks} ranks, {microbatches} microbatches"
+    schedule = generate(name, ranks=ranks, microbatches=microbatches, **settings)
+    assert isinstance(schedule, _core.Schedule), f"{where}: the function returned {schedule!r}"
+    found = (schedule.ranks, schedule.microbatches)
+    assert found == (ranks, microbatches), f"{where}: made for {found[0]} ranks, {found[1]} microbatches"
+    again = generate(name, ranks=ranks, microbatches=microbatches, **settings)
+    assert again == schedule, f"{where}: another schedule the second time"
+    assert _core.Schedule.from_json(schedule.to_json()) == schedule, f"{where}: its file reads differently"
+    for transport in ("any", "nccl-one-queue"):
+        check(schedule, transport=transport)
+    for units in UNITS:
+        _check_forms(name, simulate(schedule, unit=units), units, where)
+
+
+def _check_forms(name: str, run: Run, units: dict[str, float], where: str) -> None:
+    own = registered(name)
+    if own is None:
+        return
+    ranks, microbatches = run.program.ranks, run.program.microbatches
+    if own.peak is not None:
+        expected = own.peak(ranks, microbatches)
+        assert run.peak_live_activations == expected, (
+            f"{where}: {run.peak_live_activations} live activations, the closed form says {expected}"
+        )
+    if own.bubble is not None:
+        longest = max(run.ranks, key=lambda rank: rank.end_ns - rank.start_ns)
+        idle = (longest.end_ns - longest.start_ns - longest.busy_ns) / 1e6
+        bubble = own.bubble(ranks, microbatches, units)
+        assert abs(idle - bubble) < 1e-6, f"{where}, {units}: bubble {idle:g}, the closed form says {bubble:g}"

@@ -1,0 +1,307 @@
+"""What holds in every timing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ppsim._native import _core
+from ppsim.costs import Costs, costs_of, sources_of
+from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, IllFormed, Mismatch, Unknown
+from ppsim.lowering import program_of
+
+_MOST_LINES = 40
+
+
+@dataclass(frozen=True)
+class PropertyVerdict:
+    """The answer to one property.
+
+    verdict: proved, refuted or unknown; method: graph, flow, static, ...
+    counterexample: of what is refuted, under the keys of `ppsim verify --json`; lines: the same as text
+    reason: of what is unknown; notes: beside the verdict
+    """
+
+    name: str
+    verdict: str
+    method: str = ""
+    seconds: float = field(default=0.0, compare=False)
+    counterexample: dict[str, Any] | None = None
+    lines: list[str] = field(default_factory=list)
+    reason: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """The most memory of a rank over all timings.
+
+    bytes: alive at once; pool_bytes: of the static plan of addresses, where there is one;
+    communicator_bytes: of the transport, beside it
+    """
+
+    rank: int
+    bytes: int
+    pool_bytes: int | None = None
+    communicator_bytes: int = 0
+
+
+class Certificate:
+    """A proof that `check` follows without a solver."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._data = json.loads(text)
+
+    @property
+    def program_hash(self) -> str:
+        return str(self._data["program_hash"])
+
+    @property
+    def properties(self) -> list[str]:
+        """What it proves."""
+        return list(self._data["properties"])
+
+    def check(self, program: _core.Program, *, costs: Costs | None = None) -> None:
+        """Raises Error naming the first claim that does not hold of this Program, with these sizes."""
+        _core.check_certificate(self._text, program, sources_of(costs))
+
+    def to_json(self) -> str:
+        """The file that `ppsim check-certificate` reads."""
+        return self._text
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        return cls(text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Certificate) and self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return f"<ppsim.Certificate of {self.program_hash}: {', '.join(self.properties)}>"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answers to all properties that were asked.
+
+    ok, and the truth value: every one is proved, and fits
+    transport: what it holds for
+    memory: the worst case of each rank, where sizes are known
+    certificate: the proof, where well_formed, matched and deadlock_free are proved
+    """
+
+    program: _core.Program
+    transport: str
+    properties: dict[str, PropertyVerdict]
+    memory: list[RankMemory] = field(default_factory=list)
+    memory_limit_bytes: int | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def ok(self) -> bool:
+        return all(p.verdict == "proved" for p in self.properties.values()) and self.fits is not False
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether every rank keeps to the limit, pool and communicators included; None: not asked, unknown."""
+        memory = self.properties.get("memory")
+        if self.memory_limit_bytes is None or memory is None or memory.verdict == "unknown":
+            return None
+        limit = self.memory_limit_bytes
+        return memory.verdict == "proved" and all(
+            (rank.pool_bytes or rank.bytes) + rank.communicator_bytes <= limit for rank in self.memory
+        )
+
+    @property
+    def report(self) -> str:
+        """All of it as text."""
+        lines = [f"transport {self.transport}"]
+        width = max((len(name) for name in self.properties), default=0)
+        for name, answer in self.properties.items():
+            lines.append(f"{name:{width}}  {answer.verdict:8}  {answer.method}".rstrip())
+        for answer in self.properties.values():
+            lines += _explained(answer)
+        if self.memory:
+            limit = "" if self.memory_limit_bytes is None else f", limit {_size(self.memory_limit_bytes)}"
+            lines.append(f"worst-case memory over all timings{limit}:")
+            lines += [f"  {_memory_line(rank)}" for rank in self.memory]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.report
+
+    def __hash__(self) -> int:
+        return hash((self.program, self.transport))
+
+    def __repr__(self) -> str:
+        answers = ", ".join(f"{name} {answer.verdict}" for name, answer in self.properties.items())
+        return f"<ppsim.Verdict for {self.transport}: {answers}>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(self.report)}</pre>"
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "format": "ppsim-verdict",
+                "program": json.loads(self.program.to_json()),
+                "transport": self.transport,
+                "properties": {name: vars(answer) for name, answer in self.properties.items()},
+                "memory": [vars(rank) for rank in self.memory],
+                "memory_limit_bytes": self.memory_limit_bytes,
+                "certificate": self.certificate and self.certificate.to_json(),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Verdict:
+        """The inverse of to_json."""
+        data = json.loads(text)
+        return cls(
+            program=_core.Program.from_json(json.dumps(data["program"])),
+            transport=data["transport"],
+            properties={name: PropertyVerdict(**answer) for name, answer in data["properties"].items()},
+            memory=[RankMemory(**rank) for rank in data["memory"]],
+            memory_limit_bytes=data["memory_limit_bytes"],
+            certificate=data["certificate"] and Certificate(data["certificate"]),
+        )
+
+
+def _explained(answer: PropertyVerdict) -> list[str]:
+    lines = [f"{answer.name}: {note}" for note in answer.notes]
+    if answer.reason:
+        lines.append(f"{answer.name}: {answer.reason}")
+    if answer.verdict == "refuted":
+        lines.append(f"{answer.name} is refuted:")
+        lines += [f"  {line}" for line in answer.lines[:_MOST_LINES]]
+        if len(answer.lines) > _MOST_LINES:
+            lines.append(f"  and {len(answer.lines) - _MOST_LINES} more lines (counterexample has all)")
+    return lines
+
+
+def _size(size: int) -> str:
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.2f} {unit}"
+    return f"{size} B"
+
+
+def _memory_line(rank: RankMemory) -> str:
+    text = f"rank {rank.rank}: {_size(rank.bytes)}"
+    if rank.pool_bytes is not None:
+        text += f", pool of addresses {_size(rank.pool_bytes)}"
+    if rank.communicator_bytes:
+        text += f", communicators {_size(rank.communicator_bytes)}"
+    return text
+
+
+def question_of(
+    *,
+    transport: str,
+    buffers: int | None,
+    costs: Costs | None,
+    memory_limit: str | int | None = None,
+    properties: Iterable[str] | None = None,
+    timeout_s: float,
+    cross_check: bool = False,
+) -> _core.VerifyQuestion:
+    """What the C++ side is asked."""
+    question = _core.VerifyQuestion()
+    question.transport, question.buffers = transport, buffers
+    question.costs = sources_of(costs)
+    question.properties = [] if properties is None else list(properties)
+    question.memory_limit = None if memory_limit is None else _core.parse_size(str(memory_limit))
+    question.timeout_s, question.cross_check = timeout_s, cross_check
+    return question
+
+
+def verify(
+    value: _core.Schedule | _core.Program,
+    *,
+    transport: str = "any",
+    communicators: str | None = None,
+    buffers: int | None = None,
+    costs: Costs | None = None,
+    unit: Mapping[str, float] | None = None,
+    memory_limit: str | int | None = None,
+    properties: Iterable[str] | None = None,
+    timeout_s: float = 60,
+    cross_check: bool = False,
+) -> Verdict:
+    """Proves or refutes, over every timing: no deadlock, no mix-up, memory within the limit.
+
+    value: a Program, or a Schedule, which is lowered by default options under these costs
+    transport: what the verdict holds for: any, nccl, nccl-one-queue, mpi, copy or in-process
+    communicators: per-rank, per-pair, per-edge or per-stage-edge instead of those it has
+    buffers: messages of a channel that the transport buffers; None: rendezvous, which covers every buffering
+    memory_limit: of one rank, "80GB" or bytes; default: the GPU's of a model. Needs costs with sizes
+    properties: names; default: all that apply but ascending_accumulation
+    Ctrl-C ends it. Raises Error for what cannot be asked; that something is refuted is an answer.
+    """
+    known = costs_of(costs, unit)
+    program = program_of(value, known, communicators)
+    question = question_of(
+        transport=transport,
+        buffers=buffers,
+        costs=known,
+        memory_limit=memory_limit,
+        properties=properties,
+        timeout_s=timeout_s,
+        cross_check=cross_check,
+    )
+    data = _core.verify(program, question)
+    return Verdict(
+        program=program,
+        transport=data["transport"],
+        properties={answer["name"]: PropertyVerdict(**answer) for answer in data["properties"]},
+        memory=[RankMemory(**rank) for rank in data["memory"]],
+        memory_limit_bytes=data["memory_limit_bytes"],
+        certificate=data["certificate"] and Certificate(data["certificate"]),
+    )
+
+
+_RAISED: dict[str, tuple[type[CheckFailed], str]] = {
+    "well_formed": (IllFormed, "ill_formed"),
+    "matched": (Mismatch, "ill_formed"),
+    "deadlock_free": (Deadlock, "deadlock"),
+    "collective_order": (Mismatch, "ill_formed"),
+    "ascending_accumulation": (IllFormed, "ill_formed"),
+    "weight_versions": (IllFormed, "ill_formed"),
+    "tensor_use": (IllFormed, "ill_formed"),
+    "memory": (DoesNotFit, "does_not_fit"),
+}
+
+
+def check(value: _core.Schedule | _core.Program, **options: Any) -> Verdict:
+    """The same as verify, for scripts and tests: returns the Verdict if it is ok.
+
+    Raises Deadlock, Mismatch, IllFormed, DoesNotFit, whose text is the report and whose counterexample is the
+    data, else Unknown.
+    """
+    verdict = verify(value, **options)
+    for answer in verdict.properties.values():
+        if answer.verdict == "refuted":
+            kind, code = _RAISED[answer.name]
+            raise kind(
+                verdict.report,
+                code=code,
+                property=answer.name,
+                counterexample=answer.counterexample,
+                verdict=verdict,
+            )
+    if verdict.fits is False:
+        raise DoesNotFit(verdict.report, code="does_not_fit", property="memory", verdict=verdict)
+    if not verdict.ok:
+        raise Unknown(verdict.report, verdict=verdict)
+    return verdict

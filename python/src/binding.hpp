@@ -1,0 +1,76 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <future>
+#include <utility>
+
+#include "ppsim/core/ir/error.hpp"
+
+namespace ppsim::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+/// What Python gets as a dictionary of fields, and lists of it.
+using Data = nb::typed<nb::dict, nb::str, nb::any>;
+using DataList = nb::typed<nb::list, Data>;
+
+/// An Error on its way to Python, where it becomes a ppsim.Error or what is derived from it.
+class CoreError : public std::exception {
+ public:
+  explicit CoreError(Error error) : error_(std::move(error)) {}
+  [[nodiscard]] const Error& error() const { return error_; }
+  [[nodiscard]] const char* what() const noexcept override { return error_.message.c_str(); }
+
+ private:
+  Error error_;
+};
+
+/// The value. Errors: throws CoreError.
+template <class T>
+T value_of(Expected<T> expected) {
+  if (!expected) throw CoreError(std::move(expected).error());
+  if constexpr (!std::is_void_v<T>) return *std::move(expected);
+}
+
+/// Asked by long work, in any thread, whether to give up.
+using Stopped = std::function<bool()>;
+
+/// What `work(stopped)` returns. It runs in another thread without the GIL; Ctrl-C asks it to stop, and is
+/// raised when it has.
+/// Requires: the GIL.
+template <class Work>
+auto interruptible(Work work) {
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+  std::atomic<bool> stop = false;
+  std::exception_ptr interrupt;
+  auto result = std::async(std::launch::async, [&] { return work(Stopped([&] { return stop.load(); })); });
+  {
+    const nb::gil_scoped_release release;
+    while (result.wait_for(kBetweenLooks) != std::future_status::ready) {
+      const nb::gil_scoped_acquire acquire;
+      if (stop || PyErr_CheckSignals() == 0) continue;
+      interrupt = std::make_exception_ptr(nb::python_error());
+      stop = true;
+    }
+  }
+  if (!interrupt) return result.get();
+  result.wait();
+  std::rethrow_exception(interrupt);
+}
+
+/// Each adds one file's share to the module.
+void bind_errors(nb::module_& module);
+void bind_ir(nb::module_& module);
+void bind_schedules(nb::module_& module);
+void bind_costs(nb::module_& module);
+void bind_simulation(nb::module_& module);
+void bind_verification(nb::module_& module);
+void bind_search(nb::module_& module);
+
+}  // namespace ppsim::python

@@ -1,0 +1,281 @@
+// Schedules and Programs.
+
+#include <nanobind/operators.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <sstream>
+
+#include "arrays.hpp"
+#include "cost_binding.hpp"
+#include "pictures.hpp"
+#include "ppsim/core/io/json.hpp"
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/ir_source.hpp"
+
+namespace ppsim::python {
+namespace {
+
+// What python/ppsim/arrays.py takes for granted.
+static_assert(sizeof(Action) == 16 && offsetof(Action, microbatch) == 4 && offsetof(Action, peer) == 8 &&
+              offsetof(Action, slice) == 12 && offsetof(Action, kind) == 14);
+static_assert(sizeof(Instruction) == 16 && offsetof(Instruction, first_after) == 4 &&
+              offsetof(Instruction, action_count) == 8 && offsetof(Instruction, after_count) == 10 &&
+              offsetof(Instruction, form) == 12 && offsetof(Instruction, blocking) == 13);
+
+CsvDialect dialect_named(const std::string& name) {
+  if (name == "torch") return CsvDialect::torch;
+  if (name == "torch-2.15") return CsvDialect::torch_2_15;
+  if (name == "legacy") return CsvDialect::legacy;
+  if (name == "zero-bubble") return CsvDialect::zero_bubble;
+  throw CoreError({ErrorCode::bad_argument,
+                   "unknown dialect",
+                   {.found = name, .expected = "torch, torch-2.15, legacy or zero-bubble"}});
+}
+
+CommunicatorPolicy policy_named(const std::string& name) {
+  if (const auto policy = policy_from_name(name)) return *policy;
+  throw CoreError({ErrorCode::bad_argument,
+                   "unknown communicators",
+                   {.found = name, .expected = "per-rank, per-pair, per-edge or per-stage-edge"}});
+}
+
+Grouping grouping_named(const std::string& name) {
+  if (name == "none") return Grouping::none;
+  if (name == "paired") return Grouping::paired;
+  if (name == "as-written") return Grouping::as_written;
+  throw CoreError({ErrorCode::bad_argument,
+                   "unknown grouping",
+                   {.found = name, .expected = "none, paired or as-written"}});
+}
+
+using Rows = std::vector<std::vector<std::string>>;
+
+Rows rows_of(const Schedule& schedule) {
+  Rows rows;
+  for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
+    auto& row = rows.emplace_back();
+    for (const Step& step : schedule.row(RankId(r))) row.push_back(step_text(schedule.pipeline(), step));
+  }
+  return rows;
+}
+
+Rows rows_of(const Program& program) {
+  Rows rows;
+  for (int r = 0; r < program.pipeline().ranks(); ++r) {
+    auto& row = rows.emplace_back();
+    for (InstructionId id = program.first(RankId(r)); id < program.last(RankId(r)); id = next(id))
+      row.push_back(instruction_text(program, id));
+  }
+  return rows;
+}
+
+template <class T>
+T one_from_json(const std::string& text, const char* what) {
+  auto ir = value_of(ir_from_json(text, "<json>"));
+  if (auto* value = std::get_if<T>(&ir)) return std::move(*value);
+  throw CoreError({ErrorCode::bad_file, "another kind of file", {.file = "<json>", .expected = what}});
+}
+
+std::string pipeline_text(const Pipeline& pipeline) {
+  std::ostringstream text;
+  text << pipeline;
+  return text.str();
+}
+
+std::vector<int> placement_of(const Pipeline& pipeline) {
+  std::vector<int> ranks;
+  for (int s = 0; s < pipeline.stages(); ++s) ranks.push_back(pipeline.rank_of(StageId(s)).value());
+  return ranks;
+}
+
+Ir read_ir(const std::string& path, const std::string& dialect, const std::string& communicators) {
+  const std::string text = value_of(read_text_file(path));
+  return value_of(ir_from_text(text, path, {dialect_named(dialect), policy_named(communicators)}));
+}
+
+Ir ir_of_text(const std::string& text, const std::string& name, const std::string& dialect,
+              const std::string& communicators) {
+  return value_of(ir_from_text(text, name, {dialect_named(dialect), policy_named(communicators)}));
+}
+
+/// What python/ppsim/program.py passes to lower.
+struct LoweringWords {
+  std::string order, communicators, grouping, recompute, offload;
+  std::optional<int> receive_buffers;
+  bool load, unshard, reduce_grad, optimizer, clip;
+};
+
+LoweringOptions options_of(const LoweringWords& words) {
+  LoweringOptions options;
+  value_of(set_order(options, words.order));
+  options.communicators = policy_named(words.communicators);
+  options.grouping = grouping_named(words.grouping);
+  options.recompute = value_of(recompute_from_text(words.recompute));
+  options.offload = value_of(offload_from_text(words.offload));
+  options.receive_buffers = words.receive_buffers;
+  options.load = words.load;
+  options.unshard = words.unshard;
+  options.reduce_grad = words.reduce_grad;
+  options.optimizer = words.optimizer;
+  options.clip = words.clip;
+  return options;
+}
+
+Program lower_schedule(const Schedule& schedule, const std::string& order, const std::string& communicators,
+                       const std::string& grouping, const std::string& recompute, const std::string& offload,
+                       std::optional<int> receive_buffers, const std::vector<bool>& extras,
+                       const Sources& costs) {
+  const LoweringOptions options =
+      options_of({order, communicators, grouping, recompute, offload, receive_buffers, extras.at(0),
+                  extras.at(1), extras.at(2), extras.at(3), extras.at(4)});
+  if (costs.empty()) return value_of(lower(schedule, options));
+  const CostBinding bound = bound_costs(costs, schedule.pipeline());
+  return value_of(lower(schedule, options, &bound.tables.costs));
+}
+
+/// What both levels of the IR have. T: Schedule or Program.
+template <class T>
+void bind_common(nb::class_<T>& type, const char* what) {
+  type.def_prop_ro(
+          "ranks", [](const T& ir) { return ir.pipeline().ranks(); }, "Pipeline ranks.")
+      .def_prop_ro(
+          "stages", [](const T& ir) { return ir.pipeline().stages(); }, "Stages of the model.")
+      .def_prop_ro(
+          "microbatches", [](const T& ir) { return ir.pipeline().microbatches(); }, "Microbatches of a step.")
+      .def_prop_ro(
+          "slices", [](const T& ir) { return ir.pipeline().slices(); },
+          "Pieces of a microbatch along the sequence.")
+      .def_prop_ro(
+          "placement", [](const T& ir) { return placement_of(ir.pipeline()); }, "The rank of each stage.")
+      .def_prop_ro(
+          "rows", [](const T& ir) { return rows_of(ir); },
+          "What each rank does, in order, in PyTorch's notation: one text a cell.")
+      .def(
+          "to_json", [](const T& ir) { return to_json(ir); }, nb::call_guard<nb::gil_scoped_release>(),
+          "The native file of it, as text.")
+      .def_static(
+          "from_json", [what](const std::string& text) { return one_from_json<T>(text, what); }, "text"_a,
+          nb::call_guard<nb::gil_scoped_release>(), "The inverse of to_json. Raises FileError.")
+      .def(
+          "to_csv",
+          [](const T& ir, const std::string& dialect) {
+            return value_of(to_csv(ir, dialect_named(dialect)));
+          },
+          "dialect"_a = "torch",
+          "PyTorch's CSV of it, as text: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble.")
+      .def(
+          "svg", [](const T& ir, const std::string& title, int width) { return unit_svg(ir, title, width); },
+          "title"_a = "", "width"_a = 1200, nb::call_guard<nb::gil_scoped_release>(),
+          "The timeline as a picture, at one unit for F, I and W and two for B.")
+      .def(
+          "show", [](const T& ir, int width) { nb::print(unit_text(ir, width).c_str(), nb::str("")); },
+          "width"_a = 100, "Prints that timeline.")
+      .def(
+          "_repr_html_", [](const T& ir) { return unit_html(ir); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("__getstate__", [](const T& ir) { return to_json(ir); })
+      .def("__setstate__",
+           [what](T& ir, const std::string& text) { new (&ir) T(one_from_json<T>(text, what)); })
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"));
+}
+
+void bind_schedule(nb::module_& module) {
+  nb::class_<Schedule> type(module, "Schedule",
+                            "Which rank computes what, in which order. Complete: every stage computes every "
+                            "microbatch exactly once. Immutable.");
+  bind_common(type, "a Schedule");
+  type.def_prop_ro("name", [](const Schedule& schedule) { return schedule.name(); })
+      .def("__len__", &Schedule::action_count)
+      .def("__hash__", [](const Schedule& schedule) { return nb::hash(nb::cast(to_json(schedule))); })
+      .def("__repr__", [](const Schedule& schedule) {
+        return "<ppsim.Schedule " + schedule.name() + ": " + pipeline_text(schedule.pipeline()) + ">";
+      });
+}
+
+void bind_program(nb::module_& module) {
+  nb::class_<Program> type(module, "Program",
+                           "What runs: per rank a list of instructions in issue order, transfers included. "
+                           "Any list can be one, however wrong; verify says what it means. Immutable.");
+  bind_common(type, "a Program");
+  type.def_prop_ro(
+          "hash", [](const Program& program) { return program_hash(program); },
+          "128 bits as 32 hexadecimal digits, which results name it by.")
+      .def_prop_ro(
+          "communicators",
+          [](const Program& program) {
+            std::vector<std::string> names;
+            for (const Communicator& one : program.communicators()) names.push_back(one.name);
+            return names;
+          },
+          "Their names.")
+      .def(
+          "with_communicators",
+          [](const Program& program, const std::string& policy) {
+            return value_of(with_communicators(program, policy_named(policy)));
+          },
+          "policy"_a,
+          "The same instructions with communicators per-rank, per-pair, per-edge or per-stage-edge.")
+      .def(
+          "compute_only", [](const Program& program) { return value_of(compute_only(program)); },
+          "The Schedule that it computes. Raises IllFormed where the rest is none.")
+      .def_prop_ro(
+          "actions",
+          [](nb::handle self) {
+            return structured(bytes_in(self, nb::cast<const Program&>(self).all_actions()), "action");
+          },
+          nb::sig("def actions(self) -> numpy.typing.NDArray[numpy.void]"),
+          "Every action, rank by rank in issue order; not copied, read-only. Fields: subject (stage, "
+          "block or collective), microbatch, peer, slice, kind (into ppsim.op_kinds); -1: none.")
+      .def_prop_ro(
+          "instructions",
+          [](nb::handle self) {
+            return structured(bytes_in(self, nb::cast<const Program&>(self).instructions()), "instruction");
+          },
+          nb::sig("def instructions(self) -> numpy.typing.NDArray[numpy.void]"),
+          "Every instruction, as Run.trace has them; not copied, read-only. Fields: first_action and "
+          "action_count (into actions), after_count, form (0 one action, 1 overlap, 2 group), blocking.")
+      .def_prop_ro(
+          "first",
+          [](const Program& program) {
+            std::vector<int> firsts;
+            for (int r = 0; r <= program.pipeline().ranks(); ++r)
+              firsts.push_back(program.first(RankId(r)).value());
+            return firsts;
+          },
+          "Where each rank begins in instructions and Run.trace, and at the end how many there are.")
+      .def("__len__", &Program::size)
+      .def("__hash__", [](const Program& program) { return nb::hash(nb::cast(program_hash(program))); })
+      .def("__repr__", [](const Program& program) {
+        return "<ppsim.Program " + std::to_string(program.size()) +
+               " instructions: " + pipeline_text(program.pipeline()) + ">";
+      });
+}
+
+}  // namespace
+
+void bind_ir(nb::module_& module) {
+  const auto free = nb::call_guard<nb::gil_scoped_release>();
+  bind_schedule(module);
+  bind_program(module);
+  module.def("op_kinds", [] {
+    std::vector<std::string> kinds;
+    for (const OpInfo& row : kOpTable) kinds.emplace_back(row.text);
+    return kinds;
+  });
+  module.def("read", &read_ir, "path"_a, "dialect"_a, "communicators"_a, free);
+  module.def("read_text", &ir_of_text, "text"_a, "name"_a, "dialect"_a, "communicators"_a, free);
+  module.def(
+      "write_text",
+      [](const std::string& path, const std::string& text) { value_of(write_text_file(path, text)); },
+      "path"_a, "text"_a, free);
+  module.def("lower", &lower_schedule, "schedule"_a, "order"_a, "communicators"_a, "grouping"_a,
+             "recompute"_a, "offload"_a, "receive_buffers"_a, "extras"_a, "costs"_a, free);
+}
+
+}  // namespace ppsim::python

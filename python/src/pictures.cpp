@@ -1,0 +1,57 @@
+#include "pictures.hpp"
+
+#include <sstream>
+
+#include "binding.hpp"
+#include "ppsim/planner/evaluate.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
+
+namespace ppsim::python {
+namespace {
+
+Evaluation at_unit_costs(const Ir& ir) {
+  const CostSource units = value_of(parse_unit_costs("F=1"));
+  CostBinding costs = value_of(bind_cost_source(units, pipeline_of(ir)));
+  Program program = value_of(to_program(ir, {}, &costs.tables.costs));
+  return value_of(evaluate(name_of(ir), std::move(program), std::move(costs)));
+}
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '<') {
+      result += "&lt;";
+    } else if (c == '&') {
+      result += "&amp;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string unit_svg(const Ir& ir, const std::string& title, int width) {
+  const Evaluation step = at_unit_costs(ir);
+  std::ostringstream out;
+  write_svg(out, step.program, step.trace, {.title = title.empty() ? step.name : title, .width = width});
+  return out.str();
+}
+
+std::string unit_html(const Ir& ir) {
+  try {
+    return unit_svg(ir, "", 1000);
+  } catch (const CoreError& error) {
+    return "<pre>" + escaped(to_string(error.error())) + "</pre>";
+  }
+}
+
+std::string unit_text(const Ir& ir, int width) {
+  const Evaluation step = at_unit_costs(ir);
+  std::ostringstream out;
+  write_text_timeline(out, step.program, step.trace, {.width = width});
+  return out.str();
+}
+
+}  // namespace ppsim::python

@@ -1,0 +1,123 @@
+// Repair and synthesis: what is searched by Z3.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "counterexample.hpp"
+#include "ppsim/core/io/json.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/planner/synthesis.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "ppsim/verifier/repair/repair.hpp"
+#include "ppsim/verifier/synthesis/synthesis.hpp"
+#include "verification.hpp"
+
+namespace ppsim::python {
+namespace {
+
+std::vector<ChangeKind> kinds_named(const std::vector<std::string>& names) {
+  std::vector<ChangeKind> kinds;
+  for (const std::string& name : names) {
+    if (name == "move") {
+      kinds.push_back(ChangeKind::move);
+    } else if (name == "group") {
+      kinds.push_back(ChangeKind::group);
+    } else if (name == "split") {
+      kinds.push_back(ChangeKind::split);
+    } else {
+      throw CoreError({ErrorCode::bad_argument,
+                       "unknown kind of change",
+                       {.found = name, .expected = "move, group or split"}});
+    }
+  }
+  return kinds;
+}
+
+Data repaired(const Program& program, const VerifyQuestion& question, const std::vector<std::string>& kinds) {
+  const VerifyOptions asked = options_of(program, question);
+  RepairOptions options{.kinds = kinds_named(kinds)};
+  const RepairAnswer answer = interruptible([&](const Stopped& stopped) {
+    options.verify = asked;
+    options.verify.stopped = stopped;
+    return repair(program, options);
+  });
+  nb::dict data;
+  nb::list changes;
+  if (const auto* found = std::get_if<Repaired>(&answer)) {
+    for (const Change& change : found->changes) changes.append(to_string(change));
+    data["program"] = found->program;
+  } else if (const auto* none = std::get_if<NoRepair>(&answer)) {
+    data["why"] = none->why;
+  } else {
+    data["unknown"] = std::get<Unknown>(answer).reason;
+  }
+  data["changes"] = changes;
+  return data;
+}
+
+/// What python/ppsim/search.py asks.
+struct SynthesisWords {
+  int ranks = 1, microbatches = 1, activation_limit = 1;
+  bool fused = false;
+  bool span = false;
+  double timeout_s = 60;
+  Sources costs;
+};
+
+SynthesisRequest request_of(const SynthesisWords& words) {
+  SynthesisRequest request{.ranks = words.ranks,
+                           .microbatches = words.microbatches,
+                           .activation_limit = words.activation_limit,
+                           .backward = words.fused ? BackwardForm::fused : BackwardForm::split,
+                           .objective = words.span ? Objective::span : Objective::makespan,
+                           .timeout_s = words.timeout_s};
+  const Pipeline chain = value_of(make_chain(words.ranks, words.ranks, words.microbatches));
+  request.costs = bound_costs(words.costs, chain).tables.costs;
+  const auto usual = value_of(generate(words.fused ? "1f1b" : "zb-h1", {.ranks = words.ranks}));
+  check_tables(words.costs, bound_costs(words.costs, chain), value_of(lower(usual, {})));
+  request.known = known_schedules(request);
+  return request;
+}
+
+Data synthesized(const SynthesisWords& words) {
+  SynthesisRequest request = request_of(words);
+  const SynthesisAnswer answer = interruptible([&](const Stopped& stopped) {
+    request.stopped = stopped;
+    return value_of(synthesize(request));
+  });
+  nb::dict data;
+  if (const auto* none = std::get_if<NoSchedule>(&answer)) {
+    data["why"] = none->reason;
+    return data;
+  }
+  const auto& found = std::get<Synthesized>(answer);
+  data["schedule"] = found.schedule;
+  data["program"] = found.program;
+  data["value_ns"] = found.value;
+  data["lower_bound_ns"] = found.lower_bound;
+  data["method"] = found.method;
+  data["bound_method"] = found.bound_method;
+  data["open"] = found.open;
+  data["peak_live_activations"] = peak_live_microbatches(found.schedule);
+  data["certificate"] = found.certificate ? std::optional(to_json(*found.certificate)) : std::nullopt;
+  return data;
+}
+
+}  // namespace
+
+void bind_search(nb::module_& module) {
+  nb::class_<SynthesisWords>(module, "SynthesisWords", "What ppsim.synthesize asks.")
+      .def(nb::init<>())
+      .def_rw("ranks", &SynthesisWords::ranks)
+      .def_rw("microbatches", &SynthesisWords::microbatches)
+      .def_rw("activation_limit", &SynthesisWords::activation_limit)
+      .def_rw("fused", &SynthesisWords::fused)
+      .def_rw("span", &SynthesisWords::span)
+      .def_rw("timeout_s", &SynthesisWords::timeout_s)
+      .def_rw("costs", &SynthesisWords::costs);
+  module.def("repair", &repaired, "program"_a, "question"_a, "kinds"_a);
+  module.def("synthesize", &synthesized, "words"_a);
+}
+
+}  // namespace ppsim::python

@@ -1,0 +1,224 @@
+// Simulated runs, one with everything about it or many with their times.
+
+#include <nanobind/operators.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <memory>
+#include <sstream>
+
+#include "arrays.hpp"
+#include "cost_binding.hpp"
+#include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/missing_entries.hpp"
+#include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/rank_memory.hpp"
+#include "ppsim/planner/report_file.hpp"
+#include "ppsim/planner/sweep.hpp"
+#include "ppsim/planner/trace_file.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
+
+namespace ppsim::python {
+namespace {
+
+// What python/ppsim/arrays.py takes for granted.
+static_assert(sizeof(Span) == 32 && offsetof(Span, end) == 16 && offsetof(Instant, round) == 8);
+static_assert(sizeof(MemoryPoint) == 24 && offsetof(MemoryPoint, bytes) == 16);
+
+Evaluation evaluated(const std::string& name, const Program& program, const Sources& costs,
+                     const std::string& transport, std::optional<int> buffers) {
+  CostBinding bound = bound_costs(costs, program.pipeline());
+  check_tables(costs, bound, program);
+  Evaluation step =
+      value_of(evaluate(name, program, std::move(bound), capabilities_named(transport, buffers, costs)));
+  if (const EdgeMemory of_edge = edge_memory(transport); of_device(costs) && of_edge != EdgeMemory())
+    step.communicator_bytes = communicator_bytes(step.program, of_edge);
+  return step;
+}
+
+std::vector<StepTimes> many(const std::vector<std::shared_ptr<Program>>& programs,
+                            const std::vector<Sources>& costs, const std::string& transport, int threads) {
+  const TransportCapabilities capabilities =
+      capabilities_named(transport, std::nullopt, costs.empty() ? Sources() : costs.front());
+  return interruptible([&](const Stopped& stopped) {
+    std::vector<SweepPoint> points;
+    points.reserve(programs.size());
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const Program& program = *programs[i];
+      const CostBinding bound = bound_costs(costs[i], program.pipeline());
+      check_tables(costs[i], bound, program);
+      // Not the pointer that Python counts: threads must not touch that.
+      points.push_back(
+          {std::shared_ptr<const Program>(std::shared_ptr<void>(), &program), bound.tables.costs});
+    }
+    return value_of(
+        simulate_many(points, {.capabilities = capabilities, .threads = threads, .stopped = stopped}));
+  });
+}
+
+std::string svg_of(const Evaluation& step, const std::string& title, int width) {
+  std::ostringstream out;
+  write_svg(out, step.program, step.trace, {.title = title, .width = width});
+  return out.str();
+}
+
+std::string text_of(const Evaluation& step, int width) {
+  std::ostringstream out;
+  write_text_timeline(out, step.program, step.trace, {.width = width});
+  return out.str();
+}
+
+nb::typed<nb::dict, nb::str, nb::int_> bubble_of(const BubbleBreakdown& bubble) {
+  nb::dict result;
+  result["warmup"] = bubble.warmup;
+  result["steady"] = bubble.steady;
+  result["cooldown"] = bubble.cooldown;
+  result["exposed_communication"] = bubble.exposed_communication;
+  result["imbalance"] = bubble.imbalance;
+  return result;
+}
+
+Data rank_of(const Evaluation& step, RankId id) {
+  const RankMetrics& rank = step.metrics.ranks[id];
+  const auto size = [&](std::int64_t value) { return step.costs.has_sizes ? nb::cast(value) : nb::none(); };
+  nb::dict result;
+  result["rank"] = id.value();
+  result["start_ns"] = rank.times.start;
+  result["end_ns"] = rank.times.end;
+  result["busy_ns"] = rank.times.busy;
+  result["idle_ns"] = rank.idle();
+  result["peak_bytes"] = size(rank.peak_bytes);
+  result["peak_at_ns"] = size(rank.peak_at);
+  result["peak_live_activations"] = rank.peak_live_activations;
+  result["sent_bytes"] = size(rank.sent_bytes);
+  return result;
+}
+
+DataList ranks_of(const Evaluation& step) {
+  DataList result;
+  for (int r = 0; r < step.program.pipeline().ranks(); ++r) result.append(rank_of(step, RankId(r)));
+  return result;
+}
+
+DataList critical_path_of(const Evaluation& step) {
+  DataList result;
+  for (const CriticalStep& item : step.metrics.critical_path) {
+    nb::dict entry;
+    entry["rank"] = step.program.rank_of(item.instruction).value();
+    entry["index"] = step.program.position(item.instruction);
+    entry["action"] = actions_text(step.program, item.instruction);
+    entry["start_ns"] = item.start;
+    entry["end_ns"] = item.end;
+    entry["reason"] = std::string(critical_reason_name(item));
+    result.append(entry);
+  }
+  return result;
+}
+
+std::vector<std::string> free_of_cost(const Evaluation& step) {
+  std::vector<std::string> kinds;
+  for (const CostClass& key : missing_costs(step.costs.tables.costs, step.program))
+    kinds.emplace_back(info(key.kind).text);
+  return kinds;
+}
+
+void write_report_of(const std::vector<const Evaluation*>& steps, const std::string& path) {
+  std::vector<Evaluation> copies;
+  for (const Evaluation* step : steps) copies.push_back(*step);
+  value_of(write_report_file(path, copies));
+}
+
+using RankState = std::tuple<Nanoseconds, Nanoseconds, Nanoseconds>;
+using TimesState = std::pair<Nanoseconds, std::vector<RankState>>;
+
+TimesState state_of(const StepTimes& times) {
+  TimesState state{times.makespan, {}};
+  for (const RankTimes& rank : times.ranks) state.second.emplace_back(rank.start, rank.end, rank.busy);
+  return state;
+}
+
+StepTimes times_of(const TimesState& state) {
+  StepTimes times{.makespan = state.first};
+  for (const auto& [start, end, busy] : state.second) times.ranks.push_back({start, end, busy});
+  return times;
+}
+
+void bind_times(nb::module_& module) {
+  nb::class_<StepTimes>(module, "StepTimes", "Times of one simulated step. Units: nanoseconds.")
+      .def_ro("makespan_ns", &StepTimes::makespan, "End of the last instruction.")
+      .def_prop_ro("rank_span_ns", &rank_span, "Longest time of a rank from its first start to its last end.")
+      .def_prop_ro("ideal_ns", &ideal_time, "Largest compute time of a rank: no order takes less.")
+      .def_prop_ro(
+          "bubble_fraction", [](const StepTimes& t) { return bubble_fraction(t); },
+          "1 - mean compute time of the ranks / makespan.")
+      .def_prop_ro(
+          "bubble_fraction_span", [](const StepTimes& t) { return bubble_fraction_span(t); },
+          "1 - compute time / span of the rank with the longest span.")
+      .def_prop_ro(
+          "ranks", [](const StepTimes& t) { return state_of(t).second; },
+          "(start_ns, end_ns, busy_ns) of the computation of each rank.")
+      .def("__getstate__", &state_of)
+      .def("__setstate__", [](StepTimes& t, const TimesState& state) { new (&t) StepTimes(times_of(state)); })
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", [](const StepTimes& t) { return nb::hash(nb::cast(t.makespan)); })
+      .def("__repr__", [](const StepTimes& t) {
+        return "<ppsim.StepTimes makespan_ns=" + std::to_string(t.makespan) + ">";
+      });
+}
+
+}  // namespace
+
+void bind_simulation(nb::module_& module) {
+  const auto free = nb::call_guard<nb::gil_scoped_release>();
+  bind_times(module);
+  nb::class_<Evaluation>(module, "Evaluation", "A simulated step; ppsim.Run is what a user sees of it.")
+      .def_ro("program", &Evaluation::program)
+      .def_prop_ro("times", [](const Evaluation& s) { return s.metrics.times; })
+      .def_prop_ro("bubble_ns", [](const Evaluation& s) { return bubble_of(s.metrics.bubble()); })
+      .def("ranks", &ranks_of)
+      .def("critical_path", &critical_path_of)
+      .def("free_of_cost", &free_of_cost)
+      .def_prop_ro("memory_limit_bytes", [](const Evaluation& s) { return s.costs.memory_limit; })
+      .def_prop_ro("has_sizes", [](const Evaluation& s) { return s.costs.has_sizes; })
+      .def_prop_ro("fits", &Evaluation::fits)
+      .def_prop_ro("tokens_per_second",
+                   [](const Evaluation& s) -> std::optional<double> {
+                     if (!s.costs.tokens_per_step) return std::nullopt;
+                     return tokens_per_second(s.work(), s.metrics.times.makespan);
+                   })
+      .def_prop_ro("model_flops_utilization",
+                   [](const Evaluation& s) -> std::optional<double> {
+                     if (!s.costs.tokens_per_step) return std::nullopt;
+                     return model_flops_utilization(s.work(), s.metrics.times.makespan);
+                   })
+      .def("spans",
+           [](nb::handle self) {
+             return bytes_in<Span>(self, nb::cast<const Evaluation&>(self).trace.spans.items());
+           })
+      .def(
+          "memory",
+          [](nb::handle self, int rank) {
+            return bytes_in<MemoryPoint>(
+                self, nb::cast<const Evaluation&>(self).metrics.memory[RankId(rank)].points);
+          },
+          "rank"_a)
+      .def("svg", &svg_of, "title"_a, "width"_a, free)
+      .def("text", &text_of, "width"_a, free)
+      .def(
+          "write_trace",
+          [](const Evaluation& s, const std::string& path) { value_of(write_trace_file(path, s.view())); },
+          "path"_a, free);
+  module.def("evaluate", &evaluated, "name"_a, "program"_a, "costs"_a, "transport"_a, "buffers"_a.none(),
+             free);
+  module.def("simulate_many", &many, "programs"_a, "costs"_a, "transport"_a, "threads"_a);
+  module.def("write_report", &write_report_of, "steps"_a, "path"_a, free);
+}
+
+}  // namespace ppsim::python

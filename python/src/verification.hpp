@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost_binding.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim::python {
+
+/// What python/ppsim/verification.py asks of one Program.
+struct VerifyQuestion {
+  std::vector<std::string> properties;  ///< empty: those by default
+  std::string transport = "any";
+  std::optional<int> buffers;
+  Sources costs;
+  std::optional<Bytes> memory_limit;
+  double timeout_s = 60;
+  bool cross_check = false;
+};
+
+/// Errors: throws CoreError.
+[[nodiscard]] VerifyOptions options_of(const Program& program, const VerifyQuestion& question);
+
+}  // namespace ppsim::python

@@ -1,0 +1,164 @@
+"""Schedules, Programs and files."""
+
+import pickle
+
+import numpy
+import pytest
+
+import ppsim
+
+
+def test_a_schedule_knows_its_shape_and_rows():
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=2)
+    assert (schedule.name, schedule.ranks, schedule.stages, schedule.microbatches) == ("1f1b", 2, 2, 2)
+    assert schedule.rows == [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]]
+    assert schedule.placement == [0, 1]
+    assert len(schedule) == 8
+
+
+def test_settings_reach_the_schedule():
+    bounded = ppsim.generate("zb-greedy", ranks=4, microbatches=8, memory_limit=4)
+    assert bounded != ppsim.generate("zb-greedy", ranks=4, microbatches=8, memory_limit=8)
+
+
+def test_an_unknown_name_suggests_one():
+    with pytest.raises(ppsim.Error, match="zb-h1") as caught:
+        ppsim.generate("zb-hh1", ranks=4, microbatches=8)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.code == "bad_argument"
+    assert "zb-hh1" in str(caught.value)
+
+
+def test_an_unknown_setting_names_those_there_are():
+    with pytest.raises(ppsim.Error, match="memory_limit"):
+        ppsim.generate("zb-greedy", ranks=4, microbatches=8, memory=4)
+
+
+def test_lowering_adds_transfers_and_names_the_program():
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=1)
+    program = ppsim.lower(schedule)
+    assert program.rows[0] == ["0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0"]
+    assert program.communicators == ["0>1", "1>0"]
+    assert len(program.hash) == 32
+    assert program.compute_only().rows == schedule.rows
+    with_update = ppsim.lower(schedule, with_=["reduce-grad", "opt"])
+    assert with_update != program
+    assert ppsim.lower(schedule, communicators="per-rank").communicators == ["world"]
+
+
+@pytest.mark.parametrize(
+    "option, known",
+    [
+        ({"order": "by-heart"}, "just-in-time"),
+        ({"communicators": "per-day"}, "per-edge"),
+        ({"grouping": "friends"}, "paired"),
+        ({"with_": ["lunch"]}, "reduce-grad"),
+    ],
+)
+def test_lowering_refuses_unknown_words(option, known):
+    with pytest.raises(ppsim.Error, match=known):
+        ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=1), **option)
+
+
+@pytest.mark.parametrize("make", [lambda s: s, ppsim.lower], ids=["schedule", "program"])
+def test_values_compare_print_pickle_and_go_through_json(make):
+    value = make(ppsim.generate("zb-v", ranks=4, microbatches=8))
+    other = make(ppsim.generate("zb-v", ranks=4, microbatches=9))
+    assert pickle.loads(pickle.dumps(value)) == value != other
+    assert type(value).from_json(value.to_json()) == value
+    assert hash(pickle.loads(pickle.dumps(value))) == hash(value)
+    assert "4 ranks" in repr(value)
+    assert value.svg().startswith("<")
+    assert "<svg" in value._repr_html_()
+    assert value != "something else"
+
+
+def test_files_read_as_they_were_written(tmp_path):
+    schedule = ppsim.generate("zb-v", ranks=4, microbatches=8)
+    program = ppsim.lower(schedule)
+    for name, value in (("s.json", schedule), ("s.csv", schedule), ("p.json", program), ("p.csv", program)):
+        ppsim.write(value, tmp_path / name)
+        assert ppsim.read(tmp_path / name) == value
+
+
+def test_a_file_that_cannot_be_read_says_where():
+    with pytest.raises(ppsim.FileError) as caught:
+        ppsim.read_text("0F0,0B0\n1F0,1X0\n", name="mine.csv")
+    assert (caught.value.file, caught.value.row, caught.value.column) == ("mine.csv", 2, 2)
+    assert caught.value.place == "mine.csv:2:2"
+    with pytest.raises(ppsim.FileError, match="missing.csv"):
+        ppsim.read("missing.csv")
+
+
+def test_exceptions_pickle():
+    with pytest.raises(ppsim.Error) as caught:
+        ppsim.generate("1f1b", ranks=0, microbatches=1)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is type(caught.value)
+    assert (str(again), again.code, again.found) == (str(caught.value), caught.value.code, caught.value.found)
+
+
+def test_actions_are_arrays_without_copies():
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=2))
+    actions = program.actions
+    assert [ppsim.op_kinds[kind] for kind in actions["kind"][:2]] == ["F", "SEND_F"]
+    assert actions["microbatch"][:4].tolist() == [0, 0, 1, 1]
+    assert program.first == [0, len(program) // 2, len(program)]
+    assert len(program.instructions) == len(program)
+    assert (program.instructions["action_count"] == 1).all()
+    assert not actions.flags.writeable and not actions.flags.owndata
+    again = program.actions
+    assert numpy.shares_memory(actions, again)
+    del program
+    assert actions["subject"][0] == 0  # the array keeps the Program
+
+
+def test_a_builder_makes_what_generate_makes():
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=2, name="1f1b")
+    for microbatch in range(2):
+        builder.forward(0, microbatch)
+    for microbatch in range(2):
+        builder.backward(0, microbatch).forward(1, microbatch).backward(1, microbatch)
+    assert builder.build() == ppsim.generate("1f1b", ranks=2, microbatches=2)
+
+
+def test_a_builder_takes_the_placement_from_the_ranks():
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=4, microbatches=1)
+    for stage, rank in enumerate([0, 1, 1, 0]):
+        builder.forward(stage, 0, rank=rank)
+    for stage in reversed(range(4)):
+        builder.backward_input(stage, 0).backward_weight(stage, 0)
+    assert builder.build().placement == [0, 1, 1, 0]
+
+
+def test_a_builder_names_every_broken_rule():
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=1)
+    builder.forward(0, 0).forward(0, 0).backward(1, 0)
+    with pytest.raises(ppsim.IllFormed) as caught:
+        builder.build()
+    assert caught.value.code == "ill_formed"
+    assert "0F0" in str(caught.value) and "1F0" in str(caught.value)
+
+
+def test_a_builder_refuses_what_is_out_of_range():
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=1)
+    with pytest.raises(ppsim.Error, match="no such stage"):
+        builder.forward(2, 0)
+    with pytest.raises(ppsim.Error, match="no such rank"):
+        builder.forward(0, 0, rank=2)
+
+
+def test_routes_make_two_directions():
+    builder = ppsim.ScheduleBuilder(
+        ranks=2,
+        stages=4,
+        microbatches=2,
+        placement=[0, 1, 1, 0],
+        edges=[(0, 1), (2, 3)],
+        routes=[[0, 1], [2, 3]],
+        microbatch_routes=[0, 1],
+        blocks=[[0, 3], [1, 2]],
+    )
+    builder.forward(0, 0).forward(2, 1).forward(1, 0).forward(3, 1)
+    builder.backward(1, 0).backward(3, 1).backward(0, 0).backward(2, 1)
+    assert ppsim.check(builder.build())

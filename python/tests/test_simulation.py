@@ -1,0 +1,176 @@
+"""Costs, runs, sweeps and comparisons."""
+
+import pickle
+
+import numpy
+import pytest
+
+import ppsim
+
+UNIT = {"F": 1, "B": 2}
+
+
+def zb_h1(microbatches: int = 8) -> ppsim.Schedule:
+    return ppsim.generate("zb-h1", ranks=4, microbatches=microbatches)
+
+
+def test_a_run_says_what_the_closed_form_says():
+    run = ppsim.simulate(ppsim.generate("1f1b", ranks=4, microbatches=8), unit=UNIT)
+    assert run.makespan_ns == (8 + 3) * 3_000_000
+    assert run.rank_span_ns == run.makespan_ns
+    assert run.ideal_ns == 24_000_000
+    assert run.bubble_fraction == pytest.approx(3 / 11)
+    assert [rank.peak_live_activations for rank in run.ranks] == [4, 3, 2, 1]
+    assert run.peak_bytes is None and run.ranks[0].peak_bytes is None
+    assert sum(run.bubble_ns.values()) == 4 * 9_000_000
+    assert run.critical_path[-1]["end_ns"] == run.makespan_ns
+    assert run.free_of_cost == []
+
+
+def test_sizes_give_memory():
+    schedule = ppsim.generate("gpipe", ranks=2, microbatches=3)
+    run = ppsim.simulate(schedule, unit={"F": 1, "B": 2, "A": 10})
+    assert run.peak_bytes == 30
+    memory = run.memory(0)
+    assert memory["bytes"].max() == 30
+    assert (numpy.diff(memory["time_ns"]) >= 0).all()
+    with pytest.raises(ppsim.Error, match="no such rank"):
+        run.memory(2)
+
+
+def test_the_trace_is_an_array_without_a_copy():
+    run = ppsim.simulate(zb_h1())
+    trace = run.trace
+    assert trace.shape == (len(run.program),)
+    assert trace["end_ns"].max() == run.makespan_ns
+    assert (trace["end_ns"] >= trace["start_ns"]).all()
+    assert numpy.shares_memory(trace, run.trace)
+    with pytest.raises(ValueError, match="read-only"):
+        trace["start_ns"][0] = 1
+    del run
+    assert trace["start_ns"][0] == 0
+
+
+def test_runs_compare_print_pickle_and_go_through_json():
+    run = ppsim.simulate(zb_h1(), unit={"F": 1, "I": 1, "W": 1, "A": 5}, transport="nccl")
+    for again in (pickle.loads(pickle.dumps(run)), ppsim.Run.from_json(run.to_json())):
+        assert again == run and hash(again) == hash(run)
+        assert again.ranks == run.ranks and again.transport == "nccl"
+    assert run != ppsim.simulate(zb_h1(), unit=UNIT)
+    assert "zb-h1" in repr(run) and "<svg" in run._repr_html_()
+    with pytest.raises(ppsim.FileError):
+        ppsim.Run.from_json("{}")
+
+
+def test_pictures_traces_and_reports(tmp_path, capsys):
+    run = ppsim.simulate(zb_h1())
+    run.show()
+    assert len(capsys.readouterr().out.splitlines()) >= 4
+    run.write_trace(tmp_path / "trace.csv")
+    assert (tmp_path / "trace.csv").read_text().startswith("rank,queue,index")
+    run.write_report(tmp_path / "report.html")
+    assert "<html" in (tmp_path / "report.html").read_text()
+    with pytest.raises(ppsim.Error, match="suffix|\\.csv"):
+        run.write_trace(tmp_path / "trace.txt")
+
+
+def test_a_program_that_hangs_cannot_be_simulated(hanging):
+    with pytest.raises(ppsim.Deadlock, match="waits for") as caught:
+        ppsim.simulate(hanging)
+    assert caught.value.code == "deadlock"
+
+
+def test_costs_are_values():
+    for costs in (
+        ppsim.Costs.unit(F=1, B=2.5, c=1e-6),
+        ppsim.Costs.from_model("llama3-8b", "dgx-h100", pp=8, global_batch_size=8),
+        ppsim.Costs.unit(F=1) | ppsim.Costs.from_model("llama3-8b", "dgx-h100", pp=8, global_batch_size=8),
+    ):
+        for again in (pickle.loads(pickle.dumps(costs)), ppsim.Costs.from_json(costs.to_json())):
+            assert again == costs and hash(again) == hash(costs)
+        assert repr(costs).startswith("Costs.")
+    assert ppsim.Costs.unit(F=1) != ppsim.Costs.unit(F=2)
+
+
+def test_a_table_goes_before_what_it_lies_over(tmp_path):
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=2)
+    units = ppsim.Costs.unit(F=1, B=2)
+    table = ppsim.Costs.table(units.bound(schedule))
+    assert ppsim.simulate(schedule, costs=table).makespan_ns == 9_000_000
+    slower = ppsim.simulate(schedule, costs=table | ppsim.Costs.unit(F=2, B=2)).makespan_ns
+    assert slower == 12_000_000
+    (tmp_path / "costs.json").write_text(units.bound(schedule))
+    assert ppsim.Costs.read(tmp_path / "costs.json") == ppsim.Costs.table(
+        ppsim.Costs.read(tmp_path / "costs.json")._parts[0][1]
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ppsim.Costs.unit(F=-1),
+        lambda: ppsim.Costs.unit(Q=1),
+        lambda: ppsim.Costs.unit(F="fast"),
+        lambda: ppsim.Costs.table("{"),
+        lambda: ppsim.Costs.read("missing.json"),
+        lambda: ppsim.Costs.from_json("[1]"),
+        lambda: ppsim.Costs.from_model("llama3-8b", "no-such-cluster"),
+        lambda: ppsim.Costs.from_model("llama3-8b", "dgx-h100", gpus=8),
+        lambda: ppsim.simulate(zb_h1(), costs=ppsim.Costs.unit(), unit={"F": 1}),
+        lambda: ppsim.simulate(zb_h1(), costs={"F": 1}),
+        lambda: ppsim.simulate("zb-h1"),
+        lambda: ppsim.simulate(zb_h1(), transport="pigeon"),
+        lambda: ppsim.simulate(zb_h1(), buffers=0),
+        lambda: ppsim.simulate_many([(zb_h1(), ppsim.Costs.unit())], threads=-1),
+    ],
+)
+def test_wrong_arguments_raise(make):
+    with pytest.raises(ppsim.Error):
+        make()
+
+
+def test_a_model_gives_tokens_memory_and_a_limit():
+    costs = ppsim.Costs.from_model("llama3-8b", "dgx-h100", pp=8, global_batch_size=16)
+    run = ppsim.simulate(ppsim.generate("1f1b", ranks=8, microbatches=16), costs=costs)
+    assert run.memory_limit_bytes == 80_000_000_000
+    assert run.tokens_per_second > 0 and 0 < run.model_flops_utilization < 1
+    assert run.fits is (run.peak_bytes <= run.memory_limit_bytes)
+    with pytest.raises(ppsim.Error, match="microbatches"):
+        ppsim.simulate(ppsim.generate("1f1b", ranks=8, microbatches=4), costs=costs)
+
+
+def test_simulate_many_is_simulate_many_times():
+    program = ppsim.lower(zb_h1())
+    points = [(program, ppsim.Costs.unit(F=1, I=1, W=1, c=c / 10)) for c in range(20)]
+    points += [(zb_h1(m), ppsim.Costs.unit(F=1, I=2, W=1)) for m in (4, 5)]
+    times = ppsim.simulate_many(points, threads=2)
+    assert times == [ppsim.simulate(value, costs=costs).times for value, costs in points]
+    assert times == ppsim.simulate_many(points, threads=1)
+    assert pickle.loads(pickle.dumps(times)) == times
+    assert len(times[0].ranks) == 4
+    assert ppsim.simulate_many([]) == []
+
+
+def test_simulate_many_names_the_point_that_cannot_run(hanging):
+    with pytest.raises(ppsim.Deadlock, match="point 1"):
+        ppsim.simulate_many([(zb_h1(), ppsim.Costs.unit()), (hanging, ppsim.Costs.unit())])
+
+
+def test_compare_is_a_table_and_a_picture(tmp_path):
+    comparison = ppsim.compare(["1f1b", "zb-h1", zb_h1()], ranks=4, microbatches=8, unit={"F": 1, "I": 1, "W": 1})
+    assert [run.name for run in comparison] == ["1f1b", "zb-h1", "zb-h1"]
+    assert [row["makespan_ns"] for row in comparison.rows()][1:] == [comparison.runs[1].makespan_ns] * 2
+    assert len(str(comparison).splitlines()) == 4
+    assert comparison.svg().count("<svg") == 4
+    assert "<pre>" in comparison._repr_html_()
+    comparison.write_report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 1000
+
+
+def test_compare_refuses_other_work():
+    with pytest.raises(ppsim.Error, match="same ranks"):
+        ppsim.compare([zb_h1(4), zb_h1(8)])
+    with pytest.raises(ppsim.Error, match="stages"):
+        ppsim.compare(["1f1b", "zb-v"], ranks=4, microbatches=8)
+    with pytest.raises(ppsim.Error, match="ranks="):
+        ppsim.compare(["1f1b"])

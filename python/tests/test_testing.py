@@ -1,0 +1,93 @@
+"""Schedules written in Python."""
+
+import pytest
+
+import ppsim
+from ppsim.testing import cases, check_schedule
+
+pytestmark = pytest.mark.usefixtures("forget")
+
+
+def gpipe(ranks: int, microbatches: int) -> ppsim.Schedule:
+    builder = ppsim.ScheduleBuilder(ranks=ranks, stages=ranks, microbatches=microbatches, name="mine")
+    for rank in range(ranks):
+        for microbatch in range(microbatches):
+            builder.forward(rank, microbatch)
+        for microbatch in range(microbatches):
+            builder.backward(rank, microbatch)
+    return builder.build()
+
+
+def test_a_registered_schedule_is_known_everywhere():
+    ppsim.register("mine", gpipe)
+    assert "mine" in ppsim.schedules()
+    assert ppsim.generate("mine", ranks=4, microbatches=8).name == "mine"
+    comparison = ppsim.compare(["mine", "gpipe"], ranks=4, microbatches=8)
+    assert comparison.runs[0].makespan_ns == comparison.runs[1].makespan_ns
+    ppsim.unregister("mine")
+    with pytest.raises(ppsim.Error):
+        ppsim.generate("mine", ranks=4, microbatches=8)
+
+
+def test_names_of_published_schedules_are_taken():
+    with pytest.raises(ppsim.Error, match="published"):
+        ppsim.register("1f1b", gpipe)
+
+
+def test_a_good_schedule_passes_with_its_closed_forms():
+    def bubble(ranks: int, microbatches: int, units) -> float:
+        return 0 if ranks == 1 else (ranks - 1) * (units["F"] + units["B"])
+
+    ppsim.register("mine", gpipe, bubble=bubble, peak=lambda ranks, microbatches: microbatches)
+    assert check_schedule("mine") == len(cases())
+    assert check_schedule("mine", ranks=3, microbatches=5) == 1
+    assert check_schedule("1f1b", ranks=3, microbatches=5) == 1
+
+
+def test_a_wrong_closed_form_names_its_case():
+    ppsim.register("mine", gpipe, peak=lambda ranks, microbatches: ranks)
+    with pytest.raises(AssertionError, match="1 ranks, 2 microbatches: 2 live activations, the closed form says 1"):
+        check_schedule("mine")
+    ppsim.register("mine", gpipe, bubble=lambda ranks, microbatches, units: 0.0)
+    with pytest.raises(AssertionError, match="bubble"):
+        check_schedule("mine")
+
+
+def test_cases_that_a_schedule_refuses_are_left_out():
+    def even(ranks: int, microbatches: int) -> ppsim.Schedule:
+        if microbatches % 2:
+            raise ValueError("an even number of microbatches")
+        return gpipe(ranks, microbatches)
+
+    ppsim.register("mine", even)
+    assert check_schedule("mine") == 15
+    with pytest.raises(ValueError, match="even"):
+        check_schedule("mine", ranks=2, microbatches=3)
+
+
+def test_a_schedule_that_is_no_schedule_fails():
+    def wrong(ranks: int, microbatches: int) -> ppsim.Schedule:
+        return ppsim.ScheduleBuilder(ranks=ranks, stages=ranks, microbatches=microbatches).forward(0, 0).build()
+
+    ppsim.register("mine", wrong)
+    with pytest.raises(ppsim.IllFormed):
+        check_schedule("mine")
+    ppsim.register("mine", lambda ranks, microbatches: gpipe(ranks, microbatches + 1))
+    with pytest.raises(AssertionError, match="made for"):
+        check_schedule("mine")
+    ppsim.register("mine", lambda ranks, microbatches: None)
+    with pytest.raises(AssertionError, match="returned None"):
+        check_schedule("mine")
+
+
+def test_a_schedule_whose_rows_wait_for_each_other_fails():
+    def crossed(ranks: int, microbatches: int) -> ppsim.Schedule:
+        builder = ppsim.ScheduleBuilder(ranks=2, stages=4, microbatches=1, placement=[0, 1, 0, 1])
+        builder.forward(2, 0).forward(0, 0).forward(1, 0).forward(3, 0)
+        for stage in (3, 2, 1, 0):
+            builder.backward(stage, 0)
+        return builder.build()
+
+    ppsim.register("mine", crossed)
+    with pytest.raises((ppsim.Deadlock, ppsim.IllFormed)):
+        check_schedule("mine", ranks=2, microbatches=1)

@@ -1,0 +1,81 @@
+"""What torch.distributed.pipelining has, without torch."""
+
+import enum
+import os
+import pathlib
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+
+import ppsim
+import ppsim.torch
+
+DATA = pathlib.Path(__file__).parents[2] / "tests" / "data"
+
+
+class Kind(enum.Enum):
+    F, B, SEND_F, RECV_F, SEND_B, RECV_B = "F", "B", "SEND_F", "RECV_F", "SEND_B", "RECV_B"
+
+
+class Action(NamedTuple):
+    """As torch's _Action prints itself."""
+
+    stage_index: int
+    computation_type: Kind
+    microbatch_index: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.stage_index}{self.computation_type.value}{self.microbatch_index}"
+
+
+def order(rows: list[list[tuple[int, str, int] | None]]) -> dict[int, list[Action | None]]:
+    return {
+        rank: [None if cell is None else Action(cell[0], Kind(cell[1]), cell[2]) for cell in row]
+        for rank, row in enumerate(rows)
+    }
+
+
+@dataclass
+class PipelineSchedule:
+    pipeline_order: dict[int, list[Action | None]]
+
+
+COMPUTE = order([[(0, "F", 0), None, None, (0, "B", 0)], [None, (1, "F", 0), (1, "B", 0)]])
+
+
+@pytest.mark.parametrize("schedule", [COMPUTE, PipelineSchedule(COMPUTE)], ids=["dictionary", "object"])
+def test_orders_are_proved(schedule):
+    assert isinstance(ppsim.torch.program(schedule), ppsim.Schedule)
+    assert ppsim.torch.check(schedule).ok
+
+
+def test_paths_are_checked_for_the_transport_that_runs():
+    path = DATA / "deferred_receives.csv"
+    with pytest.raises(ppsim.Deadlock):
+        ppsim.torch.check(path, communicators="per-rank")
+    with pytest.raises(ppsim.Deadlock):
+        ppsim.torch.check(str(path))
+    with pytest.raises(ppsim.Error):
+        ppsim.torch.check("missing.csv")
+
+
+def test_what_is_no_schedule_is_refused():
+    with pytest.raises(ppsim.Error, match="pipeline_order"):
+        ppsim.torch.check(17)
+    with pytest.raises(ppsim.Error, match="row for each rank"):
+        ppsim.torch.check({0: [], 2: []})
+    with pytest.raises(ppsim.FileError, match="<pipeline_order>:1:1"):
+        ppsim.torch.check({0: ["0X0"]})
+
+
+def test_the_plugin_makes_a_test_of_each_file(tmp_path):
+    (tmp_path / "good.csv").write_text(ppsim.generate("1f1b", ranks=2, microbatches=2).to_csv())
+    (tmp_path / "bad.csv").write_text((DATA / "deferred_receives.csv").read_text())
+    command = [sys.executable, "-m", "pytest", "-p", "ppsim.pytest_plugin", "--ppsim", "*.csv"]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=alone)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "deadlock_free is refuted" in done.stdout

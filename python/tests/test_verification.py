@@ -1,0 +1,177 @@
+"""Verdicts, repairs and searches."""
+
+import pickle
+import signal
+import threading
+import time
+
+import pytest
+
+import ppsim
+
+
+def test_what_holds_is_proved():
+    schedule = ppsim.generate("zb-v", ranks=4, microbatches=8)
+    verdict = ppsim.verify(schedule)
+    assert verdict and verdict.ok
+    assert verdict.transport == "any"
+    assert verdict.properties["deadlock_free"].verdict == "proved"
+    assert "deadlock_free" in verdict.report and str(verdict) == verdict.report
+    verdict.certificate.check(verdict.program)
+    assert verdict.certificate.program_hash == verdict.program.hash
+    with pytest.raises(ppsim.Error, match="it is about program"):
+        verdict.certificate.check(ppsim.lower(ppsim.generate("zb-v", ranks=4, microbatches=9)))
+
+
+def test_a_hang_is_refuted_with_its_cycle(hanging):
+    verdict = ppsim.verify(hanging, transport="in-process")
+    assert not verdict and verdict.certificate is None
+    answer = verdict.properties["deadlock_free"]
+    assert answer.verdict == "refuted"
+    cycle = answer.counterexample["cycle"]
+    assert cycle[0] == {
+        "rank": 0,
+        "index": 3,
+        "action": "0SEND_F1",
+        "waits_for": {"rank": 1, "index": 4, "action": "1RECV_F1"},
+        "why": "a transfer begins when both ends have started",
+    }
+    assert "rank 0: 0SEND_F1 waits for rank 1: 1RECV_F1" in verdict.report
+
+
+def test_check_returns_or_raises(hanging):
+    assert ppsim.check(hanging, communicators="per-edge").ok
+    with pytest.raises(ppsim.Deadlock) as caught:
+        ppsim.check(hanging)
+    assert isinstance(caught.value, ppsim.CheckFailed) and isinstance(caught.value, ValueError)
+    assert caught.value.property == "deadlock_free"
+    assert caught.value.counterexample["cycle"]
+    assert "waits for" in str(caught.value)
+    assert caught.value.verdict.program == hanging
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and again.verdict == caught.value.verdict
+
+
+def test_a_mix_up_and_a_missing_action_are_told_apart():
+    crossed = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F1,1F1,1RECV_F0,1F0,1B0,1SEND_B0,1B1,1SEND_B1\n"
+    with pytest.raises(ppsim.Mismatch):
+        ppsim.check(ppsim.read_text(crossed))
+    with pytest.raises(ppsim.IllFormed):
+        ppsim.check(ppsim.read_text("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0\n"))
+
+
+def test_memory_is_held_against_a_limit():
+    schedule = ppsim.generate("gpipe", ranks=2, microbatches=4)
+    unit = {"F": 1, "B": 2, "A": 100}
+    verdict = ppsim.check(schedule, unit=unit, memory_limit=400)
+    assert verdict.fits and verdict.memory[0].bytes == 400
+    with pytest.raises(ppsim.DoesNotFit) as caught:
+        ppsim.check(schedule, unit=unit, memory_limit="300")
+    assert caught.value.counterexample["bytes"] == 400
+    assert caught.value.counterexample["limit"] == 300
+    with pytest.raises(ppsim.Error, match="memory needs sizes"):
+        ppsim.verify(schedule, memory_limit=300)
+
+
+def test_a_pool_above_the_limit_does_not_fit():
+    schedule = ppsim.generate("1f1b", ranks=8, microbatches=8)
+    costs = ppsim.Costs.from_model("llama3-8b", "dgx-h100", pp=8, global_batch_size=8)
+    verdict = ppsim.verify(schedule, costs=costs, transport="nccl")
+    most = max(rank.bytes for rank in verdict.memory)
+    assert all(rank.pool_bytes >= rank.bytes and rank.communicator_bytes > 0 for rank in verdict.memory)
+    tight = ppsim.verify(schedule, costs=costs, transport="nccl", memory_limit=most)
+    assert tight.properties["memory"].verdict == "proved"
+    assert tight.fits is False and not tight
+    with pytest.raises(ppsim.DoesNotFit):
+        ppsim.check(schedule, costs=costs, transport="nccl", memory_limit=most)
+
+
+def test_what_is_not_decided_in_time_is_unknown():
+    schedule = ppsim.generate("1f1b", ranks=4, microbatches=8)
+    with pytest.raises(ppsim.Unknown) as caught:
+        ppsim.check(schedule, timeout_s=1e-9)
+    assert caught.value.code == "unknown"
+    assert any(p.verdict == "unknown" for p in caught.value.verdict.properties.values())
+
+
+def test_properties_can_be_chosen():
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=2)
+    assert list(ppsim.verify(schedule, properties=["matched"]).properties) == ["matched"]
+    with pytest.raises(ppsim.Error, match="deadlock_free"):
+        ppsim.verify(schedule, properties=["deadlock_fre"])
+
+
+def test_verdicts_compare_print_pickle_and_go_through_json(hanging):
+    for value in (hanging, ppsim.generate("zb-h1", ranks=2, microbatches=2)):
+        verdict = ppsim.verify(value)
+        assert pickle.loads(pickle.dumps(verdict)) == verdict
+        assert ppsim.Verdict.from_json(verdict.to_json()) == verdict
+        assert "deadlock_free" in repr(verdict) and "<pre>" in verdict._repr_html_()
+
+
+def test_z3_agrees(hanging):
+    verdict = ppsim.verify(hanging, transport="in-process", properties=["deadlock_free"], cross_check=True)
+    assert verdict.properties["deadlock_free"].notes == ["Z3 agrees"]
+
+
+def test_a_repair_is_the_fewest_changes(hanging):
+    repair = ppsim.repair(hanging, transport="in-process")
+    assert repair and len(repair.changes) == 1
+    assert ppsim.check(repair.program, transport="in-process")
+    moved = ppsim.repair(hanging, transport="in-process", changes=["move"])
+    assert all(change.startswith("move") for change in moved.changes)
+    with pytest.raises(ppsim.Error, match="move, group or split"):
+        ppsim.repair(hanging, changes=["pray"])
+
+
+def test_what_is_absent_cannot_be_repaired():
+    repair = ppsim.repair(ppsim.read_text("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0\n"))
+    assert not repair and repair.why
+
+
+def test_synthesis_finds_the_optimum():
+    found = ppsim.synthesize(ranks=2, microbatches=3, activation_limit=2, unit={"F": 1, "I": 1, "W": 1})
+    assert found.optimal and found.peak_live_activations <= 2
+    assert ppsim.simulate(found.schedule, unit={"F": 1, "I": 1, "W": 1}).makespan_ns == found.value_ns
+    assert found.certificate.program_hash == found.program.hash
+    with pytest.raises(ppsim.DoesNotFit):
+        ppsim.synthesize(ranks=2, microbatches=3, activation_limit=0)
+    with pytest.raises(ppsim.Error, match="makespan or span"):
+        ppsim.synthesize(ranks=2, microbatches=3, activation_limit=2, objective="fun")
+
+
+def interrupted(work) -> None:
+    """Runs `work` and sends the interrupt of Ctrl-C while it runs."""
+    timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    timer.join()
+
+
+def test_ctrl_c_ends_long_calls():
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=8, microbatches=64))
+    costs = ppsim.Costs.unit()
+    interrupted(lambda: ppsim.simulate_many([(program, costs)] * 2_000_000, threads=1))
+    interrupted(lambda: ppsim.synthesize(ranks=8, microbatches=32, activation_limit=5, timeout_s=3600))
+
+
+def test_other_threads_run_while_one_waits():
+    """The GIL is released: a counter goes on during a long call."""
+    counted = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counted
+    ppsim.verify(ppsim.lower(ppsim.generate("zb-v", ranks=16, microbatches=128)))
+    after = counted
+    done.set()
+    thread.join()
+    assert after - before > 3
