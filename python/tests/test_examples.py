@@ -1,0 +1,61 @@
+"""Every example runs as it stands, and so does what the documentation shows."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
+
+
+def run(*arguments: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=folder, env=dict(os.environ), timeout=300
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(example, tmp_path):
+    done = run(str(example), folder=tmp_path)
+    assert done.stderr == ""
+    assert done.stdout
+    assert done.returncode == (1 if example.stem == "check_before_training" else 0)
+
+
+def test_the_example_says_what_hangs_and_what_mends_it(tmp_path):
+    done = run(str(ROOT / "examples/python/check_before_training.py"), folder=tmp_path)
+    assert "rank 0: 0SEND_F1 waits for 1RECV_F1" in done.stdout
+    assert "move rank" in done.stdout
+
+
+def test_the_example_draws_three_schedules(tmp_path):
+    done = run(str(ROOT / "examples/python/new_schedule.py"), "three.svg", folder=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "three.svg").read_text().count("<svg") == 4
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["grouped-v", "zb-v", "dualpipe-v"]
+
+
+def test_the_guide_runs_as_it_stands(tmp_path):
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert blocks
+    for number, block in enumerate(blocks):
+        (tmp_path / f"block{number}.py").write_text(block, encoding="utf-8")
+        done = run(f"block{number}.py", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_is_the_same_program(tmp_path):
+    done = run("-m", "ppsim", "list", "schedules", folder=tmp_path)
+    assert done.returncode == 0 and "zb-v" in done.stdout
+    wrong = run("-m", "ppsim", "simulate", "1f1b", "--json", folder=tmp_path)
+    assert wrong.returncode == 2 and '"error"' in wrong.stdout
+
+
+def test_importing_needs_neither_numpy_nor_torch(tmp_path):
+    check = "import ppsim, sys; assert not {'numpy', 'torch', 'z3'} & set(sys.modules), sys.modules"
+    assert run("-c", check, folder=tmp_path).returncode == 0
