@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/memory/slot_plan.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
@@ -18,6 +20,7 @@ namespace ppsim {
 namespace {
 
 constexpr int kPrograms = 10'000;
+constexpr int kProgramsOfTransport = 1'000;
 constexpr int kShards = 10;
 constexpr std::size_t kSmallForSolver = 40;  // instructions
 
@@ -59,8 +62,9 @@ Outcome by_verifier(const Case& c) {
   return Outcome::deadlock;
 }
 
-Outcome by_backend(const Case& c) {
+Outcome by_backend(const Case& c, const BackendOptions& backend = CpuOptions()) {
   RunOptions options;
+  options.backend = backend;
   options.capabilities = c.capabilities;
   options.unverified = true;
   const auto run = execute(c.program, NullModel(), options);
@@ -69,6 +73,22 @@ Outcome by_backend(const Case& c) {
     return Outcome::mismatch;
   }
   return run->outcome == RunOutcome::finished ? Outcome::finished : Outcome::deadlock;
+}
+
+/// Whether Z3 says so, too, where the Program is small.
+void expect_of_solver(const Case& c, Outcome expected) {
+  if (expected == Outcome::mismatch || c.program.size() > kSmallForSolver) return;
+  const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities);
+  const auto wanted =
+      expected == Outcome::finished ? SolverAnswer::Outcome::deadlock_free : SolverAnswer::Outcome::deadlock;
+  ASSERT_EQ(answer.outcome, wanted) << answer.reason;
+}
+
+/// The mix is part of the claim: neither side may be rare.
+void expect_mix(std::map<Outcome, int>& seen, int programs) {
+  EXPECT_GT(seen[Outcome::finished], programs / 5);
+  EXPECT_GT(seen[Outcome::deadlock], programs / 10);
+  EXPECT_GT(seen[Outcome::mismatch], 0);
 }
 
 class Agreement : public testing::TestWithParam<int> {};
@@ -82,17 +102,40 @@ TEST_P(Agreement, OnFinishDeadlockOrMismatch) {
     ASSERT_EQ(by_simulator(c), expected) << "program " << number;
     ASSERT_EQ(by_verifier(c), expected) << "program " << number;
     ASSERT_EQ(by_backend(c), expected) << "program " << number;
-    if (expected == Outcome::mismatch || c.program.size() > kSmallForSolver) continue;
-    const SolverAnswer answer = deadlock_by_z3(c.program, c.capabilities);
-    const auto wanted = expected == Outcome::finished ? SolverAnswer::Outcome::deadlock_free
-                                                      : SolverAnswer::Outcome::deadlock;
-    ASSERT_EQ(answer.outcome, wanted) << "program " << number << ": " << answer.reason;
+    ASSERT_NO_FATAL_FAILURE(expect_of_solver(c, expected)) << "program " << number;
   }
-  // The mix is part of the claim: neither side may be rare.
-  EXPECT_GT(seen[Outcome::finished], kPrograms / kShards / 5);
-  EXPECT_GT(seen[Outcome::deadlock], kPrograms / kShards / 10);
-  EXPECT_GT(seen[Outcome::mismatch], 0);
+  expect_mix(seen, kPrograms / kShards);
 }
+
+int programs_of_transport() {
+  const char* const asked = std::getenv("PPSIM_AGREEMENT_PROGRAMS");
+  return asked == nullptr ? kProgramsOfTransport : std::atoi(asked);
+}
+
+/// The same under each named transport; that of in-process is also that of mpi and copy.
+class NamedTransportAgreement : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(NamedTransportAgreement, OnFinishDeadlockOrMismatch) {
+  const auto [name, shard] = GetParam();
+  const int programs = programs_of_transport();
+  std::map<Outcome, int> seen;
+  for (int number = shard; number < programs; number += kShards) {
+    Case c = test::random_case(number);
+    c.capabilities = transport(name, number / kShards % 2 != 0).value();
+    const Outcome expected = by_naive(c);
+    ++seen[expected];
+    ASSERT_EQ(by_simulator(c), expected) << "program " << number;
+    ASSERT_EQ(by_verifier(c), expected) << "program " << number;
+    ASSERT_EQ(by_backend(c), expected) << "program " << number;
+    ASSERT_EQ(by_backend(c, EmulatedOptions{c.costs}), expected) << "program " << number;
+    ASSERT_NO_FATAL_FAILURE(expect_of_solver(c, expected)) << "program " << number;
+  }
+  expect_mix(seen, programs / kShards);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, NamedTransportAgreement,
+                         testing::Combine(testing::Values("in-process", "any", "nccl", "nccl-one-queue"),
+                                          testing::Range(0, kShards)));
 
 /// What a finished run, the proof and the pool say about the same memory.
 void expect_memory_chain(const Case& c, int number) {
