@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "operators/constants.hpp"
+#include "operators/network.hpp"
+#include "operators/operator_times.hpp"
+#include "operators/tables.hpp"
+
+namespace ppsim::workload {
+namespace {
+
+const OperatorTable& h100() { return *operator_table("h100_sxm"); }
+
+/// Rows of workload/data/products.csv.
+TEST(OperatorTable, HasTheMeasuredProducts) {
+  const auto us = [](const Product& product, DataType type) {
+    return product.flops() / *h100().product_rate(product, type) * 1e6;
+  };
+  EXPECT_NEAR(us({4096, 8192, 8192}, DataType::bf16), 639.7, 1e-6);
+  EXPECT_NEAR(us({4096, 8192, 8192}, DataType::fp8), 446.6, 1e-6);
+  EXPECT_NEAR(us({128, 128, 128}, DataType::bf16) / us({128, 128, 128}, DataType::bf16), 1, 1e-12);
+  EXPECT_FALSE(h100().product_rate({4096, 8192, 8192}, DataType::nvfp4)) << "Hopper has none";
+  EXPECT_FALSE(operator_table("a100_sxm")->product_rate({4096, 8192, 8192}, DataType::fp8));
+}
+
+TEST(OperatorTable, InterpolatesRatesBetweenTheirNeighbours) {
+  const double low = *h100().product_rate({4096, 8192, 8192}, DataType::bf16);
+  const double high = *h100().product_rate({4096, 8192, 10240}, DataType::bf16);
+  const double middle = *h100().product_rate({4096, 8192, std::sqrt(8192.0 * 10240)}, DataType::bf16);
+  EXPECT_NEAR(middle, std::sqrt(low * high), 1e-6 * middle) << "half the way in logarithms";
+}
+
+TEST(OperatorTable, TheNearestRateHoldsOutside) {
+  EXPECT_EQ(*h100().product_rate({1 << 20, 8192, 8192}, DataType::bf16),
+            *h100().product_rate({32768, 8192, 8192}, DataType::bf16));
+  EXPECT_EQ(*h100().product_rate({1, 8192, 8192}, DataType::bf16),
+            *h100().product_rate({128, 8192, 8192}, DataType::bf16));
+  // The largest of all was not measured: its neighbours speak for it.
+  EXPECT_GT(*h100().product_rate({4096, 65536, 65536}, DataType::bf16), 1e14);
+}
+
+TEST(OperatorTable, NoRateIsAboveTheDataSheet) {
+  for (const GpuDescription& gpu : gpu_presets()) {
+    const OperatorTable* table = operator_table(gpu.operators);
+    if (table == nullptr) continue;
+    for (double size = 128; size <= 65536; size *= 2) {
+      EXPECT_LE(*table->product_rate({4096, size, 8192}, DataType::bf16), gpu.bf16_tflops * 1e12) << gpu.name;
+      EXPECT_LE(*table->attention_rate(8, size, 128), gpu.bf16_tflops * 1e12) << gpu.name;
+    }
+  }
+}
+
+TEST(OperatorTable, HasTheMeasuredAttentionAndCollectives) {
+  EXPECT_NEAR(*h100().attention_rate(64, 4096, 128), 625.4e12, 1e6);
+  EXPECT_NEAR(*h100().collective_time(CollectiveKind::all_gather, 8, 67108864), 208.1e-6, 1e-12);
+  const double largest = *h100().collective_time(CollectiveKind::all_gather, 8, 536870912);
+  EXPECT_NEAR(*h100().collective_time(CollectiveKind::all_gather, 8, 4 * 536870912.0), 4 * largest, 1e-9);
+  // 6 of 8 GPUs are not measured: those of 4, of which each sends three quarters and here five sixths.
+  EXPECT_NEAR(*h100().collective_time(CollectiveKind::all_gather, 6, 67108864),
+              *h100().collective_time(CollectiveKind::all_gather, 4, 67108864) * (5.0 / 6) / (3.0 / 4), 1e-12);
+}
+
+TEST(OperatorTimes, PowerLimitsWhatASteadyStepReaches) {
+  const ClusterDescription h100_node = cluster_from_name("dgx-h100", 1).value();
+  const ClusterDescription b200_node = cluster_from_name("dgx-b200", 1).value();
+  const Product large{8192, 8192, 8192};
+  const auto rate = [&](const GpuDescription& gpu, DataType type) {
+    return large.flops() / (OperatorTimes(gpu, false).product(large, type) - kKernelTime) / 1e12;
+  };
+  EXPECT_NEAR(rate(h100_node.gpu, DataType::bf16), 700, 1e-6);
+  EXPECT_NEAR(rate(b200_node.gpu, DataType::bf16), 1100, 1e-6);
+  EXPECT_NEAR(rate(b200_node.gpu, DataType::fp8), 2200, 1e-6);
+}
+
+/// A GPU of which nothing was measured.
+GpuDescription unknown_gpu() {
+  return {.name = "custom",
+          .bf16_tflops = 100,
+          .bf16_achievable_tflops = 80,
+          .memory_bytes = 1,
+          .memory_tbps = 1,
+          .nvlink_gbytes = 100};
+}
+
+TEST(OperatorTimes, WithoutMeasurementsTheAchievableRateHolds) {
+  const GpuDescription gpu = unknown_gpu();
+  const OperatorTimes times(gpu, true);
+  EXPECT_DOUBLE_EQ(times.product({1000, 1000, 1000}, DataType::bf16), 2e9 / 80e12 + kGraphKernelTime);
+  EXPECT_DOUBLE_EQ(times.traffic(850e9), 1 + kGraphKernelTime);
+  // 200 rows each: half the rate.
+  EXPECT_DOUBLE_EQ(times.grouped_product({1000, 1000, 1000}, 200, DataType::bf16),
+                   4e9 / 80e12 + kGraphKernelTime);
+}
+
+ClusterDescription two_nodes() {
+  return {.node = {.name = "custom", .gpu = "custom", .gpus = 4, .nvlink_domain = 4, .node_gbytes = 100},
+          .gpu = unknown_gpu(),
+          .nodes = 2};
+}
+
+TEST(Network, GroupsShareTheLinksOfTheirNodes) {
+  const ClusterDescription cluster = two_nodes();
+  const Parallelism spread{.tensor = 2, .data = 4};
+  const Network network(cluster, spread, nullptr);
+  EXPECT_EQ(network.tensor().per_domain, 2);
+  EXPECT_EQ(network.replicas().members, 4);
+  EXPECT_EQ(network.replicas().per_domain, 2) << "GPUs 0, 2 | 4, 6";
+  // Two members of a node have two of its four links, 25 GB/s each.
+  const double links = kNetworkEfficiency * 50e9;
+  EXPECT_DOUBLE_EQ(network.collective(CollectiveKind::all_reduce, network.replicas(), 1e9),
+                   4 * kNetworkLatency + 2 * 0.75 * 1e9 / links);
+  EXPECT_DOUBLE_EQ(network.collective(CollectiveKind::all_gather, network.tensor(), 1e9),
+                   kNvlinkLatency + 0.5 * 1e9 / (kNvlinkEfficiency * 100e9));
+}
+
+/// Tensor parallelism over more than a domain goes over the network.
+TEST(Network, AGroupBeyondItsDomainIsNoNvlinkGroup) {
+  const ClusterDescription cluster = two_nodes();
+  const Parallelism spread{.tensor = 8};
+  const Network network(cluster, spread, nullptr);
+  EXPECT_EQ(network.tensor().per_domain, 4);
+  const double links = std::min(4 * kNetworkEfficiency * 25e9, kNvlinkEfficiency * 100e9);
+  EXPECT_DOUBLE_EQ(network.collective(CollectiveKind::all_gather, network.tensor(), 1e9),
+                   4 * kNetworkLatency + 0.875 * 1e9 / links);
+}
+
+/// Experts within an NVLink domain take none of the network, and a token goes to a node once.
+TEST(Network, ExpertsOfADomainExchangeOverNvlink) {
+  const ClusterDescription cluster = two_nodes();
+  const Parallelism near{.data = 8, .expert = 4};
+  EXPECT_DOUBLE_EQ(Network(cluster, near, nullptr).expert_exchange(1e9, 8),
+                   kNvlinkLatency + 0.75 * 1e9 / (kNvlinkEfficiency * 100e9));
+  const Parallelism far{.data = 8, .expert = 8};
+  // Of 8 copies of a token some go to the other of two nodes but with a chance of 1 in 256.
+  const double visited = 2 * (1 - std::pow(0.5, 8));
+  EXPECT_DOUBLE_EQ(Network(cluster, far, nullptr).expert_exchange(1e9, 8),
+                   2 * kNetworkLatency + 1e9 / 8 * visited * 0.5 / (kNetworkEfficiency * 25e9));
+}
+
+}  // namespace
+}  // namespace ppsim::workload
