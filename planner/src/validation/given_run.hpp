@@ -23,7 +23,8 @@ void read_software(SheetRow& row, const std::string& usual, GivenRun& given);
 [[nodiscard]] std::variant<RunDescription, StageRun, NotRun> described(const GivenRun& given);
 
 /// The shape that a source calls so: a preset by any of its usual names, or gpt-... with its shape, as in
-/// `gpt-1.7b[layers=24,hidden=2304,heads=24,vocab=51200]`. Nothing else has an unexpected, the reason.
+/// `gpt-1.7b[layers=24,hidden=2304,heads=24,vocab=51200]`; as in `--model`, a colon may stand for brackets.
+/// Nothing else has an unexpected, the reason.
 [[nodiscard]] tl::expected<ModelDescription, std::string> model_called(const std::string& text);
 
 /// The preset of a cluster that a source calls so.

@@ -76,12 +76,14 @@ tl::expected<ModelDescription, std::string> gpt_of(const std::string& name, cons
 }  // namespace
 
 tl::expected<ModelDescription, std::string> model_called(const std::string& text) {
-  const std::size_t bracket = text.find('[');
+  const std::size_t bracket = text.find_first_of("[:");
   const std::string name = preset_of(kModelAliases, plain_name(text.substr(0, bracket)));
   std::string fields;
   if (bracket != std::string::npos) {
-    if (text.back() != ']') return tl::unexpected("the shape of " + name + " has no closing bracket");
-    fields = text.substr(bracket + 1, text.size() - bracket - 2);
+    const bool closes = text[bracket] == '[';
+    if (closes && text.back() != ']')
+      return tl::unexpected("the shape of " + name + " has no closing bracket");
+    fields = text.substr(bracket + 1, text.size() - bracket - (closes ? 2 : 1));
   }
   for (const std::string_view hybrid : kHybrids) {
     if (name.starts_with(hybrid))

@@ -1,7 +1,7 @@
 // Tables of one kind of run each, as their sources publish them.
 
 #include <algorithm>
-#include <cmath>
+#include <initializer_list>
 #include <sstream>
 
 #include "given_run.hpp"
@@ -23,6 +23,17 @@ std::optional<double> needed(SheetRow& row, std::string_view column) {
   const auto value = row.positive(column);
   if (!value) row.refuse(column, "a measurement is missing", "a number above 0");
   return value;
+}
+
+/// Nothing where it is more than any run has.
+std::optional<int> product(std::initializer_list<int> factors) {
+  constexpr std::int64_t kMost = 1 << 20;
+  std::int64_t all = 1;
+  for (const int factor : factors) {
+    all *= factor;
+    if (all > kMost) return std::nullopt;
+  }
+  return static_cast<int>(all);
 }
 
 std::string spread_label(const GivenRun& given) {
@@ -102,8 +113,8 @@ MeasuredRow read_one_node(SheetRow& row) {
   given.microbatch = row.whole("mbs").value_or(1);
   const auto microbatches = row.whole("microbatches");
   if (given.tensor && given.pipeline && data)
-    given.gpus = *given.tensor * *given.pipeline * *data * given.context.value_or(1);
-  if (data && microbatches) given.global_batch = *data * *microbatches * *given.microbatch;
+    given.gpus = product({*given.tensor, *given.pipeline, *data, given.context.value_or(1)});
+  if (data && microbatches) given.global_batch = product({*data, *microbatches, *given.microbatch});
   read_software(row, "megatron-core-no-overlap", given);
   if (given.recompute.empty()) given.recompute = "none";
   MeasuredRow result{.source = source_of(row, "SimuMax B200"),

@@ -11,7 +11,7 @@ namespace ppsim::planner {
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
-constexpr int kMost = 1 << 24;
+constexpr int kMost = 1 << 20;
 
 std::string without_blanks(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlanks);

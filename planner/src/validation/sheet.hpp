@@ -44,7 +44,7 @@ class SheetRow {
   [[nodiscard]] const std::string& file() const { return sheet_.file_; }
   [[nodiscard]] int line() const { return row_.line; }
   [[nodiscard]] std::string text(std::string_view column) const;
-  /// Up to 2^24, which keeps products of three within 64 bits.
+  /// Up to 2^20, which keeps products of three within 64 bits.
   std::optional<int> whole(std::string_view column, int least = 1);
   std::optional<double> positive(std::string_view column);
   /// Numbers above 0 with blanks between them; empty: the cell says nothing.

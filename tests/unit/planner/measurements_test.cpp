@@ -130,6 +130,16 @@ TEST(Measurements, ColumnsComeInAnyOrderWithOthersBetween) {
   EXPECT_EQ(run.expert, 1);
 }
 
+TEST(Measurements, ModelsHaveTheirShapesInBracketsOrBehindAColon) {
+  const std::string rest = ",dgx-h100,8,bf16,8,1,8192,1,1,1,1,1,1F1B,none,iter_seconds,1\n";
+  EXPECT_EQ(run_of(rows_of(kPublished + "x,LLAMA3.1_405B[layers=4]" + rest)[0]).model.layers, 4);
+  EXPECT_EQ(run_of(rows_of(kPublished + "x,llama3-8b:layers=5" + rest)[0]).model.layers, 5);
+  EXPECT_EQ(reason_of(rows_of(kPublished + "x,llama3-8b[layers=5" + rest)[0]),
+            "the shape of llama3-8b has no closing bracket");
+  EXPECT_NE(reason_of(rows_of(kPublished + "x,llama3-8b[wings=5]" + rest)[0]).find("unknown model field"),
+            std::string::npos);
+}
+
 TEST(Measurements, SayWhyARowIsNotSimulated) {
   const std::string rest = ",dgx-h100,8,bf16,8,1,8192,1,1,1,1,1,1F1B,none,iter_seconds,1\n";
   EXPECT_EQ(reason_of(gpt_row("activation GiB,59")).substr(0, 34), "the metric activation GiB is no ti");
@@ -173,6 +183,16 @@ TEST(Measurements, OfOneNodeHaveMemoryByPipelineRank) {
   EXPECT_EQ(rows[0].memory, (std::vector<MeasuredMemory>{{0, 101.0 * 1048576}, {1, 90.0 * 1048576}}));
   EXPECT_EQ(run_of(rows[1]).model.first_dense_layers, 1);
   EXPECT_EQ(rows[1].memory, (std::vector<MeasuredMemory>{{.rank = {}, .bytes = 104.3 * kGiB}}));
+}
+
+TEST(Measurements, OfAbsurdSizesAreNotRun) {
+  const std::string most = "1048576,1048576,1048576,1048576";
+  EXPECT_EQ(reason_of(rows_of(kNode + "llama3-70b,12," + most + ",1,4096,4,843.0,,\n")[0]),
+            "not given: the number of GPUs, the global batch size");
+  EXPECT_EQ(
+      reason_of(rows_of(kPublished + "x,llama3-8b,h100,8,bf16,8,1,8192,1048576,16,1,1048576,1,1F1B,none,"
+                                     "iter_seconds,1\n")[0]),
+      "8 GPUs are no multiple of tp x pp x cp, 17592186044416");
 }
 
 TEST(Measurements, OfMegatronBridgeHaveLayoutsOfItsRecipes) {
@@ -238,7 +258,7 @@ TEST(Measurements, RefuseFilesThatAreNone) {
 TEST(Measurements, RefuseWhatIsNoNumber) {
   const Error tp = error_of(kNode + "llama3-70b,12,one,2,4,1,1,4096,4,843.0,,\n");
   EXPECT_EQ(to_string(tp),
-            "m.csv:2:3: tp: not such a number (found one, expected a whole number from 1 to 16777216)");
+            "m.csv:2:3: tp: not such a number (found one, expected a whole number from 1 to 1048576)");
   EXPECT_EQ(error_of(kNode + "llama3-70b,12,1,2,4,1,1,4096,4,-3,,\n").place.column, 10);
   EXPECT_EQ(error_of(kNode + "llama3-70b,12,1,2,4,1,1,4096,4,,,\n").message,
             "step_ms: a measurement is missing");
