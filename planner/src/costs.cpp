@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "decimal.hpp"
+#include "ppsim/workload/validated.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -180,6 +181,7 @@ Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline&
     if (!costs) return tl::unexpected(costs.error());
     binding.tables = std::move(costs->tables);
     binding.has_sizes = true;
+    binding.notes = {workload::summary(work), workload::not_modelled(work), workload::known_error(work)};
     binding.layout = std::move(costs->layout);
     if (work.whole_step) binding.ends = std::move(costs->ends);
     binding.recompute = work.parallelism.recompute;

@@ -68,12 +68,14 @@ class Costs:
         recompute: str = "none",
         rank_order: str = "tp-cp-dp-pp",
         layout: str = "even",
+        stack: str = "megatron-core",
         **counts: int,
     ) -> Costs:
-        """An analytic estimate from shapes and data sheets.
+        """An estimate from measured operators.
 
         model: a name of `ppsim list models`, with `:layers=42,...` over it, or a Hugging Face config.json
         cluster: a name of `ppsim list clusters`, or a JSON description
+        stack: what the software does, a name or a JSON description
         counts: nodes, tp, pp, dp, cp, ep, microbatch_size, global_batch_size, sequence_length; each 1, the
         model's sequence length
         """
@@ -87,6 +89,7 @@ class Costs:
             "recompute": recompute,
             "rank_order": rank_order,
             "layout": layout,
+            "stack": stack,
         }
         return cls((("model", (tuple(texts.items()), tuple(sorted(counts.items())))),))
 

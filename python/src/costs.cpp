@@ -47,7 +47,8 @@ Source model(const std::map<std::string, std::string>& texts,
                       .cluster = texts.at("cluster"),
                       .dtype = texts.at("dtype"),
                       .rank_order = texts.at("rank_order"),
-                      .layout = texts.at("layout")};
+                      .layout = texts.at("layout"),
+                      .stack = texts.at("stack")};
   for (const auto& [name, count] : counts) {
     if (name == "sequence_length") {
       words.parallelism.sequence = count;

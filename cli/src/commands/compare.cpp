@@ -150,9 +150,7 @@ int best_of(const std::vector<Evaluation>& steps, const std::vector<Work>& works
   for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
     const Evaluation& step = steps[static_cast<std::size_t>(i)];
     if (!step.fits() || !works[static_cast<std::size_t>(i)].same) continue;
-    if (best < 0 ||
-        step.metrics.times.makespan < steps[static_cast<std::size_t>(best)].metrics.times.makespan)
-      best = i;
+    if (best < 0 || step.step() < steps[static_cast<std::size_t>(best)].step()) best = i;
   }
   return best;
 }
@@ -188,7 +186,7 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
     int live = 0;
     for (const RankMetrics& rank : step.metrics.ranks) live = std::max(live, rank.peak_live_activations);
     std::vector<std::string> row = {step.name,
-                                    time_text(times.makespan),
+                                    time_text(step.step()),
                                     percent_text(bubble_fraction(times)),
                                     percent_text(bubble_fraction_span(times)),
                                     size_text(step, step.peak_bytes()),
@@ -221,6 +219,7 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
               << steps[static_cast<std::size_t>(best)].name
               << ". Next: ppsim verify it with the same costs.\n";
   }
+  std::cout << notes_text(steps.front());
 }
 
 int run(const Options& options, const Output& output) {

@@ -103,6 +103,7 @@ void print_text(const Evaluation& step) {
             << time_text(ideal_time(times)) << '\n'
             << "bubble " << percent_text(bubble_fraction(times)) << " of the step, "
             << percent_text(bubble_fraction_span(times)) << " of the longest rank\n";
+  if (step.costs.notes) std::cout << step.costs.notes->workload << '\n';
   if (step.costs.layout) std::cout << "layout " << *step.costs.layout << '\n';
   if (!step.costs.slice_lengths.empty())
     std::cout << "slices of " << lengths_text(step.costs.slice_lengths) << " tokens\n";
@@ -115,6 +116,7 @@ void print_text(const Evaluation& step) {
   if (const Bytes most = step.max_communicator_bytes(); most > 0 && step.costs.has_sizes)
     std::cout << "Communicators take up to " << size_text(most) << " of a rank beside its peak.\n";
   std::cout << advice(step) << '\n';
+  std::cout << notes_text(step);
 }
 
 /// The same Program as it was measured.

@@ -42,6 +42,13 @@ std::string size_text(const Evaluation& step, Bytes size) {
   return step.costs.has_sizes ? size_text(size) : "-";
 }
 
+std::string notes_text(const Evaluation& step) {
+  const auto& notes = step.costs.notes;
+  if (!notes) return "";
+  return "Not modelled: " + notes->not_modelled +
+         ".\nError of the step in measured runs like it: " + notes->known_error + ".\n";
+}
+
 Json evaluation_json(const Evaluation& step) {
   const StepTimes& times = step.metrics.times;
   const BubbleBreakdown bubble = step.metrics.bubble();
@@ -79,6 +86,11 @@ Json evaluation_json(const Evaluation& step) {
   if (step.costs.memory_limit) {
     object["memory_limit_bytes"] = *step.costs.memory_limit;
     object["fits"] = step.fits();
+  }
+  if (const auto& notes = step.costs.notes) {
+    object["workload"] = notes->workload;
+    object["not_modelled"] = notes->not_modelled;
+    object["known_error"] = notes->known_error;
   }
   if (step.costs.layout) object["layout"] = layout_text(*step.costs.layout);
   if (step.costs.tokens_per_step) {

@@ -5,6 +5,9 @@
 
 namespace ppsim::cli {
 
+/// What the costs of a model leave out, and how far they are known to be off: two lines, or none.
+[[nodiscard]] std::string notes_text(const Evaluation& step);
+
 /// Everything that `simulate --json` says of one step.
 [[nodiscard]] Json evaluation_json(const Evaluation& step);
 /// A size of the step; null where its costs have no sizes.

@@ -56,8 +56,8 @@ Workload on_paper() {
 double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
 
 /// Products of 20 layers: 2 x parameters x tokens, forward, and as much for each of the two gradients. Causal
-/// attention has 2 s^2 h operations, runs at 0.6 of the rate of products, and takes 2.5 / 0.8 as long backward.
-/// All else here is kernels' own time: less than 40 of 2 microseconds a layer and direction.
+/// attention has 2 s^2 h operations, runs at 0.6 of the rate of products, and takes 2.5 / 0.8 as long
+/// backward. All else here is kernels' own time: less than 40 of 2 microseconds a layer and direction.
 TEST(Analytic, PassesAreTheirProductsAndAttention) {
   for (const int tensor : {1, 2, 8}) {
     Workload workload = on_paper();
@@ -126,7 +126,8 @@ TEST(Analytic, UnfusedAttentionGoesThroughMemory) {
   EXPECT_GT(unfused - forward(), scores * 13 / 0.85e12) << "and all of its products, not half";
 }
 
-/// Weights are reduced and gathered by the data-parallel ranks of a stage, and updated where the optimizer is.
+/// Weights are reduced and gathered by the data-parallel ranks of a stage, and updated where the optimizer
+/// is.
 TEST(Analytic, TheStepEndsWithGradientsAndOptimizer) {
   Workload workload = on_paper();
   workload.cluster.gpu.memory_tbps = 1;

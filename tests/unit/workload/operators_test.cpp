@@ -58,7 +58,8 @@ TEST(OperatorTable, HasTheMeasuredAttentionAndCollectives) {
   EXPECT_NEAR(*h100().collective_time(CollectiveKind::all_gather, 8, 4 * 536870912.0), 4 * largest, 1e-9);
   // 6 of 8 GPUs are not measured: those of 4, of which each sends three quarters and here five sixths.
   EXPECT_NEAR(*h100().collective_time(CollectiveKind::all_gather, 6, 67108864),
-              *h100().collective_time(CollectiveKind::all_gather, 4, 67108864) * (5.0 / 6) / (3.0 / 4), 1e-12);
+              *h100().collective_time(CollectiveKind::all_gather, 4, 67108864) * (5.0 / 6) / (3.0 / 4),
+              1e-12);
 }
 
 TEST(OperatorTimes, PowerLimitsWhatASteadyStepReaches) {

@@ -32,10 +32,18 @@ using CostSource = std::variant<UnitSource, Tables, Workload>;
 /// Errors: bad_argument.
 [[nodiscard]] Expected<Bytes> parse_size(std::string_view text);
 
+/// What a reader of a result has to know of a model's costs. One line each.
+struct CostNotes {
+  std::string workload;      ///< what was asked: model, sequence, parallelism, cluster, stack
+  std::string not_modelled;  ///< what the costs leave out
+  std::string known_error;   ///< of simulations of the nearest measured runs
+};
+
 /// Costs and sizes of one pipeline, and what a model adds to them.
 struct CostBinding {
   Tables tables;
   bool has_sizes = false;
+  std::optional<CostNotes> notes;
   std::optional<PipelineLayout> layout;  ///< of the model on the first route
   StageRecompute recompute;              ///< that costs and sizes are for
   std::optional<Bytes> memory_limit;     ///< of one GPU
@@ -68,6 +76,7 @@ namespace ppsim {
 using planner::bind_cost_source;
 using planner::bind_cost_sources;
 using planner::CostBinding;
+using planner::CostNotes;
 using planner::CostSource;
 using planner::overlaid;
 using planner::parse_size;

@@ -1,0 +1,90 @@
+#include "ppsim/workload/validated.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
+#include <sstream>
+
+namespace ppsim::workload {
+namespace {
+
+constexpr auto kClasses = std::to_array<ValidatedClass>({
+    {.mixture = false, .gpu = "a100-sxm-80gb", .dtype = DataType::bf16, .runs = 63, .mean_percent = 5.8},
+    {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 3, .mean_percent = 4.0},
+    {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 2, .mean_percent = 1.0},
+    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 21.2},
+    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 5, .mean_percent = 16.8},
+    {.mixture = false, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 16, .mean_percent = 2.6},
+    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 8, .mean_percent = 15.1},
+    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::fp8, .runs = 5, .mean_percent = 15.8},
+    {.mixture = false, .gpu = "gb200", .dtype = DataType::fp8, .runs = 5, .mean_percent = 2.4},
+    {.mixture = false, .gpu = "gb200", .dtype = DataType::nvfp4, .runs = 5, .mean_percent = 8.2},
+    {.mixture = true, .gpu = "gb200", .dtype = DataType::bf16, .runs = 2, .mean_percent = 32.3},
+    {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 16.8},
+});
+
+std::string_view type_name(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return "bf16";
+    case DataType::fp8:
+      return "fp8";
+    case DataType::nvfp4:
+      return "nvfp4";
+  }
+  return "bf16";
+}
+
+}  // namespace
+
+std::span<const ValidatedClass> validated_classes() { return kClasses; }
+
+std::string class_name(const ValidatedClass& validated) {
+  std::string name = validated.mixture ? "mixture of experts, " : "dense, ";
+  return name + std::string(validated.gpu) + ", " + std::string(type_name(validated.dtype));
+}
+
+std::optional<ValidatedClass> nearest_class(const Workload& workload) {
+  const bool mixture = workload.model.experts > 0;
+  const auto like = [&](const ValidatedClass& c) {
+    return c.mixture == mixture && c.gpu == workload.cluster.gpu.name;
+  };
+  const auto same = std::ranges::find_if(
+      kClasses, [&](const ValidatedClass& c) { return like(c) && c.dtype == workload.parallelism.dtype; });
+  if (same != kClasses.end()) return *same;
+  const auto near = std::ranges::find_if(kClasses, like);
+  return near == kClasses.end() ? std::nullopt : std::optional(*near);
+}
+
+std::string summary(const Workload& workload) {
+  const Parallelism& spread = workload.parallelism;
+  std::ostringstream text;
+  text << workload.model.name << ", " << workload.model.layers << " layers, sequence ";
+  if (spread.sequence > 0) {
+    text << spread.sequence;
+  } else {
+    text << workload.model.sequence << " (the model's own)";
+  }
+  text << ", " << spread << ", " << spread.microbatches() << " microbatches, " << type_name(spread.dtype)
+       << ", on " << workload.cluster.nodes << " x " << workload.cluster.node.name << ", as "
+       << workload.stack.name << " does it";
+  return text.str();
+}
+
+std::string not_modelled(const Workload& workload) {
+  std::string text =
+      "links shared by several groups at once, slow GPUs and links, loading of data, checkpoints";
+  if (workload.model.experts > 0) text += ", experts that get more tokens than others";
+  return text;
+}
+
+std::string known_error(const Workload& workload) {
+  const auto nearest = nearest_class(workload);
+  if (!nearest) return "no measurement of " + workload.cluster.gpu.name;
+  std::ostringstream text;
+  text << class_name(*nearest) << ": " << std::fixed << std::setprecision(1) << nearest->mean_percent
+       << " % mean over " << nearest->runs << " runs";
+  return text.str();
+}
+
+}  // namespace ppsim::workload
