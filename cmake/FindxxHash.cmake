@@ -1,4 +1,4 @@
-# Finds libxxhash and defines the imported target xxHash::xxhash; with xxHash_USE_STATIC_LIBS its static library.
+# Finds libxxhash and defines the imported target xxHash::xxhash.
 
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
@@ -6,11 +6,7 @@ if(PkgConfig_FOUND)
 endif()
 
 find_path(xxHash_INCLUDE_DIR xxhash.h HINTS ${PC_xxHash_INCLUDE_DIRS})
-set(xxHash_names xxhash)
-if(xxHash_USE_STATIC_LIBS)
-  set(xxHash_names libxxhash.a)
-endif()
-find_library(xxHash_LIBRARY NAMES ${xxHash_names} HINTS ${PC_xxHash_LIBRARY_DIRS})
+find_library(xxHash_LIBRARY xxhash HINTS ${PC_xxHash_LIBRARY_DIRS})
 mark_as_advanced(xxHash_INCLUDE_DIR xxHash_LIBRARY)
 
 include(FindPackageHandleStandardArgs)

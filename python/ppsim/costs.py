@@ -150,6 +150,9 @@ def _unit_text(units: Mapping[str, float]) -> str:
 
 def _decimal(name: str, value: float) -> str:
     """Without an exponent, which the C++ reader of units takes for a mistake."""
+    text = repr(value)
+    if isinstance(value, int | float) and text.replace(".", "", 1).isdigit():
+        return text
     try:
         return format(Decimal(repr(value) if isinstance(value, float) else str(value)), "f")
     except ArithmeticError:

@@ -35,17 +35,14 @@ def lower(
     wanted = {with_} if isinstance(with_, str) else set(with_)
     if unknown := wanted.difference(_EXTRAS):
         raise Error("unknown with_", found=", ".join(sorted(unknown)), expected=", ".join(_EXTRAS))
-    return _core.lower(
-        schedule,
-        order,
-        communicators,
-        grouping,
-        recompute,
-        offload,
-        receive_buffers,
-        [extra in wanted for extra in _EXTRAS],
-        sources_of(costs_of(costs, unit)),
-    )
+    words = _core.LoweringWords()
+    words.order, words.communicators, words.grouping = order, communicators, grouping
+    words.recompute, words.offload, words.receive_buffers = recompute, offload, receive_buffers
+    words.load, words.unshard = "load" in wanted, "unshard" in wanted
+    words.reduce_grad = "reduce-grad" in wanted
+    words.optimizer, words.clip = "opt" in wanted, "clip" in wanted
+    words.costs = sources_of(costs_of(costs, unit))
+    return _core.lower(schedule, words)
 
 
 def program_of(

@@ -41,8 +41,9 @@ def register(
     """Makes a function known to `generate`, `compare` and `ppsim.testing.check_schedule` by a name.
 
     function(ranks, microbatches, **settings) returns a Schedule, and raises ValueError for parameters that it
-    has no schedule for; the costs of a call reach it where it has a parameter `costs`. `bubble(ranks, microbatches, units)` is what the paper says of the idle time of the
-    rank with the longest span, in units; `peak(ranks, microbatches)` of the most live activations of a rank.
+    has no schedule for; the costs of a call reach it where it has a parameter `costs`.
+    bubble(ranks, microbatches, units) is what the paper says of the idle time of the rank with the longest
+    span, in units; peak(ranks, microbatches) of the most live activations of a rank.
     Raises Error for a name that a published schedule has.
     """
     if name in {info["name"] for info in _core.schedule_infos()}:
@@ -90,6 +91,12 @@ def generate(
         if "costs" in inspect.signature(own.function).parameters:
             settings["costs"] = costs_of(costs, unit)
         return own.function(ranks, microbatches, **settings)
-    words = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
-    sources = sources_of(costs_of(costs, unit))
-    return _core.generate(name, ranks, microbatches, chunks, slices, words, sources)
+    words = _core.GenerateWords()
+    words.ranks, words.microbatches, words.chunks, words.slices = ranks, microbatches, chunks, slices
+    words.settings = {key: _setting(value) for key, value in settings.items()}
+    words.costs = sources_of(costs_of(costs, unit))
+    return _core.generate(name, words)
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

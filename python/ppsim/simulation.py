@@ -54,7 +54,10 @@ class Run:
         buffers: int | None = None,
     ) -> None:
         self.name, self.costs, self.transport, self.buffers = name, costs, transport, buffers
-        self._step = _core.evaluate(name, program, sources_of(costs), transport, buffers)
+        words = _core.SimulationWords()
+        words.name, words.transport, words.buffers = name, transport, buffers
+        words.costs = sources_of(costs)
+        self._step = _core.evaluate(program, words)
 
     @property
     def program(self) -> _core.Program:

@@ -1,6 +1,5 @@
 // Schedules and Programs.
 
-#include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
@@ -105,11 +104,12 @@ Ir ir_of_text(const std::string& text, const std::string& name, const std::strin
   return value_of(ir_from_text(text, name, {dialect_named(dialect), policy_named(communicators)}));
 }
 
-/// What python/ppsim/program.py passes to lower.
+/// What python/ppsim/lowering.py asks.
 struct LoweringWords {
   std::string order, communicators, grouping, recompute, offload;
   std::optional<int> receive_buffers;
-  bool load, unshard, reduce_grad, optimizer, clip;
+  bool load = false, unshard = false, reduce_grad = false, optimizer = false, clip = false;
+  Sources costs;
 };
 
 LoweringOptions options_of(const LoweringWords& words) {
@@ -128,16 +128,29 @@ LoweringOptions options_of(const LoweringWords& words) {
   return options;
 }
 
-Program lower_schedule(const Schedule& schedule, const std::string& order, const std::string& communicators,
-                       const std::string& grouping, const std::string& recompute, const std::string& offload,
-                       std::optional<int> receive_buffers, const std::vector<bool>& extras,
-                       const Sources& costs) {
-  const LoweringOptions options =
-      options_of({order, communicators, grouping, recompute, offload, receive_buffers, extras.at(0),
-                  extras.at(1), extras.at(2), extras.at(3), extras.at(4)});
-  if (costs.empty()) return value_of(lower(schedule, options));
-  const CostBinding bound = bound_costs(costs, schedule.pipeline());
+Program lower_schedule(const Schedule& schedule, const LoweringWords& words) {
+  const LoweringOptions options = options_of(words);
+  if (words.costs.empty()) return value_of(lower(schedule, options));
+  const CostBinding bound = bound_costs(words.costs, schedule.pipeline());
   return value_of(lower(schedule, options, &bound.tables.costs));
+}
+
+void bind_lowering(nb::module_& module) {
+  nb::class_<LoweringWords>(module, "LoweringWords", "What ppsim.lower asks.")
+      .def(nb::init<>())
+      .def_rw("order", &LoweringWords::order)
+      .def_rw("communicators", &LoweringWords::communicators)
+      .def_rw("grouping", &LoweringWords::grouping)
+      .def_rw("recompute", &LoweringWords::recompute)
+      .def_rw("offload", &LoweringWords::offload)
+      .def_rw("receive_buffers", &LoweringWords::receive_buffers, nb::arg().none())
+      .def_rw("load", &LoweringWords::load)
+      .def_rw("unshard", &LoweringWords::unshard)
+      .def_rw("reduce_grad", &LoweringWords::reduce_grad)
+      .def_rw("optimizer", &LoweringWords::optimizer)
+      .def_rw("clip", &LoweringWords::clip)
+      .def_rw("costs", &LoweringWords::costs);
+  module.def("lower", &lower_schedule, "schedule"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>());
 }
 
 /// What both levels of the IR have. T: Schedule or Program.
@@ -182,7 +195,9 @@ void bind_common(nb::class_<T>& type, const char* what) {
       .def("__getstate__", [](const T& ir) { return to_json(ir); })
       .def("__setstate__",
            [what](T& ir, const std::string& text) { new (&ir) T(one_from_json<T>(text, what)); })
-      .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"));
+      .def(
+          "__eq__", [](const T& a, const T& b) { return a == b; }, nb::is_operator(),
+          nb::sig("def __eq__(self, other: object, /) -> bool"));
 }
 
 void bind_schedule(nb::module_& module) {
@@ -263,6 +278,7 @@ void bind_ir(nb::module_& module) {
   const auto free = nb::call_guard<nb::gil_scoped_release>();
   bind_schedule(module);
   bind_program(module);
+  bind_lowering(module);
   module.def("op_kinds", [] {
     std::vector<std::string> kinds;
     for (const OpInfo& row : kOpTable) kinds.emplace_back(row.text);
@@ -274,8 +290,6 @@ void bind_ir(nb::module_& module) {
       "write_text",
       [](const std::string& path, const std::string& text) { value_of(write_text_file(path, text)); },
       "path"_a, "text"_a, free);
-  module.def("lower", &lower_schedule, "schedule"_a, "order"_a, "communicators"_a, "grouping"_a,
-             "recompute"_a, "offload"_a, "receive_buffers"_a, "extras"_a, "costs"_a, free);
 }
 
 }  // namespace ppsim::python

@@ -14,21 +14,27 @@
 namespace ppsim::python {
 namespace {
 
-Schedule generated(const std::string& name, int ranks, int microbatches, std::optional<int> chunks,
-                   std::optional<int> slices, const std::map<std::string, std::string>& settings,
-                   const Sources& costs) {
-  ScheduleParameters parameters{.ranks = ranks,
-                                .microbatches = microbatches,
-                                .chunks = chunks,
-                                .slices = slices.value_or(kUsualSlices),
-                                .settings = settings};
+/// What python/ppsim/registry.py asks.
+struct GenerateWords {
+  int ranks = 1, microbatches = 1;
+  std::optional<int> chunks, slices;
+  std::map<std::string, std::string> settings;
+  Sources costs;
+};
+
+Schedule generated(const std::string& name, const GenerateWords& words) {
+  ScheduleParameters parameters{.ranks = words.ranks,
+                                .microbatches = words.microbatches,
+                                .chunks = words.chunks,
+                                .slices = words.slices.value_or(kUsualSlices),
+                                .settings = words.settings};
   const ScheduleInfo& info = *value_of(find_schedule(name));
   std::optional<CostSource> first;
-  if (!costs.empty()) first = costs.front().value;
+  if (!words.costs.empty()) first = words.costs.front().value;
   auto schedule = std::get<Schedule>(value_of(ir_from_name(name, parameters, first)));
-  if (costs.size() < 2 || !info.uses_costs) return schedule;
+  if (words.costs.size() < 2 || !info.uses_costs) return schedule;
   parameters.slices = schedule.pipeline().slices();
-  parameters.costs = bound_costs(costs, schedule.pipeline()).tables.costs;
+  parameters.costs = bound_costs(words.costs, schedule.pipeline()).tables.costs;
   return value_of(generate(name, parameters));
 }
 
@@ -114,8 +120,15 @@ void bind_schedules(nb::module_& module) {
       .def_rw("routes", &Shape::routes)
       .def_rw("route", &Shape::route)
       .def_rw("blocks", &Shape::blocks);
-  module.def("generate", &generated, "name"_a, "ranks"_a, "microbatches"_a, "chunks"_a.none(),
-             "slices"_a.none(), "settings"_a, "costs"_a, free);
+  nb::class_<GenerateWords>(module, "GenerateWords", "What ppsim.generate asks.")
+      .def(nb::init<>())
+      .def_rw("ranks", &GenerateWords::ranks)
+      .def_rw("microbatches", &GenerateWords::microbatches)
+      .def_rw("chunks", &GenerateWords::chunks, nb::arg().none())
+      .def_rw("slices", &GenerateWords::slices, nb::arg().none())
+      .def_rw("settings", &GenerateWords::settings)
+      .def_rw("costs", &GenerateWords::costs);
+  module.def("generate", &generated, "name"_a, "words"_a, free);
   module.def("from_rows", &from_rows, "name"_a, "shape"_a, "rows"_a, free);
   module.def("schedule_infos", [] {
     DataList infos;

@@ -1,6 +1,5 @@
 // Simulated runs, one with everything about it or many with their times.
 
-#include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -32,13 +31,20 @@ namespace {
 static_assert(sizeof(Span) == 32 && offsetof(Span, end) == 16 && offsetof(Instant, round) == 8);
 static_assert(sizeof(MemoryPoint) == 24 && offsetof(MemoryPoint, bytes) == 16);
 
-Evaluation evaluated(const std::string& name, const Program& program, const Sources& costs,
-                     const std::string& transport, std::optional<int> buffers) {
-  CostBinding bound = bound_costs(costs, program.pipeline());
-  check_tables(costs, bound, program);
-  Evaluation step =
-      value_of(evaluate(name, program, std::move(bound), capabilities_named(transport, buffers, costs)));
-  if (const EdgeMemory of_edge = edge_memory(transport); of_device(costs) && of_edge != EdgeMemory())
+/// What python/ppsim/simulation.py asks.
+struct SimulationWords {
+  std::string name, transport;
+  std::optional<int> buffers;
+  Sources costs;
+};
+
+Evaluation evaluated(const Program& program, const SimulationWords& words) {
+  CostBinding bound = bound_costs(words.costs, program.pipeline());
+  check_tables(words.costs, bound, program);
+  Evaluation step = value_of(evaluate(words.name, program, std::move(bound),
+                                      capabilities_named(words.transport, words.buffers, words.costs)));
+  if (const EdgeMemory of_edge = edge_memory(words.transport);
+      of_device(words.costs) && of_edge != EdgeMemory())
     step.communicator_bytes = communicator_bytes(step.program, of_edge);
   return step;
 }
@@ -166,7 +172,9 @@ void bind_times(nb::module_& module) {
           "(start_ns, end_ns, busy_ns) of the computation of each rank.")
       .def("__getstate__", &state_of)
       .def("__setstate__", [](StepTimes& t, const TimesState& state) { new (&t) StepTimes(times_of(state)); })
-      .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def(
+          "__eq__", [](const StepTimes& a, const StepTimes& b) { return a == b; }, nb::is_operator(),
+          nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const StepTimes& t) { return nb::hash(nb::cast(t.makespan)); })
       .def("__repr__", [](const StepTimes& t) {
         return "<ppsim.StepTimes makespan_ns=" + std::to_string(t.makespan) + ">";
@@ -215,8 +223,13 @@ void bind_simulation(nb::module_& module) {
           "write_trace",
           [](const Evaluation& s, const std::string& path) { value_of(write_trace_file(path, s.view())); },
           "path"_a, free);
-  module.def("evaluate", &evaluated, "name"_a, "program"_a, "costs"_a, "transport"_a, "buffers"_a.none(),
-             free);
+  nb::class_<SimulationWords>(module, "SimulationWords", "What ppsim.simulate asks.")
+      .def(nb::init<>())
+      .def_rw("name", &SimulationWords::name)
+      .def_rw("transport", &SimulationWords::transport)
+      .def_rw("buffers", &SimulationWords::buffers, nb::arg().none())
+      .def_rw("costs", &SimulationWords::costs);
+  module.def("evaluate", &evaluated, "program"_a, "words"_a, free);
   module.def("simulate_many", &many, "programs"_a, "costs"_a, "transport"_a, "threads"_a);
   module.def("write_report", &write_report_of, "steps"_a, "path"_a, free);
 }

@@ -5,8 +5,11 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
+
+import ppsim
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
@@ -59,3 +62,8 @@ def test_the_command_line_is_the_same_program(tmp_path):
 def test_importing_needs_neither_numpy_nor_torch(tmp_path):
     check = "import ppsim, sys; assert not {'numpy', 'torch', 'z3'} & set(sys.modules), sys.modules"
     assert run("-c", check, folder=tmp_path).returncode == 0
+
+
+def test_the_wheel_has_the_version_of_the_libraries():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == ppsim.__version__

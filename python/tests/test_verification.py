@@ -53,7 +53,10 @@ def test_check_returns_or_raises(hanging):
 
 
 def test_a_mix_up_and_a_missing_action_are_told_apart():
-    crossed = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F1,1F1,1RECV_F0,1F0,1B0,1SEND_B0,1B1,1SEND_B1\n"
+    crossed = (
+        "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+        "1RECV_F1,1F1,1RECV_F0,1F0,1B0,1SEND_B0,1B1,1SEND_B1\n"
+    )
     with pytest.raises(ppsim.Mismatch):
         ppsim.check(ppsim.read_text(crossed))
     with pytest.raises(ppsim.IllFormed):

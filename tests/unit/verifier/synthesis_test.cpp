@@ -340,7 +340,8 @@ TEST(Synthesis, GivesTheBestSoFarWhenNoLongerAsked) {
   SynthesisRequest request = unit_request(8, 32, 5);
   request.timeout_s = 3600;
   request.stopped = [] { return true; };
-  const Synthesized found = answer_to(request);
+  const SynthesisAnswer answer = synthesize(request).value();
+  const auto& found = std::get<Synthesized>(answer);
   EXPECT_FALSE(found.optimal());
   EXPECT_FALSE(found.certificate.has_value());
 }
