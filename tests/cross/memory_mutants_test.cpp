@@ -107,11 +107,7 @@ bool runs_ahead(const FiringOrder& run, const AfterEdge& edge) {
 }
 
 LoweringOptions draw_options(Dice& dice) {
-  LoweringOptions options;
-  options.order = dice.one_of({IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered});
-  options.early = options.order == IssueOrder::early ? dice.below(2) : 0;
-  options.communicators = dice.one_of({CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
-                                       CommunicatorPolicy::per_edge, CommunicatorPolicy::per_stage_edge});
+  LoweringOptions options = draw_issue_options(dice);
   options.grouping = dice.one_of({Grouping::none, Grouping::paired});
   if (dice.one_in(2)) options.receive_buffers = 1;
   options.load = dice.one_in(3);

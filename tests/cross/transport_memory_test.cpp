@@ -237,12 +237,7 @@ class Comparison {
 };
 
 LoweringOptions draw_options(Dice& dice) {
-  LoweringOptions options;
-  options.order =
-      dice.one_of({IssueOrder::timed, IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered});
-  options.early = options.order == IssueOrder::early ? dice.below(3) : 0;
-  options.communicators = dice.one_of({CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
-                                       CommunicatorPolicy::per_edge, CommunicatorPolicy::per_stage_edge});
+  LoweringOptions options = draw_issue_options(dice);
   if (dice.one_in(3)) options.grouping = Grouping::paired;
   if (dice.one_in(2)) options.offload.percent = dice.one_in(2) ? 50 : 100;
   options.load = dice.one_in(4);

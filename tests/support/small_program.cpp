@@ -4,6 +4,16 @@
 
 namespace ppsim::test {
 
+LoweringOptions draw_issue_options(Dice& dice) {
+  LoweringOptions options;
+  options.order =
+      dice.one_of({IssueOrder::timed, IssueOrder::global, IssueOrder::early, IssueOrder::issue_ordered});
+  options.early = options.order == IssueOrder::early ? dice.below(3) : 0;
+  options.communicators = dice.one_of({CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair,
+                                       CommunicatorPolicy::per_edge, CommunicatorPolicy::per_stage_edge});
+  return options;
+}
+
 std::optional<Program> draw_program(const ScheduleInfo& info, const ProgramLimits& limits, Dice& dice,
                                     const LoweringOptions& options) {
   ScheduleParameters parameters{.ranks = 2 + dice.below(limits.ranks - 1),

@@ -8,6 +8,9 @@
 
 namespace ppsim::test {
 
+/// Every order of issue, and communicators of every policy; nothing is added.
+[[nodiscard]] LoweringOptions draw_issue_options(Dice& dice);
+
 /// The largest parameters of a drawn Program.
 struct ProgramLimits {
   int ranks = 3;
