@@ -32,7 +32,8 @@ class Investigation {
     if (ranks == 0 && !source_.is_late())
       return make_error(ErrorCode::bad_argument,
                         "the schedule accepts no number of microbatches up to " + std::to_string(kMostTried));
-    if (ranks > 0) recognise({.ranks = ranks, .dense = dense_limit(source_, ranks)});
+    if (ranks > 0)
+      recognise({.ranks = ranks, .dense = dense_limit(source_, ranks), .updates = updates_within(ranks)});
     if (source_.failure()) return tl::unexpected(*source_.failure());
     for (const PropertyInfo& info : property_registry()) {
       if (is_asked(info.property, options_)) decide(info.property);
@@ -72,6 +73,14 @@ class Investigation {
       if (const auto program = source_.get(m)) return program->pipeline().ranks();
     }
     return 0;
+  }
+
+  /// Whether there are updates between the microbatches of a step that has come to its steady state.
+  bool updates_within(int ranks) {
+    for (int m = steady_from(ranks); m <= 2 * steady_from(ranks); ++m) {
+      if (const auto program = source_.get(m)) return program->pipeline().asynchronous();
+    }
+    return false;
   }
 
   void decide(Property property) {

@@ -66,7 +66,9 @@ class FamilySearch {
 
   /// The smallest number of the remainder that holds warm-up, cool-down and some periods.
   [[nodiscard]] int first_number(const SeriesRule& rule, int remainder) const {
-    const int least = steady_from(ranks_) + rule.head + rule.tail + 2 * rule.period;
+    int least = steady_from(ranks_) + rule.head + rule.tail + 2 * rule.period;
+    // What comes once a period does not while head and tail take all of it.
+    if (options_.updates) least = std::max(least, rule.period * (rule.head + rule.tail));
     return (least / rule.period + 1) * rule.period + remainder;
   }
 

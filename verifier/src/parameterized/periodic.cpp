@@ -129,8 +129,7 @@ Expected<void> fit_series(const Sample& a, const Sample& b, int number, Periodic
   const std::int64_t count = a.instances.count(number);
   const std::int64_t next = b.instances.count(number);
   if (count == 0 || next == 0) return refused("an instruction occurs for some numbers of periods only");
-  const auto& ids = a.instances.of_series[static_cast<std::size_t>(number)];
-  const InstructionId first = ids.front();
+  const InstructionId first = a.instances.of_series[static_cast<std::size_t>(number)].front();
   const InstructionId first_next = b.instances.of_series[static_cast<std::size_t>(number)].front();
   Series series;
   series.rank = a.program.rank_of(first);
@@ -140,7 +139,11 @@ Expected<void> fit_series(const Sample& a, const Sample& b, int number, Periodic
     series.microbatch.push_back(
         line(a.program.actions(first)[i].microbatch, b.program.actions(first_next)[i].microbatch, a.k));
   }
-  if (count > 1) series.stride = microbatch_of(a, ids[1]) - microbatch_of(a, first);
+  // One instance tells no stride; one period more adds the second.
+  const Sample& several = count > 1 ? a : b;
+  const auto& instances = several.instances.of_series[static_cast<std::size_t>(number)];
+  if (instances.size() > 1)
+    series.stride = microbatch_of(several, instances[1]) - microbatch_of(several, instances[0]);
   series.count = line(count, next, a.k);
   family.series.push_back(std::move(series));
   return {};

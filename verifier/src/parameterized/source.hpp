@@ -63,6 +63,7 @@ struct CoverageOptions {
   int ranks = 1;
   int dense = 1;             ///< numbers of microbatches to try one by one
   bool with_tensors = true;  ///< else only the order matters
+  bool updates = false;      ///< between microbatches, so that there is less than one in each
   LaunchChain launches = {};
   std::optional<Repetition> repetition = {};
 };
