@@ -157,6 +157,7 @@ Expected<void> replicate(Subject& subject, const CostOptions& options, int count
     Tables& tables = subject.costs->tables;
     tables.costs = replicated(tables.costs, schedule.pipeline(), count);
     tables.sizes = replicated(tables.sizes, schedule.pipeline(), count);
+    tables.beside_transfers = replicated(tables.beside_transfers, schedule.pipeline(), count);
   }
   subject.ir = *std::move(all);
   subject.replicas = count;

@@ -31,9 +31,11 @@ struct ClockedRun {
 };
 
 Expected<ClockedRun> clocked_run(const Program& program, const ExecutionGraph& graph,
-                                 const TransportCapabilities& capabilities, const CostTable& costs) {
-  if (capabilities.residency) {
-    return simulate_program(program, capabilities, costs).map([](SimulatedRun run) {
+                                 const TransportCapabilities& capabilities, const Tables& tables) {
+  const CostTable& costs = tables.costs;
+  const ContendedCosts contended{costs, tables.beside_transfers};
+  if (capabilities.residency || contended.differ_on(capabilities)) {
+    return simulate_beside_transfers(program, capabilities, contended).map([](SimulatedRun run) {
       return ClockedRun{std::move(run)};
     });
   }
@@ -53,14 +55,31 @@ double normal(std::mt19937_64& engine) {
 }
 
 /// The costs of a Program with random errors.
-CostTable jittered(const CompiledProgram& program, const CostTable& costs, double deviation,
-                   std::mt19937_64& engine) {
-  CostTable result;
+Tables jittered(const CompiledProgram& program, const Tables& tables, double deviation,
+                std::mt19937_64& engine) {
+  Tables result;
   for (const CostClass& key : program.cost_classes) {
     const double scale = std::max(0.0, 1 + deviation * normal(engine));
-    result.set(key, checked_round(static_cast<double>(costs(key)) * scale));
+    const auto scaled = [&](Nanoseconds cost) { return checked_round(static_cast<double>(cost) * scale); };
+    result.costs.set(key, scaled(tables.costs(key)));
+    if (!tables.beside_transfers.entries().empty())
+      result.beside_transfers.set(key, scaled(tables.beside_transfers(key)));
   }
   return result;
+}
+
+/// What a run of an evaluated Program takes under other costs.
+Expected<Nanoseconds> makespan_under(const Evaluation& evaluation, const CompiledProgram& compiled,
+                                     const Tables& tables, SimulationScratch& scratch) {
+  const ContendedCosts contended{tables.costs, tables.beside_transfers};
+  if (contended.differ_on(evaluation.capabilities)) {
+    const auto run = simulate_beside_transfers(evaluation.program, evaluation.capabilities, contended);
+    if (!run) return tl::unexpected(run.error());
+    return step_times(evaluation.program, **run).makespan;
+  }
+  return bind_costs(compiled, tables.costs).map([&](const BoundCosts& bound) {
+    return simulate(compiled, bound, scratch).makespan;
+  });
 }
 
 }  // namespace
@@ -127,7 +146,7 @@ Expected<Evaluation> evaluate(std::string name, Program program, CostBinding cos
       return tl::unexpected(to_error(program, compiled.error()));
     graph = build_execution_graph(program, guaranteed(capabilities));
   }
-  auto clocked = clocked_run(program, graph, capabilities, costs.tables.costs);
+  auto clocked = clocked_run(program, graph, capabilities, costs.tables);
   if (!clocked) return tl::unexpected(clocked.error());
   if (!clocked->run) return tl::unexpected(to_error(program, clocked->run.error()));
   Evaluation result{std::move(name),
@@ -151,10 +170,10 @@ Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const 
   std::vector<Nanoseconds> makespans;
   double sum = 0;
   for (int run = 0; run < options.runs; ++run) {
-    const CostTable costs = jittered(*compiled, evaluation.costs.tables.costs, options.deviation, engine);
-    const auto bound = bind_costs(*compiled, costs);
-    if (!bound) return tl::unexpected(bound.error());
-    makespans.push_back(simulate(*compiled, *bound, scratch).makespan);
+    const Tables tables = jittered(*compiled, evaluation.costs.tables, options.deviation, engine);
+    const auto makespan = makespan_under(evaluation, *compiled, tables, scratch);
+    if (!makespan) return tl::unexpected(makespan.error());
+    makespans.push_back(*makespan);
     sum += static_cast<double>(makespans.back());
   }
   std::sort(makespans.begin(), makespans.end());

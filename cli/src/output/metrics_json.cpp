@@ -106,6 +106,8 @@ Json evaluation_json(const Evaluation& step) {
   object["program_hash"] = program_hash(step.program);
   object["sizes_hash"] = sizes_hash(step.costs.tables.sizes);
   object["costs_hash"] = costs_hash(step.costs.tables.costs);
+  if (step.contended().differ_on(step.capabilities))
+    object["beside_transfers_hash"] = costs_hash(step.costs.tables.beside_transfers);
   object["transport"] = transport_name(step.capabilities);
   object["capabilities_hash"] = capabilities_hash(step.capabilities);
   return object;

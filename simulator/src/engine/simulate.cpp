@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "clock.hpp"
+#include "event_run.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "residency.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -101,17 +101,28 @@ TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& 
   return trace;
 }
 
+bool ContendedCosts::differ_on(const TransportCapabilities& capabilities) const {
+  return capabilities.guaranteed_launches.order != LaunchOrder::none && !beside_transfers.entries().empty();
+}
+
 Expected<SimulatedRun> simulate_program(const Program& program, const TransportCapabilities& capabilities,
                                         const CostTable& costs) {
+  return simulate_beside_transfers(program, capabilities, {costs, CostTable()});
+}
+
+Expected<SimulatedRun> simulate_beside_transfers(const Program& program,
+                                                 const TransportCapabilities& capabilities,
+                                                 const ContendedCosts& costs) {
   ExecutionGraph graph = build_execution_graph(program, capabilities);
-  if (capabilities.residency) return simulate_with_residency(program, graph, costs);
+  if (capabilities.residency) return run_by_events(program, graph, costs);
   tl::expected<CompiledProgram, Stuck> compiled = compile(program, graph);
   if (!compiled) return SimulatedRun(tl::unexpect, compiled.error());
   if (!capabilities.is_certain()) {
     graph = build_execution_graph(program, guaranteed(capabilities));
     compiled = compile(program, graph);
   }
-  const Expected<BoundCosts> bound = bind_costs(*compiled, costs);
+  if (costs.differ_on(capabilities)) return run_by_events(program, graph, costs);
+  const Expected<BoundCosts> bound = bind_costs(*compiled, costs.costs);
   if (!bound) return tl::unexpected(bound.error());
   return simulate_trace(*compiled, graph, *bound);
 }

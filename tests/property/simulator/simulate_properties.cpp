@@ -128,5 +128,34 @@ RC_GTEST_PROP(SimulateProperty, FastClockAgreesWithRounds, ()) {
   }
 }
 
+/// By events or as straight-line arithmetic.
+RC_GTEST_PROP(SimulateBesideTransfers, IsTheSameWhereNothingIsSlowed, ()) {
+  const Case c = draw_case(*rc::gen::inRange(0, 2), false);
+  TransportCapabilities kernels = c.capabilities;
+  kernels.launches = kernels.guaranteed_launches = {LaunchOrder::start, false, *rc::gen::arbitrary<bool>()};
+  const bool same = simulate_beside_transfers(c.program, kernels, {c.costs, c.costs}).value() ==
+                    simulate_program(c.program, kernels, c.costs).value();
+  RC_ASSERT(same);
+}
+
+RC_GTEST_PROP(SimulateBesideTransfers, TakesFromTheOneTimeToTheOther, ()) {
+  const Case c = draw_case(0, false);
+  TransportCapabilities kernels = c.capabilities;
+  kernels.launches = kernels.guaranteed_launches = {LaunchOrder::start, false, false};
+  CostTable beside;
+  for (const auto& [key, duration] : c.costs.entries())
+    beside.set(key, duration + *rc::gen::inRange<Nanoseconds>(0, 20));
+  const SimulatedRun run = simulate_beside_transfers(c.program, kernels, {c.costs, beside}).value();
+  RC_PRE(run.has_value());
+  for (InstructionId id(0); id.index() < c.program.size(); id = next(id)) {
+    const auto actions = c.program.actions(id);
+    if (info(actions[0].kind).resource != Resource::compute) continue;
+    const CostClass key = cost_class_of(actions, c.program.instruction(id).form);
+    const Span& span = run->spans[id];
+    RC_ASSERT(span.end.time - span.start.time >= c.costs(key));
+    RC_ASSERT(span.end.time - span.start.time <= std::max(c.costs(key), beside(key)));
+  }
+}
+
 }  // namespace
 }  // namespace ppsim

@@ -6,11 +6,25 @@
 
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/cost_intervals.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/intervals/never_slower.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
 namespace {
+
+/// A longest step over all timings has no word for computation that transfers slow down.
+Expected<void> check_independent(const VerifyRequest& request, const Tables& tables) {
+  const auto capabilities = capabilities_of(request.transport, request.costs.spread);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  const ContendedCosts contended{tables.costs, tables.beside_transfers};
+  if (!contended.differ_on(*capabilities)) return {};
+  return make_error(ErrorCode::bad_argument,
+                    "nothing is proved of the time of a step whose transfers slow computation down",
+                    {.file = request.costs.costs,
+                     .found = "ns_beside_transfers with --transport " + request.transport.name,
+                     .expected = "a table without, or a transport that moves data without kernels"});
+}
 
 /// All costs that the command line allows; `stages` of them have their own with --per-stage.
 Expected<CostSpace> space_of(const VerifyRequest& request, const Subject& subject, int stages) {
@@ -25,6 +39,8 @@ Expected<CostSpace> space_of(const VerifyRequest& request, const Subject& subjec
         {.found = request.per_stage ? "--per-stage" : "",
          .expected = request.per_stage ? "--for-all" : "--for-all, --unit, --costs or --model"});
   }
+  if (auto good = check_independent(request, subject.costs->tables); !good)
+    return tl::unexpected(good.error());
   const auto spread = parse_spread(request.spread.empty() ? "0%" : request.spread);
   if (!spread) return tl::unexpected(spread.error());
   return spread_costs(subject.costs->tables.costs, *spread);

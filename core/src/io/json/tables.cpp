@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "file.hpp"
@@ -37,6 +38,8 @@ ordered_json cost_json(const CostClass& key, Nanoseconds duration) {
   return object;
 }
 
+constexpr const char* kBesideTransfers = "ns_beside_transfers";
+
 ordered_json size_json(const SizeClass& key, Bytes size) {
   ordered_json object = {{"tensor", tensor_kind_name(key.kind)}};
   put(object, subject_key(subject_of(key.kind)), key.subject);
@@ -54,6 +57,13 @@ void add_spread(ordered_json& entry, const CostSpreads& spreads, const CostClass
   entry["lower_quartile_ns"] = found->second.lower_quartile;
   entry["median_ns"] = found->second.median;
   entry["upper_quartile_ns"] = found->second.upper_quartile;
+}
+
+/// What is as long as without transfers needs no word.
+void add_beside_transfers(ordered_json& entry, const Tables& tables, const CostClass& key) {
+  const auto found = tables.beside_transfers.entries().find(key);
+  if (found == tables.beside_transfers.entries().end() || found->second == tables.costs(key)) return;
+  entry[kBesideTransfers] = found->second;
 }
 
 /// The subject of an entry, under the key that its kind calls for; absent: -1.
@@ -96,6 +106,35 @@ Expected<std::pair<CostClass, Nanoseconds>> read_cost(const JsonFile& file, cons
                    entry.at("ns").get<Nanoseconds>());
 }
 
+/// Adds what an entry says of computation beside transfers; nothing: as long as without.
+Expected<void> read_beside_transfers(const JsonFile& file, const json& entry, const JsonPath& path,
+                                     Tables& tables) {
+  const auto [key, duration] = *read_cost(file, entry, path);
+  const Nanoseconds beside = entry.value(kBesideTransfers, duration);
+  JsonPath at = path;
+  at.emplace_back(kBesideTransfers);
+  if (beside < duration)
+    return file.error_at(at, "faster beside transfers than without", std::to_string(beside),
+                         std::to_string(duration) + " or more");
+  if (beside > duration && info(key.kind).resource != Resource::compute)
+    return file.error_at(at, "transfers slow down computation alone", std::string(info(key.kind).text),
+                         "F, B, I, W, R, OVERLAP_F_B or OPT");
+  tables.beside_transfers.set(key, beside);
+  return {};
+}
+
+/// Keeps the table empty where no entry says anything.
+Expected<void> read_beside_transfers(const JsonFile& file, Tables& tables) {
+  const json entries = file.root().value("costs", json::array());
+  if (std::ranges::none_of(entries, [](const json& one) { return one.contains(kBesideTransfers); }))
+    return {};
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (auto read = read_beside_transfers(file, entries[i], {"costs", std::to_string(i)}, tables); !read)
+      return read;
+  }
+  return {};
+}
+
 void read_spread(const json& entry, const CostClass& key, CostSpreads& spreads) {
   if (!entry.contains("samples")) return;  // the schema has all four or none
   spreads[key] = {entry.at("samples").get<std::int64_t>(), entry.at("lower_quartile_ns").get<Nanoseconds>(),
@@ -118,6 +157,7 @@ std::string to_json(const Tables& tables) {
   auto costs = ordered_json::array();
   for (const auto& [key, duration] : tables.costs.entries()) {
     costs.push_back(cost_json(key, duration));
+    add_beside_transfers(costs.back(), tables, key);
     add_spread(costs.back(), tables.spreads, key);
   }
   auto sizes = ordered_json::array();
@@ -139,6 +179,7 @@ Expected<Tables> tables_from_json(std::string_view text, const std::string& file
         return cost;
       });
   if (!costs) return tl::unexpected(costs.error());
+  if (auto beside = read_beside_transfers(*parsed, tables); !beside) return tl::unexpected(beside.error());
   const auto sizes =
       read_entries(*parsed, "sizes", tables.sizes,
                    [&](const json& entry, const JsonPath& path) { return read_size(*parsed, entry, path); });

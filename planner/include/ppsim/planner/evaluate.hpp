@@ -8,6 +8,7 @@
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/planner/costs.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 
 namespace ppsim::planner {
@@ -26,6 +27,9 @@ struct Evaluation {
 
   [[nodiscard]] RunView view() const {
     return {program, graph, trace, costs.tables.costs, costs.tables.sizes};
+  }
+  [[nodiscard]] ContendedCosts contended() const {
+    return {costs.tables.costs, costs.tables.beside_transfers};
   }
   /// Tokens and operations of the step; zeros where the costs say nothing of them.
   [[nodiscard]] StepWork work() const;

@@ -59,6 +59,18 @@ struct SimulationScratch {
 [[nodiscard]] TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& graph,
                                         const BoundCosts& costs);
 
+/// What actions take, and what computation takes while a transfer or a collective of its rank is under way
+/// (from the start of its own end to its completion), where that is a kernel which holds multiprocessors: on
+/// transports that guarantee an order of launches. Between the two an action goes on at the one speed or the
+/// other. Only refers to its parts.
+struct ContendedCosts {
+  const CostTable& costs;
+  const CostTable& beside_transfers;  ///< empty: as long; what is less than without counts as without
+
+  /// Whether transfers of such a transport slow anything down.
+  [[nodiscard]] bool differ_on(const TransportCapabilities& capabilities) const;
+};
+
 /// What a run on a transport comes to. With a residency limit, the ready operation of the lowest position
 /// takes a free place.
 using SimulatedRun = tl::expected<TimedTrace, Stuck>;
@@ -69,6 +81,11 @@ using SimulatedRun = tl::expected<TimedTrace, Stuck>;
                                                       const TransportCapabilities& capabilities,
                                                       const CostTable& costs);
 
+/// The same, event by event where transfers slow computation down. Under a residency limit they do not.
+[[nodiscard]] Expected<SimulatedRun> simulate_beside_transfers(const Program& program,
+                                                               const TransportCapabilities& capabilities,
+                                                               const ContendedCosts& costs);
+
 }  // namespace ppsim::simulator
 
 namespace ppsim {
@@ -76,10 +93,12 @@ using simulator::bind_costs;
 using simulator::BoundCosts;
 using simulator::bubble_fraction;
 using simulator::bubble_fraction_span;
+using simulator::ContendedCosts;
 using simulator::ideal_time;
 using simulator::rank_span;
 using simulator::RankTimes;
 using simulator::simulate;
+using simulator::simulate_beside_transfers;
 using simulator::simulate_program;
 using simulator::simulate_trace;
 using simulator::SimulatedRun;

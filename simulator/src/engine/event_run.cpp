@@ -1,23 +1,28 @@
-#include "residency.hpp"
+#include "event_run.hpp"
 
+#include <limits>
 #include <queue>
 #include <set>
 
 #include "clock.hpp"
+#include "slowed_work.hpp"
 
 namespace ppsim::simulator {
 namespace {
 
-class ResidencyRun {
+class EventRun {
  public:
-  ResidencyRun(const Program& program, const ExecutionGraph& graph, const CostTable& costs)
+  EventRun(const Program& program, const ExecutionGraph& graph, const ContendedCosts& costs)
       : program_(program),
         graph_(graph),
         costs_(costs),
         state_{std::vector<char>(program.size(), 0), std::vector<char>(program.size(), 0)},
         trace_{IdVector<InstructionId, Span>(program.size())},
         messages_(graph.messages.size()),
-        places_(static_cast<std::size_t>(program.pipeline().ranks()), *graph.capabilities.residency) {
+        places_(static_cast<std::size_t>(program.pipeline().ranks()),
+                graph.capabilities.residency.value_or(std::numeric_limits<int>::max())),
+        kernels_(places_.size()),
+        computing_(places_.size()) {
     build_successors();
     for (const CollectiveMeeting& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
   }
@@ -49,6 +54,12 @@ class ResidencyRun {
     EventKind kind;
     std::uint32_t index;
     friend auto operator<=>(const Event&, const Event&) = default;
+  };
+  /// What a rank computes, where transfers slow it down.
+  struct Computing {
+    InstructionId id;
+    SlowedWork work;
+    Instant end;  ///< as things are
   };
   struct MessageState {
     bool begun = false;
@@ -94,11 +105,12 @@ class ResidencyRun {
   void start(InstructionId id) {
     state_.started[id.index()] = 1;
     trace_.spans[id].start = now_;
+    if (is_kernel_of_transfer(id) && ++kernels_[program_.rank_of(id)] == 1)
+      change_speed(program_.rank_of(id));
     if (const std::int32_t meeting = graph_.meeting_of[id.index()]; meeting >= 0) {
       join(static_cast<std::uint32_t>(meeting));
     } else if (graph_.messages_of(id).empty()) {
-      const CostClass cost_class = cost_class_of(program_.actions(id), program_.instruction(id).form);
-      schedule(costs_(cost_class), EventKind::work_done, static_cast<std::uint32_t>(id.value()));
+      work(id);
     } else {
       for (const std::uint32_t message : graph_.messages_of(id)) {
         begin_if_possible(message);
@@ -109,6 +121,45 @@ class ResidencyRun {
     }
   }
 
+  /// A collective without other members launches nothing.
+  [[nodiscard]] bool is_kernel_of_transfer(InstructionId id) const {
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    return communicates(id) &&
+           (meeting < 0 || graph_.meetings[static_cast<std::size_t>(meeting)].member_count > 1);
+  }
+
+  void work(InstructionId id) {
+    const CostClass cost_class = cost_class_of(program_.actions(id), program_.instruction(id).form);
+    const Nanoseconds alone = costs_.costs(cost_class);
+    const Nanoseconds beside = std::max(alone, costs_.beside_transfers(cost_class));
+    const bool computes = info(program_.actions(id)[0].kind).resource == Resource::compute;
+    if (!computes || !costs_.differ_on(graph_.capabilities) || alone == 0 || beside == alone)
+      return schedule(alone, EventKind::work_done, static_cast<std::uint32_t>(id.value()));
+    const RankId rank = program_.rank_of(id);
+    computing_[rank] = {id, SlowedWork(alone, beside, now_.time), {}};
+    change_speed(rank);
+  }
+
+  /// The first kernel of a transfer has come, the last one has gone, or computation begins.
+  void change_speed(RankId rank) {
+    Computing& computing = computing_[rank];
+    if (!computing.id.valid()) return;
+    computing.work.go_on(now_.time, kernels_[rank] > 0);
+    computing.end = completion(now_, computing.work.rest());
+    events_.push({computing.end, EventKind::work_done, static_cast<std::uint32_t>(computing.id.value())});
+  }
+
+  /// Where the speed has changed since, it is done at another time.
+  void finish_work(InstructionId id) {
+    Computing& computing = computing_[program_.rank_of(id)];
+    if (state_.complete[id.index()] != 0) return;
+    if (computing.id == id) {
+      if (computing.end != now_) return;
+      computing.id = InstructionId();
+    }
+    complete(id);
+  }
+
   void schedule(Nanoseconds duration, EventKind kind, std::uint32_t index) {
     events_.push({completion(now_, duration), kind, index});
   }
@@ -117,7 +168,7 @@ class ResidencyRun {
     const CollectiveMeeting& meeting = graph_.meetings[index];
     if (--open_members_[index] > 0 || !meeting.complete) return;
     const InstructionId member = graph_.members_of(meeting).front();
-    schedule(costs_(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);
+    schedule(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);
   }
 
   void begin_if_possible(std::uint32_t index) {
@@ -130,13 +181,13 @@ class ResidencyRun {
     if (messages_[index].begun || !ends_started || !in_order || !has_credit) return;
     messages_[index].begun = true;
     const Action& send = program_.all_actions()[message.send_action];
-    schedule(costs_(cost_class_of(send)), EventKind::message_out, index);
+    schedule(costs_.costs(cost_class_of(send)), EventKind::message_out, index);
   }
 
   void happen(const Event& event) {
     switch (event.kind) {
       case EventKind::work_done:
-        return complete(InstructionId(static_cast<std::int32_t>(event.index)));
+        return finish_work(InstructionId(static_cast<std::int32_t>(event.index)));
       case EventKind::message_out:
         return leave(event.index);
       case EventKind::message_received:
@@ -177,6 +228,8 @@ class ResidencyRun {
     trace_.spans[id].end = now_;
     ++completed_;
     if (communicates(id)) ++places_[program_.rank_of(id)];
+    if (is_kernel_of_transfer(id) && --kernels_[program_.rank_of(id)] == 0)
+      change_speed(program_.rank_of(id));
     for (const InstructionId successor : successors_[id.index()]) {
       if (--open_waits_[successor.index()] == 0) ready_.insert(successor);
     }
@@ -184,11 +237,13 @@ class ResidencyRun {
 
   const Program& program_;
   const ExecutionGraph& graph_;
-  const CostTable& costs_;
+  ContendedCosts costs_;
   RunState state_;
   TimedTrace trace_;
   std::vector<MessageState> messages_;
-  IdVector<RankId, int> places_;  ///< free ones
+  IdVector<RankId, int> places_;   ///< free ones
+  IdVector<RankId, int> kernels_;  ///< of transfers and collectives, started and incomplete
+  IdVector<RankId, Computing> computing_;
   std::vector<std::size_t> open_waits_;
   std::vector<std::size_t> open_messages_;
   std::vector<std::uint32_t> open_members_;
@@ -200,18 +255,21 @@ class ResidencyRun {
 };
 
 /// Whether all durations together fit in 64 bits, so that no sum of some of them can overflow.
-bool durations_fit(const Program& program, const CostTable& costs) {
+bool durations_fit(const Program& program, const ContendedCosts& costs) {
   Nanoseconds all = 0;
+  const auto fits = [&](const CostClass& key) {
+    return !__builtin_add_overflow(all, std::max(costs.costs(key), costs.beside_transfers(key)), &all);
+  };
   for (std::size_t i = 0; i < program.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));
     const auto actions = program.actions(id);
     const InstructionForm form = program.instruction(id).form;
     if (form != InstructionForm::group) {
-      if (__builtin_add_overflow(all, costs(cost_class_of(actions, form)), &all)) return false;
+      if (!fits(cost_class_of(actions, form))) return false;
       continue;
     }
     for (const Action& action : actions) {
-      if (__builtin_add_overflow(all, costs(cost_class_of(action)), &all)) return false;
+      if (!fits(cost_class_of(action))) return false;
     }
   }
   return true;
@@ -219,15 +277,15 @@ bool durations_fit(const Program& program, const CostTable& costs) {
 
 }  // namespace
 
-Expected<SimulatedRun> simulate_with_residency(const Program& program, const ExecutionGraph& graph,
-                                               const CostTable& costs) {
+Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
+                                     const ContendedCosts& costs) {
   if (!durations_fit(program, costs)) {
     return tl::unexpected(durations_do_not_fit());
   }
   if (std::optional<Stuck> mismatched = find_mismatches(program, graph)) {
     return SimulatedRun(tl::unexpect, *std::move(mismatched));
   }
-  return ResidencyRun(program, graph, costs).run();
+  return EventRun(program, graph, costs).run();
 }
 
 }  // namespace ppsim::simulator

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "ppsim/simulator/engine/simulate.hpp"
+
+namespace ppsim::simulator {
+
+/// Runs a Program event by event, as it has to be where what is under way matters: under a limit on started
+/// and incomplete communication per rank, and where that communication slows computation down. Ties break by
+/// rank and position: of the ready communication of a rank, the earliest in its list takes a free place.
+/// Requires: `graph` is that of `program`.
+/// Errors: bad_argument when the durations together do not fit in 64 bits.
+[[nodiscard]] Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
+                                                   const ContendedCosts& costs);
+
+/// The error of durations that do not fit in 64 bits together.
+[[nodiscard]] Error durations_do_not_fit();
+
+}  // namespace ppsim::simulator
