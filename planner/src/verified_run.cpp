@@ -6,6 +6,7 @@
 
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/stage_model/reference.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
@@ -27,6 +28,14 @@ Error refutation(const Program& program, const PropertyResult& result) {
   return {result.property == Property::deadlock_free ? ErrorCode::deadlock : ErrorCode::ill_formed, text};
 }
 
+/// The transport of a run, of which several have the same capabilities.
+std::string_view name_of_transport(const RunOptions& run) {
+  const std::string_view launches = name_of(capabilities_of(run));
+  if (launches != name_of(rendezvous())) return launches;
+  if (std::holds_alternative<CudaOptions>(run.backend)) return "copy";
+  return run.processes == nullptr ? "in-process" : "mpi";
+}
+
 Expected<Certificate> prove(const Program& program, const StageModel& model,
                             const VerifiedRunOptions& options) {
   VerifyOptions asked;
@@ -39,7 +48,9 @@ Expected<Certificate> prove(const Program& program, const StageModel& model,
   for (const PropertyResult& result : report.results) {
     if (!std::holds_alternative<Proved>(result.verdict)) return tl::unexpected(refutation(program, result));
   }
-  return make_certificate(program, asked, report);
+  auto certificate = make_certificate(program, asked, report);
+  if (certificate) certificate->transport = name_of_transport(options.run);
+  return certificate;
 }
 
 /// On several processes one proves for all, and each checks what it gets before it runs.

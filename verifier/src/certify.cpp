@@ -1,4 +1,5 @@
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim::verifier {
@@ -33,6 +34,7 @@ Expected<Certificate> make_certificate(const Program& program, const VerifyOptio
                                        const VerifyReport& report) {
   if (auto grounds = has_grounds(options, report); !grounds) return tl::unexpected(grounds.error());
   Certificate certificate;
+  certificate.transport = name_of(options.capabilities);
   certificate.program_hash = program_hash(program);
   certificate.capabilities = options.capabilities;
   certificate.capabilities_hash = capabilities_hash(options.capabilities);

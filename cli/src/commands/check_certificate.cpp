@@ -5,6 +5,7 @@
 #include "options/transport_choice.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
@@ -28,15 +29,41 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
+/// What spreads a stage over devices, so that computation launches collectives.
+std::string spread_text(const Parallelism& spread) {
+  std::string text;
+  for (const auto& [option, count] : {std::pair<const char*, int>("--tp", spread.tensor),
+                                      {"--cp", spread.context},
+                                      {"--ep", spread.expert}}) {
+    if (count > 1) text += std::string(text.empty() ? "" : " ") + option + " " + std::to_string(count);
+  }
+  return text;
+}
+
+/// Why a certificate does not hold on a transport, and what would.
+std::string why_not_on(const Certificate& certificate, const TransportCapabilities& asked,
+                       const Options& options) {
+  const bool launched = certificate.capabilities.launches.compute;
+  if (!launches_like(options.transport, certificate.capabilities) || launched == asked.launches.compute)
+    return "the certificate is for another transport; verify with --transport " + options.transport;
+  if (launched) {
+    return "the certificate is for computation that launches collectives, and here it launches none; give "
+           "the "
+           "--tp, --cp or --ep that it was made with";
+  }
+  return "the certificate is for computation that launches no collectives, and with " +
+         spread_text(options.costs.spread) + " it does; verify with --transport " + options.transport +
+         ", --model and " + spread_text(options.costs.spread);
+}
+
 /// Whether the certificate holds on the transport that is asked about, too.
-Expected<void> check_transport(const Certificate& certificate, const Options& options) {
+Expected<void> check_transport(const Certificate& certificate, const Program& program, const SizeTable* sizes,
+                               const Options& options) {
   if (options.transport.empty()) return {};
   const auto asked = capabilities_of({.name = options.transport}, options.costs.spread);
   if (!asked) return tl::unexpected(asked.error());
-  const Claim claim = certificate.memory.empty() ? Claim::safety : Claim::bounds;
-  if (holds_under(certificate.capabilities, *asked, claim)) return {};
-  return make_error(ErrorCode::refused,
-                    "the certificate is for another transport; verify with --transport " + options.transport,
+  if (check_certificate_on(*asked, certificate, program, sizes)) return {};
+  return make_error(ErrorCode::refused, why_not_on(certificate, *asked, options),
                     {.file = options.certificate,
                      .found = transport_line(certificate.capabilities),
                      .expected = transport_line(*asked)});
@@ -68,7 +95,7 @@ struct Checked {
 void print_json(const Checked& checked, const Output& output) {
   const Certificate& certificate = checked.certificate;
   Json object = {{"valid", true},
-                 {"transport", transport_name(certificate.capabilities)},
+                 {"transport", transport_name(certificate)},
                  {"program_hash", certificate.program_hash},
                  {"properties", certificate.properties}};
   for (const MemoryWitness& bound : certificate.memory)
@@ -118,14 +145,15 @@ int run(const Options& options, const Output& output) {
   }
   const auto limit = limit_of(*certificate, options);
   if (!limit) return report(limit.error(), output);
-  const auto holds =
-      check_certificate(*certificate, *program, has_sizes ? &subject->costs->tables.sizes : nullptr);
+  const SizeTable* const sizes = has_sizes ? &subject->costs->tables.sizes : nullptr;
+  const auto holds = check_certificate(*certificate, *program, sizes);
   if (!holds) {
     Error error = holds.error();
     error.place.file = options.certificate;
     return report(error, output);
   }
-  if (auto good = check_transport(*certificate, options); !good) return report(good.error(), output);
+  if (auto good = check_transport(*certificate, *program, sizes, options); !good)
+    return report(good.error(), output);
   const Checked checked{*certificate, *limit};
   if (output.json) {
     print_json(checked, output);

@@ -25,7 +25,14 @@ struct Options {
   std::string report;
 };
 
-Expected<Evaluation> evaluated(const Options& options, const std::string& input, const Output& output) {
+/// One input, for a transport.
+struct Asked {
+  const std::string& input;
+  const TransportCapabilities& capabilities;
+};
+
+Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const Output& output) {
+  const std::string& input = asked.input;
   InputOptions one = options.input;
   one.input = input;
   // The parameters are for the names among the inputs.
@@ -37,19 +44,17 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input,
   if (!program) return tl::unexpected(program.error());
   note_assumed_communicators(*subject, output);
   // As it was asked for: two variants of one schedule need two names.
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  auto step = evaluate(input, *std::move(program), *std::move(subject->costs), *capabilities);
+  auto step = evaluate(input, *std::move(program), *std::move(subject->costs), asked.capabilities);
   if (step && options.costs.unit.empty())
     step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
   return step;
 }
 
 /// The same with the input's name in what went wrong.
-Expected<Evaluation> named(const Options& options, const std::string& input, const Output& output) {
-  return evaluated(options, input, output).map_error([&](Error error) {
-    const bool says_which = error.message.find(input) != std::string::npos || !error.place.file.empty();
-    if (!says_which) error.message = input + ": " + error.message;
+Expected<Evaluation> named(const Options& options, const Asked& asked, const Output& output) {
+  return evaluated(options, asked, output).map_error([&](Error error) {
+    const bool says_which = error.message.find(asked.input) != std::string::npos || !error.place.file.empty();
+    if (!says_which) error.message = asked.input + ": " + error.message;
     return error;
   });
 }
@@ -225,10 +230,12 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
 int run(const Options& options, const Output& output) {
   if (!options.costs.given())
     return report({ErrorCode::bad_argument, "compare needs costs: --unit, --costs or --model"}, output);
+  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
+  if (!capabilities) return report(capabilities.error(), output);
   std::vector<Evaluation> steps;
   for (const std::string& input : options.inputs) {
-    auto step = named(options, input, output);
-    if (!step) return report(step.error(), output);
+    auto step = named(options, {input, *capabilities}, output);
+    if (!step) return report_on(*capabilities, step.error(), output);
     steps.push_back(*std::move(step));
   }
   if (auto same = check_same_work(steps); !same) return report(same.error(), output);

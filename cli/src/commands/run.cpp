@@ -6,6 +6,7 @@
 #include "options/call_limits.hpp"
 #include "options/communicators.hpp"
 #include "options/model_options.hpp"
+#include "options/transport_choice.hpp"
 #include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
@@ -283,7 +284,8 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   const VerifiedRunOptions how{
       .run = run, .compare = run.gradients && has_reference(options), .costs = costs};
   const auto result = verify_then_run(program, model, how);
-  if (!result) return tl::unexpected(result.error());
+  if (!result && processes != nullptr) return tl::unexpected(result.error());
+  if (!result) return report_on(run.capabilities, result.error(), output);
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*result, output);
   return report_run(options,
                     {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()),
@@ -301,8 +303,8 @@ int run(const Options& options, const Output& output) {
   // Before processes meet: who lacks a library has no need of the others to say so.
   if (const auto good = open_backend(options.device); !good) return report(good.error(), output);
   if (is_by_nccl(options.device)) return on_launched_processes(output, on_each);
-  const char* transport = options.device.backend == "cuda" ? "--transport nccl" : "--transport mpi";
-  if (auto alone = check_alone(std::string(transport) + ", or a start without a launcher"); !alone)
+  const std::string transport = options.device.backend == "cuda" ? "--transport nccl" : "--transport mpi";
+  if (auto alone = check_alone(transport + ", or a start without a launcher"); !alone)
     return report(alone.error(), output);
   const Expected<int> code = run_program(options, output, nullptr);
   return code ? *code : report(code.error(), output);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "options/transport_choice.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/planner/files.hpp"
@@ -258,7 +259,9 @@ Json run_json(const RunReport& report) {
                  {"transport", report.transport},
                  {"replicas", report.replicas},
                  {"verified", result.certificate.has_value()},
+                 {"proved_transport", nullptr},
                  {"program_hash", program_hash(report.program)}};
+  if (result.certificate) object["proved_transport"] = transport_name(*result.certificate);
   if (report.given_costs) object["free_of_cost"] = free_kinds(result.costs, report.program);
   if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
   if (result.max_abs_difference) {
@@ -282,7 +285,10 @@ Json run_json(const RunReport& report) {
 }
 
 void print_run(const RunReport& report) {
-  std::cout << "program " << program_hash(report.program) << ", " << report.program.size()
+  const auto& proof = report.run.certificate;
+  std::cout << (proof ? transport_line(proof->capabilities)
+                      : "unverified: nothing is proved of any transport")
+            << "\nprogram " << program_hash(report.program) << ", " << report.program.size()
             << " instructions on " << report.program.pipeline().ranks() << " ranks";
   if (report.replicas > 1) std::cout << ", " << report.replicas << " replicas";
   std::cout << '\n';

@@ -31,7 +31,8 @@ struct Simulated {
   bool is_schedule = false;  ///< that was lowered
 };
 
-Expected<Simulated> simulated(const Options& options, const Output& output) {
+Expected<Simulated> simulated(const Options& options, const TransportCapabilities& capabilities,
+                              const Output& output) {
   const auto policy = policy_of(options.policy);
   if (!policy) return tl::unexpected(policy.error());
   const CommunicatorPolicy communicators = policy->value_or(CommunicatorPolicy::per_edge);
@@ -41,10 +42,8 @@ Expected<Simulated> simulated(const Options& options, const Output& output) {
     return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
   auto program = program_of(*subject, *policy);
   if (!program) return tl::unexpected(program.error());
-  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
-  if (!capabilities) return tl::unexpected(capabilities.error());
   if (!*policy) note_assumed_communicators(*subject, output);
-  auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), *capabilities);
+  auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
   if (!step) return tl::unexpected(step.error());
   if (options.costs.unit.empty())
     step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
@@ -157,8 +156,10 @@ std::string measured_text(const Measured& measured, Nanoseconds simulated_step) 
 }
 
 int run(const Options& options, const Output& output) {
-  const auto outcome = simulated(options, output);
-  if (!outcome) return report(outcome.error(), output);
+  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
+  if (!capabilities) return report(capabilities.error(), output);
+  const auto outcome = simulated(options, *capabilities, output);
+  if (!outcome) return report_on(*capabilities, outcome.error(), output);
   const Evaluation* step = &outcome->step;
   const auto measured = measured_of(options, *outcome);
   if (!measured) return report(measured.error(), output);

@@ -1,6 +1,7 @@
 #include "transport_choice.hpp"
 
 #include <algorithm>
+#include <iostream>
 #include <sstream>
 
 #include "ppsim/core/ir/transports.hpp"
@@ -16,23 +17,19 @@ struct Named {
 };
 
 Named named(const TransportCapabilities& capabilities) {
-  const auto same = [&](const Transport& known, bool computes) {
-    const auto of_name = transport(known.name, computes);
-    return of_name->launches == capabilities.launches &&
-           of_name->guaranteed_launches == capabilities.guaranteed_launches;
-  };
   if (capabilities.launches == LaunchChain() && capabilities.is_certain())
     return {"in-process, mpi or copy", "queues are independent"};
-  for (const Transport& known : transports()) {
-    if (same(known, false)) return {std::string(known.name), std::string(known.description)};
-    if (same(known, true)) {
-      return {std::string(known.name),
-              std::string(known.description) + ", and so does the computation, which launches collectives"};
-    }
+  const std::string_view name = name_of(capabilities);
+  if (name.empty()) {
+    std::ostringstream text;
+    text << capabilities;
+    return {"of its own", text.str()};
   }
-  std::ostringstream text;
-  text << capabilities;
-  return {"of its own", text.str()};
+  const auto known = std::ranges::find(transports(), name, &Transport::name);
+  const bool computes = capabilities.launches.compute && !known->capabilities.launches.compute;
+  return {std::string(name),
+          std::string(known->description) +
+              (computes ? ", and so does the computation, which launches collectives" : "")};
 }
 
 }  // namespace
@@ -90,6 +87,23 @@ std::string transport_line(const TransportCapabilities& capabilities) {
   if (capabilities.residency)
     text += "; at most " + std::to_string(*capabilities.residency) + " operations of a rank in flight";
   return text;
+}
+
+std::string transport_name(const Certificate& certificate) {
+  return certificate.transport.empty() ? transport_name(certificate.capabilities) : certificate.transport;
+}
+
+int report_on(const TransportCapabilities& capabilities, Error error, const Output& output) {
+  if (error.code != ErrorCode::deadlock && error.code != ErrorCode::ill_formed) return report(error, output);
+  const std::string name = transport_name(capabilities);
+  error.message = "transport " + name + ": " + error.message;
+  if (!output.silent) std::cerr << "ppsim: " << error << '\n';
+  if (output.json) {
+    Json object = error_json(error);
+    object["transport"] = name;
+    output.print({{"error", std::move(object)}});
+  }
+  return exit_code(error.code);
 }
 
 std::string simulated_line(const TransportCapabilities& capabilities) {

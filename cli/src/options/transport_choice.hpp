@@ -4,6 +4,7 @@
 #include <string>
 
 #include "command.hpp"
+#include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
 
@@ -33,5 +34,9 @@ void add_transport_options(Command& command, TransportChoice& choice);
 [[nodiscard]] std::string simulated_line(const TransportCapabilities& capabilities);
 /// The name of the transport, buffers and places aside.
 [[nodiscard]] std::string transport_name(const TransportCapabilities& capabilities);
+/// The one that a certificate names.
+[[nodiscard]] std::string transport_name(const Certificate& certificate);
+/// report(), of what an answer about a transport refuses: names the transport where the Program is to blame.
+int report_on(const TransportCapabilities& capabilities, Error error, const Output& output);
 
 }  // namespace ppsim::cli

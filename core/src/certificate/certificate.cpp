@@ -7,6 +7,7 @@
 #include "parts.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/transports.hpp"
 
 namespace ppsim {
 namespace {
@@ -37,11 +38,20 @@ Expected<void> check_hash(const std::string& what, const std::string& claimed, c
   return refuse("it is about ", what, " ", claimed, ", this is ", found);
 }
 
+/// What it says of its transport is for people; it must not say of another one what was shown of this.
+Expected<void> check_transport(const Certificate& certificate) {
+  if (certificate.transport.empty() || launches_like(certificate.transport, certificate.capabilities))
+    return {};
+  return refuse("it names transport ", certificate.transport,
+                ", and its capabilities are another's: ", certificate.capabilities);
+}
+
 Expected<void> check_identity(const Certificate& certificate, const Program& program,
                               const SizeTable* sizes) {
   if (auto same = check_hash("program", certificate.program_hash, program_hash(program)); !same) return same;
   const std::string capabilities = capabilities_hash(certificate.capabilities);
   if (auto same = check_hash("capabilities", certificate.capabilities_hash, capabilities); !same) return same;
+  if (auto same = check_transport(certificate); !same) return same;
   if (certificate.memory.empty()) {
     if (certificate.sizes_hash.empty()) return {};
     return refuse("it names sizes ", certificate.sizes_hash, " but bounds no memory");
@@ -146,6 +156,19 @@ Expected<void> check_certificate(const Certificate& certificate, const Program& 
   if (auto ok = check_residency(program, certificate.capabilities); !ok) return ok;
   if (auto ok = check_certificate_order(program, graph, certificate.order); !ok) return ok;
   return check_claims(certificate, program, graph, sizes);
+}
+
+Expected<void> check_certificate_on(const TransportCapabilities& used, const Certificate& certificate,
+                                    const Program& program, const SizeTable* sizes) {
+  if (auto own = check_certificate(certificate, program, sizes); !own) return own;
+  if (holds_under(certificate.capabilities, used, Claim::orders)) return {};
+  if (!holds_under(certificate.capabilities, used, Claim::safety))
+    return refuse("it is of a transport where other waits occur");
+  Certificate there = certificate;
+  there.transport.clear();
+  there.capabilities = used;
+  there.capabilities_hash = capabilities_hash(used);
+  return check_certificate(there, program, sizes);
 }
 
 }  // namespace ppsim

@@ -46,9 +46,10 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
 }
 
 bool holds_under(const TransportCapabilities& proved, const TransportCapabilities& used, Claim claim) {
-  const bool buffers = proved.credits == used.credits || (claim == Claim::safety && !proved.credits);
-  return buffers && proved.residency == used.residency && proved.issue_blocks == used.issue_blocks &&
-         used.launches.is_within(proved.launches) &&
+  if (proved.residency != used.residency || !used.launches.is_within(proved.launches)) return false;
+  const bool buffers = !proved.credits || (used.credits && *used.credits >= *proved.credits);
+  if (claim == Claim::safety) return buffers && used.issue_blocks <= proved.issue_blocks;
+  return proved.credits == used.credits && proved.issue_blocks == used.issue_blocks &&
          proved.guaranteed_launches.is_within(used.guaranteed_launches);
 }
 

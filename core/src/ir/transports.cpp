@@ -45,6 +45,21 @@ Expected<TransportCapabilities> transport(std::string_view name, bool compute_la
                     {.found = std::string(name), .expected = names});
 }
 
+bool launches_like(std::string_view name, const TransportCapabilities& capabilities) {
+  const auto same = [&](bool compute_launches) {
+    const auto named = transport(name, compute_launches);
+    return named && named->launches == capabilities.launches &&
+           named->guaranteed_launches == capabilities.guaranteed_launches;
+  };
+  return same(false) || same(true);
+}
+
+std::string_view name_of(const TransportCapabilities& capabilities) {
+  const auto* const found = std::ranges::find_if(
+      kTransports, [&](const Transport& known) { return launches_like(known.name, capabilities); });
+  return found == kTransports.end() ? std::string_view() : found->name;
+}
+
 EdgeMemory edge_memory(std::string_view transport) {
   const auto* const found = std::ranges::find(kTransports, transport, &Transport::name);
   return found == kTransports.end() ? EdgeMemory{} : found->edge_memory;

@@ -51,7 +51,7 @@ std::string text_of(const TransportCapabilities& capabilities) {
 constexpr auto kRelied =
     std::to_array<std::string_view>({"well_formed", "matched", "deadlock_free", "tensor_use"});
 
-Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes, const RunOptions& options) {
+Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes) {
   if (const std::string hash = sizes_hash(sizes);
       !certificate.memory.empty() && certificate.sizes_hash != hash)
     return refuse("the certificate bounds the memory of other tensor sizes",
@@ -62,8 +62,13 @@ Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes
       return refuse("the certificate does not cover " + name,
                     {.found = listed(certificate.properties), .expected = name});
   }
-  const Claim claim = certificate.memory.empty() ? Claim::safety : Claim::bounds;
-  if (holds_under(certificate.capabilities, options.capabilities, claim)) return {};
+  return {};
+}
+
+/// Whether a certificate that holds for its own transport holds for that of the run.
+Expected<void> check_transport(const Program& program, const SizeTable& sizes, const RunOptions& options) {
+  const Certificate& certificate = *options.certificate;
+  if (check_certificate_on(options.capabilities, certificate, program, &sizes)) return {};
   return refuse("the certificate is for another transport",
                 {.found = text_of(certificate.capabilities), .expected = text_of(options.capabilities)});
 }
@@ -76,8 +81,10 @@ Expected<void> check_proof(const Program& program, const SizeTable& sizes, const
                       "the certificate is of another program; verify this one, or run it unverified",
                       {.found = certificate.program_hash, .expected = hash});
   }
-  if (auto good = check_fits(certificate, sizes, options); !good) return good;
-  return check_certificate(certificate, program, &sizes);
+  if (auto good = check_fits(certificate, sizes); !good) return good;
+  if (auto good = check_certificate(certificate, program, &sizes); !good) return good;
+  if (holds_under(certificate.capabilities, options.capabilities, Claim::orders)) return {};
+  return check_transport(program, sizes, options);
 }
 
 /// The same with the file of the certificate in what is wrong with it.

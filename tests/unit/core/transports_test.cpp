@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <utility>
 
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
@@ -62,7 +63,7 @@ TEST(Transports, HaveNames) {
 
 TEST(Transports, AProofHoldsWhereEveryWaitWasConsideredAndEveryOrderIsKept) {
   const auto holds = [](const TransportCapabilities& proved, const TransportCapabilities& used) {
-    return holds_under(proved, used, Claim::bounds);
+    return holds_under(proved, used, Claim::orders);
   };
   for (const Transport& one : transports()) {
     EXPECT_TRUE(holds(one.capabilities, one.capabilities)) << one.name;
@@ -78,13 +79,36 @@ TEST(Transports, AProofHoldsWhereEveryWaitWasConsideredAndEveryOrderIsKept) {
   EXPECT_FALSE(holds(named("nccl"), rendezvous()));
 }
 
-TEST(Transports, SafetyCarriesOverToBuffersAndBoundsDoNot) {
-  TransportCapabilities buffered = any_transport();
-  buffered.credits = 2;
-  EXPECT_TRUE(holds_under(any_transport(), buffered, Claim::safety));
-  EXPECT_FALSE(holds_under(any_transport(), buffered, Claim::bounds));
-  EXPECT_FALSE(holds_under(buffered, any_transport(), Claim::safety));
-  EXPECT_FALSE(holds_under(any_transport(), {.residency = 2}, Claim::safety));
+TEST(Transports, FewerWaitsAreNoLessSafeAndKeepNoOrders) {
+  const auto safe = [](const TransportCapabilities& proved, const TransportCapabilities& used) {
+    EXPECT_FALSE(holds_under(proved, used, Claim::orders));
+    return holds_under(proved, used, Claim::safety);
+  };
+  EXPECT_TRUE(safe(any_transport(), {.credits = 2}));
+  EXPECT_TRUE(safe({.credits = 2}, {.credits = 3}));
+  EXPECT_FALSE(safe({.credits = 2}, {.credits = 1}));
+  EXPECT_FALSE(safe({.credits = 2}, rendezvous()));
+  EXPECT_TRUE(safe({.issue_blocks = true}, rendezvous()));
+  EXPECT_FALSE(safe(rendezvous(), {.issue_blocks = true}));
+  EXPECT_TRUE(safe(named("nccl"), rendezvous()));
+  EXPECT_TRUE(safe(named("nccl", true), named("nccl")));
+  EXPECT_FALSE(safe(named("nccl"), named("nccl", true)));
+  EXPECT_TRUE(safe(named("nccl-one-queue"), named("nccl")));
+  EXPECT_FALSE(safe(named("nccl-one-queue"), any_transport()));  // whose computation completes first
+  EXPECT_FALSE(safe(any_transport(), {.residency = 2}));
+}
+
+TEST(Transports, AreNamedByTheirLaunches) {
+  for (const Transport& one : transports()) {
+    const bool independent = one.capabilities == rendezvous();
+    EXPECT_EQ(name_of(one.capabilities), independent ? "in-process" : one.name);
+    EXPECT_TRUE(launches_like(one.name, one.capabilities));
+    EXPECT_TRUE(launches_like(one.name, named(one.name, true)));
+    EXPECT_EQ(launches_like("mpi", one.capabilities), independent);
+  }
+  EXPECT_EQ(name_of({.credits = 2, .launches = {LaunchOrder::start, true, false}}), "any");
+  EXPECT_EQ(name_of({.launches = {LaunchOrder::completion, false, false}}), "");
+  EXPECT_FALSE(launches_like("ncc", rendezvous()));
 }
 
 TEST(LaunchOrder, AReceiveThatWaitsHoldsBackALaterSend) {
@@ -160,26 +184,72 @@ TEST(LaunchOrder, ACertificateMayNotRestOnOrdersThatAreNoWaits) {
   EXPECT_EQ(why_not(limited, program), "certificate: a residency limit together with ordered launches");
 }
 
+TEST(LaunchOrder, ACertificateNamesNoOtherTransport) {
+  const Program program = computation_holds_a_send_back();
+  Certificate certificate = certificate_of(program, named("nccl"));
+  for (const Transport& known : transports()) {
+    certificate.transport = known.name;
+    EXPECT_EQ(why_not(certificate, program) == "", known.name == "nccl") << known.name;
+  }
+  certificate.transport = "tcp";
+  EXPECT_EQ(why_not(certificate, program),
+            "certificate: it names transport tcp, and its capabilities are another's: rendezvous, launches "
+            "in order");
+}
+
+TEST(LaunchOrder, ACertificateHoldsWhereNoOtherWaitsOccur) {
+  const Program program = computation_holds_a_send_back();
+  const auto holds = [&](const TransportCapabilities& proved, const TransportCapabilities& used) {
+    return check_certificate_on(used, certificate_of(program, proved), program, nullptr).has_value();
+  };
+  EXPECT_TRUE(holds(named("nccl"), rendezvous()));
+  EXPECT_TRUE(holds(named("nccl"), {.credits = 1}));
+  EXPECT_FALSE(holds(named("nccl"), any_transport()));
+  EXPECT_FALSE(holds(named("nccl"), named("nccl", true)));
+  EXPECT_FALSE(holds(rendezvous(), named("nccl")));
+  EXPECT_FALSE(holds({.credits = 1}, rendezvous()));
+}
+
 TEST(LaunchOrder, CertificatesSayItInTheirFile) {
   const Program program = computation_holds_a_send_back();
   for (const Transport& known : transports()) {
     Certificate certificate = certificate_of(program, rendezvous());
     certificate.capabilities = known.capabilities;
     certificate.capabilities_hash = capabilities_hash(known.capabilities);
+    certificate.transport = known.name;
     const auto read = certificate_from_json(to_json(certificate), "f.cert");
     ASSERT_TRUE(read) << read.error();
     EXPECT_EQ(*read, certificate) << known.name;
   }
 }
 
-TEST(LaunchOrder, AnOlderCertificateMeansIndependentQueues) {
-  const Certificate certificate = certificate_of(computation_holds_a_send_back(), rendezvous());
+/// The file of a certificate as of the version before ordered launches.
+std::string of_version_2(const Certificate& certificate) {
   std::string text = to_json(certificate);
   const std::string version = "\"version\": 3";
-  text.replace(text.find(version), version.size(), "\"version\": 2");
-  const auto read = certificate_from_json(text, "f.cert");
+  return text.replace(text.find(version), version.size(), "\"version\": 2");
+}
+
+TEST(LaunchOrder, AnOlderCertificateMeansIndependentQueues) {
+  Certificate certificate = certificate_of(computation_holds_a_send_back(), rendezvous());
+  const auto read = certificate_from_json(of_version_2(certificate), "f.cert");
   ASSERT_TRUE(read) << read.error();
   EXPECT_EQ(*read, certificate);
+}
+
+TEST(LaunchOrder, AnOlderCertificateKnowsNoOrderOfLaunches) {
+  const auto refusal = [](const Certificate& certificate) {
+    const auto read = certificate_from_json(of_version_2(certificate), "f.cert");
+    return read ? "read" : read.error().message + " " + read.error().place.found;
+  };
+  Certificate certificate;
+  certificate.capabilities.launches = {LaunchOrder::start, false, false};
+  EXPECT_EQ(refusal(certificate), "/capabilities/launches: an unknown key launches");
+  certificate.capabilities.guaranteed_launches = std::exchange(certificate.capabilities.launches, {});
+  EXPECT_EQ(refusal(certificate), "/capabilities/guaranteed_launches: an unknown key guaranteed_launches");
+  certificate.capabilities = {};
+  certificate.transport = "mpi";
+  EXPECT_EQ(refusal(certificate), "/transport: an unknown key transport");
 }
 
 }  // namespace

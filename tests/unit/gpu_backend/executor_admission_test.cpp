@@ -82,7 +82,7 @@ TEST(ExecutorAdmission, SafetyUnderRendezvousCoversCreditsAndNotTheOtherWayRound
       0U);
 }
 
-TEST(ExecutorAdmission, AMemoryBoundIsForItsSizesAndItsTransport) {
+TEST(ExecutorAdmission, AMemoryBoundIsForItsSizes) {
   const Program program = two_rank_step();
   const SizeTable sizes = NullModel().sizes(program.pipeline());
   Certificate certificate = certify(program, rendezvous());
@@ -98,9 +98,7 @@ TEST(ExecutorAdmission, AMemoryBoundIsForItsSizesAndItsTransport) {
   certificate.properties.emplace_back("memory");
   certificate.sizes_hash = sizes_hash(sizes);
   EXPECT_EQ(attempt(program, &certificate), "ran");
-  EXPECT_EQ(attempt(program, &certificate, credits(1))
-                .rfind("refused: the certificate is for another transport", 0),
-            0U);
+  EXPECT_EQ(attempt(program, &certificate, credits(1)), "ran");  // nothing is shared, in whatever timing
   certificate.sizes_hash = sizes_hash(SizeTable());
   EXPECT_EQ(attempt(program, &certificate).rfind("refused: the certificate bounds the memory of other", 0),
             0U);

@@ -55,6 +55,23 @@ TEST(LaunchOrder, BoundsRestOnOrdersThatAreAlwaysKept) {
   EXPECT_EQ(worst_of_rank_1(any_transport()), 30);
 }
 
+/// Whether a certificate of `proved` that bounds the memory holds where launches are not ordered.
+bool bounds_hold_in_process(const TransportCapabilities& proved, const SizeTable& sizes) {
+  const Program program = three_inputs();
+  VerifyOptions options;
+  options.capabilities = proved;
+  options.sizes = sizes;
+  const Certificate certificate = make_certificate(program, options, verify(program, options)).value();
+  return check_certificate_on(rendezvous(), certificate, program, &sizes).has_value();
+}
+
+TEST(LaunchOrder, ABoundIsTakenWhereTheOrdersItRestsOnAreKept) {
+  const SizeTable sizes = inputs_of(10, 1, 20);
+  EXPECT_FALSE(bounds_hold_in_process(transport("nccl").value(), sizes));  // 21 bytes, and it can take 30
+  EXPECT_TRUE(bounds_hold_in_process(any_transport(), sizes));
+  EXPECT_TRUE(bounds_hold_in_process(transport("nccl").value(), inputs_of(10, 0, 0)));
+}
+
 TEST(LaunchOrder, ACycleThroughALaunchIsReportedAndReadable) {
   const Program program = HandProgram{
       .pipeline = chain_spec(2, 2, 2),

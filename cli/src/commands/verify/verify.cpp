@@ -219,8 +219,9 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   add_devices(options, *answer);
   if (options.queries) options.queries->explain(why_not_asked(answer->report));
   if (!options.certificate.empty() && verdict_exit(answer->report) == kDone) {
-    const auto certificate = make_certificate(answer->program, answer->asked, answer->report);
+    auto certificate = make_certificate(answer->program, answer->asked, answer->report);
     if (!certificate) return report(certificate.error(), output);
+    if (!options.transport.name.empty()) certificate->transport = options.transport.name;
     if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)
       return report(written.error(), output);
   }

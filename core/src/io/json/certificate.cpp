@@ -99,11 +99,27 @@ std::optional<Number> take_listed_number(std::string_view& text) {
   return number;
 }
 
+/// Keys that the version before ordered launches did not have.
+Expected<void> check_unordered(const JsonFile& file) {
+  const json& root = file.root();
+  if (root.at("version") != kUnordered) return {};
+  const auto unknown = [&](const JsonPath& path) {
+    return file.error_at(path, "an unknown key", path.back(),
+                         "none of the order of launches in version 2; it is of version 3");
+  };
+  if (root.contains("transport")) return unknown({"transport"});
+  for (const char* key : {"launches", "guaranteed_launches"}) {
+    if (root.at("capabilities").contains(key)) return unknown({"capabilities", key});
+  }
+  return {};
+}
+
 class CertificateReader {
  public:
   explicit CertificateReader(const JsonFile& file) : file_(file), root_(file.root()) {}
 
   Expected<Certificate> read() {
+    certificate_.transport = root_.value("transport", "");
     certificate_.program_hash = root_.at("program_hash").get<std::string>();
     certificate_.sizes_hash = root_.value("sizes_hash", "");
     certificate_.capabilities_hash = root_.at("capabilities_hash").get<std::string>();
@@ -164,6 +180,7 @@ class CertificateReader {
 std::string to_json(const Certificate& certificate) {
   ordered_json object = {
       {"format", kCertificateFormat}, {"version", kVersion}, {"program_hash", certificate.program_hash}};
+  if (!certificate.transport.empty()) object["transport"] = certificate.transport;
   if (!certificate.sizes_hash.empty()) object["sizes_hash"] = certificate.sizes_hash;
   object["capabilities_hash"] = certificate.capabilities_hash;
   object["capabilities"] = capabilities_json(certificate.capabilities);
@@ -185,6 +202,7 @@ Expected<Certificate> certificate_from_json(std::string_view text, const std::st
     return tl::unexpected(std::move(error));
   }
   if (auto valid = parsed->validate("certificate"); !valid) return tl::unexpected(valid.error());
+  if (auto good = check_unordered(*parsed); !good) return tl::unexpected(good.error());
   return CertificateReader(*parsed).read();
 }
 

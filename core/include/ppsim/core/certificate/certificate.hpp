@@ -40,6 +40,7 @@ struct MemoryWitness {
 
 /// What was proved of which Program, under which transport, and why: checked without a solver.
 struct Certificate {
+  std::string transport = {};  ///< the named one that `capabilities` are of; empty: none that has a name
   std::string program_hash;
   std::string sizes_hash;  ///< empty when no memory bound is claimed
   std::string capabilities_hash;
@@ -58,10 +59,19 @@ std::ostream& operator<<(std::ostream& out, const Certificate& certificate);
 /// Re-validates every claim from the Program alone. `sizes` may be null when the certificate has no memory.
 /// Shares neither the wait analysis nor the clock pass with those who make claims, so that it can contradict
 /// them.
-/// Errors: refused, naming the first claim that does not hold and why (another Program, an unknown property,
+/// Errors: refused, naming the first claim that does not hold and why (another Program, a transport that its
+/// capabilities are not of, an unknown property,
 /// an order that starts an instruction before what it waits for, a tensor that may be used before it is
 /// complete, a reuse without happens-before, a bound below the sum).
 [[nodiscard]] Expected<void> check_certificate(const Certificate& certificate, const Program& program,
                                                const SizeTable* sizes);
+
+/// The same, and that all of it holds on a transport of these capabilities, too: every wait that may occur
+/// there was considered; and every order that tensor use and the bounds on memory rest on is kept, which is
+/// looked up in the Program where holds_under() alone does not say so.
+/// Errors: those of check_certificate; refused where it need not hold there.
+[[nodiscard]] Expected<void> check_certificate_on(const TransportCapabilities& used,
+                                                  const Certificate& certificate, const Program& program,
+                                                  const SizeTable* sizes);
 
 }  // namespace ppsim

@@ -61,11 +61,12 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
   return capabilities;
 }
 
-/// What is shown under one record and holds under which other.
-enum class Claim : std::uint8_t { safety, bounds };
+/// What a proof rests on: that no wait which may occur was left out (deadlock freedom), or also on orders
+/// that are kept in every timing (tensor use, memory).
+enum class Claim : std::uint8_t { safety, orders };
 /// Whether what was proved under `proved` holds under `used`: every wait that may occur was considered, and
-/// every order that was relied on is kept. Safety under rendezvous carries over to any credits, a bound on
-/// memory does not.
+/// of orders every one that was relied on is kept. Fewer waits are no less safe: more credits than were
+/// considered, and any number after rendezvous. They do not keep the orders.
 [[nodiscard]] bool holds_under(const TransportCapabilities& proved, const TransportCapabilities& used,
                                Claim claim);
 
