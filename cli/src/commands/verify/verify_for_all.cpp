@@ -196,14 +196,16 @@ Json all_ranks_json(const ProgramForRanks& program_for, const AllRanksReport& re
   return object;
 }
 
-void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& report) {
+void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& report,
+                     const TransportCapabilities& transport) {
   std::cout << property_name(report.property) << " for all p and all m: " << verdict_name(report.verdict)
             << '\n';
   if (const auto* unknown = std::get_if<Unknown>(&report.verdict)) {
     const std::string raise = what_to_raise({unknown->reason});
     std::cout << unknown->reason
               << "\n\nNot decided for all ranks: " << (raise.empty() ? "" : raise + ", or ")
-              << "verify the number you need with --ranks P.\n";
+              << "verify the number you need with --ranks P"
+              << (transport.launches == LaunchChain() ? "" : ", or ask with --transport in-process") << ".\n";
   }
   if (const auto* refuted = std::get_if<Refuted>(&report.verdict)) {
     std::cout << "first at p = " << report.ranks << ", m = " << report.microbatches << ":\n";
@@ -244,7 +246,7 @@ int verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& p
     output.print(object);
   } else {
     std::cout << transport_line(*transport) << '\n';
-    print_all_ranks(program_for, *answer);
+    print_all_ranks(program_for, *answer, *transport);
   }
   if (std::holds_alternative<Refuted>(answer->verdict)) return kRefuted;
   return std::holds_alternative<Unknown>(answer->verdict) ? kUnknown : kDone;
