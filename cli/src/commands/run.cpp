@@ -112,8 +112,7 @@ bool has_given_costs(const Options& options) {
 
 /// Of bf16 and fp8 the CPU has no gradients to compare with.
 bool has_reference(const Options& options) {
-  const std::string& arithmetic = options.model.arithmetic;
-  return arithmetic != "bf16" && arithmetic != "fp8";
+  return options.model.arithmetic != "bf16" && options.model.arithmetic != "fp8";
 }
 
 /// The Program of the input, with the actions of --with where it is a Schedule.
@@ -259,10 +258,9 @@ int print_sbatch(const Options& options, const Output& output) {
 }
 
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
-  if (!output.silent) {
-    if (auto good = check_outputs({options.trace, options.report, options.costs_out}); !good)
-      return tl::unexpected(good.error());
-  }
+  std::vector<std::string> outputs;
+  if (!output.silent) outputs = {options.trace, options.report, options.costs_out};
+  if (auto good = check_outputs(outputs); !good) return tl::unexpected(good.error());
   auto prepared = prepare(options);
   if (!prepared) return tl::unexpected(prepared.error());
   note_assumed_communicators(prepared->subject, output);
