@@ -30,7 +30,8 @@ expect_json 'all(c["source"] for c in d["fitted_constants"] + d["sourced_constan
 
 expect_exit 0 validate node.csv published.csv
 expect_out "Not simulated:"
-expect_out "here, mamba-3b, 8 GPUs, tp 1 pp 1, tokens/s/GPU: the model is not a transformer"
+expect_out "  the model is not a transformer: mamba-3b has layers of a state-space model"
+expect_out "    here, mamba-3b, 8 GPUs, tp 1 pp 1, tokens/s/GPU"
 expect_out "Allocated memory, GiB"
 expect_out "Constants with a source:"
 expect_out "Furthest off is the step of "
@@ -38,7 +39,18 @@ expect_exit 0 validate --groups node.csv
 expect_out "B200 node dense"
 if grep -q "Not simulated" stdout; then fail "rows in spite of --groups"; fi
 
+# A page and a picture beside the result; no row is in the page with --groups.
+expect_exit 0 validate node.csv published.csv -o page.md -o picture.svg --json
+expect_json 'len(d["rows"]) == 5'
+grep -qF '| here | mamba-3b, 8 GPUs, tp 1 pp 1, tokens/s/GPU | the model is not a transformer' page.md || fail "page.md"
+grep -qF '| `kernel_time` |' page.md || fail "constants of page.md"
+[ "$(grep -c '<title>' picture.svg)" -eq 6 ] || fail "two points for each simulated step"
+expect_exit 0 validate -o page.md --groups node.csv
+if grep -q "## Rows" page.md; then fail "rows in spite of --groups"; fi
 sed 2d published.csv >reasons.csv
+expect_exit 0 validate reasons.csv -o picture.svg
+expect_error 2 "page.txt" ".svg" validate node.csv -o page.txt
+
 expect_exit 0 validate reasons.csv
 expect_out "No step could be simulated"
 

@@ -1,17 +1,21 @@
 #include "ppsim/planner/validate.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
 
 #include "command.hpp"
+#include "options/validators.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/validation_page.hpp"
 
 namespace ppsim::cli {
 namespace {
 
 struct Options {
   std::vector<std::string> files;
+  std::vector<std::string> written;  ///< page and picture
   bool groups_only = false;
 };
 
@@ -74,27 +78,34 @@ Json validation_json(const Validation& validation) {
   return object;
 }
 
-std::string rank_text(const Comparison& one) {
-  return one.rank ? ", rank " + std::to_string(*one.rank) : std::string();
+/// What tells a row from all others.
+std::string name_of(const Comparison& one, const MeasuredRow& row) {
+  return row.source + ", " + row.label + (one.rank ? ", rank " + std::to_string(*one.rank) : std::string());
 }
 
-/// Rows that were simulated as a table, the others below it with the reason. Figures are divided by `scale`.
-void print_rows(const Agreement& agreement, const std::vector<MeasuredRow>& rows, double scale) {
-  std::vector<std::vector<std::string>> table = {{"source", "simulated", "measured", "error %", "row"}};
-  std::string left_out;
+/// The rows that were not simulated, below the reason that they share.
+void print_left_out(const Agreement& agreement, const std::vector<MeasuredRow>& rows) {
+  std::vector<std::pair<std::string, std::string>> reasons;  // in the order of the rows
   for (const Comparison& one : agreement.comparisons) {
-    const MeasuredRow& row = rows[one.row];
-    const std::string label = row.label + rank_text(one);
-    if (one.simulated) {
-      table.push_back({row.source, decimals(*one.simulated / scale, "%.3f"),
-                       decimals(one.measured / scale, "%.3f"), decimals(one.error_percent(), "%+.2f"),
-                       label});
-    } else {
-      left_out += "  " + row.source + ", " + label + ": " + one.reason + '\n';
-    }
+    if (one.simulated) continue;
+    const auto known = std::ranges::find(reasons, one.reason, &std::pair<std::string, std::string>::first);
+    auto& names = known != reasons.end() ? known->second : reasons.emplace_back(one.reason, "").second;
+    names += "    " + name_of(one, rows[one.row]) + '\n';
   }
-  if (table.size() > 1) std::cout << table_text(table);
-  if (!left_out.empty()) std::cout << "Not simulated:\n" << left_out;
+  if (!reasons.empty()) std::cout << "Not simulated:\n";
+  for (const auto& [reason, names] : reasons) std::cout << "  " << reason << '\n' << names;
+}
+
+/// Figures first, so that they stay in sight however long a name is. They are divided by `scale`.
+void print_rows(const Agreement& agreement, const std::vector<MeasuredRow>& rows, double scale) {
+  std::cout << " simulated   measured  error %  run\n";
+  for (const Comparison& one : agreement.comparisons) {
+    if (!one.simulated) continue;
+    std::cout << decimals(*one.simulated / scale, "%10.3f") << ' ' << decimals(one.measured / scale, "%10.3f")
+              << ' ' << decimals(one.error_percent(), "%+8.2f") << "  " << name_of(one, rows[one.row])
+              << '\n';
+  }
+  print_left_out(agreement, rows);
 }
 
 std::vector<std::string> statistics_cells(const std::string& name, const ErrorStatistics& errors) {
@@ -109,9 +120,10 @@ std::vector<std::string> statistics_cells(const std::string& name, const ErrorSt
           percent_text(errors.within_10_percent)};
 }
 
-void print_groups(const Agreement& agreement) {
+void print_groups(const Agreement& agreement, const char* quantity) {
+  std::cout << "\nErrors of " << quantity << " in %, absolute but for the bias\n";
   std::vector<std::vector<std::string>> table = {
-      {"absolute errors in %", "n", "mean", "bias", "median", "p95", "max", "within 5 %", "within 10 %"}};
+      {"rows", "n", "mean", "bias", "median", "p95", "max", "within 5 %", "within 10 %"}};
   for (const ErrorGroup& group : agreement.groups)
     table.push_back(statistics_cells(group.name, group.errors));
   table.push_back(statistics_cells("all", agreement.all));
@@ -126,22 +138,26 @@ void print_constants(const std::vector<Constant>& constants, bool fitted) {
   }
 }
 
+/// What is asked for most comes last, next to the prompt: the errors by group.
 void print_text(const Validation& validation, bool groups_only) {
+  const bool has_memory = !validation.memory.comparisons.empty();
   if (!groups_only) {
-    std::cout << "Step, seconds\n";
+    std::cout << "Time of a step, s\n";
     print_rows(validation.steps, validation.rows, 1);
+    if (has_memory) {
+      std::cout << "\nAllocated memory, GiB\n";
+      print_rows(validation.memory, validation.rows, 1073741824.0);
+    }
     std::cout << '\n';
   }
-  print_groups(validation.steps);
-  if (!validation.memory.comparisons.empty()) {
-    std::cout << "\nAllocated memory, GiB\n";
-    if (!groups_only) print_rows(validation.memory, validation.rows, 1073741824.0);
-    print_groups(validation.memory);
-  }
-  std::cout << "\nConstants fitted to measured steps:\n";
+  std::cout << "Constants fitted to measured steps:\n";
   print_constants(validation.constants, true);
   std::cout << "Constants with a source:\n";
   print_constants(validation.constants, false);
+  print_groups(validation.steps, "the step");
+  if (has_memory) print_groups(validation.memory, "allocated memory");
+  std::cout << "Groups overlap: a row counts in those of its kind, in that of its source, and in that of its "
+               "model, GPU and precision.\n";
 }
 
 /// Where to look next: the simulated step that is furthest off.
@@ -160,6 +176,13 @@ void print_advice(const Validation& validation) {
             << decimals(worst->error_percent(), "%+.2f") << " %: look there first.\n";
 }
 
+/// The page where the file ends in .md, else the picture.
+Expected<void> write_result(const Validation& validation, const std::string& file, const Options& options) {
+  const bool is_page = suffix_of(file) == ".md";
+  return write_text_file(
+      file, is_page ? validation_page(validation, !options.groups_only) : validation_picture(validation));
+}
+
 int run(const Options& options, const Output& output) {
   std::vector<MeasuredRow> rows;
   for (const std::string& file : options.files) {
@@ -170,6 +193,10 @@ int run(const Options& options, const Output& output) {
     rows.insert(rows.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
   }
   const Validation validation = validate(std::move(rows));
+  for (const std::string& file : options.written) {
+    if (const auto written = write_result(validation, file, options); !written)
+      return report(written.error(), output);
+  }
   if (output.json) {
     output.print(validation_json(validation));
   } else {
@@ -190,6 +217,12 @@ void add_validate(Command& program) {
                   "CSV of measured steps or memory, told apart by its columns; a column `stack` names the "
                   "software")
       .required();
+  command
+      .add_option("-o,--output", options->written,
+                  "write a picture, simulated over measured, to FILE.svg, or all tables to FILE.md; "
+                  "may be given again")
+      .one_value_each()
+      .check(side_file({".svg", ".md"}));
   command.add_flag("--groups", options->groups_only, "no table of the rows");
   command.runs([options](const Output& output) { return run(*options, output); });
 }
