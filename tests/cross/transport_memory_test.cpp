@@ -113,7 +113,7 @@ struct Truth {
 /// What somebody who is to run on a transport asks of a certificate.
 bool is_taken(const Certificate& certificate, const Program& program, const SizeTable& sizes,
               const TransportCapabilities& used) {
-  return certificate.holds_on(used) && check_certificate(certificate, program, &sizes).has_value();
+  return check_certificate_on(used, certificate, program, &sizes).has_value();
 }
 
 SizeTable draw_sizes(int stages, Dice& dice) {
