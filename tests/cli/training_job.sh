@@ -15,7 +15,7 @@ expect_exit 3 compare gpipe "${job[@]}"
 expect_out "does not fit"
 # A step that does not fit is simulated all the same.
 expect_exit 3 simulate gpipe "${job[@]}" --report gpipe.html
-expect_out "It does not fit: 405.71 GB of 80.00 GB"
+expect_out "It does not fit: 405.93 GB of 80.00 GB"
 [ -s gpipe.html ] || fail "no report of what does not fit"
 expect_exit 3 simulate gpipe "${job[@]}" --json
 expect_json 'not d["fits"] and d["makespan_ns"] > 0'

@@ -40,7 +40,7 @@ TEST(BindCostSources, UnitsChangeOneCostOfAModelAndKeepItsMemoryLimit) {
 
 TEST(WorkloadWords, NameWhatThereIs) {
   WorkloadWords words{.model = "llama3-8b", .cluster = "dgx-h100", .dtype = "int4"};
-  EXPECT_EQ(workload_from_words(words).error().place.expected, "bf16 or fp8");
+  EXPECT_EQ(workload_from_words(words).error().place.expected, "bf16, fp8, mxfp8 or nvfp4");
   words.dtype = "bf16";
   words.rank_order = "pp-tp";
   EXPECT_EQ(workload_from_words(words).error().message, "unknown rank order");
