@@ -74,6 +74,11 @@ class Run:
         return self.times.makespan_ns
 
     @property
+    def step_ns(self) -> int:
+        """The makespan and, with costs of a model, the reduction of gradients and the optimizer behind it."""
+        return self._step.step_ns
+
+    @property
     def rank_span_ns(self) -> int:
         """Longest time of a rank from its first start to its last end."""
         return self.times.rank_span_ns

@@ -195,16 +195,17 @@ void bind_simulation(nb::module_& module) {
       .def("free_of_cost", &free_of_cost)
       .def_prop_ro("memory_limit_bytes", [](const Evaluation& s) { return s.costs.memory_limit; })
       .def_prop_ro("has_sizes", [](const Evaluation& s) { return s.costs.has_sizes; })
+      .def_prop_ro("step_ns", &Evaluation::step)
       .def_prop_ro("fits", &Evaluation::fits)
       .def_prop_ro("tokens_per_second",
                    [](const Evaluation& s) -> std::optional<double> {
                      if (!s.costs.tokens_per_step) return std::nullopt;
-                     return tokens_per_second(s.work(), s.metrics.times.makespan);
+                     return tokens_per_second(s.work(), s.step());
                    })
       .def_prop_ro("model_flops_utilization",
                    [](const Evaluation& s) -> std::optional<double> {
                      if (!s.costs.tokens_per_step) return std::nullopt;
-                     return model_flops_utilization(s.work(), s.metrics.times.makespan);
+                     return model_flops_utilization(s.work(), s.step());
                    })
       .def("spans",
            [](nb::handle self) {

@@ -42,6 +42,7 @@ class Estimator {
     for (const auto& route : pipeline_.spec().routes) add_route(result.tables, parts_of(pipeline_, route));
     add_transfers(result.tables);
     add_collectives(result.tables.costs);
+    price_overlaps(result.tables.costs);
     price_updates(result.tables.costs);
     result.ends = ends();
     result.layout = layout_of(parts_of(pipeline_, pipeline_.spec().routes[RouteId(0)]));
@@ -110,6 +111,7 @@ class Estimator {
     sum.work.saved_for_input += work.saved_for_input;
     sum.work.saved_for_weight += work.saved_for_weight;
     sum.work.cheap_saved += work.cheap_saved;
+    sum.work.core_saved += work.core_saved;
     sum.work.inner_gradients += work.inner_gradients;
     sum.work.parameters += work.parameters;
     sum.work.expert_parameters += work.expert_parameters;
@@ -226,7 +228,7 @@ class Estimator {
   static Nanoseconds nanoseconds(double seconds) { return checked_round(seconds * 1e9); }
   static Bytes bytes(double count) { return checked_round(count); }
 
-  void set_costs(Tables& tables, StageId stage, const PassTimes& times) const {
+  void set_costs(Tables& tables, StageId stage, const PassTimes& times) {
     const std::int32_t s = stage.value();
     CostTable& costs = tables.costs;
     const Nanoseconds forward = nanoseconds(times.forward);
@@ -242,8 +244,24 @@ class Estimator {
     const Nanoseconds backward = checked_add(input, weight);
     costs.set({OpKind::backward, s}, backward);
     costs.set({OpKind::recompute, s}, again ? 0 : forward);
-    const Nanoseconds hidden = nanoseconds(2 * (1 - kExposedShare) * times.exchange);
-    costs.set({OpKind::overlap, s}, checked_add(checked_add(forward, sends), backward) - hidden);
+    exchange_[stage] = times.exchange;
+    host_[stage] = times.host;
+  }
+
+  /// F of one stage beside B of another of the same rank. Each hides its exchange with experts behind the
+  /// other's computation; together they are not faster than the host.
+  void price_overlaps(CostTable& costs) const {
+    for (const auto& [forward, exchange] : exchange_) {
+      for (const auto& [backward, other] : exchange_) {
+        if (pipeline_.rank_of(forward) != pipeline_.rank_of(backward)) continue;
+        const Nanoseconds sum = checked_add(costs({OpKind::forward, forward.value()}),
+                                            costs({OpKind::backward, backward.value()}));
+        const Nanoseconds host = nanoseconds(host_.at(forward) + kHostBackward * host_.at(backward));
+        const Nanoseconds beside = sum - nanoseconds((1 - kExposedShare) * (exchange + other));
+        costs.set({OpKind::overlap, forward.value(), backward.value()},
+                  std::min(sum, std::max(beside, host)));
+      }
+    }
   }
 
   /// What a stage waits for its own transfers, where the stack lets them block: forward its outputs, backward
@@ -342,11 +360,22 @@ class Estimator {
 
   /// For Programs that have the end of the step as actions, block by block.
   void price_updates(CostTable& costs) const {
-    for (const auto& [block, parameters] : blocks_) {
+    for (auto [block, parameters] : blocks_) {
+      parameters.copies = holders(block);
       const StepEnd end = step_end(workload_, timer_, parameters);
       costs.set({OpKind::reduce_grad, block.value()}, end.reduction);
       costs.set({OpKind::optimizer, block.value()}, end.update);
     }
+  }
+
+  /// Pipeline ranks with a stage of the block.
+  [[nodiscard]] int holders(BlockId block) const {
+    std::set<RankId> ranks;
+    for (std::int32_t s = 0; s < pipeline_.stages(); ++s) {
+      const auto& blocks = pipeline_.blocks_of(StageId(s));
+      if (std::ranges::find(blocks, block) != blocks.end()) ranks.insert(pipeline_.rank_of(StageId(s)));
+    }
+    return static_cast<int>(ranks.size());
   }
 
   [[nodiscard]] IdVector<RankId, StepEnd> ends() const {
@@ -360,6 +389,7 @@ class Estimator {
         ranks[rank].dense += parameters.dense;
         ranks[rank].expert += parameters.expert;
         ranks[rank].tied = ranks[rank].tied || parameters.tied;
+        ranks[rank].copies = std::max(ranks[rank].copies, holders(block));
       }
     }
     IdVector<RankId, StepEnd> ends;
@@ -397,6 +427,8 @@ class Estimator {
   LayerTimer timer_;
   LayerMemory memory_;
   std::map<BlockId, RankParameters> blocks_;
+  std::map<StageId, double> exchange_;  ///< seconds with experts, of each direction
+  std::map<StageId, double> host_;      ///< seconds that the host takes forward
   PassTimes dense_, mixture_;
   double sequence_ = 0;
 };

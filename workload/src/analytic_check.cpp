@@ -65,6 +65,19 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
   if (workload.parallelism.dtype == DataType::nvfp4 && !has_nvfp4(workload.cluster.gpu)) {
     return make_error(ErrorCode::bad_argument, workload.cluster.gpu.name + " has no nvfp4 products");
   }
+  const Parallelism& spread = workload.parallelism;
+  if (spread.expert > 1 && model.experts == 0) {
+    return make_error(
+        ErrorCode::bad_argument, "ep needs a model with experts",
+        {.found = "ep " + std::to_string(spread.expert) + ", " + model.name, .expected = "ep 1"});
+  }
+  if (workload.stack.context == ContextExchange::all_to_all &&
+      model.heads % (std::int64_t{spread.tensor} * spread.context) != 0) {
+    return make_error(ErrorCode::bad_argument, "context parallelism by all-to-all splits the heads",
+                      {.found = std::to_string(model.heads) + " heads, tp x cp " +
+                                std::to_string(spread.tensor * spread.context),
+                       .expected = "a divisor of the heads, or a stack with a ring"});
+  }
   return check_stages(workload, pipeline);
 }
 

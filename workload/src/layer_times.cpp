@@ -221,8 +221,10 @@ PassTimes LayerTimer::layer(bool mixture) const {
   } else {
     add_dense_mlp(static_cast<double>(model_.ffn), times);
   }
-  // Experts of their own group take the tokens of each tensor-parallel rank as they are split.
-  add_tensor_exchange(mixture && spread_.expert > 1 ? 1 : 2, times);
+  // Experts of their own group take the tokens of each tensor-parallel rank as they are split; a shared one
+  // does not.
+  const bool split = mixture && spread_.expert > 1 && model_.shared_experts == 0;
+  add_tensor_exchange(split ? 1 : 2, times);
   wait_for_host(mixture, times);
   return times;
 }
@@ -231,6 +233,7 @@ PassTimes LayerTimer::layer(bool mixture) const {
 void LayerTimer::wait_for_host(bool mixture, PassTimes& times) const {
   if (stack_.graphs) return;
   const double host = mixture ? kHostMixture : kHostLayer;
+  times.host = host;
   times.forward = std::max(times.forward, host);
   times.input = std::max(times.input, kHostBackward * host - times.weight);
 }

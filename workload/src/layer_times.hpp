@@ -17,6 +17,7 @@ struct PassTimes {
   double attention_core = 0;  ///< of forward: scores, softmax, values
   double elementwise = 0;     ///< of forward: norms and activation functions
   double exchange = 0;        ///< of forward, and of the input gradient again: with experts
+  double host = 0;            ///< that the host takes to launch the forward
 
   PassTimes& operator+=(const PassTimes& other) {
     forward += other.forward;
@@ -25,6 +26,7 @@ struct PassTimes {
     attention_core += other.attention_core;
     elementwise += other.elementwise;
     exchange += other.exchange;
+    host += other.host;
     return *this;
   }
 };

@@ -58,7 +58,7 @@ Expected<SoftwareStack> stack_from_json(std::string_view text, const std::string
     return parsed->error_at({"base"}, "an unknown stack", base.error().place.found,
                             base.error().place.expected);
   SoftwareStack stack = *std::move(base);
-  stack.name = root.value("name", stack.name);
+  stack.name = root.value("name", stack.name + ", changed,");
   stack.gradient_bytes = root.value("gradient_bytes", stack.gradient_bytes);
   read_choices(root, stack);
   read_switches(root, stack);

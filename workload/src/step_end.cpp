@@ -1,7 +1,5 @@
 #include "step_end.hpp"
 
-#include <algorithm>
-
 #include "analytic_work.hpp"
 #include "operators/constants.hpp"
 #include "ppsim/core/ir/overflow.hpp"
@@ -9,14 +7,13 @@
 namespace ppsim::workload {
 namespace {
 
-/// A collective over the replicas of every parameter. `bytes` of one parameter.
-double over_replicas(const Workload& workload, const LayerTimer& timer, const RankParameters& rank,
-                     CollectiveKind kind, double bytes) {
-  const Network& network = timer.network();
-  const RankGroup dense = network.replicas();
-  RankGroup experts = dense;
-  experts.members = static_cast<int>(expert_replicas(workload.parallelism));
-  experts.per_domain = std::min(experts.per_domain, experts.members);
+/// A collective over the replicas of every parameter. `bytes` of one parameter. Copies of a stage on other
+/// pipeline ranks are replicas that NVLink does not connect.
+double over_replicas(const Network& network, const RankParameters& rank, CollectiveKind kind, double bytes) {
+  RankGroup dense = network.replicas();
+  RankGroup experts = network.expert_replicas();
+  dense.members *= rank.copies;
+  experts.members *= rank.copies;
   return network.collective(kind, dense, bytes * rank.dense) +
          network.collective(kind, experts, bytes * rank.expert);
 }
@@ -44,9 +41,9 @@ StepEnd step_end(const Workload& workload, const LayerTimer& timer, const RankPa
   const bool sharded = stack.sharded_optimizer || spread.sharded_parameters;
   const double exposed = stack.overlap_data ? kExposedShare : 1;
   const CollectiveKind sum = sharded ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-  double reduction = exposed * over_replicas(workload, timer, rank, sum, stack.gradient_bytes);
+  double reduction = exposed * over_replicas(timer.network(), rank, sum, stack.gradient_bytes);
   double gather =
-      sharded ? exposed * over_replicas(workload, timer, rank, CollectiveKind::all_gather, kBf16) : 0;
+      sharded ? exposed * over_replicas(timer.network(), rank, CollectiveKind::all_gather, kBf16) : 0;
   if (spread.sharded_parameters) {
     // Every microbatch gathers parameters forward and backward, and reduces its gradients.
     reduction = spread.microbatches() * (reduction + 2 * gather);

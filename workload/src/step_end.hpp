@@ -10,6 +10,7 @@ struct RankParameters {
   double dense = 0;  ///< but for experts
   double expert = 0;
   bool tied = false;  ///< of an embedding that another rank holds, too
+  int copies = 1;     ///< pipeline ranks that hold the same stages, as in bidirectional schedules
 };
 
 /// GPUs that hold the same parameters, and the same experts.

@@ -9,18 +9,18 @@ namespace ppsim::workload {
 namespace {
 
 constexpr auto kClasses = std::to_array<ValidatedClass>({
-    {.mixture = false, .gpu = "a100-sxm-80gb", .dtype = DataType::bf16, .runs = 63, .mean_percent = 5.8},
+    {.mixture = false, .gpu = "a100-sxm-80gb", .dtype = DataType::bf16, .runs = 63, .mean_percent = 6.0},
     {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 3, .mean_percent = 4.0},
     {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 2, .mean_percent = 1.0},
-    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 21.2},
-    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 5, .mean_percent = 16.8},
+    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 20.0},
+    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 5, .mean_percent = 15.5},
     {.mixture = false, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 16, .mean_percent = 2.6},
-    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 8, .mean_percent = 15.1},
-    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::fp8, .runs = 5, .mean_percent = 15.8},
+    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 8, .mean_percent = 13.8},
+    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::fp8, .runs = 5, .mean_percent = 17.1},
     {.mixture = false, .gpu = "gb200", .dtype = DataType::fp8, .runs = 5, .mean_percent = 2.4},
     {.mixture = false, .gpu = "gb200", .dtype = DataType::nvfp4, .runs = 5, .mean_percent = 8.2},
     {.mixture = true, .gpu = "gb200", .dtype = DataType::bf16, .runs = 2, .mean_percent = 32.3},
-    {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 16.8},
+    {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 17.2},
 });
 
 std::string_view type_name(DataType type) {
@@ -80,8 +80,11 @@ std::string not_modelled(const Workload& workload) {
 
 std::string known_error(const Workload& workload) {
   const auto nearest = nearest_class(workload);
-  if (!nearest) return "no measurement of " + workload.cluster.gpu.name;
+  const std::string kind = workload.model.experts > 0 ? "mixture of experts" : "dense model";
+  if (!nearest) return "no measurement of a " + kind + " on " + workload.cluster.gpu.name;
   std::ostringstream text;
+  if (nearest->dtype != workload.parallelism.dtype)
+    text << "none in " << type_name(workload.parallelism.dtype) << "; ";
   text << class_name(*nearest) << ": " << std::fixed << std::setprecision(1) << nearest->mean_percent
        << " % mean over " << nearest->runs << " runs";
   return text.str();

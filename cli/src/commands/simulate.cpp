@@ -100,7 +100,8 @@ void print_text(const Evaluation& step) {
             << step.name << ": " << step.program.pipeline() << '\n'
             << step_text(step) << ", longest rank " << time_text(rank_span(times)) << ", ideal "
             << time_text(ideal_time(times)) << '\n'
-            << "bubble " << percent_text(bubble_fraction(times)) << " of the step, "
+            << "bubble " << percent_text(bubble_fraction(times))
+            << (step.step() == times.makespan ? " of the step, " : " of the pipeline, ")
             << percent_text(bubble_fraction_span(times)) << " of the longest rank\n";
   if (step.costs.notes) std::cout << step.costs.notes->workload << '\n';
   if (step.costs.layout) std::cout << "layout " << *step.costs.layout << '\n';

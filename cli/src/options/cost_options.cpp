@@ -59,7 +59,9 @@ void add_cost_options(Command& command, CostOptions& options) {
   of_model("--sequence-length", options.spread.sequence, "tokens; 0: the model's (0)")
       .check(whole(0, std::numeric_limits<std::int64_t>::max()));
   of_model("--dtype", options.dtype, "of products: bf16, fp8, mxfp8 or nvfp4 (bf16)");
-  of_model("--stack", options.stack, "what the software does: NAME or a JSON description (megatron-core)");
+  of_model("--stack", options.stack,
+           "what the software does: megatron-core, megatron-bridge, torchtitan, deepspeed, maxtext, ... or a "
+           "JSON description (megatron-core)");
   command
       .add_flag("--fsdp", options.spread.sharded_parameters, "parameters are sharded over dp and cp (ZeRO 3)")
       .group(kGroup)

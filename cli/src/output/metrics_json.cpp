@@ -34,6 +34,14 @@ Json rank_json(const Evaluation& step, RankId id) {
   return object;
 }
 
+void add_notes(const Evaluation& step, Json& object) {
+  const auto& notes = step.costs.notes;
+  if (!notes) return;
+  object["workload"] = notes->workload;
+  object["not_modelled"] = notes->not_modelled;
+  object["known_error"] = notes->known_error;
+}
+
 }  // namespace
 
 Json size_json(const Evaluation& step, Bytes size) { return step.costs.has_sizes ? Json(size) : Json(); }
@@ -87,11 +95,7 @@ Json evaluation_json(const Evaluation& step) {
     object["memory_limit_bytes"] = *step.costs.memory_limit;
     object["fits"] = step.fits();
   }
-  if (const auto& notes = step.costs.notes) {
-    object["workload"] = notes->workload;
-    object["not_modelled"] = notes->not_modelled;
-    object["known_error"] = notes->known_error;
-  }
+  add_notes(step, object);
   if (step.costs.layout) object["layout"] = layout_text(*step.costs.layout);
   if (step.costs.tokens_per_step) {
     std::ostringstream recompute;

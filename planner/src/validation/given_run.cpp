@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/workload/stack.hpp"
 
 namespace ppsim::planner {
 namespace {

@@ -177,14 +177,58 @@ TEST(Analytic, ExpertsAreSpreadOverTheirGroup) {
   EXPECT_TRUE(analytic_costs(workload, test::chain(4, 4, 128)).has_value());
 }
 
+/// 2205.05198, section 5: scores are made again from queries and keys, 5 bytes of each.
+TEST(Analytic, UnfusedStacksDoNotKeepTheScoresOfSelectiveRecompute) {
+  Workload workload = llama();
+  workload.stack = stack_from_name("megatron-2022").value();
+  const auto saved = [&] {
+    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({TensorKind::saved_for_input, 1});
+  };
+  const Bytes all = saved();
+  workload.parallelism.recompute = Recompute::selective;
+  EXPECT_EQ(all - saved(), 20 * 5 * (64 / 8) * 8192LL * 8192);
+}
+
+/// F of one stage beside B of another of its rank: two chunks of a V.
+TEST(Analytic, AnOverlappedPairIsItsOwnForwardAndBackward) {
+  const CostTable costs = analytic_costs(llama(), test::chain(4, 8, 64)).value().tables.costs;
+  EXPECT_EQ(costs({OpKind::overlap, 7, 3}), costs({OpKind::forward, 7}) + costs({OpKind::backward, 3}));
+  EXPECT_EQ(costs({OpKind::overlap, 3, 7}), costs({OpKind::forward, 3}) + costs({OpKind::backward, 7}));
+}
+
+/// Eight experts of a node have their replicas in the other nodes.
+TEST(Analytic, ReplicasOfExpertsAreFarApart) {
+  Workload workload = mixture();
+  const auto reduction = [&] {
+    return analytic_costs(workload, test::chain(4, 4, 64))->ends[RankId(1)].reduction;
+  };
+  const Nanoseconds fast = reduction();
+  workload.cluster.node.node_gbytes = *workload.cluster.node.node_gbytes / 4;
+  EXPECT_GT(seconds(reduction()), 3.5 * seconds(fast));
+}
+
+TEST(Analytic, RefusesGroupsThatCannotBe) {
+  Workload workload = llama();
+  workload.parallelism.expert = 2;
+  EXPECT_NE(analytic_costs(workload, test::chain(4, 4, 64)).error().message.find("experts"),
+            std::string::npos);
+  workload = llama();
+  workload.stack = stack_from_name("megatron-core-no-overlap").value();
+  workload.parallelism = {.tensor = 1, .pipeline = 4, .context = 16, .global_batch_size = 64};
+  EXPECT_TRUE(analytic_costs(workload, test::chain(4, 4, 64)).has_value());
+  workload.cluster.nodes = 64;
+  workload.parallelism.context = 128;
+  EXPECT_NE(analytic_costs(workload, test::chain(4, 4, 64)).error().message.find("heads"), std::string::npos);
+}
+
 /// 2412.19437, section 3.2.1: the exchange with experts of one pass runs beside the other's computation.
 TEST(Analytic, OverlappedPassesHideTheExchangeWithExperts) {
   const CostTable costs = analytic_costs(mixture(), test::chain(4, 4, 64)).value().tables.costs;
   const Nanoseconds sum = costs({OpKind::forward, 1}) + costs({OpKind::backward, 1});
-  EXPECT_LT(costs({OpKind::overlap, 1}), sum);
-  EXPECT_GT(costs({OpKind::overlap, 1}), costs({OpKind::backward, 1}));
+  EXPECT_LT(costs({OpKind::overlap, 1, 1}), sum);
+  EXPECT_GT(costs({OpKind::overlap, 1, 1}), costs({OpKind::backward, 1}));
   const CostTable dense = analytic_costs(llama(), test::chain(4, 4, 64)).value().tables.costs;
-  EXPECT_EQ(dense({OpKind::overlap, 1}), dense({OpKind::forward, 1}) + dense({OpKind::backward, 1}));
+  EXPECT_EQ(dense({OpKind::overlap, 1, 1}), dense({OpKind::forward, 1}) + dense({OpKind::backward, 1}));
 }
 
 /// Parameters that are sharded too: a part of each on every replica.

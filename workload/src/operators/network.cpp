@@ -42,8 +42,24 @@ RankGroup Network::replicas() const {
   return {spread_.context * spread_.data, context.per_domain * data};
 }
 
-RankGroup Network::expert() const {
-  return {spread_.expert, within(spread_.expert, 1, cluster_.node.nvlink_domain)};
+/// Every so many of a stage's GPUs, counted over tensor-, context-, then data-parallel ranks.
+RankGroup Network::every(int step, int members) const {
+  const std::int64_t inner = std::int64_t{spread_.tensor} * spread_.context;
+  const std::int64_t stride = spread_.rank_order == RankOrder::tp_cp_dp_pp ? inner : inner * spread_.pipeline;
+  int near = 0;
+  for (std::int64_t i = 0; i < members; ++i) {
+    const std::int64_t at = i * step;
+    if (at / inner * stride + at % inner >= cluster_.node.nvlink_domain) break;
+    ++near;
+  }
+  return {members, std::max(1, near)};
+}
+
+RankGroup Network::expert() const { return every(1, spread_.expert); }
+
+RankGroup Network::expert_replicas() const {
+  if (spread_.expert == 1) return replicas();
+  return every(spread_.expert, spread_.tensor * spread_.context * spread_.data / spread_.expert);
 }
 
 double Network::network_latency() const {

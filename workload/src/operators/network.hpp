@@ -27,6 +27,8 @@ class Network {
   [[nodiscard]] RankGroup replicas() const;
   /// Over tensor-, context- and data-parallel ranks, innermost first.
   [[nodiscard]] RankGroup expert() const;
+  /// Of replicas of an expert: every so many GPUs of those ranks as its group has members.
+  [[nodiscard]] RankGroup expert_replicas() const;
 
   /// `bytes` of the whole buffer of a member: gathered, reduced, to be scattered or exchanged.
   [[nodiscard]] double collective(CollectiveKind kind, RankGroup group, double bytes) const;
@@ -39,6 +41,7 @@ class Network {
   [[nodiscard]] double to_host(double bytes) const;
 
  private:
+  [[nodiscard]] RankGroup every(int step, int members) const;
   [[nodiscard]] bool share_nvlink(RankId a, RankId b) const;
   [[nodiscard]] double nvlink(CollectiveKind kind, int members, double bytes) const;
   [[nodiscard]] double network_rate() const;
