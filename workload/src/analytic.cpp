@@ -9,6 +9,7 @@
 #include "analytic_work.hpp"
 #include "layer_memory.hpp"
 #include "layer_times.hpp"
+#include "model_flops.hpp"
 #include "operators/constants.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "route_parts.hpp"
@@ -48,25 +49,12 @@ class Estimator {
     result.layout = layout_of(parts_of(pipeline_, pipeline_.spec().routes[RouteId(0)]));
     result.memory_limit = cluster_.gpu.memory_bytes;
     result.tokens_per_step = sequence_ * spread_.global_batch_size;
-    result.model_flops_per_step = step_flops(result.layout.mtp());
-    result.peak_flops = peak_rate() * spread_.gpus();
+    result.model_flops_per_step = step_flops(workload_, result.layout.mtp());
+    result.peak_flops = peak_rate(workload_) * spread_.gpus();
     return result;
   }
 
  private:
-  [[nodiscard]] double peak_rate() const {
-    const GpuDescription& gpu = cluster_.gpu;
-    switch (spread_.dtype) {
-      case DataType::bf16:
-        return gpu.bf16_tflops * 1e12;
-      case DataType::fp8:
-        return gpu.fp8_tflops * 1e12;
-      case DataType::nvfp4:
-        return 2 * gpu.fp8_tflops * 1e12;
-    }
-    return 0;
-  }
-
   [[nodiscard]] PipelineLayout layout_of(const RouteParts& route) const {
     if (const auto* given = std::get_if<PipelineLayout>(&layout_)) return *given;
     const auto count = static_cast<int>(route.layers.size());
@@ -395,26 +383,6 @@ class Estimator {
     IdVector<RankId, StepEnd> ends;
     for (const RankParameters& rank : ranks) ends.push_back(step_end(workload_, timer_, rank));
     return ends;
-  }
-
-  /// Of one token, forward: half of the scores.
-  [[nodiscard]] double attention_flops() const {
-    const double width = model_.kv_lora > 0
-                             ? static_cast<double>(model_.qk_nope + model_.qk_rope + model_.v_head) / 2
-                             : static_cast<double>(model_.head_dim);
-    return 2 * sequence_ * static_cast<double>(model_.heads) * width;
-  }
-
-  [[nodiscard]] double step_flops(std::int64_t mtp) const {
-    const double head = static_cast<double>(model_.vocab * model_.hidden);
-    double products = head;
-    for (std::int64_t layer = 0; layer < model_.layers; ++layer)
-      products += static_cast<double>(active_layer_parameters(model_, layer));
-    const auto last = static_cast<double>(active_layer_parameters(model_, model_.layers - 1));
-    const double projection = 2 * static_cast<double>(model_.hidden) * static_cast<double>(model_.hidden);
-    products += static_cast<double>(mtp) * (last + projection + head);
-    const double attention = attention_flops() * static_cast<double>(model_.layers + mtp);
-    return 3 * (2 * products + attention) * sequence_ * spread_.global_batch_size;
   }
 
   const Workload& workload_;

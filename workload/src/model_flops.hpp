@@ -1,0 +1,14 @@
+#pragma once
+
+#include "ppsim/workload/analytic.hpp"
+
+namespace ppsim::workload {
+
+/// FLOP/s of one GPU as sold, at the data type of the products.
+[[nodiscard]] double peak_rate(const Workload& workload);
+
+/// Operations of a step, forward and backward, no recompute, of causal attention half of the scores; with
+/// `mtp` multi-token prediction layers.
+[[nodiscard]] double step_flops(const Workload& workload, std::int64_t mtp);
+
+}  // namespace ppsim::workload
