@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "analytic_check.hpp"
 #include "analytic_work.hpp"
@@ -44,8 +44,9 @@ class Estimator {
     add_transfers(result.tables);
     add_collectives(result.tables.costs);
     price_overlaps(result.tables.costs);
+    count_copies(pipeline_, blocks_);
     price_updates(result.tables.costs);
-    result.ends = ends();
+    result.ends = step_ends(workload_, timer_, pipeline_, blocks_);
     result.layout = layout_of(parts_of(pipeline_, pipeline_.spec().routes[RouteId(0)]));
     result.memory_limit = cluster_.gpu.memory_bytes;
     result.tokens_per_step = sequence_ * spread_.global_batch_size;
@@ -239,17 +240,22 @@ class Estimator {
   /// F of one stage beside B of another of the same rank. Each hides its exchange with experts behind the
   /// other's computation; together they are not faster than the host.
   void price_overlaps(CostTable& costs) const {
-    for (const auto& [forward, exchange] : exchange_) {
-      for (const auto& [backward, other] : exchange_) {
-        if (pipeline_.rank_of(forward) != pipeline_.rank_of(backward)) continue;
-        const Nanoseconds sum = checked_add(costs({OpKind::forward, forward.value()}),
-                                            costs({OpKind::backward, backward.value()}));
-        const Nanoseconds host = nanoseconds(host_.at(forward) + kHostBackward * host_.at(backward));
-        const Nanoseconds beside = sum - nanoseconds((1 - kExposedShare) * (exchange + other));
-        costs.set({OpKind::overlap, forward.value(), backward.value()},
-                  std::min(sum, std::max(beside, host)));
+    std::map<RankId, std::vector<StageId>> ranks;
+    for (const auto& [stage, exchange] : exchange_) ranks[pipeline_.rank_of(stage)].push_back(stage);
+    for (const auto& [rank, stages] : ranks) {
+      for (const StageId forward : stages) {
+        for (const StageId backward : stages) price_overlap(costs, forward, backward);
       }
     }
+  }
+
+  void price_overlap(CostTable& costs, StageId forward, StageId backward) const {
+    const Nanoseconds sum =
+        checked_add(costs({OpKind::forward, forward.value()}), costs({OpKind::backward, backward.value()}));
+    const Nanoseconds host = nanoseconds(host_.at(forward) + kHostBackward * host_.at(backward));
+    const double exchange = exchange_.at(forward) + exchange_.at(backward);
+    const Nanoseconds beside = sum - nanoseconds((1 - kExposedShare) * exchange);
+    costs.set({OpKind::overlap, forward.value(), backward.value()}, std::min(sum, std::max(beside, host)));
   }
 
   /// What a stage waits for its own transfers, where the stack lets them block: forward its outputs, backward
@@ -348,41 +354,11 @@ class Estimator {
 
   /// For Programs that have the end of the step as actions, block by block.
   void price_updates(CostTable& costs) const {
-    for (auto [block, parameters] : blocks_) {
-      parameters.copies = holders(block);
+    for (const auto& [block, parameters] : blocks_) {
       const StepEnd end = step_end(workload_, timer_, parameters);
       costs.set({OpKind::reduce_grad, block.value()}, end.reduction);
       costs.set({OpKind::optimizer, block.value()}, end.update);
     }
-  }
-
-  /// Pipeline ranks with a stage of the block.
-  [[nodiscard]] int holders(BlockId block) const {
-    std::set<RankId> ranks;
-    for (std::int32_t s = 0; s < pipeline_.stages(); ++s) {
-      const auto& blocks = pipeline_.blocks_of(StageId(s));
-      if (std::ranges::find(blocks, block) != blocks.end()) ranks.insert(pipeline_.rank_of(StageId(s)));
-    }
-    return static_cast<int>(ranks.size());
-  }
-
-  [[nodiscard]] IdVector<RankId, StepEnd> ends() const {
-    IdVector<RankId, RankParameters> ranks(static_cast<std::size_t>(pipeline_.ranks()));
-    std::set<std::pair<RankId, BlockId>> seen;
-    for (std::int32_t s = 0; s < pipeline_.stages(); ++s) {
-      const RankId rank = pipeline_.rank_of(StageId(s));
-      for (const BlockId block : pipeline_.blocks_of(StageId(s))) {
-        if (!seen.emplace(rank, block).second || !blocks_.contains(block)) continue;
-        const RankParameters& parameters = blocks_.at(block);
-        ranks[rank].dense += parameters.dense;
-        ranks[rank].expert += parameters.expert;
-        ranks[rank].tied = ranks[rank].tied || parameters.tied;
-        ranks[rank].copies = std::max(ranks[rank].copies, holders(block));
-      }
-    }
-    IdVector<RankId, StepEnd> ends;
-    for (const RankParameters& rank : ranks) ends.push_back(step_end(workload_, timer_, rank));
-    return ends;
   }
 
   const Workload& workload_;
@@ -394,7 +370,7 @@ class Estimator {
   const Pipeline& pipeline_;
   LayerTimer timer_;
   LayerMemory memory_;
-  std::map<BlockId, RankParameters> blocks_;
+  BlockParameters blocks_;
   std::map<StageId, double> exchange_;  ///< seconds with experts, of each direction
   std::map<StageId, double> host_;      ///< seconds that the host takes forward
   PassTimes dense_, mixture_;

@@ -1,5 +1,9 @@
 #include "step_end.hpp"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include "analytic_work.hpp"
 #include "operators/constants.hpp"
 #include "ppsim/core/ir/overflow.hpp"
@@ -27,7 +31,40 @@ double tied_reduction(const Workload& workload, const Network& network) {
                             workload.stack.gradient_bytes * parameters);
 }
 
+/// Each block once for every pipeline rank that has a stage of it.
+std::set<std::pair<RankId, BlockId>> holdings(const Pipeline& pipeline) {
+  std::set<std::pair<RankId, BlockId>> held;
+  for (std::int32_t s = 0; s < pipeline.stages(); ++s) {
+    for (const BlockId block : pipeline.blocks_of(StageId(s)))
+      held.emplace(pipeline.rank_of(StageId(s)), block);
+  }
+  return held;
+}
+
 }  // namespace
+
+void count_copies(const Pipeline& pipeline, BlockParameters& blocks) {
+  for (auto& [block, parameters] : blocks) parameters.copies = 0;
+  for (const auto& [rank, block] : holdings(pipeline)) {
+    if (const auto found = blocks.find(block); found != blocks.end()) ++found->second.copies;
+  }
+}
+
+IdVector<RankId, StepEnd> step_ends(const Workload& workload, const LayerTimer& timer,
+                                    const Pipeline& pipeline, const BlockParameters& blocks) {
+  IdVector<RankId, RankParameters> ranks(static_cast<std::size_t>(pipeline.ranks()));
+  for (const auto& [rank, block] : holdings(pipeline)) {
+    const auto found = blocks.find(block);
+    if (found == blocks.end()) continue;
+    ranks[rank].dense += found->second.dense;
+    ranks[rank].expert += found->second.expert;
+    ranks[rank].tied = ranks[rank].tied || found->second.tied;
+    ranks[rank].copies = std::max(ranks[rank].copies, found->second.copies);
+  }
+  IdVector<RankId, StepEnd> ends;
+  for (const RankParameters& rank : ranks) ends.push_back(step_end(workload, timer, rank));
+  return ends;
+}
 
 double replicas(const Parallelism& spread) { return static_cast<double>(spread.data) * spread.context; }
 

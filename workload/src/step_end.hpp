@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+
 #include "layer_times.hpp"
 #include "ppsim/workload/analytic.hpp"
 
@@ -16,6 +18,16 @@ struct RankParameters {
 /// GPUs that hold the same parameters, and the same experts.
 [[nodiscard]] double replicas(const Parallelism& spread);
 [[nodiscard]] double expert_replicas(const Parallelism& spread);
+
+/// Of every block, on each rank that holds it.
+using BlockParameters = std::map<BlockId, RankParameters>;
+
+/// Sets the copies of every block.
+void count_copies(const Pipeline& pipeline, BlockParameters& blocks);
+
+/// The end of the step on every rank, for all blocks that it holds.
+[[nodiscard]] IdVector<RankId, StepEnd> step_ends(const Workload& workload, const LayerTimer& timer,
+                                                  const Pipeline& pipeline, const BlockParameters& blocks);
 
 /// Reduction and update of a rank's parameters.
 [[nodiscard]] StepEnd step_end(const Workload& workload, const LayerTimer& timer, const RankParameters& rank);

@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+
+#include "ppsim/workload/analytic.hpp"
+#include "support/programs.hpp"
+
+namespace ppsim {
+namespace {
+
+double in_seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
+
+Workload mixture() {
+  Workload workload;
+  workload.model = model_from_name("deepseek-v3:layers=8").value();
+  workload.cluster = cluster_from_name("dgx-h100", 8).value();
+  workload.parallelism = {.tensor = 1, .pipeline = 4, .data = 16, .expert = 8, .global_batch_size = 1024};
+  return workload;
+}
+
+/// Experts are split over tensor- and context-parallel ranks, too, and their optimizer over what replicas are
+/// left.
+TEST(AnalyticMixture, ExpertsAreSpreadOverTheirGroup) {
+  Workload workload = mixture();
+  const auto bytes = [&](TensorKind kind) {
+    return static_cast<double>(analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({kind, 1}));
+  };
+  const double experts = 256 * 3 * 7168.0 * 2048;  // of each of its layers, of which the first is dense
+  const double eight = bytes(TensorKind::parameters);
+  workload.parallelism.expert = 16;
+  EXPECT_NEAR(eight - bytes(TensorKind::parameters), 1 * 2 * experts / 16, 64);
+  workload.parallelism.expert = 8;
+  workload.parallelism.tensor = 2;
+  workload.parallelism.data = 8;
+  EXPECT_TRUE(analytic_costs(workload, test::chain(4, 4, 128)).has_value());
+}
+
+/// Eight experts of a node have their replicas in the other nodes.
+TEST(AnalyticMixture, ReplicasOfExpertsAreFarApart) {
+  Workload workload = mixture();
+  const auto reduction = [&] {
+    return analytic_costs(workload, test::chain(4, 4, 64))->ends[RankId(1)].reduction;
+  };
+  const Nanoseconds fast = reduction();
+  workload.cluster.node.node_gbytes = *workload.cluster.node.node_gbytes / 4;
+  EXPECT_GT(in_seconds(reduction()), 3.5 * in_seconds(fast));
+}
+
+/// 2412.19437, section 3.2.1: the exchange with experts of one pass runs beside the other's computation.
+TEST(AnalyticMixture, OverlappedPassesHideTheExchangeWithExperts) {
+  const CostTable costs = analytic_costs(mixture(), test::chain(4, 4, 64)).value().tables.costs;
+  const Nanoseconds sum = costs({OpKind::forward, 1}) + costs({OpKind::backward, 1});
+  EXPECT_LT(costs({OpKind::overlap, 1, 1}), sum);
+  EXPECT_GT(costs({OpKind::overlap, 1, 1}), costs({OpKind::backward, 1}));
+}
+
+/// With replicas innermost but for the pipeline, a group of experts is spread over all nodes.
+TEST(AnalyticMixture, ExpertsFollowTheOrderOfRanks) {
+  Workload workload = mixture();
+  workload.parallelism.rank_order = RankOrder::tp_cp_pp_dp;
+  const auto forward = [&] {
+    return analytic_costs(workload, test::chain(4, 4, 64))->tables.costs({OpKind::forward, 3});
+  };
+  const Nanoseconds fast = forward();
+  workload.cluster.node.node_gbytes = *workload.cluster.node.node_gbytes / 16;
+  EXPECT_GT(forward(), fast);
+  workload.parallelism.rank_order = RankOrder::tp_cp_dp_pp;
+  const Nanoseconds near = forward();
+  workload.cluster.node.node_gbytes = *workload.cluster.node.node_gbytes * 16;
+  EXPECT_EQ(forward(), near) << "eight experts of a node take none of the network";
+}
+
+/// 12 layers a stage that all wait for the host, 3 ms forward and twice that backward: beside one another,
+/// too.
+TEST(AnalyticMixture, AnOverlappedPairIsNotFasterThanItsHost) {
+  Workload workload = mixture();
+  workload.model = model_from_name("qwen3-30b-a3b").value();
+  workload.parallelism.expert = 16;
+  const CostTable costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+  EXPECT_EQ(costs({OpKind::forward, 1}), 12 * 3'000'000) << "the host's";
+  EXPECT_EQ(costs({OpKind::overlap, 1, 1}), 12 * 9'000'000);
+}
+
+/// A shared expert is split over the tensor-parallel group like a dense MLP, and waits for it.
+TEST(AnalyticMixture, SharedExpertsExchangeTheirTokens) {
+  Workload workload = mixture();
+  workload.parallelism.tensor = 4;
+  workload.parallelism.data = 4;
+  workload.cluster.gpu.operators.clear();
+  workload.stack.overlap_tensor = false;
+  const auto slower = [&](int shared) {
+    workload.model.shared_experts = shared;
+    const auto forward = [&](double gbytes) {
+      workload.cluster.gpu.nvlink_gbytes = gbytes;
+      return in_seconds(analytic_costs(workload, test::chain(4, 4, 256))->tables.costs({OpKind::forward, 3}));
+    };
+    return forward(45) - forward(450);
+  };
+  EXPECT_GT(slower(1), slower(0) * 1.2);
+}
+
+}  // namespace
+}  // namespace ppsim
