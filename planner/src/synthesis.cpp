@@ -25,7 +25,7 @@ std::vector<Schedule> known_schedules(const SynthesisRequest& request) {
   if (!chain) return known;
   for (const ScheduleInfo& info : registered_schedules()) {
     const bool split = request.backward == BackwardForm::split;
-    if (info.forward_only || info.least_chunks > 1 || info.splits_backward != split) continue;
+    if (info.forward_only || info.min_chunks > 1 || info.splits_backward != split) continue;
     const ScheduleParameters parameters{.ranks = request.ranks,
                                         .microbatches = request.microbatches,
                                         .chunks = 1,

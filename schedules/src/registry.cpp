@@ -80,9 +80,9 @@ Expected<const ScheduleInfo*> find_schedule(std::string_view name) {
 
 Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParameters& parameters) {
   Complaints complaints(info.name);
-  complaints.check_count("ranks", parameters.ranks, 1, info.most_ranks);
+  complaints.check_count("ranks", parameters.ranks, 1, info.max_ranks);
   complaints.check_count("microbatches", parameters.microbatches, 1, kMaxMicrobatches);
-  complaints.check_count("chunks", info.chunks(parameters), info.least_chunks, info.most_chunks);
+  complaints.check_count("chunks", info.chunks(parameters), info.min_chunks, info.max_chunks);
   complaints.check_count("slices", parameters.slices, 1, info.has_slices ? kMaxSlices : 1);
   for (const auto& setting : parameters.settings) {
     const std::string& name = setting.first;

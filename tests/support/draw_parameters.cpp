@@ -12,8 +12,8 @@ namespace ppsim::test {
 ScheduleParameters draw_any_parameters(const ScheduleInfo& info, const ParameterLimits& limits) {
   ScheduleParameters parameters{.ranks = between(1, limits.ranks),
                                 .microbatches = between(1, limits.microbatches)};
-  const int most = std::max(info.least_chunks, std::min(limits.chunks, info.most_chunks));
-  if (info.least_chunks < most) parameters.chunks = between(info.least_chunks, most);
+  const int most = std::max(info.min_chunks, std::min(limits.chunks, info.max_chunks));
+  if (info.min_chunks < most) parameters.chunks = between(info.min_chunks, most);
   if (info.has_slices) parameters.slices = between(1, limits.slices);
   for (const SettingInfo& setting : info.settings) {
     if (setting.examples.empty() || between(0, 1) == 0) continue;

@@ -18,9 +18,9 @@ std::optional<Program> draw_program(const ScheduleInfo& info, const ProgramLimit
                                     const LoweringOptions& options) {
   ScheduleParameters parameters{.ranks = 2 + dice.below(limits.ranks - 1),
                                 .microbatches = 1 + dice.below(limits.microbatches)};
-  if (info.least_chunks < info.most_chunks) {
-    const int most = std::min(limits.more_chunks, info.most_chunks - info.least_chunks);
-    parameters.chunks = info.least_chunks + dice.below(most + 1);
+  if (info.min_chunks < info.max_chunks) {
+    const int most = std::min(limits.more_chunks, info.max_chunks - info.min_chunks);
+    parameters.chunks = info.min_chunks + dice.below(most + 1);
   }
   if (info.has_slices) parameters.slices = 1 + dice.below(2);
   for (const SettingInfo& setting : info.settings) {

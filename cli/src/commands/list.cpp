@@ -29,13 +29,13 @@ Json settings_json(const ScheduleInfo& info) {
 
 Listing schedule_listing() {
   Listing listing{{"name", "summary", "bubble", "peak_activations", "constraints", "placement", "paper",
-                   "chunks", "most_chunks", "slices", "settings"},
+                   "chunks", "max_chunks", "slices", "settings"},
                   {},
                   3};
   for (const ScheduleInfo& info : registered_schedules()) {
     listing.rows.push_back({info.name, info.summary, info.forms.bubble, info.forms.peak, info.constraints,
-                            info.placement, info.paper, info.default_chunks, info.most_chunks,
-                            info.has_slices, settings_json(info)});
+                            info.placement, info.paper, info.default_chunks, info.max_chunks, info.has_slices,
+                            settings_json(info)});
   }
   return listing;
 }

@@ -14,7 +14,7 @@ namespace ppsim::schedules {
 /// The same with warm-ups of 2p microbatches, or W put off by as many.
 [[nodiscard]] Repetitions repeats_after_two_rounds(const ScheduleParameters& parameters);
 
-/// As before, but few microbatches go in an order of their own.
+/// As before, but few microbatches follow another order.
 [[nodiscard]] Repetitions repeats_once_filled(const ScheduleParameters& parameters);
 
 /// Groups or units of p microbatches, or pairs of them. What is left over makes up to p groups larger by one,

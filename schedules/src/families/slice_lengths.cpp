@@ -8,7 +8,7 @@
 namespace ppsim::schedules {
 namespace {
 
-constexpr int kMostPieces = 2048;
+constexpr int kMaxPieces = 2048;
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 
 int pieces_of(const SliceProblem& problem) { return (problem.sequence - 1) / problem.granularity + 1; }
@@ -98,7 +98,7 @@ std::vector<Layer> layers_of(const SliceTimes& times, std::optional<int> slices,
 }
 
 /// The cut with the least sum, and then the least longest slice, whose slices are all shorter than the bound.
-std::optional<Cut> least_sum(const SliceTimes& times, std::optional<int> slices, Nanoseconds bound) {
+std::optional<Cut> min_sum(const SliceTimes& times, std::optional<int> slices, Nanoseconds bound) {
   const std::vector<Layer> layers = layers_of(times, slices, bound);
   const Partial& all = layers.back().back();
   if (all.sum == kNever) return std::nullopt;
@@ -133,9 +133,9 @@ Expected<void> check(const SliceProblem& problem) {
   if (problem.ranks < 1) return refuse("ranks out of range", problem.ranks, "1 or more");
   if (problem.microbatches < 1) return refuse("microbatches out of range", problem.microbatches, "1 or more");
   const int pieces = pieces_of(problem);
-  if (pieces > kMostPieces) {
+  if (pieces > kMaxPieces) {
     return refuse("too many pieces: take a larger granularity", pieces,
-                  "at most " + std::to_string(kMostPieces));
+                  "at most " + std::to_string(kMaxPieces));
   }
   if (problem.slices && (*problem.slices < 1 || *problem.slices > pieces)) {
     return refuse("slices out of range", *problem.slices,
@@ -151,7 +151,7 @@ Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const Sli
   const SliceTimes times(problem, cost);
   SliceLengths best{{}, kNever};
   Nanoseconds bound = kNever;
-  while (const std::optional<Cut> cut = least_sum(times, problem.slices, bound)) {
+  while (const std::optional<Cut> cut = min_sum(times, problem.slices, bound)) {
     const Nanoseconds sum = checked_multiply(problem.microbatches, cut->sum);
     const Nanoseconds time = checked_add(sum, checked_multiply(problem.ranks - 1, cut->longest));
     if (time < best.time) best = {lengths_of(*cut), time};

@@ -12,8 +12,8 @@
 // evicts when its next F, and what must come back for the B after it, would not fit: the newest activation,
 // whose B is the furthest away, but not the one just computed, so that it leaves beside a whole action. What
 // a B needs comes back beside the F before it, or in the pause before it where no F is left. The acceptor's
-// end of an exchange stands behind the B of the acceptor that the evictor's end waits for anyway, so that it
-// is there first whatever the costs. Exchanges that take no longer than an F therefore cost no time.
+// end of an exchange follows the B of the acceptor that the evictor's end waits for anyway, so that it
+// comes first whatever the costs. Exchanges that take no longer than an F therefore cost no time.
 
 namespace ppsim::schedules::catalogue {
 namespace {

@@ -16,7 +16,7 @@ namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "forward-only";
-constexpr int kMostChunks = 1 << 10;
+constexpr int kMaxChunks = 1 << 10;
 
 constexpr std::array<std::string_view, 2> kOrders = {"breadth-first", "depth-first"};
 constexpr std::array kSettings = {
@@ -76,7 +76,7 @@ ScheduleInfo forward_only() {
       .paper = "the forward half of GPipe (arXiv 1811.06965) and of interleaved 1F1B (arXiv 2104.04473)",
       .placement = "stage s on rank s mod p",
       .constraints = "any ranks, microbatches and chunks",
-      .most_chunks = kMostChunks,
+      .max_chunks = kMaxChunks,
       .forward_only = true,
       .settings = kSettings,
       .refusal = refusal,

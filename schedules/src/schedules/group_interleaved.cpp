@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kName = "group-interleaved";
 constexpr int kDefaultChunks = 2;
-constexpr int kMostChunks = 1 << 10;
+constexpr int kMaxChunks = 1 << 10;
 
 constexpr std::array<std::string_view, 4> kGroups = {"1", "2", "3", "4"};
 constexpr std::array<std::string_view, 2> kBackwards = {"split", "fused"};
@@ -115,7 +115,7 @@ ScheduleInfo group_interleaved() {
       .placement = "stage s on rank s mod p",
       .constraints = "any ranks, microbatches and chunks; group in [ceil(p/2), p]",
       .default_chunks = kDefaultChunks,
-      .most_chunks = kMostChunks,
+      .max_chunks = kMaxChunks,
       .splits_backward = true,
       .settings = kSettings,
       .refusal = refusal,

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kName = "hanayo";
 constexpr int kDefaultChunks = 2;
-constexpr int kMostChunks = 1 << 8;
+constexpr int kMaxChunks = 1 << 8;
 
 FoldedPipes pipes_of(const ScheduleParameters& parameters) {
   return {.ranks = parameters.ranks,
@@ -54,8 +54,8 @@ ScheduleInfo hanayo() {
       .placement = "chunk after chunk down the ranks and back up; a wave is two chunks",
       .constraints = "any ranks and microbatches; an even number of chunks",
       .default_chunks = kDefaultChunks,
-      .least_chunks = 2,
-      .most_chunks = kMostChunks,
+      .min_chunks = 2,
+      .max_chunks = kMaxChunks,
       .settings = {},
       .refusal = refusal,
       .generate = generate,

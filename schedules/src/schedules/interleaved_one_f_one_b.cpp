@@ -19,7 +19,7 @@
 // calls depth-first, one group of all microbatches what it calls breadth-first (arXiv 2407.21783,
 // section 3.3.2).
 //
-// Kimi K2's order is the same with one F more before the first B on every rank, so that the next F is there
+// Kimi K2's order is the same with one F more before the first B on every rank, so that the next F is ready
 // to hide the transfers of a B; Megatron-LM does the same with overlap_moe_expert_parallel_comm.
 
 namespace ppsim::schedules::catalogue {
@@ -29,7 +29,7 @@ constexpr std::string_view kName = "interleaved-1f1b";
 constexpr std::string_view kKimiName = "kimi-k2";
 constexpr int kKimiForwards = 1;  ///< more than of the interleaved 1F1B, before the first B
 constexpr int kDefaultChunks = 2;
-constexpr int kMostChunks = 1 << 10;
+constexpr int kMaxChunks = 1 << 10;
 
 constexpr std::array<std::string_view, 4> kGroups = {"2", "4", "6", "8"};
 constexpr std::array kSettings = {
@@ -106,17 +106,17 @@ std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const 
          (v - 1) * (wait(costs.forward, groups.front()) + wait(costs.backward, groups.back()));
 }
 
-int most_live(const ScheduleParameters& parameters, RankId rank, int further) {
+int max_live(const ScheduleParameters& parameters, RankId rank, int further) {
   const int forwards = warmup(parameters, group_sizes(parameters), rank.value()) + further + 1;
   return std::min(forwards, parameters.microbatches * chunks_of(parameters));
 }
 
 std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
-  return most_live(parameters, rank, 0);
+  return max_live(parameters, rank, 0);
 }
 
 std::optional<int> kimi_peak(const ScheduleParameters& parameters, RankId rank) {
-  return most_live(parameters, rank, kKimiForwards);
+  return max_live(parameters, rank, kKimiForwards);
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ ScheduleInfo interleaved_one_f_one_b() {
       .placement = "stage s on rank s mod p",
       .constraints = "any ranks, microbatches and chunks; group in [min(p, m), m]",
       .default_chunks = kDefaultChunks,
-      .most_chunks = kMostChunks,
+      .max_chunks = kMaxChunks,
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,

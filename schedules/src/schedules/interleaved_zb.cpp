@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kName = "interleaved-zb";
 constexpr int kDefaultChunks = 2;
-constexpr int kMostChunks = 1 << 10;
+constexpr int kMaxChunks = 1 << 10;
 
 int chunks_of(const ScheduleParameters& parameters) { return parameters.chunks.value_or(kDefaultChunks); }
 
@@ -97,7 +97,7 @@ ScheduleInfo interleaved_zb() {
       .placement = "stage s on rank s mod p",
       .constraints = "any ranks, microbatches and chunks",
       .default_chunks = kDefaultChunks,
-      .most_chunks = kMostChunks,
+      .max_chunks = kMaxChunks,
       .splits_backward = true,
       .settings = {},
       .generate = generate,

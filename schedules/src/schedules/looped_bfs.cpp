@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kName = "looped-bfs";
 constexpr int kDefaultChunks = 2;
-constexpr int kMostChunks = 1 << 10;
+constexpr int kMaxChunks = 1 << 10;
 
 constexpr std::array<std::string_view, 2> kBackwardOrders = {"reversed", "same"};
 constexpr std::array kSettings = {
@@ -83,7 +83,7 @@ ScheduleInfo looped_bfs() {
       .placement = "stage s on rank s mod p",
       .constraints = "any ranks, microbatches and chunks",
       .default_chunks = kDefaultChunks,
-      .most_chunks = kMostChunks,
+      .max_chunks = kMaxChunks,
       .ascending_accumulation = false,
       .settings = kSettings,
       .refusal = refusal,

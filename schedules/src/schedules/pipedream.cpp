@@ -7,7 +7,7 @@
 #include "families/settings.hpp"
 
 // PipeDream and PipeDream-2BW: 1F1B without a flush. A step is m microbatches out of an endless stream, so
-// the weights are updated while later microbatches are under way, and a microbatch keeps to the version with
+// the weights are updated while later microbatches are in flight, and a microbatch keeps to the version with
 // which its forward ran (weight stashing).
 //
 // PipeDream updates a stage after every backward. Rank r runs F of microbatch m directly after B of m - (p -
@@ -84,8 +84,8 @@ Expected<Schedule> generate_two_buffers(const ScheduleParameters& parameters) {
 }
 
 std::string refusal(const ScheduleParameters& parameters) {
-  constexpr int kMost = 1 << 24;
-  return refused_count(parameters, "macrobatch", {parameters.ranks, kMost});
+  constexpr int kMax = 1 << 24;
+  return refused_count(parameters, "macrobatch", {parameters.ranks, kMax});
 }
 
 }  // namespace

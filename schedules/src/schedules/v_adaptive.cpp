@@ -27,7 +27,7 @@ namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "v-adaptive";
-constexpr int kMostActivations = 1 << 24;
+constexpr int kMaxActivations = 1 << 24;
 
 constexpr std::array<std::string_view, 6> kLimits = {"2", "3", "4", "7", "12", "32"};
 constexpr std::array kSettings = {
@@ -71,13 +71,13 @@ std::string refused_times(const VProblem& problem) {
     for (const Nanoseconds time : rank.duration) total += static_cast<double>(time);
     for (const Nanoseconds time : rank.transfer) total += static_cast<double>(time);
   }
-  constexpr double kMost = 0x1p62;
-  if (total * problem.microbatches < kMost) return "";
+  constexpr double kMax = 0x1p62;
+  if (total * problem.microbatches < kMax) return "";
   return "costs of all actions must add up to less than 2^62 ns\n";
 }
 
 std::string refusal(const ScheduleParameters& parameters) {
-  const std::string limit = refused_count(parameters, "memory_limit", {2, kMostActivations});
+  const std::string limit = refused_count(parameters, "memory_limit", {2, kMaxActivations});
   if (!limit.empty()) return limit + "a rank holds both of its stages of a microbatch at once\n";
   return refused_times(problem_of(parameters, costs_of(parameters)));
 }
@@ -172,14 +172,14 @@ class Search {
     real_.microbatches = even_.microbatches = microbatches;
     switch (treatment) {
       case Treatment::as_is:
-        return run_order(real_, order, Overtaking::none);
+        return run_order(real_, order, ReorderPolicy::none);
       case Treatment::overtaking:
-        return run_order(real_, order, Overtaking::all);
+        return run_order(real_, order, ReorderPolicy::all);
       case Treatment::weights_last:
-        return run_order(real_, order, Overtaking::but_last);
+        return run_order(real_, order, ReorderPolicy::but_last);
       case Treatment::evened_out: {
-        VRun evened = run_order(even_, order, Overtaking::but_last);
-        return evened.complete ? run_order(real_, evened.order, Overtaking::none) : evened;
+        VRun evened = run_order(even_, order, ReorderPolicy::but_last);
+        return evened.complete ? run_order(real_, evened.order, ReorderPolicy::none) : evened;
       }
     }
     return {};
@@ -230,10 +230,10 @@ ScheduleInfo v_adaptive() {
       .paper = kControllableMemory,
       .placement = "down the ranks and back up: stages r and 2p - 1 - r on rank r",
       .constraints = "any ranks and microbatches; memory_limit of at least 2",
-      .most_ranks = 256,
+      .max_ranks = 256,
       .default_chunks = 2,
-      .least_chunks = 2,
-      .most_chunks = 2,
+      .min_chunks = 2,
+      .max_chunks = 2,
       .splits_backward = true,
       .uses_costs = true,
       .settings = kSettings,

@@ -23,7 +23,7 @@ namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "zb-greedy";
-constexpr int kMostActivations = 1 << 24;
+constexpr int kMaxActivations = 1 << 24;
 constexpr int kPercent = 100;
 constexpr int kKept = 50;
 
@@ -76,7 +76,7 @@ std::string refused_times(const GreedyProblem& problem) {
 }
 
 std::string refusal(const ScheduleParameters& parameters) {
-  return refused_count(parameters, "memory_limit", {1, kMostActivations}) +
+  return refused_count(parameters, "memory_limit", {1, kMaxActivations}) +
          refused_count(parameters, "weight_share", {0, kPercent}) + refused_times(problem_of(parameters));
 }
 

@@ -103,7 +103,7 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   return builder.build();
 }
 
-/// What the rank of the longest span waits on p > 1 ranks.
+/// The idle time of the rank with the longest span on p > 1 ranks.
 Nanoseconds wait_of(Nanoseconds p, const StageCosts& costs) {
   const Nanoseconds f = costs.forward;
   const Nanoseconds i = costs.backward_input;
@@ -139,8 +139,8 @@ ScheduleInfo zb_v() {
       .placement = "down the ranks and back up: stages r and 2p - 1 - r on rank r",
       .constraints = "any ranks and microbatches; without bubble from 2p - 1 microbatches on",
       .default_chunks = 2,
-      .least_chunks = 2,
-      .most_chunks = 2,
+      .min_chunks = 2,
+      .max_chunks = 2,
       .splits_backward = true,
       .settings = {},
       .generate = generate,

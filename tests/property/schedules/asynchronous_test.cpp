@@ -22,12 +22,12 @@ using test::between;
 using test::draw_costs;
 using test::expect_makespan;
 
-ScheduleParameters draw_stream(int most_ranks) {
-  return {.ranks = between(1, most_ranks), .microbatches = between(1, 30)};
+ScheduleParameters draw_stream(int max_ranks) {
+  return {.ranks = between(1, max_ranks), .microbatches = between(1, 30)};
 }
 
-ScheduleParameters draw_macrobatches(int most_ranks) {
-  ScheduleParameters parameters = draw_stream(most_ranks);
+ScheduleParameters draw_macrobatches(int max_ranks) {
+  ScheduleParameters parameters = draw_stream(max_ranks);
   parameters.settings["macrobatch"] = std::to_string(between(parameters.ranks, 2 * parameters.ranks));
   return parameters;
 }

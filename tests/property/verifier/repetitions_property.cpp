@@ -91,7 +91,7 @@ TEST_P(RepetitionsOf, HoldForEverySettingChunksAndSlices) {
     for (const std::string_view value : setting.examples)
       all.push_back({.ranks = 3, .settings = {{std::string(setting.name), std::string(value)}}});
   }
-  if (info.most_chunks > 2) all.push_back({.ranks = 3, .chunks = 3});
+  if (info.max_chunks > 2) all.push_back({.ranks = 3, .chunks = 3});
   if (info.has_slices) all.push_back({.ranks = 3, .slices = 4});
   for (ScheduleParameters& parameters : all) {
     parameters.microbatches = 4 * parameters.ranks;

@@ -14,14 +14,14 @@
 
 namespace ppsim::schedules {
 
-/// What a schedule is generated for.
+/// The parameters that a schedule is generated from.
 struct ScheduleParameters {
   int ranks = 1;
   int microbatches = 1;
   std::optional<int> chunks;  ///< stages per rank; empty: the schedule's default
   int slices = 1;
   std::map<std::string, std::string> settings;  ///< what only some schedules have
-  /// What orders that follow costs are made for (ScheduleInfo::uses_costs); empty: one unit for F, I and W of
+  /// The costs of orders that follow costs (ScheduleInfo::uses_costs); empty: one unit for F, I and W of
   /// a stage, two for B, none for a transfer.
   std::optional<CostTable> costs;
 
@@ -48,13 +48,13 @@ using TimeForm = std::optional<Nanoseconds> (*)(const ScheduleParameters&, const
 /// not ended, on one rank at any time.
 using PeakForm = std::optional<int> (*)(const ScheduleParameters&, RankId);
 
-/// What a paper promises about its schedule. A form that does not exist is nullptr.
+/// The closed forms of a schedule's paper. A form that does not exist is nullptr.
 struct ClosedForms {
   TimeForm makespan = nullptr;  ///< first start to last end over all ranks
   TimeForm span = nullptr;      ///< the longest rank's own first start to last end
   PeakForm peak_live_activations = nullptr;
-  /// What a rank computes, where that is not F and B, or I and W, of every microbatch on every chunk; where
-  /// ranks differ, the rank whose bubble is told.
+  /// The computation of a rank, where that is not F and B, or I and W, of every microbatch on every chunk;
+  /// where ranks differ, the rank whose bubble is told.
   TimeForm busy = nullptr;
   /// How a reader writes the bubble of `makespan` (else `span`) and the largest peak over the ranks: in p, m,
   /// v, k and the times F, B, I, W, FB, c of one stage's actions; "... for p | m, B >= F, I = W" under
@@ -79,10 +79,10 @@ struct ScheduleInfo {
   std::string_view paper;        ///< authors, title, venue or arXiv number
   std::string_view placement;    ///< which rank holds which stage
   std::string_view constraints;  ///< which parameters are possible
-  int most_ranks = 1 << 16;
+  int max_ranks = 1 << 16;
   int default_chunks = 1;
-  int least_chunks = 1;  ///< stages per rank
-  int most_chunks = 1;
+  int min_chunks = 1;  ///< stages per rank
+  int max_chunks = 1;
   bool has_slices = false;
   bool splits_backward = false;  ///< I and W in place of B
   bool forward_only = false;     ///< neither B nor I and W
@@ -90,7 +90,7 @@ struct ScheduleInfo {
   /// The weight gradients of every stage are summed in ascending order of microbatches.
   bool ascending_accumulation = true;
   std::span<const SettingInfo> settings;
-  /// What the schedule refuses beyond the ranges above, nullptr for nothing: each broken rule a line with
+  /// Constraints of the schedule beyond the ranges above, nullptr for none: each broken rule a line with
   /// what was found and what is possible, without the schedule's name.
   std::string (*refusal)(const ScheduleParameters&) = nullptr;
   /// Requires: check_parameters(info, parameters).

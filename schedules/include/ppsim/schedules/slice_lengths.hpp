@@ -12,7 +12,7 @@ namespace ppsim::schedules {
 /// Time on one stage of a slice of `length` tokens that attends to `prefix` tokens before it.
 using SliceCost = std::function<Nanoseconds(int length, int prefix)>;
 
-/// What the lengths of a sequence's slices are chosen for.
+/// The costs that the lengths of a sequence's slices balance.
 struct SliceProblem {
   int sequence = 1;           ///< tokens
   int granularity = 1;        ///< slices begin at multiples of it

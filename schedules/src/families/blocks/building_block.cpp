@@ -83,9 +83,9 @@ class BlockRules {
   }
 
   void broken(const std::string& line) {
-    constexpr int kMostLines = 8;
-    if (++lines_ > kMostLines) return;
-    text_ += (lines_ == kMostLines ? "and more" : line) + '\n';
+    constexpr int kMaxLines = 8;
+    if (++lines_ > kMaxLines) return;
+    text_ += (lines_ == kMaxLines ? "and more" : line) + '\n';
   }
 
   const BuildingBlock& block_;
@@ -102,7 +102,7 @@ Expected<Schedule> repeat_block(const std::string& name, const RepeatedBlockSpec
   const bool fills = spec.block.splits_backward && !spec.block.stages.front().weight;
   if (fills) repeated.fill_weights();
   if (spec.reordering == Reordering::none) return repeated.schedule(name);
-  repeated.hasten(spec.reordering);
+  repeated.compact(spec.reordering);
   if (fills) {
     repeated.squeeze();
     // Once more without the W, which then take what is left: first to close up, then for good.

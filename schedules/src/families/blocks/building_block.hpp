@@ -18,7 +18,7 @@ struct BlockStage {
   std::optional<int> weight;  ///< W; without it the W of a rank take its idle slots, first in first out
 };
 
-/// What one microbatch computes, where and when, in a schedule that repeats it every `interval` slots.
+/// The actions of one microbatch with rank and slot, in a schedule that repeats them every `interval` slots.
 /// Source: Qi et al., Pipeline parallelism with controllable memory, arXiv 2405.15362, section 2.
 struct BuildingBlock {
   int ranks = 1;
@@ -29,15 +29,15 @@ struct BuildingBlock {
   [[nodiscard]] int backward_slots() const { return splits_backward ? 1 : 2; }
 };
 
-/// What keeps a block from being repeated, a line each: work of a rank that does not fit the interval, an
+/// Reasons why a block cannot be repeated, a line each: work of a rank that does not fit the interval, an
 /// action before one that it needs, two actions of a rank in one slot of the interval. Where W have slots,
 /// all stages must have some.
 [[nodiscard]] std::string broken_rules(const BuildingBlock& block);
 
-/// What may move in the warm-up and the cool-down.
+/// Actions that may move in the warm-up and the cool-down.
 enum class Reordering : std::uint8_t {
   none,   ///< nothing: the order of the repeated block
-  ranks,  ///< what does not raise the peak of its own rank
+  ranks,  ///< those that do not raise the peak of their rank
   peak,   ///< what does not raise the peak over the ranks, as the paper has it
 };
 

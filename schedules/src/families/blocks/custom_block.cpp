@@ -17,9 +17,9 @@ namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "building-block";
-constexpr int kMostChunks = 64;
-constexpr int kMostInterval = 1 << 12;
-constexpr int kMostSlots = 1 << 30;
+constexpr int kMaxChunks = 64;
+constexpr int kMaxInterval = 1 << 12;
+constexpr int kMaxSlots = 1 << 30;
 
 constexpr std::array<std::string_view, 3> kPlacements = {"chain", "loop", "v"};
 constexpr std::array<std::string_view, 3> kReorderings = {"none", "ranks", "peak"};
@@ -45,7 +45,7 @@ constexpr std::array kSettings = {
                 "ranks", kReorderings},
 };
 
-/// What the settings say, and what is wrong with them.
+/// The block that the settings describe, and the mistakes in them.
 struct ReadBlock {
   BuildingBlock block;
   std::string complaints;
@@ -79,8 +79,8 @@ void read_interval(const ScheduleParameters& parameters, int chunks, ReadBlock& 
   const auto interval = read_formula(text, column, {.p = parameters.ranks, .v = chunks});
   if (!interval) return read.complain("interval", interval.error());
   if (column <= text.size()) return read.complain("interval", expected_at(text, column, "the end"));
-  if (*interval < 1 || *interval > kMostInterval) {
-    return read.complain("interval must be in [1, " + std::to_string(kMostInterval) + "], found " +
+  if (*interval < 1 || *interval > kMaxInterval) {
+    return read.complain("interval must be in [1, " + std::to_string(kMaxInterval) + "], found " +
                          std::to_string(*interval));
   }
   read.block.interval = *interval;
@@ -164,7 +164,7 @@ ReadBlock read_block(const ScheduleParameters& parameters) {
   read_interval(parameters, chunks, read);
   read_offsets(parameters, chunks, read);
   if (read.complaints.empty()) read.complaints = broken_rules(read.block);
-  if (parameters.microbatches > kMostSlots / read.block.interval) {
+  if (parameters.microbatches > kMaxSlots / read.block.interval) {
     read.complain("interval times microbatches must be at most 2^30 slots");
   }
   return read;
@@ -195,12 +195,12 @@ Repetitions repetitions(const ScheduleParameters& parameters) {
 ScheduleInfo building_block() {
   return {
       .name = kName,
-      .summary = "a building block of one's own, repeated, reordered and squeezed",
+      .summary = "a building block that you give, repeated, reordered and squeezed",
       .paper = kControllableMemory,
       .placement = "a chain, a loop or a V",
       .constraints = "any ranks, microbatches and chunks; a block that can be repeated",
-      .most_ranks = 1024,
-      .most_chunks = kMostChunks,
+      .max_ranks = 1024,
+      .max_chunks = kMaxChunks,
       .settings = kSettings,
       .refusal = refusal,
       .generate = generate,

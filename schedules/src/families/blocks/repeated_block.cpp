@@ -11,7 +11,7 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// What the ranks may hold, from what they hold.
+/// The limits of the ranks, from their peaks.
 void widen(std::vector<int>& limits, Reordering within) {
   if (within != Reordering::peak) return;
   std::fill(limits.begin(), limits.end(), *std::max_element(limits.begin(), limits.end()));
@@ -172,7 +172,7 @@ void RepeatedBlock::fill_weights() {
   for (int r = 0; r < ranks_; ++r) fill(r, std::numeric_limits<int>::max());
 }
 
-void RepeatedBlock::hasten(Reordering within) {
+void RepeatedBlock::compact(Reordering within) {
   std::vector<Lane> lane_of = lanes();
   std::vector<int> limits;
   for (const Lane& lane : lane_of) limits.push_back(*std::max_element(lane.live.begin(), lane.live.end()));

@@ -21,7 +21,7 @@ class RepeatedBlock {
   /// Moves every action of the warm-up and of the cool-down, with whole backwards every action, to the
   /// earliest slots that do not raise the peak. The warm-up is before the first microbatch's end on the first
   /// stage, the cool-down after the last one's begin.
-  void hasten(Reordering within);
+  void compact(Reordering within);
   /// The same for the cool-down alone, where the W are gone and follow in the slots that are left.
   void hasten_ending(Reordering within);
   /// Starts every action when its rank and what it needs allow it, in the order that there is.
@@ -41,7 +41,7 @@ class RepeatedBlock {
     int owner = -1;  ///< node of its I; -1 where it belongs to the I of the same place in the queue
   };
   struct Lane;
-  /// What starts between the first microbatch's end and the last one's begin on the first stage stays.
+  /// Actions that start between the first microbatch's end and the last one's begin on the first stage stay.
   struct Steady {
     int begin = 0;
     int end = 0;

@@ -7,9 +7,9 @@
 
 namespace ppsim::schedules {
 
-/// What a formula may name.
+/// The variables of a formula.
 struct FormulaNames {
-  std::optional<int> i = {};  ///< rank; none where there is none
+  std::optional<int> i = {};  ///< rank; empty where the formula has none
   int p = 1;                  ///< ranks
   int v = 1;                  ///< chunks per rank
 };
@@ -27,7 +27,7 @@ struct TextError {
 [[nodiscard]] tl::expected<int, TextError> read_formula(std::string_view text, std::size_t& column,
                                                         const FormulaNames& names);
 
-/// The first column from `column` on that is no blank; one past the text where there is none.
+/// The first column from `column` on that is no blank; one past the text if all are blank.
 [[nodiscard]] std::size_t skip_blanks(std::string_view text, std::size_t column);
 
 /// "expected X, found "c"" or "expected X, found the end" at a column.

@@ -25,8 +25,8 @@ struct DualPipeRow {
 /// Source: deepseek-ai/DualPipe, dualpipe.py and dualpipev.py, steps 1 to 8.
 void add_row(ScheduleBuilder& builder, const DualPipeRow& row);
 
-/// What both schedules promise of rows with `reach` and `microbatches` per phase where F, I and W of a stage
-/// take alike, B takes I and W together, a pair takes no less than its B, and no transfer takes time.
+/// The closed forms of both schedules for rows with `reach` and `microbatches` per phase where F, I and W of
+/// a stage take alike, B takes I and W together, a pair takes no less than its B, and no transfer takes time.
 struct DualPipeForm {
   int reach = 1;
   int microbatches = 2;

@@ -17,7 +17,7 @@ class FilledLane {
   [[nodiscard]] int peak() const;
 
   /// The first free slot in [from, slot) to which the F or I of `slot` can move without more than `limit`
-  /// activations in between; `slot` where there is none. Requires: fill_to(slot).
+  /// activations in between; `slot` without one. Requires: fill_to(slot).
   [[nodiscard]] int earliest(int from, int slot, int limit) const;
   /// Requires: slot `to` is free or holds a W, to <= slot.
   void move(int slot, int to);

@@ -28,7 +28,7 @@ struct FoldedPipes {
 /// The rows of the pipes, merged as folded_pipes.cpp explains.
 [[nodiscard]] Expected<Schedule> generate_folded(std::string_view name, const FoldedPipes& pipes);
 
-/// What every rank computes.
+/// The computation of every rank.
 [[nodiscard]] Nanoseconds folded_work(const FoldedPipes& pipes, const StageCosts& costs);
 
 /// Whether there are units of two F in the place of one.

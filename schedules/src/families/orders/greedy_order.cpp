@@ -54,7 +54,7 @@ class Greedy {
     return forward_ends_[r * static_cast<std::size_t>(problem_.microbatches) +
                          static_cast<std::size_t>(microbatch)];
   }
-  /// When what the next F or I of a rank reads is there.
+  /// When the input of a rank's next F or I has arrived.
   Nanoseconds forward_arrival(std::size_t r) {
     if (r == 0) return 0;
     return forward_end(r - 1, states_[r].forwards) + problem_.ranks[r].from_above;

@@ -9,7 +9,7 @@
 
 namespace ppsim::schedules {
 
-/// What a rank of the V placement computes, in the order in which a microbatch passes it; then the W of the
+/// The actions of a rank of the V placement, in the order in which a microbatch passes it; then the W of the
 /// two I.
 enum class VKind : std::uint8_t { forward_down, forward_up, input_down, input_up, weight_down, weight_up };
 inline constexpr int kVKinds = 6;
@@ -29,8 +29,8 @@ struct VProblem {
   int limit = 2;
 };
 
-/// What may come before the action that the order has next.
-enum class Overtaking : std::uint8_t {
+/// Actions that may come before the next one of the order.
+enum class ReorderPolicy : std::uint8_t {
   none,
   all,      ///< whatever is ready, the first of the order first
   but_last  ///< likewise, W only where nothing else is ready
@@ -47,7 +47,7 @@ struct VRun {
 /// Runs an order under the costs; a rank that is free starts what is ready and allowed, an F only if the
 /// order that is left still keeps the limit. Order: O(actions log ranks), for F times those that it
 /// overtakes.
-[[nodiscard]] VRun run_order(const VProblem& problem, const VOrder& order, Overtaking overtaking);
+[[nodiscard]] VRun run_order(const VProblem& problem, const VOrder& order, ReorderPolicy overtaking);
 
 /// The order of a Schedule of the V placement.
 [[nodiscard]] VOrder order_of(const Schedule& schedule);

@@ -11,14 +11,14 @@ struct VocabularyLayout {
   CollectiveId softmax = CollectiveId(0);   ///< between S and T of all shards
   CollectiveId gradient = CollectiveId(0);  ///< what B of the last stage waits for
   CollectiveId embedding = {};  ///< what F of the first stage waits for where the input is sharded
-  int extra = 1;  ///< microbatches under way on a rank beyond the p - r of 1F1B, one per barrier
+  int extra = 1;  ///< microbatches in flight on a rank beyond the p - r of 1F1B, one per barrier
   [[nodiscard]] bool two_barriers() const { return gradient != softmax; }
   [[nodiscard]] bool shards_input() const { return embedding.valid(); }
 };
 
 /// Appends the rows of all ranks, in the order in which a rank that is free starts what is ready under the
 /// costs: T and the S of the next microbatch directly behind it, else the passes of the input layer, forwards
-/// at most two microbatches ahead, else F while no more than p - r + extra microbatches are under way, else
+/// at most two microbatches ahead, else F while no more than p - r + extra microbatches are in flight, else
 /// B. F and B of a shard are its S and T; each is followed by its collective. Requires: ranks p, stages 2 p,
 /// or 3 p where the input is sharded.
 void add_vocabulary_rows(ScheduleBuilder& builder, const Pipeline& pipeline, const VocabularyLayout& layout,
