@@ -30,20 +30,20 @@ struct ClockedRun {
   double seconds = 0;
 };
 
-Expected<ClockedRun> clocked_run(const Program& program, const ExecutionGraph& graph,
-                                 const TransportCapabilities& capabilities, const Tables& tables) {
+Expected<ClockedRun> clocked_run(const AnalyzedProgram& analyzed, const Tables& tables) {
   const CostTable& costs = tables.costs;
   const ContendedCosts contended{costs, tables.beside_transfers};
-  if (capabilities.residency || contended.differ_on(capabilities)) {
-    return simulate_beside_transfers(program, capabilities, contended).map([](SimulatedRun run) {
+  if (analyzed.capabilities().residency || contended.differ_on(analyzed.capabilities())) {
+    return simulate_beside_transfers(analyzed, contended).map([](SimulatedRun run) {
       return ClockedRun{std::move(run)};
     });
   }
-  const auto compiled = compile(program, graph);
+  const auto compiled = compile(analyzed);
   if (!compiled) return ClockedRun{SimulatedRun(tl::unexpect, compiled.error())};
   const auto bound = bind_costs(*compiled, costs);
   if (!bound) return tl::unexpected(bound.error());
-  return ClockedRun{simulate_trace(*compiled, graph, *bound), time_engine(*compiled, *bound)};
+  return ClockedRun{simulate_trace(*compiled, analyzed.guaranteed_graph(), *bound),
+                    time_engine(*compiled, *bound)};
 }
 
 /// Uniform in (0, 1], the same everywhere.
@@ -72,10 +72,10 @@ Tables jittered(const CompiledProgram& program, const Tables& tables, double dev
 Expected<Nanoseconds> makespan_under(const Evaluation& evaluation, const CompiledProgram& compiled,
                                      const Tables& tables, SimulationScratch& scratch) {
   const ContendedCosts contended{tables.costs, tables.beside_transfers};
-  if (contended.differ_on(evaluation.capabilities)) {
-    const auto run = simulate_beside_transfers(evaluation.program, evaluation.capabilities, contended);
+  if (contended.differ_on(evaluation.capabilities())) {
+    const auto run = simulate_beside_transfers(evaluation.analyzed, contended);
     if (!run) return tl::unexpected(run.error());
-    return step_times(evaluation.program, **run).makespan;
+    return step_times(evaluation.program(), **run).makespan;
   }
   return bind_costs(compiled, tables.costs).map([&](const BoundCosts& bound) {
     return simulate(compiled, bound, scratch).makespan;
@@ -86,15 +86,15 @@ Expected<Nanoseconds> makespan_under(const Evaluation& evaluation, const Compile
 
 StepWork Evaluation::work() const {
   // The backward is two thirds of the operations that training counts.
-  const double share = trains(program) ? 1 : 1.0 / 3;
+  const double share = trains(program()) ? 1 : 1.0 / 3;
   return {costs.tokens_per_step.value_or(0), share * costs.model_flops_per_step.value_or(0),
           costs.peak_flops.value_or(0)};
 }
 
 Nanoseconds Evaluation::step() const {
-  if (costs.ends.empty() || !trains(program)) return metrics.times.makespan;
+  if (costs.ends.empty() || !trains(program())) return metrics.times.makespan;
   const auto has = [&](OpKind kind) {
-    return std::ranges::find(program.all_actions(), kind, &Action::kind) != program.all_actions().end();
+    return std::ranges::find(program().all_actions(), kind, &Action::kind) != program().all_actions().end();
   };
   const bool reduces = has(OpKind::reduce_grad);
   const bool updates = has(OpKind::optimizer);
@@ -139,31 +139,19 @@ bool Evaluation::fits() const {
 
 Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
                               const TransportCapabilities& capabilities) {
-  ExecutionGraph graph = build_execution_graph(program, capabilities);
-  if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
-  if (!capabilities.is_certain()) {
-    if (const auto compiled = compile(program, graph); !compiled)
-      return tl::unexpected(to_error(program, compiled.error()));
-    graph = build_execution_graph(program, guaranteed(capabilities));
-  }
-  auto clocked = clocked_run(program, graph, capabilities, costs.tables);
+  AnalyzedProgram analyzed(std::move(program), capabilities);
+  if (auto good = require_well_formed(analyzed); !good) return tl::unexpected(good.error());
+  auto clocked = clocked_run(analyzed, costs.tables);
   if (!clocked) return tl::unexpected(clocked.error());
-  if (!clocked->run) return tl::unexpected(to_error(program, clocked->run.error()));
-  Evaluation result{std::move(name),
-                    std::move(program),
-                    std::move(graph),
-                    capabilities,
-                    std::move(costs),
-                    *std::move(clocked->run),
-                    {},
-                    {},
+  if (!clocked->run) return tl::unexpected(to_error(analyzed.program(), clocked->run.error()));
+  Evaluation result{std::move(name), std::move(analyzed), std::move(costs), *std::move(clocked->run), {}, {},
                     clocked->seconds};
   result.metrics = measure(result.view());
   return result;
 }
 
 Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const JitterOptions& options) {
-  const auto compiled = compile(evaluation.program, evaluation.graph);
+  const auto compiled = compile(evaluation.analyzed);
   PPSIM_CHECK(compiled.has_value(), "a Program that was evaluated compiles");
   std::mt19937_64 engine(options.seed);
   SimulationScratch scratch;

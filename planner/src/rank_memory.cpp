@@ -53,15 +53,13 @@ IdVector<RankId, Bytes> transport_bytes(const Program& program, const ExecutionG
 
 }  // namespace
 
-RankMemory rank_memory(const Program& program, const TransportCapabilities& capabilities,
-                       const SizeTable& sizes, const RankMemoryOptions& options) {
-  const ExecutionGraph graph = build_execution_graph(program, guaranteed(capabilities));
-  const RunOrder order = run_order(graph);
-  const TensorTable table = tensor_table(program);
-  const std::vector<Bytes> bytes = tensor_sizes(table, sizes);
-  RankMemory memory{.pool_bytes = std::nullopt, .transport_bytes = transport_bytes(program, graph, sizes)};
-  const SlotRequest request{program, graph, order, table, bytes, options.alignment};
-  if (auto plan = plan_slots_within(request, options.limits)) memory.pool_bytes = std::move(plan->pool_bytes);
+RankMemory rank_memory(const AnalyzedProgram& analyzed, const SizeTable& sizes,
+                       const RankMemoryOptions& options) {
+  const std::vector<Bytes> bytes = tensor_sizes(analyzed.tensors(), sizes);
+  RankMemory memory{.pool_bytes = std::nullopt,
+                    .transport_bytes = transport_bytes(analyzed.program(), analyzed.graph(), sizes)};
+  if (auto plan = plan_slots_within(analyzed, bytes, options.limits, options.alignment))
+    memory.pool_bytes = std::move(plan->pool_bytes);
   memory.stopped = !memory.pool_bytes && options.limits.stopped && options.limits.stopped();
   return memory;
 }

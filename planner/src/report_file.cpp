@@ -11,14 +11,14 @@ namespace {
 
 ReportEntry entry_of(const Evaluation& step) {
   std::ostringstream shape;
-  shape << step.program.pipeline();
+  shape << step.program().pipeline();
   std::ostringstream transport;
-  transport << step.capabilities;
+  transport << step.capabilities();
   ReportEntry entry{step.name, step.view(), step.metrics, step.costs.memory_limit, {}};
   entry.sizes_known = step.costs.has_sizes;
   entry.facts = {{"pipeline", shape.str()},
                  {"transport", transport.str()},
-                 {"program", program_hash(step.program)},
+                 {"program", program_hash(step.program())},
                  {"costs", costs_hash(step.costs.tables.costs)},
                  {"sizes", sizes_hash(step.costs.tables.sizes)}};
   if (step.costs.memory_limit) {
@@ -32,7 +32,7 @@ ReportEntry entry_of(const Evaluation& step) {
 
 Expected<void> write_run_report(const std::string& path, const RunView& measured,
                                 const TimedTrace& simulated) {
-  RunView prediction{measured.program, measured.graph, simulated, measured.costs, measured.sizes};
+  RunView prediction{measured.analyzed, simulated, measured.costs, measured.sizes};
   const RunMetrics measured_metrics = measure(measured);
   const RunMetrics simulated_metrics = measure(prediction);
   const std::vector<ReportFact> facts = {{"program", program_hash(measured.program)},

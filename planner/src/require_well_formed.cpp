@@ -6,9 +6,9 @@
 
 namespace ppsim::planner {
 
-Expected<void> require_well_formed(const Program& program, const ExecutionGraph& graph) {
+Expected<void> require_well_formed(const AnalyzedProgram& analyzed) {
   constexpr std::size_t kMostLines = 10;
-  const std::vector<Violation> broken = well_formed_violations(program, graph);
+  const std::vector<Violation> broken = well_formed_violations(analyzed.program(), analyzed.graph());
   if (broken.empty()) return {};
   std::string text = "the Program is not well-formed";
   for (std::size_t i = 0; i < std::min(broken.size(), kMostLines); ++i) text += "\n" + broken[i].message;

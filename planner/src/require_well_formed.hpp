@@ -1,12 +1,11 @@
 #pragma once
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/ir/error.hpp"
-#include "ppsim/core/ir/program.hpp"
 
 namespace ppsim::planner {
 
-/// Requires: `graph` is of the Program, under whatever transport. Errors: ill_formed with the broken rules.
-[[nodiscard]] Expected<void> require_well_formed(const Program& program, const ExecutionGraph& graph);
+/// Errors: ill_formed with the broken rules.
+[[nodiscard]] Expected<void> require_well_formed(const AnalyzedProgram& analyzed);
 
 }  // namespace ppsim::planner

@@ -119,9 +119,9 @@ IdleSplit idle_split(const RunView& run) { return GapWalk(run).walk(); }
 RunComparison compare_run(const Program& program, const TransportCapabilities& capabilities,
                           const VerifiedRun& run) {
   const TimedTrace& measured = run.compared_trace();
-  const ExecutionGraph graph = build_execution_graph(program, guaranteed(capabilities));
+  const AnalyzedProgram analyzed(program, guaranteed(capabilities));
   std::map<OpKind, KindComparison> kinds;
-  for (const auto& [key, values] : measured_durations(program, graph, {&measured, 1})) {
+  for (const auto& [key, values] : measured_durations(analyzed, {&measured, 1})) {
     KindComparison& kind = kinds[key.kind];
     kind.kind = key.kind;
     kind.count += static_cast<std::int64_t>(values.size());
@@ -131,8 +131,8 @@ RunComparison compare_run(const Program& program, const TransportCapabilities& c
   const SizeTable no_sizes;
   RunComparison result;
   for (const auto& [key, times] : kinds) result.kinds.push_back(times);
-  result.measured = idle_split({program, graph, measured, run.costs, no_sizes});
-  result.simulated = idle_split({program, graph, run.simulated, run.costs, no_sizes});
+  result.measured = idle_split({analyzed, measured, run.costs, no_sizes});
+  result.simulated = idle_split({analyzed, run.simulated, run.costs, no_sizes});
   return result;
 }
 

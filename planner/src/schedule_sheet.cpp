@@ -40,7 +40,7 @@ double activations_of_one(const Pipeline& pipeline, RankId rank) {
 }
 
 double most_activations(const Evaluation& step) {
-  const Pipeline& pipeline = step.program.pipeline();
+  const Pipeline& pipeline = step.program().pipeline();
   double most = 0;
   for (int r = 0; r < pipeline.ranks(); ++r) {
     const RankId rank(r);
@@ -52,7 +52,7 @@ double most_activations(const Evaluation& step) {
 
 std::string picture_of(const Evaluation& step) {
   std::ostringstream out;
-  write_svg(out, step.program, step.trace, {.width = 640, .row_height = 24, .rows_only = true});
+  write_svg(out, step.program(), step.trace, {.width = 640, .row_height = 24, .rows_only = true});
   return out.str();
 }
 
@@ -129,7 +129,7 @@ Expected<ScheduleSheet> schedule_sheet(const ScheduleInfo& info) {
   const auto step = evaluate(std::string(info.name), *std::move(program),
                              {.tables = {costs, parameter_sizes()}, .has_sizes = true});
   if (!step) return tl::unexpected(step.error());
-  const Pipeline& pipeline = step->program.pipeline();
+  const Pipeline& pipeline = step->program().pipeline();
   sheet.bubble_fraction = bubble_fraction(step->metrics.times);
   sheet.bubble_fraction_span = bubble_fraction_span(step->metrics.times);
   sheet.peak_activations = most_activations(*step);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/simulator/engine/compiled_program.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
@@ -16,12 +16,12 @@ namespace {
 /// Steps of one Program from costs.
 class StepSimulator {
  public:
-  StepSimulator(const Program& program, const ExecutionGraph& graph, CompiledProgram compiled)
-      : program_(program), graph_(graph), compiled_(std::move(compiled)) {}
+  StepSimulator(const AnalyzedProgram& analyzed, CompiledProgram compiled)
+      : analyzed_(analyzed), compiled_(std::move(compiled)) {}
 
   /// What everything takes in one step on average: nothing is left out, so that it adds up to the step.
   [[nodiscard]] CostTable costs_of(const TimedTrace& step) const {
-    return mean_costs(measured_durations(program_, graph_, {&step, 1}), 0);
+    return mean_costs(measured_durations(analyzed_, {&step, 1}), 0);
   }
 
   Expected<Nanoseconds> makespan(const CostTable& costs) {
@@ -33,12 +33,11 @@ class StepSimulator {
   [[nodiscard]] Expected<TimedTrace> trace(const CostTable& costs) const {
     const auto bound = bind_costs(compiled_, costs);
     if (!bound) return tl::unexpected(bound.error());
-    return simulate_trace(compiled_, graph_, *bound);
+    return simulate_trace(compiled_, analyzed_.guaranteed_graph(), *bound);
   }
 
  private:
-  const Program& program_;
-  const ExecutionGraph& graph_;
+  const AnalyzedProgram& analyzed_;
   CompiledProgram compiled_;
   SimulationScratch scratch_;
 };
@@ -118,14 +117,14 @@ Expected<void> foretell(const StepSimulator& simulator, VerifiedRun& result) {
 }  // namespace
 
 Expected<void> predict_steps(const Program& program, const VerifiedRunOptions& options, VerifiedRun& result) {
-  const ExecutionGraph graph = build_execution_graph(program, guaranteed(options.run.capabilities));
-  auto compiled = compile(program, graph);
+  const AnalyzedProgram analyzed(program, guaranteed(options.run.capabilities));
+  auto compiled = compile(analyzed);
   if (!compiled) return make_error(ErrorCode::deadlock, "the simulator is stuck on a Program that ran");
-  StepSimulator simulator(program, graph, *std::move(compiled));
+  StepSimulator simulator(analyzed, *std::move(compiled));
   if (auto chosen = choose(simulator, options.costs, result); !chosen) return chosen;
   if (result.timed()) {
     const std::span<const TimedTrace> traces = result.run.traces;
-    const auto durations = measured_durations(program, graph, traces.subspan(traces.size() > 1 ? 1 : 0));
+    const auto durations = measured_durations(analyzed, traces.subspan(traces.size() > 1 ? 1 : 0));
     result.measured = {mean_costs(durations), {}, cost_spreads(durations)};
     if (auto repeated = repeat(simulator, result); !repeated) return repeated;
   }

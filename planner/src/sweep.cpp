@@ -14,13 +14,10 @@ namespace {
 
 Expected<CompiledProgram> compiled_program(const Program& program,
                                            const TransportCapabilities& capabilities) {
-  ExecutionGraph graph = build_execution_graph(program, capabilities);
-  if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
-  auto compiled = compile(program, graph);
+  const AnalyzedProgram analyzed(program, capabilities);
+  if (auto good = require_well_formed(analyzed); !good) return tl::unexpected(good.error());
+  auto compiled = compile(analyzed);
   if (!compiled) return tl::unexpected(to_error(program, compiled.error()));
-  if (capabilities.is_certain()) return *std::move(compiled);
-  compiled = compile(program, build_execution_graph(program, guaranteed(capabilities)));
-  PPSIM_CHECK(compiled.has_value(), "fewer waits let no Program hang");
   return *std::move(compiled);
 }
 

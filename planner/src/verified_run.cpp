@@ -44,11 +44,12 @@ Expected<Certificate> prove(const Program& program, const StageModel& model,
   asked.capabilities = capabilities_of(options.run);
   asked.sizes = sizes_on(options.run.backend, model, program.pipeline());
   asked.timeout_s = options.verify_timeout_s;
-  const VerifyReport report = verify(program, asked);
+  const AnalyzedProgram analyzed(program, asked.capabilities);
+  const VerifyReport report = verify(analyzed, asked);
   for (const PropertyResult& result : report.results) {
     if (!std::holds_alternative<Proved>(result.verdict)) return tl::unexpected(refutation(program, result));
   }
-  auto certificate = make_certificate(program, asked, report);
+  auto certificate = make_certificate(analyzed, asked, report);
   if (certificate) certificate->transport = name_of_transport(options.run);
   return certificate;
 }
@@ -164,8 +165,8 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   const SizeTable sizes = sizes_on(run.backend, model, program.pipeline());
   if (auto same = agree(program, {sizes, model.identity()}, run); !same) return tl::unexpected(same.error());
   if (run.unverified) {
-    const ExecutionGraph graph = build_execution_graph(program, run.capabilities);
-    if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
+    if (auto good = require_well_formed({program, run.capabilities}); !good)
+      return tl::unexpected(good.error());
   }
   if (run.certificate == nullptr && !run.unverified) {
     auto certificate = prove_together(program, model, options);

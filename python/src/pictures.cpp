@@ -35,7 +35,7 @@ std::string escaped(const std::string& text) {
 std::string unit_svg(const Ir& ir, const std::string& title, int width) {
   const Evaluation step = at_unit_costs(ir);
   std::ostringstream out;
-  write_svg(out, step.program, step.trace, {.title = title.empty() ? step.name : title, .width = width});
+  write_svg(out, step.program(), step.trace, {.title = title.empty() ? step.name : title, .width = width});
   return out.str();
 }
 
@@ -50,7 +50,7 @@ std::string unit_html(const Ir& ir) {
 std::string unit_text(const Ir& ir, int width) {
   const Evaluation step = at_unit_costs(ir);
   std::ostringstream out;
-  write_text_timeline(out, step.program, step.trace, {.width = width});
+  write_text_timeline(out, step.program(), step.trace, {.width = width});
   return out.str();
 }
 

@@ -45,7 +45,7 @@ Evaluation evaluated(const Program& program, const SimulationWords& words) {
                                       capabilities_named(words.transport, words.buffers, words.costs)));
   if (const EdgeMemory of_edge = edge_memory(words.transport);
       of_device(words.costs) && of_edge != EdgeMemory())
-    step.communicator_bytes = communicator_bytes(step.program, of_edge);
+    step.communicator_bytes = communicator_bytes(step.program(), of_edge);
   return step;
 }
 
@@ -71,13 +71,13 @@ std::vector<StepTimes> many(const std::vector<std::shared_ptr<Program>>& program
 
 std::string svg_of(const Evaluation& step, const std::string& title, int width) {
   std::ostringstream out;
-  write_svg(out, step.program, step.trace, {.title = title, .width = width});
+  write_svg(out, step.program(), step.trace, {.title = title, .width = width});
   return out.str();
 }
 
 std::string text_of(const Evaluation& step, int width) {
   std::ostringstream out;
-  write_text_timeline(out, step.program, step.trace, {.width = width});
+  write_text_timeline(out, step.program(), step.trace, {.width = width});
   return out.str();
 }
 
@@ -109,7 +109,7 @@ Data rank_of(const Evaluation& step, RankId id) {
 
 DataList ranks_of(const Evaluation& step) {
   DataList result;
-  for (int r = 0; r < step.program.pipeline().ranks(); ++r) result.append(rank_of(step, RankId(r)));
+  for (int r = 0; r < step.program().pipeline().ranks(); ++r) result.append(rank_of(step, RankId(r)));
   return result;
 }
 
@@ -117,9 +117,9 @@ DataList critical_path_of(const Evaluation& step) {
   DataList result;
   for (const CriticalStep& item : step.metrics.critical_path) {
     nb::dict entry;
-    entry["rank"] = step.program.rank_of(item.instruction).value();
-    entry["index"] = step.program.position(item.instruction);
-    entry["action"] = actions_text(step.program, item.instruction);
+    entry["rank"] = step.program().rank_of(item.instruction).value();
+    entry["index"] = step.program().position(item.instruction);
+    entry["action"] = actions_text(step.program(), item.instruction);
     entry["start_ns"] = item.start;
     entry["end_ns"] = item.end;
     entry["reason"] = std::string(critical_reason_name(item));
@@ -130,7 +130,7 @@ DataList critical_path_of(const Evaluation& step) {
 
 std::vector<std::string> free_of_cost(const Evaluation& step) {
   std::vector<std::string> kinds;
-  for (const CostClass& key : missing_costs(step.costs.tables.costs, step.program))
+  for (const CostClass& key : missing_costs(step.costs.tables.costs, step.program()))
     kinds.emplace_back(info(key.kind).text);
   return kinds;
 }

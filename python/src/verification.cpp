@@ -42,8 +42,9 @@ struct Outcome {
   std::optional<std::string> certificate;
 };
 
-void add_devices(const Program& program, const VerifyQuestion& question, const VerifyOptions& options,
-                 Outcome& outcome) {
+void add_devices(const AnalyzedProgram& analyzed, const VerifyQuestion& question,
+                 const VerifyOptions& options, Outcome& outcome) {
+  const Program& program = analyzed.program();
   if (outcome.report.memory.size() != static_cast<std::size_t>(program.pipeline().ranks())) return;
   RankMemoryOptions limits;
   if (!of_device(question.costs)) limits.alignment = 1;
@@ -51,7 +52,7 @@ void add_devices(const Program& program, const VerifyQuestion& question, const V
   if (const EdgeMemory of_edge = edge_memory(question.transport);
       of_device(question.costs) && of_edge != EdgeMemory())
     outcome.communicators = communicator_bytes(program, of_edge);
-  outcome.devices = rank_memory(program, options.capabilities, *options.sizes, limits);
+  outcome.devices = rank_memory(analyzed, *options.sizes, limits);
 }
 
 nb::dict result_data(const Program& program, const PropertyResult& result) {
@@ -99,9 +100,10 @@ Data verified(const Program& program, const VerifyQuestion& question) {
   const Outcome outcome = interruptible([&](const Stopped& stopped) {
     VerifyOptions asked = options;
     asked.stopped = stopped;
-    Outcome answer{.report = verify(program, asked)};
-    add_devices(program, question, asked, answer);
-    if (const auto proof = make_certificate(program, asked, answer.report))
+    const AnalyzedProgram analyzed(program, asked.capabilities);
+    Outcome answer{.report = verify(analyzed, asked)};
+    add_devices(analyzed, question, asked, answer);
+    if (const auto proof = make_certificate(analyzed, asked, answer.report))
       answer.certificate = to_json(*proof);
     return answer;
   });

@@ -38,7 +38,8 @@ void check(benchmark::State& state, const char* name, int chunks, bool memory) {
   VerifyOptions options;
   options.timeout_s = 600;
   if (memory) options.sizes = sizes;
-  const Certificate certificate = make_certificate(program, options, verify(program, options)).value();
+  const Certificate certificate =
+      make_certificate({program, options.capabilities}, options, verify(program, options)).value();
   for (auto _ : state) {
     const auto checked = ppsim::check_certificate(certificate, program, memory ? &sizes : nullptr);
     PPSIM_CHECK(checked.has_value(), "refused");

@@ -191,7 +191,7 @@ class Comparison {
       EXPECT_EQ(report.proved(Property::deadlock_free), !truths_[t].hangs);
       if (truths_[t].hangs) continue;
       EXPECT_EQ(bytes_of(report), truths_[t].most);
-      const auto certificate = make_certificate(program_, options, report);
+      const auto certificate = make_certificate({program_, options.capabilities}, options, report);
       if (certificate) use_elsewhere(*certificate, t, tally);
     }
   }

@@ -299,7 +299,7 @@ TEST(SeveralProcesses, AnEmulatedTransferTakesItsCostAtBothEnds) {
   if (!leads()) return;
   // Half of it is more than clocks of one machine can be apart.
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
-  for (const auto& [key, times] : measured_durations(program, graph, result->traces)) {
+  for (const auto& [key, times] : measured_durations({program, graph.capabilities}, result->traces)) {
     if (!is_communication(key.kind)) continue;
     EXPECT_GE(*std::min_element(times.begin(), times.end()), kCost / 2) << key;
   }

@@ -9,22 +9,20 @@ class FinishedRun {
  public:
   FinishedRun(Program program, CostTable costs, SizeTable sizes = {},
               TransportCapabilities capabilities = rendezvous())
-      : program_(std::move(program)),
+      : analyzed_(std::move(program), capabilities),
         costs_(std::move(costs)),
         sizes_(std::move(sizes)),
-        graph_(build_execution_graph(program_, capabilities)),
-        trace_(simulate_program(program_, capabilities, costs_).value().value()) {}
+        trace_(simulate_beside_transfers(analyzed_, {costs_, CostTable()}).value().value()) {}
 
-  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const Program& program() const { return analyzed_.program(); }
   [[nodiscard]] const TimedTrace& trace() const { return trace_; }
-  [[nodiscard]] RunView view() const { return {program_, graph_, trace_, costs_, sizes_}; }
+  [[nodiscard]] RunView view() const { return {analyzed_, trace_, costs_, sizes_}; }
   [[nodiscard]] RunMetrics metrics() const { return measure(view()); }
 
  private:
-  Program program_;
+  AnalyzedProgram analyzed_;
   CostTable costs_;
   SizeTable sizes_;
-  ExecutionGraph graph_;
   TimedTrace trace_;
 };
 

@@ -30,18 +30,18 @@ Expected<void> has_grounds(const VerifyOptions& options, const VerifyReport& rep
 
 }  // namespace
 
-Expected<Certificate> make_certificate(const Program& program, const VerifyOptions& options,
+Expected<Certificate> make_certificate(const AnalyzedProgram& analyzed, const VerifyOptions& options,
                                        const VerifyReport& report) {
   if (auto grounds = has_grounds(options, report); !grounds) return tl::unexpected(grounds.error());
   Certificate certificate;
   certificate.transport = name_of(options.capabilities);
-  certificate.program_hash = program_hash(program);
+  certificate.program_hash = program_hash(analyzed.program());
   certificate.capabilities = options.capabilities;
   certificate.capabilities_hash = capabilities_hash(options.capabilities);
   for (const std::string_view property : certifiable_properties()) {
     if (report.proved(*property_from_name(property))) certificate.properties.emplace_back(property);
   }
-  certificate.order = run_order(build_execution_graph(program, options.capabilities)).items;
+  certificate.order = analyzed.order().items;
   if (report.proved(Property::memory)) {
     certificate.sizes_hash = sizes_hash(*options.sizes);
     for (const WorstCase& worst : report.memory) certificate.memory.push_back(worst.witness);

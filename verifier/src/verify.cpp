@@ -20,11 +20,6 @@ bool is_asked(const PropertyInfo& info, const VerifyOptions& options) {
   return info.by_default && info.property != Property::makespan;
 }
 
-bool all_matched(const ExecutionGraph& graph) {
-  return std::ranges::all_of(graph.messages, &Message::matched) &&
-         std::ranges::all_of(graph.meetings, &CollectiveMeeting::matched);
-}
-
 Answer decide(Property property, const Question& question, VerifyReport& report) {
   switch (property) {
     case Property::well_formed:
@@ -51,17 +46,13 @@ Answer decide(Property property, const Question& question, VerifyReport& report)
 
 constexpr std::size_t kBytesPerInstruction = 100;  // of the execution graph and a run order
 
-Question question_of(const Program& program, const VerifyOptions& options, const Deadline& deadline) {
-  const Limits limits(deadline, options.memory_budget);
-  limits.need(program.size(), kBytesPerInstruction);
-  Question question{program, options, deadline, build_execution_graph(program, options.capabilities), {}, {}};
-  limits.poll();
-  question.matched = all_matched(question.graph);
-  question.order = run_order(question.graph);
-  question.finishes = question.matched && question.order.complete;
-  if (question.finishes && !options.capabilities.is_certain())
-    question.fewer_waits = build_execution_graph(program, guaranteed(options.capabilities));
-  return question;
+/// Makes what all properties read, within the limits.
+bool prepare(const Question& question) {
+  question.limits().need(question.program.size(), kBytesPerInstruction);
+  static_cast<void>(question.analyzed.graph());
+  question.limits().poll();
+  if (question.analyzed.finishes()) static_cast<void>(question.analyzed.guaranteed_graph());
+  return true;
 }
 
 /// What `work` returns, or why it did not get to an end.
@@ -117,16 +108,22 @@ std::vector<PropertyInfo> asked(const VerifyOptions& options) {
 }  // namespace
 
 VerifyReport verify(const Program& program, const VerifyOptions& options) {
+  return verify(AnalyzedProgram(program, options.capabilities), options);
+}
+
+VerifyReport verify(const AnalyzedProgram& analyzed, const VerifyOptions& options) {
+  PPSIM_CHECK(analyzed.capabilities() == options.capabilities, "analyzed for another transport");
   const Deadline deadline(options.timeout_s, options.stopped);
-  const auto question = within_limits([&] { return question_of(program, options, deadline); });
+  const Question question{analyzed, options, deadline};
+  const auto prepared = within_limits([&] { return prepare(question); });
   VerifyReport report;
   report.preparation_seconds = options.timeout_s - deadline.remaining_s();
   for (const PropertyInfo& info : asked(options)) {
     const Deadline clock(0);
     auto decided = within_limits([&] {
-      if (!question) throw LimitReached(question.error());
-      question->limits().poll();
-      return decide(info.property, *question, report);
+      if (!prepared) throw LimitReached(prepared.error());
+      question.limits().poll();
+      return decide(info.property, question, report);
     });
     Answer answer = decided ? *std::move(decided) : Answer{Unknown{decided.error()}};
     report.results.push_back({info.property, std::move(answer.verdict), std::move(answer.method),

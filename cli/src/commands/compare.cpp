@@ -46,7 +46,7 @@ Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const
   // As it was asked for: two variants of one schedule need two names.
   auto step = evaluate(input, *std::move(program), *std::move(subject->costs), asked.capabilities);
   if (step && options.costs.unit.empty())
-    step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
+    step->communicator_bytes = communicator_bytes_of(options.transport, step->program());
   return step;
 }
 
@@ -61,13 +61,13 @@ Expected<Evaluation> named(const Options& options, const Asked& asked, const Out
 
 /// Most bytes of parameters that a rank holds at once, all their versions.
 Bytes parameter_bytes(const Evaluation& step) {
-  const TensorTable table = tensor_table(step.program);
+  const TensorTable& table = step.analyzed.tensors();
   std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     if (table.tensors[t].size_class.kind != TensorKind::parameters) sizes[t] = 0;
   }
   Bytes most = 0;
-  for (const MemoryProfile& rank : replay_memory(step.program, step.trace, table, sizes))
+  for (const MemoryProfile& rank : replay_memory(step.program(), step.trace, table, sizes))
     most = std::max(most, rank.peak_bytes);
   return most;
 }
@@ -75,8 +75,8 @@ Bytes parameter_bytes(const Evaluation& step) {
 /// The same work on the same devices, or the table would compare different things.
 Expected<void> check_same_work(const std::vector<Evaluation>& steps) {
   for (const Evaluation& step : steps) {
-    const Pipeline& first = steps.front().program.pipeline();
-    const Pipeline& other = step.program.pipeline();
+    const Pipeline& first = steps.front().program().pipeline();
+    const Pipeline& other = step.program().pipeline();
     if (first.ranks() == other.ranks() && first.microbatches() == other.microbatches()) continue;
     std::ostringstream found;
     found << step.name << " with " << other;
@@ -104,7 +104,7 @@ Contents contents_of(const Evaluation& step) {
   }
   Contents contents;
   if (!by_stage) contents.forwards = 0;
-  for (const Action& action : step.program.all_actions()) {
+  for (const Action& action : step.program().all_actions()) {
     if (action.kind == OpKind::backward || action.kind == OpKind::backward_input) contents.backward = true;
     if (action.kind == OpKind::forward && !by_stage && !(by_slice && action.slice > 0)) ++*contents.forwards;
   }
@@ -171,7 +171,8 @@ std::string communicators_text(const std::vector<Evaluation>& steps) {
 std::vector<std::string> free_kinds_of(const std::vector<Evaluation>& steps) {
   std::set<std::string> kinds;
   for (const Evaluation& step : steps) {
-    for (std::string& kind : free_kinds(step.costs.tables.costs, step.program)) kinds.insert(std::move(kind));
+    for (std::string& kind : free_kinds(step.costs.tables.costs, step.program()))
+      kinds.insert(std::move(kind));
   }
   return {kinds.begin(), kinds.end()};
 }
@@ -206,7 +207,7 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
     if (!comparable) row.push_back(work_text(works[i]));
     rows.push_back(std::move(row));
   }
-  std::cout << simulated_line(steps.front().capabilities) << '\n' << table_text(rows);
+  std::cout << simulated_line(steps.front().capabilities()) << '\n' << table_text(rows);
   std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
                "of it\n"
             << communicators_text(steps) << free_kinds_text(free_kinds_of(steps));

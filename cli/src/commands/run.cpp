@@ -90,7 +90,7 @@ Expected<std::optional<Certificate>> certificate_of(const Options& options) {
 
 /// Errors: the first; what can be written is.
 Expected<void> write_outputs(const Options& options, const RunView& measured, const VerifiedRun& result) {
-  const RunView simulated{measured.program, measured.graph, result.simulated, measured.costs, measured.sizes};
+  const RunView simulated{measured.analyzed, result.simulated, measured.costs, measured.sizes};
   Expected<void> all;
   const auto note = [&all](Expected<void> written) {
     if (all && !written) all = std::move(written);
@@ -157,8 +157,8 @@ int code_of(const VerifiedRun& result) {
 int report_run(const Options& options, const Ran& ran, const VerifiedRun& result, const Output& output) {
   const int code = code_of(result);
   if (output.silent) return code;
-  const ExecutionGraph graph = build_execution_graph(ran.program, guaranteed(ran.capabilities));
-  const RunView view{ran.program, graph, result.compared_trace(), result.costs, ran.sizes, true};
+  const AnalyzedProgram analyzed(ran.program, ran.capabilities);
+  const RunView view{analyzed, result.compared_trace(), result.costs, ran.sizes, true};
   RunReport summary{options.device.backend, options.device.transport, ran.program, result,
                     has_given_costs(options)};
   summary.replicas = ran.replicas;

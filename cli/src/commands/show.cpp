@@ -53,7 +53,7 @@ Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   }
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));
   if (!step) return tl::unexpected(step.error());
-  return Drawing{std::move(step->name), std::move(step->program), std::move(step->trace)};
+  return Drawing{std::move(step->name), step->program(), std::move(step->trace)};
 }
 
 /// The rows of the Program, and the file where there is one.

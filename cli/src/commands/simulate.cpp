@@ -46,7 +46,7 @@ Expected<Simulated> simulated(const Options& options, const TransportCapabilitie
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
   if (!step) return tl::unexpected(step.error());
   if (options.costs.unit.empty())
-    step->communicator_bytes = communicator_bytes_of(options.transport, step->program);
+    step->communicator_bytes = communicator_bytes_of(options.transport, step->program());
   Simulated result{*std::move(step), std::nullopt, std::holds_alternative<Schedule>(subject->ir)};
   if (!subject->native_program) result.communicators = communicators;
   return result;
@@ -87,7 +87,7 @@ std::string step_text(const Evaluation& step) {
 void print_text(const Evaluation& step) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
-  for (int r = 0; r < step.program.pipeline().ranks(); ++r) {
+  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
     const RankMetrics& rank = step.metrics.ranks[RankId(r)];
     const auto makespan = static_cast<double>(step.metrics.times.makespan);
     const double bubble = makespan > 0 ? 1 - static_cast<double>(rank.times.busy) / makespan : 0;
@@ -96,8 +96,8 @@ void print_text(const Evaluation& step) {
                     std::to_string(rank.peak_live_activations), size_text(step, rank.sent_bytes)});
   }
   const StepTimes& times = step.metrics.times;
-  std::cout << simulated_line(step.capabilities) << '\n'
-            << step.name << ": " << step.program.pipeline() << '\n'
+  std::cout << simulated_line(step.capabilities()) << '\n'
+            << step.name << ": " << step.program().pipeline() << '\n'
             << step_text(step) << ", longest rank " << time_text(rank_span(times)) << ", ideal "
             << time_text(ideal_time(times)) << '\n'
             << "bubble " << percent_text(bubble_fraction(times))
@@ -112,7 +112,7 @@ void print_text(const Evaluation& step) {
     std::cout << static_cast<long long>(tokens_per_second(step.work(), step.step())) << " tokens/s, "
               << percent_text(model_flops_utilization(step.work(), step.step())) << " of peak FLOP/s\n";
   }
-  std::cout << free_kinds_text(free_kinds(step.costs.tables.costs, step.program)) << table_text(rows);
+  std::cout << free_kinds_text(free_kinds(step.costs.tables.costs, step.program())) << table_text(rows);
   if (const Bytes most = step.max_communicator_bytes(); most > 0 && step.costs.has_sizes)
     std::cout << "Communicators take up to " << size_text(most) << " of a rank beside its peak.\n";
   std::cout << advice(step) << '\n';
@@ -128,9 +128,9 @@ struct Measured {
 Expected<std::optional<Measured>> measured_of(const Options& options, const Simulated& outcome) {
   const Evaluation& step = outcome.step;
   if (options.compared.empty()) return std::optional<Measured>();
-  const auto trace = read_trace_file(options.compared, step.program);
+  const auto trace = read_trace_file(options.compared, step.program());
   if (!trace) return tl::unexpected(of_other_costs(trace.error(), outcome.is_schedule));
-  return Measured{trace_span(*trace), compare_kinds(step.program, *trace, step.trace)};
+  return Measured{trace_span(*trace), compare_kinds(step.program(), *trace, step.trace)};
 }
 
 Json measured_json(const Measured& measured, Nanoseconds simulated_step) {

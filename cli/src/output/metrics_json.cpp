@@ -70,10 +70,10 @@ Json evaluation_json(const Evaluation& step) {
                  {"bubble_fraction_per_rank", Json::array()},
                  {"bubble_ns", bubble_json(bubble)},
                  {"exposed_communication_ns", bubble.exposed_communication},
-                 {"free_of_cost", free_kinds(step.costs.tables.costs, step.program)},
+                 {"free_of_cost", free_kinds(step.costs.tables.costs, step.program())},
                  {"per_rank", Json::array()},
                  {"critical_path", Json::array()}};
-  for (int r = 0; r < step.program.pipeline().ranks(); ++r) {
+  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
     const RankId rank(r);
     const double busy = static_cast<double>(step.metrics.ranks[rank].times.busy);
     object["bubble_fraction_per_rank"].push_back(
@@ -81,9 +81,9 @@ Json evaluation_json(const Evaluation& step) {
     object["per_rank"].push_back(rank_json(step, rank));
   }
   for (const CriticalStep& item : step.metrics.critical_path) {
-    object["critical_path"].push_back({{"rank", step.program.rank_of(item.instruction).value()},
-                                       {"index", step.program.position(item.instruction)},
-                                       {"action", actions_text(step.program, item.instruction)},
+    object["critical_path"].push_back({{"rank", step.program().rank_of(item.instruction).value()},
+                                       {"index", step.program().position(item.instruction)},
+                                       {"action", actions_text(step.program(), item.instruction)},
                                        {"start_ns", item.start},
                                        {"end_ns", item.end},
                                        {"reason", critical_reason_name(item)}});
@@ -107,13 +107,13 @@ Json evaluation_json(const Evaluation& step) {
     object["model_flops_utilization"] = model_flops_utilization(step.work(), step.step());
   }
   object["simulate_seconds"] = step.simulate_seconds;
-  object["program_hash"] = program_hash(step.program);
+  object["program_hash"] = program_hash(step.program());
   object["sizes_hash"] = sizes_hash(step.costs.tables.sizes);
   object["costs_hash"] = costs_hash(step.costs.tables.costs);
-  if (step.contended().differ_on(step.capabilities))
+  if (step.contended().differ_on(step.capabilities()))
     object["beside_transfers_hash"] = costs_hash(step.costs.tables.beside_transfers);
-  object["transport"] = transport_name(step.capabilities);
-  object["capabilities_hash"] = capabilities_hash(step.capabilities);
+  object["transport"] = transport_name(step.capabilities());
+  object["capabilities_hash"] = capabilities_hash(step.capabilities());
   return object;
 }
 

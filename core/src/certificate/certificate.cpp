@@ -38,7 +38,7 @@ Expected<void> check_hash(const std::string& what, const std::string& claimed, c
   return refuse("it is about ", what, " ", claimed, ", this is ", found);
 }
 
-/// What it says of its transport is for people; it must not say of another one what was shown of this.
+/// The transport's name is for people; it must be the name of the transport that the proof is about.
 Expected<void> check_transport(const Certificate& certificate) {
   if (certificate.transport.empty() || launches_like(certificate.transport, certificate.capabilities))
     return {};
@@ -109,7 +109,7 @@ Expected<void> check_residency(const Program& program, const TransportCapabiliti
   return {};
 }
 
-/// What is claimed beyond what every certificate is about.
+/// Claims beyond those that every certificate makes.
 Expected<void> check_claims(const Certificate& certificate, const Program& program,
                             const ExecutionGraph& graph, const SizeTable* sizes) {
   if (certificate.claims(kCollectiveOrder)) {

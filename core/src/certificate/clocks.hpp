@@ -68,7 +68,7 @@ class CertificateClocks {
   [[nodiscard]] RankId rank_at(std::size_t channel, int side) const {
     return side == 0 ? tracks_.channels()[channel].from : tracks_.channels()[channel].to;
   }
-  /// What the rank at one side of a message knows of itself when the message's event is over.
+  /// The clock of the rank at one end of a message once the message's event has happened.
   [[nodiscard]] Row row(std::size_t message, Event event, int side) const {
     const std::size_t channel = tracks_.channel_of(message);
     const std::size_t nth = message - tracks_.channels()[channel].first;

@@ -14,11 +14,11 @@ constexpr std::size_t kNowhere = ~std::size_t{0};
 
 /// How far some tracks have come for certain at the items of a stretch of the order. Nothing is known of what
 /// comes before the stretch, so what the clocks say holds.
-class NewsPass {
+class CausalityPass {
  public:
   using Clock = std::span<std::int32_t>;
 
-  NewsPass(const CertificateTracks& tracks, const ExecutionGraph& graph)
+  CausalityPass(const CertificateTracks& tracks, const ExecutionGraph& graph)
       : tracks_(tracks),
         graph_(graph),
         place_of_(tracks.size(), kNowhere),
@@ -199,7 +199,7 @@ class Search {
 
   const std::vector<std::uint32_t>& order_;
   const std::vector<Precedence>& precedences_;
-  NewsPass pass_;
+  CausalityPass pass_;
   std::vector<std::size_t> place_;  ///< in the order, of each item
 };
 

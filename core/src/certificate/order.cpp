@@ -29,7 +29,7 @@ class OrderReplay {
       const InstructionId id(static_cast<std::int32_t>(item / 2));
       if (auto step = item % 2 == 0 ? start(id) : complete(id); !step) return step;
     }
-    return {};  // as many items as starts and completions, none twice: all are there
+    return {};  // as many items as starts and completions, none twice: nothing is missing
   }
 
  private:

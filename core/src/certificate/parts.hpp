@@ -24,7 +24,7 @@ inline constexpr std::string_view kMemory = "memory";
 [[nodiscard]] Expected<void> check_certificate_tensors(const Certificate& certificate, const Program& program,
                                                        const ExecutionGraph& graph, const SizeTable* sizes);
 
-/// What the lists of the ranks alone decide.
+/// Everything that the ranks' lists alone decide.
 /// Errors: refused, naming a rank and an action. Requires: a well-formed Program.
 [[nodiscard]] Expected<void> check_certificate_collectives(const Program& program,
                                                            const ExecutionGraph& graph);

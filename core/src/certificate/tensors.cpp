@@ -44,7 +44,7 @@ class Precedences {
     }
   };
 
-  /// What must be over for all instructions to be complete.
+  /// The last events: once they have happened, all instructions are complete.
   /// Requires: of one rank.
   [[nodiscard]] const std::vector<Last>& last_parts(Instructions instructions) {
     last_.clear();
@@ -72,7 +72,7 @@ class Precedences {
     }
   }
 
-  /// What all the starts have in common.
+  /// The part of the past that all the starts share.
   [[nodiscard]] std::vector<std::int32_t> before_any(Instructions instructions) const {
     const OrderClock first = clock_of(start_of(instructions.front()));
     std::vector<std::int32_t> common(first.begin(), first.end());

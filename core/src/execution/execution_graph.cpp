@@ -51,7 +51,7 @@ class RankWalk {
     WaitReason reason;
   };
 
-  /// What the next launch waits for, and the launch that waits for it for a reason of its own.
+  /// The waits of the next launch, and the launch that has them for another reason than the chain.
   struct Launch {
     int queue;  ///< of `on`; -1 where all that comes before it is over with it
     InstructionId on;

@@ -24,7 +24,7 @@ class FactIndex {
   [[nodiscard]] InstructionId provider(RankId rank, const Fact& fact) const;
 
  private:
-  /// Facts about one stage live on the stage's rank alone, so a dense table per kind will do.
+  /// Facts about one stage live on the stage's rank alone, so a dense table per kind is enough.
   [[nodiscard]] bool is_dense(RankId rank, const Fact& fact) const;
   [[nodiscard]] std::size_t cell(const Fact& fact) const;
   void add(RankId rank, const Fact& fact, InstructionId provider);

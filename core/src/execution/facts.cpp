@@ -99,7 +99,7 @@ class Requirements {
     if (action_.update() > 0) need({FactKind::updated, action_.subject, action_.update() - 1, 0, -1});
   }
 
-  /// The passes that a collective stands behind, as far as they run on this rank.
+  /// The passes that a collective follows, as far as they run on this rank.
   void passes() {
     const StagePasses& after = pipeline_.spec().collectives[action_.collective()].after;
     const FactKind done = after.kind == OpKind::forward ? FactKind::forward_done : FactKind::backward_done;

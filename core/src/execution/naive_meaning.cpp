@@ -20,7 +20,7 @@ bool computes(OpKind kind) {
          kind == OpKind::backward_weight || kind == OpKind::recompute;
 }
 
-/// What the instructions of one rank wait for, rule by rule.
+/// The waits of the instructions of one rank, rule by rule.
 class RankRules {
  public:
   RankRules(const Program& program, RankId rank, const TransportCapabilities& capabilities, NaiveMeaning& out)

@@ -8,7 +8,7 @@
 
 namespace ppsim {
 
-/// What the rules of a Program say of one instruction before it runs.
+/// The rules that concern one instruction before it runs.
 struct NaiveInstruction {
   RankId rank;
   bool never = false;  ///< needs a fact that no action of the rank provides, or is on a wrong rank

@@ -11,7 +11,7 @@
 
 namespace ppsim {
 
-/// What the instructions of a rank consist of: computation, ends of messages, memberships of collectives.
+/// The parts of a rank's instructions: computation, ends of messages, memberships of collectives.
 /// Each part lies on a track (compute or copy of a rank, one end of a channel, the collectives of a
 /// communicator). The numbering of a ClockPlan.
 class RankParts {

@@ -36,7 +36,8 @@ std::string member_text(const Program& program, const CollectiveMeeting& meeting
          " take part";
 }
 
-/// Who keeps it from being launched: the latest before it that waits for the same for a reason of its own.
+/// The launch that holds it back: the latest one before it that waits for the same for another reason than
+/// the chain.
 std::string launch_text(const Program& program, const ExecutionGraph& graph, const InstructionWait& wait) {
   for (InstructionId id(wait.waiter.value() - 1); id > wait.waits_for; id = InstructionId(id.value() - 1)) {
     if (!is_chained(graph.capabilities.launches, program, id)) continue;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "ir/completeness.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/facts.hpp"
 
 namespace ppsim {
@@ -49,7 +50,7 @@ bool is_unique(OpKind kind) {
   return false;
 }
 
-/// What must come back once it is taken away: the kind that makes a lasting removal whole again.
+/// The kind that undoes a removal, which must follow it.
 std::optional<OpKind> return_of(OpKind kind) {
   if (kind == OpKind::offload) return OpKind::reload;
   if (kind == OpKind::send_activation) return OpKind::recv_activation;
@@ -182,7 +183,8 @@ class ProgramChecker {
 
   using Counted = std::pair<Action, InstructionId>;
 
-  /// What may stand only once, and what must come back. Requires: of one rank, in issue order.
+  /// Actions that may occur only once, and removals that must be undone. Requires: of one rank, in issue
+  /// order.
   void check_unique(std::vector<Counted>& once) {
     std::ranges::stable_sort(once, {}, &Counted::first);
     for (std::size_t i = 0; i < once.size(); ++i) {
@@ -229,7 +231,7 @@ class ProgramChecker {
 }  // namespace
 
 std::vector<Violation> well_formed_violations(const Program& program) {
-  return well_formed_violations(program, build_execution_graph(program, rendezvous()));
+  return well_formed_violations(program, AnalyzedProgram(program, rendezvous()).graph());
 }
 
 std::vector<Violation> well_formed_violations(const Program& program, const ExecutionGraph& graph) {
@@ -237,7 +239,7 @@ std::vector<Violation> well_formed_violations(const Program& program, const Exec
 }
 
 std::vector<Violation> match_violations(const Program& program) {
-  return match_violations(program, build_execution_graph(program, rendezvous()));
+  return match_violations(program, AnalyzedProgram(program, rendezvous()).graph());
 }
 
 std::vector<Violation> match_violations(const Program& program, const ExecutionGraph& graph) {

@@ -49,7 +49,7 @@ inline constexpr Alphabet kNativeAlphabet = {op_kind_from_text,
 [[nodiscard]] constexpr bool names_peer_rank(OpKind kind) {
   return kind == OpKind::send_activation || kind == OpKind::recv_activation;
 }
-/// What is cut along the sequence: everything of one stage and microbatch.
+/// Kinds that are cut along the sequence: everything of one stage and microbatch.
 [[nodiscard]] constexpr bool has_slice(OpKind kind) {
   return info(kind).microbatch == MicrobatchUse::required;
 }

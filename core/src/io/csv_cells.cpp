@@ -63,7 +63,7 @@ bool CsvReader::at_cell_end() const {
          is_last_return();
 }
 
-/// Half of the file's last line end, which whoever cut it off left there.
+/// Half of the file's last line end, left where the file was cut off.
 bool CsvReader::is_last_return() const { return text_ == "\r"; }
 
 tl::unexpected<Error> CsvReader::broken(const char* expected) const {

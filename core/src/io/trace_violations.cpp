@@ -2,7 +2,7 @@
 #include <limits>
 #include <sstream>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/io/trace_csv.hpp"
 
@@ -51,7 +51,7 @@ class TraceCheck {
     for (const InstructionId member : members) check_end(member, last);
   }
 
-  /// What did not start comes last.
+  /// Instructions that did not start come last.
   [[nodiscard]] Nanoseconds started(InstructionId id) const {
     const Instant start = trace_.spans[id].start;
     return happened(start) ? start.time : std::numeric_limits<Nanoseconds>::max();

@@ -12,7 +12,7 @@ struct InstructionPlace {
 };
 std::ostream& operator<<(std::ostream& out, const InstructionPlace& place);
 
-/// What instructions may refer to.
+/// The ids that instructions may refer to.
 struct InstructionContext {
   const Pipeline& pipeline;
   const std::vector<Communicator>& communicators;

@@ -21,7 +21,7 @@ class CostsWithout {
  public:
   explicit CostsWithout(const CostTable& costs) : entries_(costs.entries()) {}
 
-  /// What a step or an instruction looks up, a transfer by its SEND.
+  /// The keys that a step or an instruction looks up, a transfer by its SEND.
   void add(std::span<const Action> actions, InstructionForm form) {
     if (form == InstructionForm::overlap) return add(cost_class_of(actions, form));
     for (const Action& action : actions) {

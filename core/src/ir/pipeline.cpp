@@ -189,7 +189,7 @@ class PassChecker {
       broken(" names stage ", stage, ", whose rank is no member");
     }
   }
-  /// What is summed is made by a pass that the collective waits for.
+  /// The summands are made by a pass that the collective waits for.
   void check_summed(StageId stage) {
     const std::vector<StageId>& stages = collective_->after.stages;
     if (std::find(stages.begin(), stages.end(), stage) != stages.end()) return;

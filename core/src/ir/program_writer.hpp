@@ -11,7 +11,7 @@ namespace ppsim {
 /// One instruction on its way into a Program; what it refers to lives until it is written.
 struct InstructionView {
   std::span<const Action> actions;
-  std::span<const CommunicatorId> communicators;  ///< parallel to actions, or empty where there is none
+  std::span<const CommunicatorId> communicators;  ///< parallel to actions, or empty without communication
   std::span<const int> after;                     ///< positions in the list of its rank
   InstructionForm form = InstructionForm::single;
   bool blocking = false;

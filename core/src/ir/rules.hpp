@@ -11,18 +11,18 @@ class Rules {
  public:
   template <class... Parts>
   void broken(const Parts&... parts) {
-    if (++count_ > kMostListed) return;
+    if (++count_ > kMaxListed) return;
     if (count_ > 1) text_ << '\n';
     (text_ << ... << parts);
   }
   [[nodiscard]] bool hold() const { return count_ == 0; }
   [[nodiscard]] std::string text() const {
-    if (count_ <= kMostListed) return text_.str();
-    return text_.str() + "\nand " + std::to_string(count_ - kMostListed) + " more";
+    if (count_ <= kMaxListed) return text_.str();
+    return text_.str() + "\nand " + std::to_string(count_ - kMaxListed) + " more";
   }
 
  private:
-  static constexpr std::size_t kMostListed = 50;
+  static constexpr std::size_t kMaxListed = 50;
   std::ostringstream text_;
   std::size_t count_ = 0;
 };

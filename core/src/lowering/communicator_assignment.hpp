@@ -23,7 +23,7 @@ class CommunicatorAssignment {
   [[nodiscard]] CommunicatorId of(const Action& action, RankId own);
 
  private:
-  /// What operations of one communicator have in common; its order is the order of the communicators.
+  /// The key that operations of one communicator share; its order is the order of the communicators.
   struct Key {
     enum class Kind { world, pair, edge, stage_edge, lent_edge, collective, block, shard };
     Kind kind = Kind::world;

@@ -77,7 +77,7 @@ const char* option_that_adds(OpKind kind, const LoweringOptions& options) {
   return nullptr;
 }
 
-/// What a schedule brings along is not added again, and what it lends is kept.
+/// Actions that the schedule has are not added again, and activations that it lends are kept.
 Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& options) {
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
     for (const Step& step : schedule.row(RankId(r))) {
@@ -96,7 +96,7 @@ Expected<void> check_additions(const Schedule& schedule, const LoweringOptions& 
   return {};
 }
 
-/// What is lowered, how, and who looks on.
+/// A schedule, the options of its lowering and the observer of its passes.
 struct Lowering {
   const Pipeline& pipeline;
   const LoweringOptions& options;
@@ -163,7 +163,7 @@ void put_in_order(const Lowering& lowering, LineRows& lines) {
   }
 }
 
-/// What orders a schedule where nothing is known of its costs; transfers take no time.
+/// The costs that order a schedule where none are given; transfers take no time.
 CostTable unit_costs() {
   CostTable costs;
   for (const OpKind kind : {OpKind::forward, OpKind::backward_input, OpKind::backward_weight,

@@ -6,7 +6,7 @@
 
 namespace ppsim::lowering {
 
-/// What a pass made, as an observer of the lowering gets it. Shape: [rank][place].
+/// The result of a pass, as an observer of the lowering gets it. Shape: [rank][place].
 [[nodiscard]] PassRows rows_text(const Pipeline& pipeline, const StepRows& rows);
 [[nodiscard]] PassRows rows_text(const Pipeline& pipeline, const LineRows& rows);
 [[nodiscard]] PassRows rows_text(const Pipeline& pipeline, const Program& program);

@@ -15,11 +15,11 @@ ConflictGraph::ConflictGraph(const TensorOrder& order, std::vector<std::uint32_t
 /// Walks along the births: a tensor stays active until it is dead for all that are still to come.
 std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(const SlotLimits& limits) {
   constexpr std::uint32_t kBetweenLooks = 256;
-  const std::vector<std::int32_t> least_born = least_born_from();
+  const std::vector<std::int32_t> min_born = min_born_from();
   std::vector<std::uint32_t> active;
   std::vector<Pair> pairs;
   for (std::uint32_t b = 0; b < size() && complete_; ++b) {
-    const std::span<const std::int32_t> least{least_born.data() + b * lanes(), lanes()};
+    const std::span<const std::int32_t> least{min_born.data() + b * lanes(), lanes()};
     std::erase_if(active, [&](std::uint32_t a) {
       const auto dead = order_.dead(tensor(a));
       return std::equal(dead.begin(), dead.end(), least.begin(),
@@ -36,7 +36,7 @@ std::vector<ConflictGraph::Pair> ConflictGraph::find_pairs(const SlotLimits& lim
 }
 
 /// Row b: per lane, the least of born(b), born(b + 1), ...
-std::vector<std::int32_t> ConflictGraph::least_born_from() const {
+std::vector<std::int32_t> ConflictGraph::min_born_from() const {
   std::vector<std::int32_t> rows(size() * lanes());
   for (std::uint32_t b = size(); b-- > 0;) {
     const auto born = order_.born(tensor(b));

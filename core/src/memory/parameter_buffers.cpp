@@ -7,7 +7,7 @@
 namespace ppsim {
 namespace {
 
-/// What an action computes with the weights of its stage; W needs activations and gradients alone.
+/// Whether an action reads the weights of its stage; W needs activations and gradients alone.
 bool reads_parameters(OpKind kind) {
   return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind);
 }

@@ -119,13 +119,13 @@ class PlacementSearch {
 
   /// Sizes above the smallest one: all, or some from all over.
   [[nodiscard]] std::vector<Bytes> thresholds() const {
-    constexpr std::size_t kMost = 12;
+    constexpr std::size_t kMax = 12;
     std::vector<Bytes> distinct(sizes_);
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    if (distinct.size() <= kMost + 1) return {distinct.begin() + (distinct.empty() ? 0 : 1), distinct.end()};
+    if (distinct.size() <= kMax + 1) return {distinct.begin() + (distinct.empty() ? 0 : 1), distinct.end()};
     std::vector<Bytes> some;
-    for (std::size_t i = 1; i <= kMost; ++i) some.push_back(distinct[i * (distinct.size() - 1) / kMost]);
+    for (std::size_t i = 1; i <= kMax; ++i) some.push_back(distinct[i * (distinct.size() - 1) / kMax]);
     return some;
   }
 

@@ -15,14 +15,14 @@ constexpr std::uint64_t kMaxWork = std::uint64_t{1} << 25U;  // of all ranks: so
 
 class SlotPlanner {
  public:
-  explicit SlotPlanner(const SlotRequest& request)
-      : table_(request.table),
-        sizes_(request.sizes),
-        alignment_(request.alignment),
-        work_(kMaxWork / static_cast<std::uint64_t>(request.program.pipeline().ranks())),
-        started_(request.program.size(), 0),
-        ended_(request.program.size(), 0) {
-    const std::vector<std::uint32_t>& items = request.order.items;
+  SlotPlanner(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes, Bytes alignment)
+      : table_(analyzed.tensors()),
+        sizes_(sizes),
+        alignment_(alignment),
+        work_(kMaxWork / static_cast<std::uint64_t>(analyzed.program().pipeline().ranks())),
+        started_(analyzed.program().size(), 0),
+        ended_(analyzed.program().size(), 0) {
+    const std::vector<std::uint32_t>& items = analyzed.order().items;
     for (std::size_t i = 0; i < items.size(); ++i)
       (items[i] % 2 == 0 ? started_ : ended_)[items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
   }
@@ -56,7 +56,7 @@ class SlotPlanner {
     return tensors;
   }
 
-  /// What is alive at once in this one run needs as much in any plan.
+  /// The peak of this one run, which every plan needs.
   [[nodiscard]] Bytes peak_of_run(const ConflictGraph& graph, const std::vector<Bytes>& sizes) const {
     std::vector<std::pair<std::uint32_t, Bytes>> changes;
     for (std::uint32_t n = 0; n < graph.size(); ++n) {
@@ -98,27 +98,31 @@ class SlotPlanner {
 
 }  // namespace
 
-std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, const SlotLimits& limits) {
-  PPSIM_CHECK(request.alignment > 0, "an alignment is at least one byte");
-  const auto ranks = static_cast<std::size_t>(request.program.pipeline().ranks());
-  SlotPlan plan{.offset = std::vector<Bytes>(request.table.tensors.size(), 0),
+std::optional<SlotPlan> plan_slots_within(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes,
+                                          const SlotLimits& limits, Bytes alignment) {
+  PPSIM_CHECK(alignment > 0, "an alignment is at least one byte");
+  PPSIM_CHECK(analyzed.order().complete, "a Program that cannot finish has no order to share bytes by");
+  const TensorTable& table = analyzed.tensors();
+  const auto ranks = static_cast<std::size_t>(analyzed.program().pipeline().ranks());
+  SlotPlan plan{.offset = std::vector<Bytes>(table.tensors.size(), 0),
                 .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
-  const SlotPlanner planner(request);
-  const ClockPlan clock_plan(request.graph, request.order);
+  const SlotPlanner planner(analyzed, sizes, alignment);
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const ClockPlan clock_plan(graph, analyzed.order());
   SlotLimits left = limits;
   for (std::size_t r = 0; r < ranks; ++r) {
     if (left.stopped && left.stopped()) return std::nullopt;
     const RankId rank(static_cast<std::int32_t>(r));
-    const HappensBefore clocks = HappensBefore::of_rank(request.program, request.graph, clock_plan, rank);
-    const auto conflicts = planner.plan_rank(TensorOrder(request.table, clocks, rank), left, plan);
+    const HappensBefore clocks = HappensBefore::of_rank(analyzed.program(), graph, clock_plan, rank);
+    const auto conflicts = planner.plan_rank(TensorOrder(table, clocks, rank), left, plan);
     if (!conflicts) return std::nullopt;
     left.max_conflicts -= *conflicts;
   }
   return plan;
 }
 
-SlotPlan plan_slots(const SlotRequest& request) {
-  auto plan = plan_slots_within(request, {});
+SlotPlan plan_slots(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes) {
+  auto plan = plan_slots_within(analyzed, sizes, {});
   PPSIM_CHECK(plan.has_value(), "without a limit there is a plan");
   return *std::move(plan);
 }

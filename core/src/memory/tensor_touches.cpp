@@ -83,7 +83,7 @@ class Collector {
   std::vector<TensorTouch> touches_;
 };
 
-/// What needs no instruction to exist.
+/// Tensors that exist without an instruction.
 void Collector::resident() {
   std::vector<BlockId> blocks;
   for (const StageId stage : pipeline_.stages_of(rank_)) {
@@ -226,7 +226,7 @@ void Collector::weight_gradient(const Action& a) {
   }
 }
 
-/// Partial gradients for a collective that sums them, made by the pass of the stage that it stands behind.
+/// Partial gradients for a collective that sums them, made by the pass of the stage that it follows.
 void Collector::summed_gradients(const Action& a) {
   for (const StageId producer : pipeline_.producers(a.stage(), a.mb())) {
     const CollectiveId sum = pipeline_.gradient_sum(producer);

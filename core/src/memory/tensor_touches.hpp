@@ -9,7 +9,7 @@
 
 namespace ppsim {
 
-/// What an instruction does to a tensor.
+/// One use of a tensor by an instruction.
 enum class Touch : std::uint8_t {
   read,
   read_given,  ///< read; where nothing writes the tensor, it exists from the step's start

@@ -64,7 +64,7 @@ std::vector<Segment> copies(const std::vector<TensorTouch>& touches) {
   return segments;
 }
 
-/// What nobody writes is no tensor.
+/// Something that nobody writes is not a tensor.
 bool is_tensor(const Segment& segment) { return segment.from_start || segment.first_writer >= 0; }
 
 /// Appends an instruction unless it is the last one already: an instruction touches a tensor once.

@@ -28,14 +28,13 @@ class Executor {
   Executor(const Backend& backend, const RunInput& input)
       : program_(input.program),
         options_(input.options),
-        graph_(build_execution_graph(program_, options_.capabilities)),
-        memory_(plan_memory(program_, build_execution_graph(program_, guaranteed(options_.capabilities)),
-                            input.model.sizes(program_.pipeline()), options_.memory_limit)),
+        analyzed_(program_, options_.capabilities),
+        memory_(plan_memory(analyzed_, input.model.sizes(program_.pipeline()), options_.memory_limit)),
         lanes_(make_lanes(program_, input.here.begin, input.here.end)),
         worker_(backend.make_worker(input, memory_)),
         meter_(program_, memory_, [this](std::uint32_t tensor) { freed(tensor); }),
-        monitor_({program_, graph_, lanes_, options_.processes == nullptr}, meter_),
-        team_(input, graph_, monitor_),
+        monitor_({program_, analyzed_.graph(), lanes_, options_.processes == nullptr}, meter_),
+        team_(input, analyzed_.graph(), monitor_),
         deadline_(options_) {
     team_.assemble();  // all have got what they need
     transport_ =
@@ -58,7 +57,8 @@ class Executor {
     if (result.outcome == RunOutcome::finished) {
       if (options_.gradients) result.gradients = worker_->gradients();
     } else {
-      result.hang = team_.alone() ? hang_report(program_, graph_, lanes_, monitor_.states()) : team_.report();
+      result.hang = team_.alone() ? hang_report(program_, analyzed_.graph(), lanes_, monitor_.states())
+                                  : team_.report();
     }
     result.pool_bytes = memory_.slots.pool_bytes;
     result.high_water_bytes = meter_.high_water();
@@ -120,7 +120,7 @@ class Executor {
 
   /// With what every rank of this process waits for.
   [[nodiscard]] Error explained(Error error) {
-    for (const Wait& wait : hang_report(program_, graph_, lanes_, monitor_.snapshot().states))
+    for (const Wait& wait : hang_report(program_, analyzed_.graph(), lanes_, monitor_.snapshot().states))
       error.message += "\n" + to_string(wait);
     return error;
   }
@@ -204,7 +204,7 @@ class Executor {
 
   const Program& program_;
   const RunOptions& options_;
-  ExecutionGraph graph_;
+  AnalyzedProgram analyzed_;
   MemoryPlan memory_;
   std::vector<Lane> lanes_;
   std::unique_ptr<Worker> worker_;

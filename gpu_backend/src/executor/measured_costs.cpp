@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::gpu_backend {
@@ -88,9 +87,8 @@ Nanoseconds quantile(std::vector<Nanoseconds> values, double share) {
 
 }  // namespace
 
-Durations measured_durations(const Program& program, const ExecutionGraph& graph,
-                             std::span<const TimedTrace> traces) {
-  Samples samples(program, graph);
+Durations measured_durations(const AnalyzedProgram& analyzed, std::span<const TimedTrace> traces) {
+  Samples samples(analyzed.program(), analyzed.graph());
   for (const TimedTrace& trace : traces) samples.add(trace);
   return samples.take();
 }
@@ -114,7 +112,7 @@ CostSpreads cost_spreads(const Durations& durations) {
 }
 
 CostTable measured_costs(const Program& program, std::span<const TimedTrace> traces) {
-  return mean_costs(measured_durations(program, build_execution_graph(program, rendezvous()), traces));
+  return mean_costs(measured_durations({program, rendezvous()}, traces));
 }
 
 }  // namespace ppsim::gpu_backend

@@ -279,16 +279,15 @@ class Compiler {
 
 }  // namespace
 
-tl::expected<CompiledProgram, Stuck> compile(const Program& program, const ExecutionGraph& graph) {
-  PPSIM_CHECK(graph.size() == program.size(), "the graph is not that of the Program");
-  PPSIM_CHECK(!graph.capabilities.residency, "a Program under a residency limit has no longest paths");
-  if (std::optional<Stuck> mismatched = find_mismatches(program, graph))
+tl::expected<CompiledProgram, Stuck> compile(const AnalyzedProgram& analyzed) {
+  PPSIM_CHECK(!analyzed.capabilities().residency, "a Program under a residency limit has no longest paths");
+  const Program& program = analyzed.program();
+  if (std::optional<Stuck> mismatched = find_mismatches(program, analyzed.graph()))
     return tl::unexpected(*std::move(mismatched));
-  const RunOrder order = run_order(graph);
-  if (!order.complete) {
-    return tl::unexpected(explain_stalls(program, graph, state_after(order, program.size())));
-  }
-  return Compiler(program, graph).run(order);
+  const RunOrder& order = analyzed.order();
+  if (!order.complete)
+    return tl::unexpected(explain_stalls(program, analyzed.graph(), state_after(order, program.size())));
+  return Compiler(program, analyzed.guaranteed_graph()).run(order);
 }
 
 }  // namespace ppsim::simulator

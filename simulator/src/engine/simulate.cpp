@@ -107,24 +107,19 @@ bool ContendedCosts::differ_on(const TransportCapabilities& capabilities) const 
 
 Expected<SimulatedRun> simulate_program(const Program& program, const TransportCapabilities& capabilities,
                                         const CostTable& costs) {
-  return simulate_beside_transfers(program, capabilities, {costs, CostTable()});
+  return simulate_beside_transfers({program, capabilities}, {costs, CostTable()});
 }
 
-Expected<SimulatedRun> simulate_beside_transfers(const Program& program,
-                                                 const TransportCapabilities& capabilities,
+Expected<SimulatedRun> simulate_beside_transfers(const AnalyzedProgram& analyzed,
                                                  const ContendedCosts& costs) {
-  ExecutionGraph graph = build_execution_graph(program, capabilities);
-  if (capabilities.residency) return run_by_events(program, graph, costs);
-  tl::expected<CompiledProgram, Stuck> compiled = compile(program, graph);
+  if (analyzed.capabilities().residency) return run_by_events(analyzed.program(), analyzed.graph(), costs);
+  const tl::expected<CompiledProgram, Stuck> compiled = compile(analyzed);
   if (!compiled) return SimulatedRun(tl::unexpect, compiled.error());
-  if (!capabilities.is_certain()) {
-    graph = build_execution_graph(program, guaranteed(capabilities));
-    compiled = compile(program, graph);
-  }
-  if (costs.differ_on(capabilities)) return run_by_events(program, graph, costs);
+  if (costs.differ_on(analyzed.capabilities()))
+    return run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs);
   const Expected<BoundCosts> bound = bind_costs(*compiled, costs.costs);
   if (!bound) return tl::unexpected(bound.error());
-  return simulate_trace(*compiled, graph, *bound);
+  return simulate_trace(*compiled, analyzed.guaranteed_graph(), *bound);
 }
 
 Nanoseconds rank_span(const StepTimes& times) {

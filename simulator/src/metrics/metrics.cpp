@@ -110,7 +110,7 @@ BubbleBreakdown RunMetrics::bubble() const {
 
 RunMetrics measure(const RunView& run) {
   const std::vector<MessageTimes> messages = message_times(run);
-  const TensorTable tensors = tensor_table(run.program);
+  const TensorTable& tensors = run.analyzed.tensors();
   const IdVector<RankId, int> live = peak_live_activations(run.program, run.trace);
   RunMetrics metrics;
   metrics.times = step_times(run.program, run.trace);

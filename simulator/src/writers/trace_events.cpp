@@ -72,7 +72,7 @@ TraceEvents trace_events(const RunView& run) {
   TraceEvents events;
   for (int r = 0; r < run.program.pipeline().ranks(); ++r) add_slices(run, RankId(r), events);
   add_flows(run, events);
-  const TensorTable tensors = tensor_table(run.program);
+  const TensorTable& tensors = run.analyzed.tensors();
   events.memory = replay_memory(run.program, run.trace, tensors, tensor_sizes(tensors, run.sizes));
   return events;
 }

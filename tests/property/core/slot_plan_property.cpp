@@ -27,23 +27,24 @@ SizeTable random_sizes(std::uint64_t seed) {
 
 /// A Program that finishes, and what the plan is made of.
 struct Planned {
-  Program program;
-  ExecutionGraph graph;
-  RunOrder order;
-  TensorTable table;
+  AnalyzedProgram analyzed;
   std::vector<Bytes> sizes;
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const TensorTable& table = analyzed.tensors();
+
+  [[nodiscard]] SlotPlan plan(Bytes alignment = kSlotAlignment) const {
+    return plan_slots_within(analyzed, sizes, {}, alignment).value();
+  }
 };
 
 Planned random_planned() {
   const Schedule schedule = *schedules(general_shapes());
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  Program program = random_program(schedule, *rc::gen::inRange(0, 3), seed);
-  ExecutionGraph graph = build_execution_graph(program, random_capabilities(false, seed));
-  RunOrder order = run_order(graph);
-  RC_PRE(order.complete);
-  TensorTable table = tensor_table(program);
-  std::vector<Bytes> sizes = tensor_sizes(table, random_sizes(seed));
-  return {std::move(program), std::move(graph), std::move(order), std::move(table), std::move(sizes)};
+  const AnalyzedProgram analyzed(random_program(schedule, *rc::gen::inRange(0, 3), seed),
+                                 random_capabilities(false, seed));
+  RC_PRE(analyzed.order().complete);
+  return {analyzed, tensor_sizes(analyzed.tensors(), random_sizes(seed))};
 }
 
 /// Whether some timing has both tensors alive: `b` is allocated while a user of `a` is not over.
@@ -68,7 +69,7 @@ bool overlap(const Planned& p, const SlotPlan& plan, std::size_t a, std::size_t 
 RC_GTEST_PROP(SlotPlan, SharesOnlyWhatNoTimingNeedsAtOnce, ()) {
   const Planned p = random_planned();
   RC_PRE(p.program.size() < 60);
-  const SlotPlan plan = plan_slots({p.program, p.graph, p.order, p.table, p.sizes, 16});
+  const SlotPlan plan = p.plan(16);
   for (std::size_t a = 0; a < p.table.tensors.size(); ++a) {
     const Tensor& tensor = p.table.tensors[a];
     RC_ASSERT(plan.offset[a] % 16 == 0);
@@ -83,7 +84,7 @@ RC_GTEST_PROP(SlotPlan, SharesOnlyWhatNoTimingNeedsAtOnce, ()) {
 
 RC_GTEST_PROP(SlotPlan, HoldsTheRunsOfAnyCosts, ()) {
   const Planned p = random_planned();
-  const SlotPlan plan = plan_slots({p.program, p.graph, p.order, p.table, p.sizes, 1});
+  const SlotPlan plan = p.plan(1);
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const NaiveRun run =
       run_naively(p.program, p.graph.capabilities, random_costs(p.program.pipeline().stages(), seed));
@@ -100,21 +101,20 @@ RC_GTEST_PROP(SlotPlan, OfEqualTensorsOnOneQueueIsTheWorstCase, ()) {
   shape.ranks = 1;
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const Program program = random_program(random_schedule(shape, seed), 0, seed);
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  const AnalyzedProgram analyzed(program, rendezvous());
   RC_PRE(std::ranges::all_of(program.all_actions(),
                              [](const Action& a) { return info(a.kind).resource == Resource::compute; }));
-  const TensorTable table = tensor_table(program);
-  const std::vector<Bytes> sizes(table.tensors.size(), 1);
-  const SlotPlan plan = plan_slots({program, graph, run_order(graph), table, sizes, 1});
+  const std::vector<Bytes> sizes(analyzed.tensors().tensors.size(), 1);
+  const SlotPlan plan = plan_slots_within(analyzed, sizes, {}, 1).value();
   const NaiveRun run = run_naively(program, rendezvous(), random_costs(shape.chunks, seed));
   RC_ASSERT(plan.pool_bytes[RankId(0)] ==
-            replay_memory(program, run.trace, table, sizes)[RankId(0)].peak_bytes);
+            replay_memory(program, run.trace, analyzed.tensors(), sizes)[RankId(0)].peak_bytes);
 }
 
 RC_GTEST_PROP(SlotPlan, IsTheSameEveryTime, ()) {
   const Planned p = random_planned();
-  const SlotPlan one = plan_slots({p.program, p.graph, p.order, p.table, p.sizes});
-  const SlotPlan two = plan_slots({p.program, p.graph, p.order, p.table, p.sizes});
+  const SlotPlan one = plan_slots(p.analyzed, p.sizes);
+  const SlotPlan two = plan_slots(p.analyzed, p.sizes);
   RC_ASSERT(one.offset == two.offset);
   RC_ASSERT(one.pool_bytes == two.pool_bytes);
 }

@@ -13,10 +13,11 @@ namespace ppsim {
 namespace {
 
 struct Run {
-  Program program;
+  AnalyzedProgram analyzed;
   CostTable costs;
-  ExecutionGraph graph;
   TimedTrace trace;
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
 };
 
 Run draw_run() {
@@ -25,17 +26,17 @@ Run draw_run() {
   const int mutations = *rc::gen::inRange(0, 3);
   const bool limited = *rc::gen::arbitrary<bool>();
   const TransportCapabilities capabilities = test::random_capabilities(limited, seed + 2);
-  const Program program = test::random_program(schedule, mutations, seed);
+  const AnalyzedProgram analyzed(test::random_program(schedule, mutations, seed), capabilities);
   const CostTable costs = test::random_costs(schedule.pipeline().stages(), seed + 1);
-  const SimulatedRun run = simulate_program(program, capabilities, costs).value();
+  const SimulatedRun run = simulate_beside_transfers(analyzed, {costs, CostTable()}).value();
   RC_PRE(run.has_value());
-  return {program, costs, build_execution_graph(program, guaranteed(capabilities)), *run};
+  return {analyzed, costs, *run};
 }
 
 RC_GTEST_PROP(MetricsProperty, BubblePartsAddUpToIdleTime, ()) {
   const Run run = draw_run();
   const SizeTable sizes;
-  const RunMetrics metrics = measure({run.program, run.graph, run.trace, run.costs, sizes});
+  const RunMetrics metrics = measure({run.analyzed, run.trace, run.costs, sizes});
   for (const RankMetrics& rank : metrics.ranks) {
     RC_ASSERT(rank.bubble.total() == metrics.times.makespan - rank.times.busy);
     for (const Nanoseconds part : {rank.bubble.warmup, rank.bubble.steady, rank.bubble.cooldown,
@@ -48,7 +49,7 @@ RC_GTEST_PROP(MetricsProperty, BubblePartsAddUpToIdleTime, ()) {
 RC_GTEST_PROP(MetricsProperty, CriticalPathTilesTheStep, ()) {
   const Run run = draw_run();
   const SizeTable sizes;
-  const std::vector<CriticalStep> path = critical_path({run.program, run.graph, run.trace, run.costs, sizes});
+  const std::vector<CriticalStep> path = critical_path({run.analyzed, run.trace, run.costs, sizes});
   const Nanoseconds makespan = step_times(run.program, run.trace).makespan;
   RC_PRE(run.program.size() > 0);
   RC_ASSERT(!path.empty());
@@ -95,7 +96,7 @@ bool is_whole(const Run& run, const CriticalStep& step) {
 RC_GTEST_PROP(MetricsProperty, EveryStepOfTheCriticalPathTakesItsCost, ()) {
   const Run run = draw_run();
   const SizeTable sizes;
-  for (const CriticalStep& step : critical_path({run.program, run.graph, run.trace, run.costs, sizes}))
+  for (const CriticalStep& step : critical_path({run.analyzed, run.trace, run.costs, sizes}))
     RC_ASSERT(is_whole(run, step));
 }
 

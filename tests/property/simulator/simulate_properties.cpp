@@ -101,11 +101,11 @@ RC_GTEST_PROP(SimulateProperty, AmpleResidencyChangesNothing, ()) {
 
 RC_GTEST_PROP(SimulateProperty, FastClockAgreesWithRounds, ()) {
   const Case c = draw_case(0, false);
-  const ExecutionGraph graph = build_execution_graph(c.program, c.capabilities);
-  const auto compiled = compile(c.program, graph);
+  const AnalyzedProgram analyzed(c.program, c.capabilities);
+  const auto compiled = compile(analyzed);
   RC_PRE(compiled.has_value());
   const BoundCosts costs = bind_costs(*compiled, c.costs).value();
-  const TimedTrace trace = simulate_trace(*compiled, graph, costs);
+  const TimedTrace trace = simulate_trace(*compiled, analyzed.guaranteed_graph(), costs);
   SimulationScratch scratch;
   const StepTimes times = simulate(*compiled, costs, scratch);
 
@@ -133,7 +133,7 @@ RC_GTEST_PROP(SimulateBesideTransfers, IsTheSameWhereNothingIsSlowed, ()) {
   const Case c = draw_case(*rc::gen::inRange(0, 2), false);
   TransportCapabilities kernels = c.capabilities;
   kernels.launches = kernels.guaranteed_launches = {LaunchOrder::start, false, *rc::gen::arbitrary<bool>()};
-  const bool same = simulate_beside_transfers(c.program, kernels, {c.costs, c.costs}).value() ==
+  const bool same = simulate_beside_transfers({c.program, kernels}, {c.costs, c.costs}).value() ==
                     simulate_program(c.program, kernels, c.costs).value();
   RC_ASSERT(same);
 }
@@ -145,7 +145,7 @@ RC_GTEST_PROP(SimulateBesideTransfers, TakesFromTheOneTimeToTheOther, ()) {
   CostTable beside;
   for (const auto& [key, duration] : c.costs.entries())
     beside.set(key, duration + *rc::gen::inRange<Nanoseconds>(0, 20));
-  const SimulatedRun run = simulate_beside_transfers(c.program, kernels, {c.costs, beside}).value();
+  const SimulatedRun run = simulate_beside_transfers({c.program, kernels}, {c.costs, beside}).value();
   RC_PRE(run.has_value());
   for (InstructionId id(0); id.index() < c.program.size(); id = next(id)) {
     const auto actions = c.program.actions(id);

@@ -24,21 +24,19 @@ std::vector<Bytes> random_sizes(const TensorTable& table, std::uint64_t seed) {
 
 /// A small Program that finishes, and everything around it.
 struct MemoryCase {
-  Program program;
-  ExecutionGraph graph;
-  RunOrder order;
-  TensorTable table;
+  AnalyzedProgram analyzed;
   std::vector<Bytes> sizes;
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
+  const RunOrder& order = analyzed.order();
+  const TensorTable& table = analyzed.tensors();
 
-  [[nodiscard]] MemoryQuestion question() const { return {program, graph, order, table, sizes}; }
+  [[nodiscard]] MemoryQuestion question() const { return {analyzed, sizes}; }
 };
 
 MemoryCase memory_case(Program program, const TransportCapabilities& capabilities, std::uint64_t seed) {
-  ExecutionGraph graph = build_execution_graph(program, capabilities);
-  RunOrder order = run_order(graph);
-  TensorTable table = tensor_table(program);
-  std::vector<Bytes> sizes = random_sizes(table, seed);
-  return {std::move(program), std::move(graph), std::move(order), std::move(table), std::move(sizes)};
+  const AnalyzedProgram analyzed(std::move(program), capabilities);
+  return {analyzed, random_sizes(analyzed.tensors(), seed)};
 }
 
 MemoryCase draw_memory_case(int mutations, bool credits) {
@@ -135,7 +133,7 @@ RC_GTEST_PROP(Certificate, OfAProvedProgramPassesTheChecker, ()) {
   options.capabilities = random_capabilities(false, seed);
   options.sizes = random_size_table(seed);
   const VerifyReport report = verify(program, options);
-  const auto certificate = make_certificate(program, options, report);
+  const auto certificate = make_certificate({program, options.capabilities}, options, report);
   RC_ASSERT(certificate.has_value() ==
             (report.proved(Property::well_formed) && report.proved(Property::matched) &&
              report.proved(Property::deadlock_free) && report.proved(Property::tensor_use)));

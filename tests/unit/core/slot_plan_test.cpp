@@ -9,9 +9,8 @@ namespace ppsim::test {
 namespace {
 
 SlotPlan plan_of(const Program& program, const SizeTable& sizes, Bytes alignment = 1) {
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
-  const TensorTable table = tensor_table(program);
-  return plan_slots({program, graph, run_order(graph), table, tensor_sizes(table, sizes), alignment});
+  const AnalyzedProgram analyzed(program, rendezvous());
+  return plan_slots_within(analyzed, tensor_sizes(analyzed.tensors(), sizes), {}, alignment).value();
 }
 
 Program one_rank(int microbatches, std::vector<std::string> row) {

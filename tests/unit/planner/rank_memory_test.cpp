@@ -36,7 +36,7 @@ Program program_of(std::string_view name) {
 
 /// The largest pool of a rank, in per cent of what the rank needs at once in its worst timing.
 Bytes percent_of_worst(const Program& program, const SizeTable& sizes) {
-  const RankMemory memory = rank_memory(program, rendezvous(), sizes);
+  const RankMemory memory = rank_memory({program, rendezvous()}, sizes);
   const VerifyReport report = verify(program, {.properties = {Property::memory}, .sizes = sizes});
   Bytes percent = 0;
   for (const WorstCase& worst : report.memory)
@@ -63,13 +63,14 @@ TEST(RankMemory, PoolsAreThoseOfARun) {
   options.backend = EmulatedOptions{};
   const auto ran = execute(program, NullModel(uneven_sizes()), options);
   ASSERT_TRUE(ran) << ran.error();
-  EXPECT_EQ(rank_memory(program, rendezvous(), uneven_sizes()).pool_bytes, ran->pool_bytes);
+  EXPECT_EQ(rank_memory({program, rendezvous()}, uneven_sizes()).pool_bytes, ran->pool_bytes);
 }
 
 TEST(RankMemory, APlanThatTakesLongIsLeftOut) {
   const Program program = program_of("1f1b-v");
-  EXPECT_EQ(rank_memory(program, rendezvous(), uneven_sizes(), {.limits = {.max_conflicts = 100}}).pool_bytes,
-            std::nullopt);
+  EXPECT_EQ(
+      rank_memory({program, rendezvous()}, uneven_sizes(), {.limits = {.max_conflicts = 100}}).pool_bytes,
+      std::nullopt);
 }
 
 TEST(RankMemory, APlanThatComesTooLateIsLeftOut) {
@@ -77,20 +78,20 @@ TEST(RankMemory, APlanThatComesTooLateIsLeftOut) {
   RankMemoryOptions options;
   int asked = 0;
   options.limits.stopped = [&] { return ++asked > 4; };
-  const RankMemory memory = rank_memory(program, rendezvous(), uneven_sizes(), options);
+  const RankMemory memory = rank_memory({program, rendezvous()}, uneven_sizes(), options);
   EXPECT_EQ(memory.pool_bytes, std::nullopt);
   EXPECT_TRUE(memory.stopped);
   EXPECT_EQ(memory.transport_bytes.size(), static_cast<std::size_t>(program.pipeline().ranks()));
   options.limits.stopped = [] { return false; };
-  EXPECT_EQ(rank_memory(program, rendezvous(), uneven_sizes(), options).pool_bytes,
-            rank_memory(program, rendezvous(), uneven_sizes()).pool_bytes);
+  EXPECT_EQ(rank_memory({program, rendezvous()}, uneven_sizes(), options).pool_bytes,
+            rank_memory({program, rendezvous()}, uneven_sizes()).pool_bytes);
 }
 
 TEST(RankMemory, PlacesAreWhatTheAlignmentAllows) {
   const Program program = lower(generated("1f1b", {.ranks = 2, .microbatches = 4}), {}).value();
   const SizeTable sizes = activation_size_table(1);
-  EXPECT_EQ(rank_memory(program, rendezvous(), sizes).pool_bytes.value()[RankId(0)], 2 * 64);
-  EXPECT_EQ(rank_memory(program, rendezvous(), sizes, {.alignment = 1}).pool_bytes.value()[RankId(0)], 2);
+  EXPECT_EQ(rank_memory({program, rendezvous()}, sizes).pool_bytes.value()[RankId(0)], 2 * 64);
+  EXPECT_EQ(rank_memory({program, rendezvous()}, sizes, {.alignment = 1}).pool_bytes.value()[RankId(0)], 2);
 }
 
 /// Rank 0 sends outputs of stage 0, then of stage 2, each of two microbatches, on one channel; rank 1 sends
@@ -111,7 +112,7 @@ TEST(RankMemory, TransportsKeepMessagesInARow) {
   sizes.set({.kind = TensorKind::boundary_output, .subject = 1}, 7);
   sizes.set({.kind = TensorKind::boundary_output, .subject = 2}, 100);
   const auto bytes = [&](const TransportCapabilities& transport) {
-    return rank_memory(two_sizes_on_a_channel(), transport, sizes).transport_bytes.items();
+    return rank_memory({two_sizes_on_a_channel(), transport}, sizes).transport_bytes.items();
   };
   EXPECT_EQ(bytes(rendezvous()), (std::vector<Bytes>{0, 0}));
   EXPECT_EQ(bytes({.credits = 1}), (std::vector<Bytes>{100, 7}));

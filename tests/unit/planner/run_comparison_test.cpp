@@ -28,7 +28,7 @@ FinishedRun simulated_step() { return {test::two_rank_step(), step_costs()}; }
 
 IdleSplit split_of(const FinishedRun& run, const TimedTrace& trace) {
   const RunView view = run.view();
-  return idle_split({view.program, view.graph, trace, view.costs, view.sizes, true});
+  return idle_split({view.analyzed, trace, view.costs, view.sizes, true});
 }
 
 TEST(IdleSplit, OfASimulatedStepIsWaitAndTransfers) {
@@ -98,7 +98,7 @@ CostTable costs_of_steps(const Program& program, const VerifiedRun& run,
   std::vector<TimedTrace> traces;
   for (const std::size_t i : steps) traces.push_back(run.run.traces[i]);
   const ExecutionGraph graph = build_execution_graph(program, rendezvous());
-  return mean_costs(measured_durations(program, graph, traces), outliers);
+  return mean_costs(measured_durations({program, graph.capabilities}, traces), outliers);
 }
 
 Nanoseconds makespan(const Program& program, const CostTable& costs) {

@@ -19,7 +19,7 @@ const CostTable kAlone = cost_table({{forward, -1, 4}, {send_forward, -1, 1}});
 const CostTable kTwoWaves = cost_table({{forward, -1, 8}, {send_forward, -1, 1}});
 
 TimedTrace run(const Program& program, std::string_view on, const CostTable& beside = kTwoWaves) {
-  return simulate_beside_transfers(program, transport(on).value(), {kAlone, beside}).value().value();
+  return simulate_beside_transfers({program, transport(on).value()}, {kAlone, beside}).value().value();
 }
 
 /// Rank 1 posts its second receive as soon as the first is complete.
@@ -70,7 +70,8 @@ TEST(BesideTransfers, AStuckProgramIsStuckAsEver) {
       communicators({{0, 1}}),
       {{"0F0", "0SEND_F0@0"},
        {"1F0"}}}.build();
-  const auto run = simulate_beside_transfers(program, transport("nccl").value(), {kAlone, kTwoWaves}).value();
+  const auto run =
+      simulate_beside_transfers({program, transport("nccl").value()}, {kAlone, kTwoWaves}).value();
   EXPECT_EQ(run, simulate_program(program, transport("nccl").value(), kAlone).value());
 }
 

@@ -252,8 +252,7 @@ TEST(Simulate, ResidencyCanDeadlock) {
 
 TEST(Simulate, FastClockAgreesWithTheTrace) {
   const Program program = just_in_time();
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
-  const CompiledProgram compiled = compile(program, graph).value();
+  const CompiledProgram compiled = compile({program, rendezvous()}).value();
   const BoundCosts costs = bind_costs(compiled, kSlowConsumer).value();
   SimulationScratch scratch;
   const StepTimes times = simulate(compiled, costs, scratch);
@@ -268,7 +267,7 @@ TEST(Simulate, FastClockAgreesWithTheTrace) {
 
 TEST(Simulate, RendezvousIsOneItemForBothEnds) {
   const Program program = test::two_rank_step();
-  const CompiledProgram compiled = compile(program, build_execution_graph(program, rendezvous())).value();
+  const CompiledProgram compiled = compile({program, rendezvous()}).value();
   EXPECT_EQ(compiled.items.size(), 1U + 4U + 2U);  // start, compute, messages
 }
 

@@ -61,7 +61,8 @@ bool bounds_hold_in_process(const TransportCapabilities& proved, const SizeTable
   VerifyOptions options;
   options.capabilities = proved;
   options.sizes = sizes;
-  const Certificate certificate = make_certificate(program, options, verify(program, options)).value();
+  const Certificate certificate =
+      make_certificate({program, options.capabilities}, options, verify(program, options)).value();
   return check_certificate_on(rendezvous(), certificate, program, &sizes).has_value();
 }
 

@@ -105,7 +105,7 @@ TEST(WorstCaseMemory, IsExactWhereTheLastUserIsOneOfSeveral) {
   VerifyOptions options;
   options.sizes = sizes;
   options.memory_limit = 5;
-  EXPECT_EQ(make_certificate(program, options, report).error().message,
+  EXPECT_EQ(make_certificate({program, options.capabilities}, options, report).error().message,
             "the bound that can be witnessed is over the limit");
 }
 
@@ -173,18 +173,16 @@ TEST(WorstCaseMemory, KnowsThatAReceiveIsCompleteOnceItsMessageIsThere) {
   EXPECT_EQ(truth->most(table, tensor_sizes(table, *options.sizes), RankId(0)), 8);
   // The checker of certificates lets receipts lag.
   EXPECT_EQ(report.memory.at(0).witness.bytes, 9);
-  const auto certificate = make_certificate(program, options, report);
+  const auto certificate = make_certificate({program, options.capabilities}, options, report);
   EXPECT_TRUE(check_certificate(*certificate, program, &*options.sizes).has_value());
 }
 
 TEST(WorstCaseMemory, GivesUpWhereBranchingIsLimited) {
   const Program program = fan_out();
-  const ExecutionGraph graph = build_execution_graph(program, {});
-  const RunOrder order = run_order(graph);
-  const TensorTable table = tensor_table(program);
-  const std::vector<Bytes> bytes =
-      tensor_sizes(table, sizes_of({{TensorKind::boundary_output, 1}, {TensorKind::incoming_gradient, 1}}));
-  const MemoryQuestion question{program, graph, order, table, bytes};
+  const AnalyzedProgram analyzed(program, {});
+  const std::vector<Bytes> bytes = tensor_sizes(
+      analyzed.tensors(), sizes_of({{TensorKind::boundary_output, 1}, {TensorKind::incoming_gradient, 1}}));
+  const MemoryQuestion question{analyzed, bytes};
   EXPECT_FALSE(worst_case_memory(question, RankId(0), 0).has_value());
   // One cut for each SEND that may be the last user; 0F0 is none of them, since both come after it.
   EXPECT_TRUE(worst_case_memory(question, RankId(0), 2).has_value());

@@ -93,7 +93,8 @@ TEST(TensorUse, IsUnknownWhereTheProgramHangs) {
 
 TEST(TensorUse, CertificatesRestOnItWhereItWasAsked) {
   const Program program = lent({"0OFFLOAD0"}, {"0RELOAD0"});
-  EXPECT_EQ(make_certificate(program, {}, verify(program)).error().message, "tensor_use is not proved");
+  EXPECT_EQ(make_certificate({program, rendezvous()}, {}, verify(program)).error().message,
+            "tensor_use is not proved");
 }
 
 }  // namespace

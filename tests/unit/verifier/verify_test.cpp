@@ -174,8 +174,8 @@ TEST(Z3, SaysWhatItDoesNotAnswer) {
 
 TEST(Certificate, IsRefusedWithoutAProof) {
   const VerifyOptions options;
-  const auto refused =
-      make_certificate(deferred_receives(false), options, verify(deferred_receives(false), options));
+  const auto refused = make_certificate({deferred_receives(false), options.capabilities}, options,
+                                        verify(deferred_receives(false), options));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::refused);
   EXPECT_EQ(refused.error().message, "deadlock_free is not proved");
@@ -189,7 +189,7 @@ TEST(Certificate, IsRefusedWhereOnlyExplorationProves) {
   const Program program = p.build();
   const VerifyReport report = verify(program, options);
   ASSERT_TRUE(report.proved(Property::deadlock_free));
-  EXPECT_FALSE(make_certificate(program, options, report).has_value());
+  EXPECT_FALSE(make_certificate({program, options.capabilities}, options, report).has_value());
 }
 
 TEST(Certificate, HoldsForAScheduleOfTheRegistry) {
@@ -197,7 +197,8 @@ TEST(Certificate, HoldsForAScheduleOfTheRegistry) {
   const Program program = *lower(*schedule, LoweringOptions());
   VerifyOptions options;
   options.sizes = activation_size_table(7);
-  const auto certificate = make_certificate(program, options, verify(program, options));
+  const auto certificate =
+      make_certificate({program, options.capabilities}, options, verify(program, options));
   ASSERT_TRUE(certificate.has_value()) << to_string(certificate.error());
   EXPECT_TRUE(check_certificate(*certificate, program, &*options.sizes).has_value());
   Certificate forged = *certificate;

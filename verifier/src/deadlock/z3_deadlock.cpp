@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/verifier/solver/z3_check.hpp"
@@ -142,7 +142,7 @@ SolverAnswer deadlock_by_z3(const Program& program, const TransportCapabilities&
                             const SolverOptions& options) {
   if (capabilities.residency)
     return unknown("a residency limit leaves choices that this question does not hold");
-  const Events events = EventBuilder(build_execution_graph(program, capabilities)).build();
+  const Events events = EventBuilder(AnalyzedProgram(program, capabilities).graph()).build();
   if (events.count > static_cast<std::size_t>(kSolverEventLimit)) {
     return unknown(std::to_string(events.count) + " events, more than " + std::to_string(kSolverEventLimit));
   }

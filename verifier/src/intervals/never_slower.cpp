@@ -15,11 +15,8 @@ namespace {
 Expected<PathGraph> paths_of(const Program& program, const NeverSlowerQuestion& question,
                              std::string_view which) {
   const TransportCapabilities& capabilities = question.capabilities;
-  ExecutionGraph graph = build_execution_graph(program, capabilities);
-  const RunOrder order = run_order(graph);
-  const bool matched = std::ranges::all_of(graph.messages, &Message::matched) &&
-                       std::ranges::all_of(graph.meetings, &CollectiveMeeting::matched);
-  if (!matched || !order.complete) {
+  const AnalyzedProgram analyzed(program, capabilities);
+  if (!analyzed.finishes()) {
     return make_error(ErrorCode::bad_argument, "what cannot finish has no makespan: verify it first",
                       {.found = std::string(which), .expected = "matched and free of deadlock"});
   }
@@ -28,8 +25,7 @@ Expected<PathGraph> paths_of(const Program& program, const NeverSlowerQuestion& 
                       "under a residency limit times depend on which operation takes a place",
                       {.found = std::to_string(*capabilities.residency)});
   }
-  if (!capabilities.is_certain()) graph = build_execution_graph(program, guaranteed(capabilities));
-  return path_graph(program, graph, order);
+  return path_graph(program, analyzed.guaranteed_graph(), analyzed.order());
 }
 
 std::string text(const Fraction& value) {

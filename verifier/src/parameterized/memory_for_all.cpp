@@ -277,16 +277,14 @@ class BoundSearch {
 
 std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Program& program,
                                               const RankSizes& of_ranks) {
-  const ExecutionGraph graph = build_execution_graph(program, {.launches = of_ranks.launches});
-  const RunOrder order = run_order(graph);
-  if (!order.complete) return std::nullopt;
-  const TensorTable table = tensor_table(program);
-  const std::vector<Bytes> bytes = tensor_sizes(table, of_ranks.sizes);
-  const MemoryQuestion question{program, graph, order, table, bytes};
+  const AnalyzedProgram analyzed(program, always(of_ranks.launches));
+  if (!analyzed.order().complete) return std::nullopt;
+  const std::vector<Bytes> bytes = tensor_sizes(analyzed.tensors(), of_ranks.sizes);
+  const MemoryQuestion question{analyzed, bytes};
   constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
   std::vector<Bytes> result(static_cast<std::size_t>(program.pipeline().ranks()), 0);
   for (std::size_t t = 0; t < bytes.size(); ++t) {
-    Bytes& all = result[table.tensors[t].rank.index()];
+    Bytes& all = result[question.table.tensors[t].rank.index()];
     all = bytes[t] > kMost - all ? kMost : all + bytes[t];
   }
   std::vector<RankId> ranks;

@@ -301,33 +301,31 @@ void set_splits(const Program& at_k, const Program& at_next, SeriesTable& table)
   }
 }
 
-Expected<ExecutionGraph> plain_graph(const Program& program, const SeriesRule& rule) {
-  ExecutionGraph graph = build_execution_graph(program, {.launches = rule.launches});
-  if (auto good = check_plain(program, graph); !good) return tl::unexpected(good.error());
-  return graph;
+Expected<AnalyzedProgram> plain_program(const Program& program, const SeriesRule& rule) {
+  const AnalyzedProgram analyzed(program, always(rule.launches));
+  if (auto good = check_plain(program, analyzed.graph()); !good) return tl::unexpected(good.error());
+  return analyzed;
 }
 
 }  // namespace
 
-Sample::Sample(const Program& of, ExecutionGraph waits, const SeriesRule& rule, SeriesTable& table,
-               bool may_add)
-    : program(of),
-      graph(std::move(waits)),
+Sample::Sample(const AnalyzedProgram& of, const SeriesRule& rule, SeriesTable& table, bool may_add)
+    : analyzed(of),
       order(program, graph),
       instances(instances_of(program, rule, table, may_add)),
       k(program.pipeline().microbatches() / rule.period) {}
 
 Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_next, const SeriesRule& rule,
                                         bool with_tensors) {
-  auto graph = plain_graph(at_k, rule);
-  auto next_graph = plain_graph(at_next, rule);
-  if (!graph) return tl::unexpected(graph.error());
-  if (!next_graph) return tl::unexpected(next_graph.error());
+  const auto first = plain_program(at_k, rule);
+  if (!first) return tl::unexpected(first.error());
+  const auto next = plain_program(at_next, rule);
+  if (!next) return tl::unexpected(next.error());
   SeriesTable table;
   set_splits(at_k, at_next, table);
-  const Sample a(at_k, *std::move(graph), rule, table, true);
+  const Sample a(*first, rule, table, true);
   const int known = table.size();
-  const Sample b(at_next, *std::move(next_graph), rule, table, true);
+  const Sample b(*next, rule, table, true);
   if (table.size() != known) return refused("an instruction occurs with more microbatches only");
   PeriodicProgram family;
   family.ranks = at_k.pipeline().ranks();
@@ -356,10 +354,10 @@ Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_n
 }
 
 Expected<void> check_member(const PeriodicProgram& family, const Program& program) {
-  auto graph = plain_graph(program, family.rule);
-  if (!graph) return tl::unexpected(graph.error());
+  const auto analyzed = plain_program(program, family.rule);
+  if (!analyzed) return tl::unexpected(analyzed.error());
   SeriesTable table = table_of(family);
-  const Sample sample(program, *std::move(graph), family.rule, table, false);
+  const Sample sample(*analyzed, family.rule, table, false);
   auto good = MemberCheck(family, sample).run();
   if (!good || !family.with_tensors) return good;
   return check_tensors(family.tensors, sample);

@@ -3,17 +3,18 @@
 #include <vector>
 
 #include "instances.hpp"
-#include "ppsim/core/memory/tensors.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 
 namespace ppsim::verifier {
 
 /// One Program as a member of a periodic one.
 struct Sample {
   /// Requires: check_plain.
-  Sample(const Program& of, ExecutionGraph waits, const SeriesRule& rule, SeriesTable& table, bool may_add);
+  Sample(const AnalyzedProgram& of, const SeriesRule& rule, SeriesTable& table, bool may_add);
 
-  const Program& program;
-  ExecutionGraph graph;
+  AnalyzedProgram analyzed;
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.graph();
   LocalOrder order;
   Instances instances;
   std::int64_t k = 0;  ///< periods

@@ -141,7 +141,7 @@ Expected<void> check_kind(const TensorSeries& series, const std::vector<Instance
 }  // namespace
 
 std::vector<TensorTouches> touches_of(const Sample& sample) {
-  const TensorTable table = tensor_table(sample.program);
+  const TensorTable& table = sample.analyzed.tensors();
   std::vector<TensorTouches> result;
   result.reserve(table.tensors.size());
   for (const Tensor& tensor : table.tensors) {

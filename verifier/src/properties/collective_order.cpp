@@ -72,12 +72,12 @@ Violation misplaced(const Program& program, const ExecutionGraph& graph, Index m
 }  // namespace
 
 Answer check_collective_order(const Question& question) {
-  const ExecutionGraph& graph = question.graph;
+  const ExecutionGraph& graph = question.analyzed.graph();
   std::vector<Violation> found;
   for (const CollectiveMeeting& meeting : graph.meetings) {
     if (!meeting.complete) found.push_back(incomplete(question.program, graph, meeting));
   }
-  for (const Violation& violation : match_violations(question.program, question.graph)) {
+  for (const Violation& violation : match_violations(question.program, question.analyzed.graph())) {
     if (graph.meeting_of[violation.instruction.index()] >= 0) found.push_back(violation);
   }
   for (const Index meeting : unplaced(order_of(question.program, graph))) {

@@ -36,7 +36,8 @@ Answer under_residency(const Question& question) {
             "exploration"};
   }
   if (!found.hung) return {Proved{}, "exploration"};
-  return {Refuted{explain_residency(question.program, question.graph, *found.hung)}, "exploration"};
+  return {Refuted{explain_residency(question.program, question.analyzed.graph(), *found.hung)},
+          "exploration"};
 }
 
 /// How much buffering it takes.
@@ -61,10 +62,9 @@ void note_buffering(const Question& question, Answer& answer) {
   TransportCapabilities strict = question.options.capabilities;
   if (!strict.credits) return;
   strict.credits.reset();
-  const ExecutionGraph graph = build_execution_graph(question.program, strict);
-  const RunOrder order = run_order(graph);
-  if (order.complete) return;
-  const Deadlock deadlock = explain_deadlock(question.program, graph, order);
+  const AnalyzedProgram unbuffered(question.program, strict);
+  if (unbuffered.order().complete) return;
+  const Deadlock deadlock = explain_deadlock(question.program, unbuffered.graph(), unbuffered.order());
   std::string note = "safe only by buffering: under rendezvous ";
   note += deadlock.cycle.empty() ? to_string(deadlock.culprits.front()) : to_string(deadlock.cycle.front());
   answer.notes.push_back(std::move(note));
@@ -107,12 +107,13 @@ int most_under_way(const Program& program) {
 }
 
 Answer check_deadlock_free(const Question& question) {
-  if (!question.matched) return {Unknown{"meaning stops at a mismatch, see matched"}, "graph"};
+  if (!question.analyzed.is_matched()) return {Unknown{"meaning stops at a mismatch, see matched"}, "graph"};
   Answer answer{Proved{}, "graph"};
-  if (!question.order.complete) {
-    Deadlock deadlock = explain_deadlock(question.program, question.graph, question.order);
+  if (!question.analyzed.order().complete) {
+    Deadlock deadlock =
+        explain_deadlock(question.program, question.analyzed.graph(), question.analyzed.order());
     if (!deadlock.cycle.empty()) {
-      const auto genuine = recheck_cycle(question.program, question.graph, deadlock.cycle);
+      const auto genuine = recheck_cycle(question.program, question.analyzed.graph(), deadlock.cycle);
       PPSIM_CHECK(genuine.has_value(), "a reported cycle is none: " + genuine.error().message);
     }
     answer.verdict = Refuted{std::move(deadlock)};
@@ -120,7 +121,7 @@ Answer check_deadlock_free(const Question& question) {
     answer = under_residency(question);
   }
   if (question.options.cross_check || question.options.queries)
-    cross_check(question, question.order.complete, answer);
+    cross_check(question, question.analyzed.order().complete, answer);
   if (std::holds_alternative<Proved>(answer.verdict)) note_buffering(question, answer);
   return answer;
 }

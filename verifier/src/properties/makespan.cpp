@@ -35,14 +35,15 @@ LateEnd late_end(const Question& question, const PathGraph& paths, const std::ve
 Answer check_makespan(const Question& question, std::optional<MakespanRange>& range) {
   constexpr auto kMethod = "longest path";
   if (!question.options.costs) return {Unknown{"no costs are given"}, kMethod};
-  if (!question.finishes) return {Unknown{question.why_stuck()}, kMethod};
+  if (!question.analyzed.finishes()) return {Unknown{question.why_stuck()}, kMethod};
   const auto& residency = question.options.capabilities.residency;
   if (residency && *residency < most_under_way(question.program))
     return {Unknown{"under a residency limit times depend on which operation takes a place"}, kMethod};
-  const PathGraph paths = path_graph(question.program, question.graph, question.order);
+  const PathGraph paths = path_graph(question.program, question.analyzed.graph(), question.analyzed.order());
   const auto latest = times_of(paths, question.options.costs->most);
   if (!latest) return {Unknown{"the costs add up to more than 64 bits of nanoseconds"}, kMethod};
-  const PathGraph fewer = path_graph(question.program, question.guaranteed(), question.order);
+  const PathGraph fewer =
+      path_graph(question.program, question.analyzed.guaranteed_graph(), question.analyzed.order());
   range = MakespanRange{(*times_of(fewer, question.options.costs->least))[fewer.end], (*latest)[paths.end]};
   const auto& limit = question.options.makespan_limit;
   if (!limit || range->most <= *limit) return {Proved{}, kMethod};

@@ -38,10 +38,9 @@ Answer judge(const Question& question, const MemoryQuestion& memory, const std::
 
 Answer check_memory(const Question& question, std::vector<WorstCase>& worst) try {
   if (!question.options.sizes) return {Unknown{"no sizes are given"}, "flow"};
-  if (!question.finishes) return {Unknown{question.why_stuck()}, "flow"};
-  const TensorTable table = tensor_table(question.program);
-  const std::vector<Bytes> sizes = tensor_sizes(table, *question.options.sizes);
-  const MemoryQuestion memory{question.program, question.guaranteed(), question.order, table, sizes};
+  if (!question.analyzed.finishes()) return {Unknown{question.why_stuck()}, "flow"};
+  const std::vector<Bytes> sizes = tensor_sizes(question.analyzed.tensors(), *question.options.sizes);
+  const MemoryQuestion memory{question.analyzed, sizes};
   std::vector<RankId> ranks;
   for (int r = 0; r < question.program.pipeline().ranks(); ++r) ranks.emplace_back(r);
   for (std::optional<WorstCase>& of_rank : worst_cases_within(question.limits(), memory, ranks)) {

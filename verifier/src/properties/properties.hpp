@@ -6,30 +6,23 @@
 #include <vector>
 
 #include "../limits.hpp"
-#include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/verifier/verify.hpp"
 
 namespace ppsim::verifier {
 
-/// What the properties of one Program have in common. Built once, in the order of the members.
+/// A Program and the limits that its properties are decided within.
 struct Question {
-  const Program& program;
+  const AnalyzedProgram& analyzed;
   const VerifyOptions& options;
   const Deadline& deadline;
-  ExecutionGraph graph;
-  RunOrder order;
-  std::optional<ExecutionGraph> fewer_waits;  ///< those that always occur, where others may
-  bool matched = true;                        ///< no message or meeting of different things
-  bool finishes = false;                      ///< deadlock_free is proved
+  const Program& program = analyzed.program();
 
-  /// The graph of the orders that every run keeps: what bounds rest on. `order` is one of it, too.
-  [[nodiscard]] const ExecutionGraph& guaranteed() const { return fewer_waits ? *fewer_waits : graph; }
   [[nodiscard]] Limits limits() const { return {deadline, options.memory_budget}; }
-  /// Why it does not. Requires: !finishes.
+  /// Why a Program that does not finish does not.
   [[nodiscard]] std::string why_stuck() const {
-    return matched ? "the Program deadlocks, which deadlock_free shows"
-                   : "messages do not match, which matched shows";
+    return analyzed.is_matched() ? "the Program deadlocks, which deadlock_free shows"
+                                 : "messages do not match, which matched shows";
   }
 };
 

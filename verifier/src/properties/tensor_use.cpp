@@ -24,7 +24,7 @@ class RankOrder {
   /// One queue runs both, or what `second` waits for does.
   [[nodiscard]] bool directly_before(InstructionId first, InstructionId second) const {
     if (behind(first, second)) return true;
-    const auto waits = question_.guaranteed().predecessors_of(second);
+    const auto waits = question_.analyzed.guaranteed_graph().predecessors_of(second);
     return std::ranges::any_of(waits, [&](InstructionId w) { return w == first || behind(first, w); });
   }
   [[nodiscard]] bool completes_before_start(InstructionId first, InstructionId second) {
@@ -43,8 +43,9 @@ class RankOrder {
     const RankId rank = question_.program.rank_of(id);
     if (!clocks_ || rank_ != rank) {
       question_.limits().poll();
-      if (!plan_) plan_.emplace(question_.guaranteed(), question_.order);
-      clocks_ = HappensBefore::of_rank(question_.program, question_.guaranteed(), *plan_, rank);
+      if (!plan_) plan_.emplace(question_.analyzed.guaranteed_graph(), question_.analyzed.order());
+      clocks_ =
+          HappensBefore::of_rank(question_.program, question_.analyzed.guaranteed_graph(), *plan_, rank);
       rank_ = rank;
     }
     return *clocks_;
@@ -133,7 +134,7 @@ class Checker {
 }  // namespace
 
 Answer check_tensor_use(const Question& question) {
-  if (!question.finishes) return {Unknown{question.why_stuck()}, "graph"};
+  if (!question.analyzed.finishes()) return {Unknown{question.why_stuck()}, "graph"};
   return {proved_unless(Checker(question).run()), "graph"};
 }
 

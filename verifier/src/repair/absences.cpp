@@ -2,7 +2,7 @@
 #include <map>
 #include <sstream>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/verifier/repair/repair.hpp"
 
@@ -90,7 +90,8 @@ std::vector<std::string> absences(const Program& program) {
     const Lines of_channel = lines_of(program, key, ends);
     lines.insert(lines.end(), of_channel.begin(), of_channel.end());
   }
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  const AnalyzedProgram analyzed(program, rendezvous());
+  const ExecutionGraph& graph = analyzed.graph();
   for (const Unsatisfiable& u : graph.unsatisfiable)
     lines.push_back(text_of("rank ", program.rank_of(u.instruction), ": ", u.why));
   for (const CollectiveMeeting& meeting : graph.meetings) {

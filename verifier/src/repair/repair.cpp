@@ -80,7 +80,7 @@ RepairAnswer search_repair(const Program& program, const RepairOptions& options,
 
 bool finishes(const Program& program, TransportCapabilities capabilities, int credits) {
   capabilities.credits = credits == 0 ? std::nullopt : std::optional(credits);
-  return run_order(build_execution_graph(program, capabilities)).complete;
+  return AnalyzedProgram(program, capabilities).order().complete;
 }
 
 /// The smallest number of credits for every channel; nothing when as many as there are messages do not help.

@@ -42,8 +42,8 @@ std::vector<Choice> none_of_all(const std::vector<int>& numbers) {
 Search::Search(const Input& input)
     : input_(input),
       capabilities_(without_credits(input.capabilities)),
-      graph_(build_execution_graph(input.program, capabilities_)),
-      candidates_(input.program, graph_) {}
+      analyzed_(input.program, capabilities_),
+      candidates_(input.program, analyzed_.graph()) {}
 
 bool Search::allowed(ChangeKind kind) const {
   return std::ranges::find(input_.kinds, kind) != input_.kinds.end();
@@ -152,7 +152,8 @@ bool Search::learn_mismatches(const Proposal& proposal, const ExecutionGraph& gr
 
 std::variant<bool, NoRepair> Search::learn(const Proposal& proposal) {
   const Program& program = proposal.edited.program;
-  const ExecutionGraph graph = build_execution_graph(program, capabilities_);
+  const AnalyzedProgram edited(program, capabilities_);
+  const ExecutionGraph& graph = edited.graph();
   if (learn_mismatches(proposal, graph)) return true;
   std::vector<int> channel(graph.messages.size());
   std::vector<int> credits(graph.messages.size());

@@ -54,7 +54,7 @@ class Search {
 
   const Input input_;
   TransportCapabilities capabilities_;  ///< credits are part of the changes
-  ExecutionGraph graph_;
+  AnalyzedProgram analyzed_;
   Candidates candidates_;
   CheapestSet set_;
   std::map<Candidate, int> numbers_;

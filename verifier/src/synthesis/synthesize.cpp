@@ -48,10 +48,11 @@ std::optional<Certificate> proof_of(const Program& program, const SynthesisReque
   options.timeout_s = timeout_s;
   options.stopped = request.stopped;
   options.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::memory};
-  const VerifyReport report = verify(program, options);
+  const AnalyzedProgram analyzed(program, options.capabilities);
+  const VerifyReport report = verify(analyzed, options);
   for (const PropertyResult& result : report.results)
     PPSIM_CHECK(!std::holds_alternative<Refuted>(result.verdict), "a synthesised schedule is refuted");
-  auto certificate = make_certificate(program, options, report);
+  auto certificate = make_certificate(analyzed, options, report);
   if (!certificate) return std::nullopt;
   return *std::move(certificate);
 }

@@ -98,9 +98,10 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
       tell_decided(request);
     };
   }
-  VerifyReport report = verify(*program, *asked);
+  AnalyzedProgram analyzed(*std::move(program), asked->capabilities);
+  VerifyReport report = verify(analyzed, *asked);
   asked->decided = {};
-  VerifyAnswer answer{*std::move(program), *std::move(asked), std::move(report), {}, policy.has_value()};
+  VerifyAnswer answer{std::move(analyzed), *std::move(asked), std::move(report), {}, policy.has_value()};
   if (!subject->native_program) answer.communicators = policy.value_or(CommunicatorPolicy::per_edge);
   return answer;
 }
@@ -219,7 +220,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   add_devices(options, *answer);
   if (options.queries) options.queries->explain(why_not_asked(answer->report));
   if (!options.certificate.empty() && verdict_exit(answer->report) == kDone) {
-    auto certificate = make_certificate(answer->program, answer->asked, answer->report);
+    auto certificate = make_certificate(answer->analyzed, answer->asked, answer->report);
     if (!certificate) return report(certificate.error(), output);
     if (!options.transport.name.empty()) certificate->transport = options.transport.name;
     if (auto written = write_text_file(options.certificate, to_json(*certificate)); !written)

@@ -100,7 +100,7 @@ std::string verdict_text(int exit) {
 }
 
 std::string verdict_text(const Row& row) {
-  const bool inference = row.answer && !trains(row.answer->program);
+  const bool inference = row.answer && !trains(row.answer->program());
   return verdict_text(row.exit()) + (inference ? ", no backward" : "");
 }
 

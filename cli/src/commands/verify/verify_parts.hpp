@@ -83,7 +83,7 @@ void tell_decided(const VerifyRequest& request);
 int say_limit(const VerifyRequest& request, const std::string& reason, const Output& output);
 
 struct VerifyAnswer {
-  Program program;
+  AnalyzedProgram analyzed;
   VerifyOptions asked;
   VerifyReport report;
   std::optional<CommunicatorPolicy> communicators;  ///< none: those of a native Program
@@ -91,6 +91,7 @@ struct VerifyAnswer {
   std::optional<RankMemory> devices = {};           ///< where `memory` was decided
   IdVector<RankId, Bytes> communicator_bytes = {};  ///< of the transport; empty where it takes none
 
+  [[nodiscard]] const Program& program() const { return analyzed.program(); }
   /// The largest pool with the communicators beside it, where it is above a limit that what is alive at once
   /// keeps to.
   [[nodiscard]] std::optional<Bytes> pool_above_limit() const;

@@ -80,13 +80,13 @@ bool can_hang(const VerifyReport& report) {
 
 std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer) {
   const bool wanted = !request.repair.empty();
-  if (!can_hang(answer.report) || (!wanted && answer.program.size() > kSmall)) return std::nullopt;
+  if (!can_hang(answer.report) || (!wanted && answer.program().size() > kSmall)) return std::nullopt;
   RepairOptions options;
   options.verify = answer.asked;
   options.verify.timeout_s = wanted ? request.remaining_s() : std::min(request.remaining_s(), kSmallLimitS);
-  Remedy remedy{repair(answer.program, options), Unknown{}};
-  if (!std::holds_alternative<NoRepair>(remedy.repair) || absences(answer.program).empty())
-    remedy.credits = fewest_credits(answer.program, answer.asked.capabilities, options.verify.timeout_s);
+  Remedy remedy{repair(answer.program(), options), Unknown{}};
+  if (!std::holds_alternative<NoRepair>(remedy.repair) || absences(answer.program()).empty())
+    remedy.credits = fewest_credits(answer.program(), answer.asked.capabilities, options.verify.timeout_s);
   return remedy;
 }
 

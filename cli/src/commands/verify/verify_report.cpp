@@ -80,7 +80,7 @@ std::string memory_text(const VerifyAnswer& answer) {
 
 void add_devices(const VerifyRequest& request, VerifyAnswer& answer) {
   constexpr Bytes kPerConflict = 24;  // two lists of pairs, one of which grows
-  if (answer.report.memory.size() != static_cast<std::size_t>(answer.program.pipeline().ranks())) return;
+  if (answer.report.memory.size() != static_cast<std::size_t>(answer.program().pipeline().ranks())) return;
   RankMemoryOptions options;
   if (!request.costs.unit.empty()) options.alignment = 1;
   options.limits.stopped = [&] { return request.is_late(); };
@@ -89,8 +89,8 @@ void add_devices(const VerifyRequest& request, VerifyAnswer& answer) {
     most = std::min(most, static_cast<std::size_t>(*request.budget / kPerConflict));
   }
   if (request.costs.unit.empty())
-    answer.communicator_bytes = communicator_bytes_of(request.transport, answer.program);
-  answer.devices = rank_memory(answer.program, answer.asked.capabilities, *answer.asked.sizes, options);
+    answer.communicator_bytes = communicator_bytes_of(request.transport, answer.program());
+  answer.devices = rank_memory(answer.analyzed, *answer.asked.sizes, options);
 }
 
 std::optional<Bytes> VerifyAnswer::pool_above_limit() const {
@@ -119,7 +119,7 @@ int VerifyAnswer::exit() const {
 Json report_json(const VerifyAnswer& answer) {
   const VerifyOptions& options = answer.asked;
   const VerifyReport& report = answer.report;
-  const Program& program = answer.program;
+  const Program& program = answer.program();
   Json properties;
   for (const PropertyResult& result : report.results)
     properties[std::string(property_name(result.property))] = result_json(program, result);
@@ -156,13 +156,13 @@ void print_report(const VerifyAnswer& answer) {
     std::cout << "with communicators " << policy_name(*answer.communicators)
               << (answer.policy_was_asked ? "\n" : ", the default (--communicators)\n");
   }
-  if (!trains(answer.program)) std::cout << "inference: no rank has a backward\n";
-  for (const PropertyResult& result : report.results) std::cout << result_text(answer.program, result);
+  if (!trains(answer.program())) std::cout << "inference: no rank has a backward\n";
+  for (const PropertyResult& result : report.results) std::cout << result_text(answer.program(), result);
   if (report.makespan) {
     std::cout << "\nThe step takes from " << time_text(report.makespan->least) << " to "
               << time_text(report.makespan->most);
     if (options.makespan_limit) std::cout << ", limit " << time_text(*options.makespan_limit);
-    std::cout << '\n' << free_kinds_text(free_kinds(options.costs->most, answer.program));
+    std::cout << '\n' << free_kinds_text(free_kinds(options.costs->most, answer.program()));
   }
   if (report.memory.empty()) return;
   std::cout << "\nWorst-case memory over all timings";

@@ -13,7 +13,7 @@ using nlohmann::json;
 /// Far more than any file needs; what reads and prints values recurses.
 constexpr std::size_t kMaxDepth = 64;
 
-/// What nlohmann/json says is wrong, without its prefix up to the position, and what it expected.
+/// The message of nlohmann/json without its prefix up to the position, and what it expected.
 std::pair<std::string, std::string> message_and_expected(const std::string& what) {
   constexpr std::string_view kExpected = "; expected ";
   const std::size_t column = what.find("column ");

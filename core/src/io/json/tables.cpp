@@ -59,7 +59,7 @@ void add_spread(ordered_json& entry, const CostSpreads& spreads, const CostClass
   entry["upper_quartile_ns"] = found->second.upper_quartile;
 }
 
-/// What is as long as without transfers needs no word.
+/// An action that transfers do not slow down needs no entry.
 void add_beside_transfers(ordered_json& entry, const Tables& tables, const CostClass& key) {
   const auto found = tables.beside_transfers.entries().find(key);
   if (found == tables.beside_transfers.entries().end() || found->second == tables.costs(key)) return;

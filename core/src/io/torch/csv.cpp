@@ -16,7 +16,7 @@ tl::unexpected<Error> cannot_hold(const std::string& what) {
   return make_error(ErrorCode::bad_argument, "PyTorch's CSV cannot hold " + what);
 }
 
-/// What makes a pipeline more than a chain whose placement says all.
+/// Everything that makes a pipeline more than a chain of placed stages.
 Expected<void> check_plain(const Pipeline& pipeline) {
   const PipelineSpec& own = pipeline.spec();
   if (own.slices > 1) return cannot_hold(std::to_string(own.slices) + " slices of a microbatch");

@@ -7,7 +7,7 @@
 
 namespace ppsim {
 
-/// What a WAIT cell of PyTorch says: whatever its rank issues from position `before` on waits until the
+/// The meaning of PyTorch's WAIT cell: whatever its rank issues from position `before` on waits until the
 /// instruction at position `what` is complete.
 struct TorchWait {
   int what;

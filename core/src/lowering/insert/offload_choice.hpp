@@ -14,10 +14,10 @@ struct Wait {
   std::size_t until = 0;
 };
 
-/// What a rank offloads, in the order of its F: activations of the chosen stages whose backward is not the
-/// next computation, that no R makes again and that no other rank holds. Of less than all of them, those of
-/// the stages that wait longest (in steps of the row, on average), and of the last of these stages
-/// microbatches evenly spread.
+/// The activations that a rank offloads, in the order of its F: activations of the chosen stages whose
+/// backward is not the next computation, that no R makes again and that no other rank holds. Of less than all
+/// of them, those of the stages that wait longest (in steps of the row, on average), and of the last of these
+/// stages microbatches evenly spread.
 [[nodiscard]] std::vector<Wait> offloaded_waits(const Offload& offload, std::span<const Step> row);
 
 }  // namespace ppsim::lowering

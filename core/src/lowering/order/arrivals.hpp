@@ -9,7 +9,8 @@
 
 namespace ppsim::lowering {
 
-/// What fills a buffer for a later compute line of the same rank: RECV_F, RECV_B, LOAD, RELOAD and UNSHARD.
+/// The lines that fill a buffer for a later compute line of the same rank: RECV_F, RECV_B, LOAD, RELOAD and
+/// UNSHARD.
 [[nodiscard]] bool is_arrival(const Line& line);
 
 /// In the place of a line or a rank: none.

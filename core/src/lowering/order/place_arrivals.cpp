@@ -35,7 +35,7 @@ class RowPlacer {
   }
 
  private:
-  /// What arrives for nobody (an UNSHARD or RELOAD that a file ends with) stays where it is.
+  /// An arrival without a reader (an UNSHARD or RELOAD that a file ends with) stays where it is.
   [[nodiscard]] bool moves(std::size_t i) const { return is_arrival(row_.lines[i]) && users_[i] >= 0; }
 
   void find_slots() {

@@ -322,7 +322,7 @@ class Walker {
     }
   }
 
-  /// What a stuck rank waits for first.
+  /// The first thing that a stuck rank waits for.
   [[nodiscard]] const Pending& stuck_at(RankId rank) const {
     const RankState& state = states_[rank.index()];
     if (at_end(rank)) return state.passed.front();

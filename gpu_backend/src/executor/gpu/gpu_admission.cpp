@@ -1,7 +1,7 @@
 #include "gpu_admission.hpp"
 
 #include "executor/admission.hpp"
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/agreement.hpp"
 
@@ -23,8 +23,8 @@ Expected<void> check_graph(const Program& program, const TransportCapabilities& 
     if (instruction.blocking)
       return bad_request("a program with blocking instructions cannot run as a graph");
   }
-  const ExecutionGraph graph = build_execution_graph(program, capabilities);
-  if (!run_order(graph).complete) return bad_request("a program that cannot finish cannot run as a graph");
+  if (!AnalyzedProgram(program, capabilities).order().complete)
+    return bad_request("a program that cannot finish cannot run as a graph");
   return {};
 }
 

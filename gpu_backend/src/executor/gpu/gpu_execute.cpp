@@ -52,19 +52,17 @@ class GpuExecutor {
         options_(std::get<CudaOptions>(input.options.backend)),
         program_(input.program),
         sizes_(input.model.sizes(program_.pipeline())),
-        graph_(build_execution_graph(program_, capabilities_of(input.options))),
-        memory_(plan_memory(program_,
-                            build_execution_graph(program_, unbounded_buffers(input.options.capabilities)),
-                            sizes_, input.options.memory_limit)),
+        analyzed_(program_, capabilities_of(input.options)),
+        memory_(plan_memory({program_, unbounded_buffers(input.options.capabilities)}, sizes_,
+                            input.options.memory_limit)),
         deadline_(input.options),
-        peers_({program_, graph_, here, input.options.processes, patience_of(input.options)}),
+        peers_({program_, analyzed_.graph(), here, input.options.processes, patience_of(input.options)}),
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
-    const ExecutionGraph waits =
-        build_execution_graph(program_, independent_queues(input.options.capabilities));
+    const AnalyzedProgram independent(program_, independent_queues(input.options.capabilities));
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       actions_.emplace_back(in_, tensors_, ranks_[r]);
-      plans_.push_back(plan_streams(program_, waits, ranks_[r].rank()));
+      plans_.push_back(plan_streams(program_, independent.graph(), ranks_[r].rank()));
     }
     peers_.assemble();  // all have got what they need
     open_channels();
@@ -256,15 +254,15 @@ class GpuExecutor {
       throw BackendError(reason.code, reason.message);
     }
     result.outcome = RunOutcome::deadlock;
-    result.hang =
-        peers_.alone() ? hang_report(program_, graph_, make_lanes(program_), states) : peers_.report();
+    result.hang = peers_.alone() ? hang_report(program_, analyzed_.graph(), make_lanes(program_), states)
+                                 : peers_.report();
     keep_trace(result.traces, in_.options.kept_traces, {.spans = no_spans()});
   }
 
   /// What the events tell; nothing outside of a step, or where a device does not even tell that.
   [[nodiscard]] std::vector<InstructionState> states_here() const {
     try {
-      if (in_step_) return read_states(program_, graph_, runs_);
+      if (in_step_) return read_states(program_, analyzed_.graph(), runs_);
     } catch (const BackendError&) {
       // What has failed tells why.
     }
@@ -309,7 +307,8 @@ class GpuExecutor {
     Nanoseconds longest = 0;
     for (const RankRun& run : runs_) {
       longest = std::max(longest, run.origin() - first + run.step_time());
-      if (options_.profile) run.read_times(trace, graph_.capabilities.launches, run.origin() - first);
+      if (options_.profile)
+        run.read_times(trace, analyzed_.graph().capabilities.launches, run.origin() - first);
     }
     result.step_ns.push_back(longest);
     deadline_.took(longest);
@@ -339,7 +338,7 @@ class GpuExecutor {
   const CudaOptions& options_;
   const Program& program_;
   SizeTable sizes_;
-  ExecutionGraph graph_;
+  AnalyzedProgram analyzed_;
   MemoryPlan memory_;
   StepDeadline deadline_;
   Peers peers_;

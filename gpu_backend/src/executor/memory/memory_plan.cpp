@@ -32,17 +32,15 @@ void check_fits(const SlotPlan& slots, std::optional<Bytes> limit) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph, const SizeTable& sizes,
-                       std::optional<Bytes> limit) {
+MemoryPlan plan_memory(const AnalyzedProgram& analyzed, const SizeTable& sizes, std::optional<Bytes> limit) {
   MemoryPlan plan;
-  plan.table = tensor_table(program);
+  plan.table = analyzed.tensors();
   plan.sizes = tensor_sizes(plan.table, sizes);
-  const RunOrder order = run_order(graph);
-  if (!order.complete) {
-    plan.slots = separate_slots(program, plan.table, plan.sizes);
+  if (!analyzed.order().complete) {
+    plan.slots = separate_slots(analyzed.program(), plan.table, plan.sizes);
     return plan;
   }
-  plan.slots = plan_slots({program, graph, order, plan.table, plan.sizes});
+  plan.slots = plan_slots(analyzed, plan.sizes);
   check_fits(plan.slots, limit);
   return plan;
 }

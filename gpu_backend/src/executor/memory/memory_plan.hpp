@@ -3,10 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/memory/slot_plan.hpp"
-#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim::gpu_backend {
 
@@ -19,7 +17,7 @@ struct MemoryPlan {
 
 /// The limit is that of RunOptions. A Program that cannot finish has no order to share bytes by: then every
 /// tensor has bytes of its own, and no limit counts. Throws: BackendError.
-[[nodiscard]] MemoryPlan plan_memory(const Program& program, const ExecutionGraph& graph,
-                                     const SizeTable& sizes, std::optional<Bytes> limit);
+[[nodiscard]] MemoryPlan plan_memory(const AnalyzedProgram& analyzed, const SizeTable& sizes,
+                                     std::optional<Bytes> limit);
 
 }  // namespace ppsim::gpu_backend

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
@@ -16,18 +16,16 @@ namespace ppsim::planner {
 /// One simulated step of a Program under costs, with everything that the simulator says about it.
 struct Evaluation {
   std::string name;
-  Program program;
-  ExecutionGraph graph;
-  TransportCapabilities capabilities;
+  AnalyzedProgram analyzed;
   CostBinding costs;
   TimedTrace trace;
   RunMetrics metrics;
   IdVector<RankId, Bytes> communicator_bytes = {};  ///< of the transport; empty where it takes none
   double simulate_seconds = 0;  ///< the engine alone: no lowering, graph, memory or output
 
-  [[nodiscard]] RunView view() const {
-    return {program, graph, trace, costs.tables.costs, costs.tables.sizes};
-  }
+  [[nodiscard]] const Program& program() const { return analyzed.program(); }
+  [[nodiscard]] const TransportCapabilities& capabilities() const { return analyzed.capabilities(); }
+  [[nodiscard]] RunView view() const { return {analyzed, trace, costs.tables.costs, costs.tables.sizes}; }
   [[nodiscard]] ContendedCosts contended() const {
     return {costs.tables.costs, costs.tables.beside_transfers};
   }

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "ppsim/core/ir/capabilities.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/transports.hpp"
@@ -27,9 +27,9 @@ struct RankMemoryOptions {
   Bytes alignment = kSlotAlignment;  ///< that of execute(); 1 where bytes stand for something else
 };
 
-/// Requires: a Program that is matched and finishes under `capabilities`.
-[[nodiscard]] RankMemory rank_memory(const Program& program, const TransportCapabilities& capabilities,
-                                     const SizeTable& sizes, const RankMemoryOptions& options = {});
+/// Requires: the Program finishes.
+[[nodiscard]] RankMemory rank_memory(const AnalyzedProgram& analyzed, const SizeTable& sizes,
+                                     const RankMemoryOptions& options = {});
 
 /// What the communicators of a transport take on each rank for the messages of a Program, beside its tensors.
 [[nodiscard]] IdVector<RankId, Bytes> communicator_bytes(const Program& program, const EdgeMemory& of_edge);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ppsim/core/certificate/certificate.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/well_formed.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/error.hpp"
@@ -130,6 +131,8 @@ struct VerifyReport {
 
 /// Decides each property. A mismatch is static and ends the meaning of the Program: what depends on how it
 /// runs is unknown then, with that reason; so is memory where deadlock freedom is not proved.
+/// Requires: analyzed for options.capabilities.
+[[nodiscard]] VerifyReport verify(const AnalyzedProgram& analyzed, const VerifyOptions& options);
 [[nodiscard]] VerifyReport verify(const Program& program, const VerifyOptions& options = {});
 
 /// A counterexample in lines of text.
@@ -141,7 +144,8 @@ struct VerifyReport {
 /// Packs what `report` proved of `program` under `options` so that check_certificate can follow it.
 /// Errors: refused when well_formed, matched or deadlock_free is not proved, when tensor_use or memory was
 /// asked for and is not, or when deadlock freedom rests on exploration.
-[[nodiscard]] Expected<Certificate> make_certificate(const Program& program, const VerifyOptions& options,
+[[nodiscard]] Expected<Certificate> make_certificate(const AnalyzedProgram& analyzed,
+                                                     const VerifyOptions& options,
                                                      const VerifyReport& report);
 
 }  // namespace ppsim::verifier

@@ -34,11 +34,11 @@ struct MemoryWitness {
   friend bool operator==(const MemoryWitness&, const MemoryWitness&) = default;
 };
 
-/// What a certificate can be about, as the command line spells it: those that every one is about,
+/// The properties that a certificate can prove, as the command line spells them: those that every one proves,
 /// (well_formed, matched, deadlock_free), then the others.
 [[nodiscard]] std::span<const std::string_view> certifiable_properties();
 
-/// What was proved of which Program, under which transport, and why: checked without a solver.
+/// A proof of properties of one Program under one transport, which is checked without a solver.
 struct Certificate {
   std::string transport = {};  ///< the named one that `capabilities` are of; empty: none that has a name
   std::string program_hash;

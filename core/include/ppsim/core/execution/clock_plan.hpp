@@ -25,7 +25,7 @@ inline void merge_clock(std::span<std::int32_t> into, ClockView from) {
   for (std::size_t track = 0; track < into.size(); ++track) into[track] = std::max(into[track], from[track]);
 }
 
-/// What happens at a step of a ClockPlan.
+/// The event at one position of a ClockPlan.
 enum class ClockEvent : std::uint8_t {
   start,     ///< of an instruction
   work,      ///< the end of an instruction that is no communication
@@ -53,7 +53,7 @@ class ClockPlan {
   /// Requires: `order` is a complete run order of the graph, or of one with more waits.
   ClockPlan(const ExecutionGraph& graph, const RunOrder& order);
 
-  /// What making the plan of a graph takes.
+  /// Bytes that making the plan of a graph takes.
   [[nodiscard]] static std::size_t bytes_of(const ExecutionGraph& graph);
 
   /// Calls visit(event, subject, clock) step by step: `subject` is the index of an instruction, a message or
@@ -61,7 +61,7 @@ class ClockPlan {
   template <class Numbering, class Visit>
   void run(const Numbering& numbering, const Visit& visit) const;
 
-  /// What the clocks of a run take.
+  /// Bytes that the clocks of a run take.
   [[nodiscard]] std::size_t bytes_of_run(std::size_t tracks) const {
     return rows_ * width(tracks) * sizeof(std::int32_t);
   }

@@ -10,7 +10,7 @@
 
 namespace ppsim {
 
-/// What the completion of an action makes true on its rank. The one place where data dependencies are
+/// A fact that the completion of an action makes true on its rank. The one place where data dependencies are
 /// defined: an action provides facts and requires facts of its own rank. "Delivered" is `forward_done` or
 /// `backward_done` where producer and consumer share the rank, else the `received_*` of the consumer.
 enum class FactKind : std::uint8_t {
@@ -51,8 +51,8 @@ struct Requirement {
 };
 
 /// Whether an action may stand in the list of `rank`: its stage is placed there and on the microbatch's
-/// route, its peer is a neighbour, its block or collective has a share there. An action elsewhere provides
-/// nothing and never starts. Requires: ids in range.
+/// route, its peer is a neighbour, its block or collective has a share on the rank. An action elsewhere
+/// provides nothing and never starts. Requires: ids in range.
 [[nodiscard]] bool belongs_on(const Pipeline& pipeline, const Action& action, RankId rank);
 
 /// Facts that hold on `rank` once `action` is complete. Where several actions of a rank provide a fact, the
@@ -63,7 +63,7 @@ void provided_facts(const Pipeline& pipeline, const Action& action, RankId rank,
 /// Facts of `rank` that must hold before `action` starts, UNSHARD and RESHARD aside, which depend on their
 /// place in the list: computes of a stage wait for the last UNSHARD before them, the RESHARD for
 /// these computes. A collective named "norm" waits for the gradients of an update; any other one for the
-/// passes that it stands behind, and beyond that it is ordered by `after`. Requires: ids in range and
+/// passes that it follows, and beyond that it is ordered by `after`. Requires: ids in range and
 /// belongs_on(pipeline, action, rank). Source: section 3 of docs/ir.md.
 void required_facts(const Pipeline& pipeline, const Action& action, RankId rank,
                     std::vector<Requirement>& out);

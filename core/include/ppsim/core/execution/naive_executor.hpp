@@ -34,7 +34,7 @@ struct HungState {
   std::vector<bool> complete;
 };
 
-/// What a search through all arbitrations came to.
+/// The result of a search through all arbitrations.
 struct Exploration {
   bool whole = false;  ///< all states were visited, or one that hangs was found
   std::optional<HungState> hung;

@@ -18,7 +18,7 @@ struct Instant {
   friend constexpr auto operator<=>(const Instant&, const Instant&) = default;
 };
 
-/// What never happens has a negative time.
+/// An event that never happens has a negative time.
 [[nodiscard]] constexpr bool happened(Instant at) { return at.time >= 0; }
 
 struct Span {

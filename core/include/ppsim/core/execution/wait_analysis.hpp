@@ -34,7 +34,7 @@ struct InstructionWait {
   friend bool operator==(const InstructionWait&, const InstructionWait&) = default;
 };
 
-/// What each instruction waits for in one state of a run, by rules E1 to E9. The naive executor, the check of
+/// The waits of each instruction in one state of a run, by rules E1 to E9. The naive executor, the check of
 /// a reported cycle and the certificate's checker read the rules for themselves, so that they can contradict
 /// it.
 ///
@@ -60,7 +60,7 @@ class WaitAnalysis {
   [[nodiscard]] std::vector<InstructionId> holders(RankId rank) const;
 
  private:
-  /// What keeps a message from going out or from being received: ends that have not started.
+  /// The ends that have not started and so keep a message from going out or from being received.
   struct Blocker {
     std::uint32_t message = 0;
     bool lacks_send = false;

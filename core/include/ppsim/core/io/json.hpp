@@ -39,8 +39,8 @@ struct Tables {
   CostTable costs;
   SizeTable sizes;
   CostSpreads spreads = {};  ///< of costs that were measured; no result depends on them
-  /// What computation takes while a kernel of a transfer holds multiprocessors of its rank: an entry for each
-  /// one of `costs`, none of them less. Empty: the same.
+  /// Durations of computation while a kernel of a transfer holds multiprocessors of its rank: an entry for
+  /// each one of `costs`, none of them less. Empty: the same.
   CostTable beside_transfers = {};
   friend bool operator==(const Tables&, const Tables&) = default;
 };

@@ -24,22 +24,21 @@ struct TraceRow {
   friend bool operator==(const TraceRow&, const TraceRow&) = default;
 };
 
-/// Reads what write_trace_csv writes, whatever Program it is of. The header is there, each line has six cells
-/// and an end that is not before its start.
-/// Errors: bad_file with row, column, found and expected.
+/// Reads what write_trace_csv writes, whatever Program it is of. The header must be present, each line has
+/// six cells and an end that is not before its start. Errors: bad_file with row, column, found and expected.
 /// Order: that of the file.
 [[nodiscard]] Expected<std::vector<TraceRow>> trace_rows_from_csv(std::string_view text,
                                                                   const std::string& file);
 
-/// Reads the trace of a Program: every instruction is there once, under its rank, queue, position and name. A
+/// Reads the trace of a Program: every instruction occurs once, under its rank, queue, position and name. A
 /// file has no rounds: all are 0, so that instants of several rounds fall into one.
 /// Errors: bad_file with row, column, found and expected.
 [[nodiscard]] Expected<TimedTrace> trace_from_csv(std::string_view text, const std::string& file,
                                                   const Program& program);
 
-/// What no run of the Program can have done, under whatever transport: an instruction that starts before what
-/// it waits for on its rank is complete, a RECV or a collective that completes before the other ends have
-/// started.
+/// Things that no run of the Program can have done, under whatever transport: an instruction that starts
+/// before what it waits for on its rank is complete, a RECV or a collective that completes before the other
+/// ends have started.
 [[nodiscard]] std::vector<Violation> trace_violations(const Program& program, const TimedTrace& trace);
 
 }  // namespace ppsim

@@ -6,7 +6,7 @@
 
 namespace ppsim {
 
-/// What the communication instructions of a rank wait for beyond their queues: the one issued before, on
+/// The waits of a rank's communication instructions beyond their queues: the one issued before, on
 /// whatever queue, must have started, or must be complete.
 enum class LaunchOrder : std::uint8_t { none, start, completion };
 
@@ -27,7 +27,7 @@ struct LaunchChain {
   friend bool operator==(const LaunchChain&, const LaunchChain&) = default;
 };
 
-/// What a transport promises; simulator and verifier take it as input, a backend states its own.
+/// The promises of a transport: simulator and verifier take them as input, a backend states its own.
 struct TransportCapabilities {
   /// Empty: rendezvous. n >= 1: a transfer starts while fewer than n earlier messages of its channel are
   /// unreceived.
@@ -61,8 +61,13 @@ std::ostream& operator<<(std::ostream& out, const TransportCapabilities& capabil
   return capabilities;
 }
 
-/// What a proof rests on: that no wait which may occur was left out (deadlock freedom), or also on orders
-/// that are kept in every timing (tensor use, memory).
+/// Rendezvous with ordered launches that always occur.
+[[nodiscard]] constexpr TransportCapabilities always(const LaunchChain& launches) {
+  return {.launches = launches, .guaranteed_launches = launches};
+}
+
+/// The assumptions of a proof: that no wait which may occur was left out (deadlock freedom), or also the
+/// orders that are kept in every timing (tensor use, memory).
 enum class Claim : std::uint8_t { safety, orders };
 /// Whether what was proved under `proved` holds under `used`: every wait that may occur was considered, and
 /// of orders every one that was relied on is kept. Fewer waits are no less safe: more credits than were

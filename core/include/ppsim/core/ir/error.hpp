@@ -8,12 +8,12 @@
 
 namespace ppsim {
 
-/// What kind of mistake an Error reports; the command line maps each to an exit code.
+/// The kind of mistake that an Error reports; the command line maps each to an exit code.
 enum class ErrorCode : std::uint8_t {
   bad_argument,  ///< a parameter, name or option out of its domain
   bad_file,      ///< a file that cannot be read as what it should be
   does_not_fit,  ///< nothing allowed keeps within the memory that there is
-  ill_formed,    ///< an IR that breaks a rule of its own (missing, doubled or misordered actions)
+  ill_formed,    ///< an IR that breaks its rules (missing, doubled or misordered actions)
   deadlock,      ///< a run that cannot finish; the message names who waits for whom
   refused,       ///< a run without the certificate that it needs
   io,            ///< the operating system said no

@@ -8,7 +8,7 @@
 
 namespace ppsim {
 
-/// What a Program looks up and no entry names, so that it is taken to be free: of each kind of action the
+/// The keys that a Program looks up and no entry names, so that they cost nothing: of each kind of action the
 /// first, in the order of the kinds.
 [[nodiscard]] std::vector<CostClass> missing_costs(const CostTable& costs, const Program& program);
 /// The same of the steps of a Schedule, without what lowering adds.

@@ -34,7 +34,7 @@ struct StagePasses {
 };
 
 /// A named collective and the ranks that take part in it. One that stands between passes, or sums what a
-/// stage reads, is there once per microbatch.
+/// stage reads, exists once per microbatch.
 struct Collective {
   std::string name;
   std::vector<RankId> members;
@@ -50,8 +50,9 @@ struct Collective {
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
-/// What flows where, as plain data. Empty members take the defaults that Pipeline::make documents.
-/// A part of the model sharded over several ranks is one stage per shard, tied together by collectives.
+/// Stages, their placement and their edges as plain data. Empty members take the defaults that Pipeline::make
+/// documents. A part of the model sharded over several ranks is one stage per shard, tied together by
+/// collectives.
 struct PipelineSpec {
   int ranks = 1;
   int stages = 1;

@@ -15,7 +15,7 @@ namespace ppsim {
 struct Communicator {
   std::string name;
   std::vector<RankId> members;  ///< ascending
-  int queue = -1;               ///< communication queue; -1: a queue of its own
+  int queue = -1;               ///< communication queue; -1: a queue for it alone
   friend bool operator==(const Communicator&, const Communicator&) = default;
 };
 
@@ -27,7 +27,8 @@ enum class InstructionForm : std::uint8_t {
 
 inline constexpr std::size_t kMaxGroup = 64;
 
-/// What a rank issues: one action, an overlapped pair, or a group. Offsets point into the Program's arrays.
+/// One instruction of a rank: an action, an overlapped pair, or a group. Offsets point into the Program's
+/// arrays.
 struct Instruction {
   std::uint32_t first_action = 0;
   std::uint32_t first_after = 0;
@@ -39,8 +40,8 @@ struct Instruction {
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
-/// What runs: per rank a list of instructions in issue order. Any list whose actions parse and whose ids are
-/// in range is a Program, however wrong; the verifier says what it means.
+/// Per rank a list of instructions in issue order, ready to run. Any list whose actions parse and whose ids
+/// are in range is a Program, however wrong; the verifier says what it means.
 ///
 /// Instructions are numbered rank by rank: those of rank r are [first(r), first(r) + size(r)).
 class Program {
@@ -120,7 +121,7 @@ std::ostream& operator<<(std::ostream& out, const Program& program);
 /// One instruction in the making; `after` holds positions in the list of its rank.
 struct InstructionDraft {
   std::vector<Action> actions;
-  std::vector<CommunicatorId> communicators;  ///< parallel to actions; invalid where there is none
+  std::vector<CommunicatorId> communicators;  ///< parallel to actions; invalid for computation
   InstructionForm form = InstructionForm::single;
   std::vector<int> after = {};
   bool blocking = false;

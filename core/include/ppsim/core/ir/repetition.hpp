@@ -12,7 +12,7 @@ struct Repetition {
   friend bool operator==(const Repetition&, const Repetition&) = default;
 };
 
-/// What is known of a schedule for every number of microbatches by how it is made; nothing: not known.
+/// How a schedule repeats with the number of microbatches, known from how it is made; nothing: not known.
 struct Repetitions {
   std::optional<Repetition> lists;   ///< of the lists of instructions, and so of all waits
   std::optional<Repetition> queues;  ///< of each queue by itself, which is all where queues are independent

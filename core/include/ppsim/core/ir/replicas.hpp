@@ -12,7 +12,7 @@ namespace ppsim {
 /// copy, and limits of a pipeline.
 [[nodiscard]] Expected<Schedule> replicated(const Schedule& schedule, int count);
 
-/// What the stages of `pipeline` cost, for those of its copies too.
+/// The costs of the stages of `pipeline`, repeated for its copies.
 [[nodiscard]] CostTable replicated(const CostTable& costs, const Pipeline& pipeline, int count);
 [[nodiscard]] SizeTable replicated(const SizeTable& sizes, const Pipeline& pipeline, int count);
 

@@ -13,7 +13,7 @@
 
 namespace ppsim {
 
-/// What a duration belongs to. -1 in a field of a table's key matches anything.
+/// The key of a duration. -1 in a field of a table's key matches anything.
 ///
 /// `subject` is the stage, block or collective of the action; `peer` the other stage of a transfer (rank for
 /// SEND_A and RECV_A) and the backward's stage of an OVERLAP_F_B. A transfer is looked up by its SEND.
@@ -48,7 +48,7 @@ struct UnitCosts {
 };
 [[nodiscard]] CostTable unit_cost_table(const UnitCosts& costs);
 
-/// The duration class of an instruction: its action's, or the pair's. Groups have none of their own.
+/// The duration class of an instruction: its action's, or the pair's. Groups have none.
 [[nodiscard]] CostClass cost_class_of(std::span<const Action> actions, InstructionForm form);
 [[nodiscard]] CostClass cost_class_of(const Action& action);
 
@@ -73,10 +73,10 @@ inline constexpr int kTensorKindCount = 14;
 [[nodiscard]] std::string_view tensor_kind_name(TensorKind kind);
 [[nodiscard]] std::optional<TensorKind> tensor_kind_from_name(std::string_view name);
 
-/// What the subject of a size class of the kind numbers: a stage or a parameter block.
+/// Whether the subject of a size class of the kind is a stage or a parameter block.
 [[nodiscard]] Subject subject_of(TensorKind kind);
 
-/// What a size belongs to. `subject` is a stage or a block, as subject_of says; `peer` the other stage of an
+/// The key of a size. `subject` is a stage or a block, as subject_of says; `peer` the other stage of an
 /// edge (incoming_gradient: the consumer that sends it); `op` the kind of action of a workspace and `forward`
 /// elsewhere. -1 in a table's key matches anything.
 struct SizeClass {

@@ -6,8 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/memory/tensors.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 
 namespace ppsim {
 
@@ -21,28 +20,23 @@ struct SlotPlan {
 /// Where a tensor may start: every offset of a plan is a multiple of it. Units: bytes.
 inline constexpr Bytes kSlotAlignment = 64;
 
-/// What a slot plan is made of.
-struct SlotRequest {
-  const Program& program;
-  const ExecutionGraph& graph;
-  const RunOrder& order;  ///< complete
-  const TensorTable& table;
-  const std::vector<Bytes>& sizes;  ///< per tensor of the table
-  Bytes alignment = kSlotAlignment;
-};
-
 /// The smallest plan that a search of bounded length finds, the same on every machine: never below the worst
 /// case of memory over all timings. Bytes lie in one piece, so there need not be a plan as small as that.
-[[nodiscard]] SlotPlan plan_slots(const SlotRequest& request);
+/// `sizes`: per tensor of the Program's table. Requires: the Program finishes.
+[[nodiscard]] SlotPlan plan_slots(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes);
 
-/// What making a plan may take.
+/// Limits on the making of a plan.
 struct SlotLimits {
   /// Pairs of tensors of a rank, all ranks together, that may be alive at once: with many it takes long.
   std::size_t max_conflicts = std::numeric_limits<std::size_t>::max();
-  std::function<bool()> stopped = {};  ///< asked again and again: whether it is too late for a plan
+  std::function<bool()> stopped = {};  ///< polled: whether it is too late for a plan
 };
 
-/// The same plan; nothing where the limits do not suffice.
-[[nodiscard]] std::optional<SlotPlan> plan_slots_within(const SlotRequest& request, const SlotLimits& limits);
+/// The same plan, nothing where the limits do not suffice. Offsets are multiples of `alignment`.
+/// Requires: the Program finishes, alignment >= 1.
+[[nodiscard]] std::optional<SlotPlan> plan_slots_within(const AnalyzedProgram& analyzed,
+                                                        const std::vector<Bytes>& sizes,
+                                                        const SlotLimits& limits,
+                                                        Bytes alignment = kSlotAlignment);
 
 }  // namespace ppsim

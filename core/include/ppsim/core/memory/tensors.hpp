@@ -48,7 +48,7 @@ struct TensorTable {
 ///
 /// A copy that is freed and allocated again is two tensors: saved activations end with the last user issued
 /// before RELOAD, or the owner's RECV_A, which begins the next copy; gathered parameters end with RESHARD;
-/// every compute action has a workspace of its own. One version of the parameters is updated in place when
+/// every compute action has its workspace. One version of the parameters is updated in place when
 /// there is one update and every microbatch reads version 0; else OPT writes version update + 1 while it
 /// reads the one before.
 [[nodiscard]] TensorTable tensor_table(const Program& program);

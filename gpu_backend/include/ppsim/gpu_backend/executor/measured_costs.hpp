@@ -4,10 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/io/json.hpp"
-#include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 
 namespace ppsim::gpu_backend {
@@ -16,7 +15,7 @@ namespace ppsim::gpu_backend {
 /// count from the moment when all ends have started, so that waiting for each other is no cost; with credits
 /// a transfer counts from its SEND alone. Members of a group count from the start to the end of the group.
 using Durations = std::map<CostClass, std::vector<Nanoseconds>>;
-[[nodiscard]] Durations measured_durations(const Program& program, const ExecutionGraph& graph,
+[[nodiscard]] Durations measured_durations(const AnalyzedProgram& analyzed,
                                            std::span<const TimedTrace> traces);
 
 /// Mean of every class without a share of the fastest and as many of the slowest, a twentieth of each unless

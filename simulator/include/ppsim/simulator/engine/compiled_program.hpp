@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
@@ -59,11 +59,10 @@ struct CompiledProgram {
   friend bool operator==(const CompiledProgram&, const CompiledProgram&) = default;
 };
 
-/// Compiles a Program in time linear in it.
-/// Requires: `graph` is that of `program` and has no residency limit.
-/// Errors: why the Program cannot finish.
-[[nodiscard]] tl::expected<CompiledProgram, Stuck> compile(const Program& program,
-                                                           const ExecutionGraph& graph);
+/// Compiles a Program in time linear in it; its times are those of the waits that its transport guarantees.
+/// Requires: no residency limit.
+/// Errors: why the Program cannot finish with the waits that may occur.
+[[nodiscard]] tl::expected<CompiledProgram, Stuck> compile(const AnalyzedProgram& analyzed);
 
 }  // namespace ppsim::simulator
 

@@ -55,7 +55,7 @@ struct SimulationScratch {
                                  SimulationScratch& scratch);
 
 /// Start and end of every instruction, with rounds.
-/// Requires: `graph` and `costs` belong to `program`.
+/// Requires: `graph` is the guaranteed one of what `program` was compiled from, `costs` belong to it.
 [[nodiscard]] TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& graph,
                                         const BoundCosts& costs);
 
@@ -75,15 +75,14 @@ struct ContendedCosts {
 /// takes a free place.
 using SimulatedRun = tl::expected<TimedTrace, Stuck>;
 
-/// Builds the graph, compiles, binds and simulates with rounds.
+/// Analyzes, compiles, binds and simulates with rounds.
 /// Errors: bad_argument from bind_costs; that a Program is stuck is an answer.
 [[nodiscard]] Expected<SimulatedRun> simulate_program(const Program& program,
                                                       const TransportCapabilities& capabilities,
                                                       const CostTable& costs);
 
 /// The same, event by event where transfers slow computation down. Under a residency limit they do not.
-[[nodiscard]] Expected<SimulatedRun> simulate_beside_transfers(const Program& program,
-                                                               const TransportCapabilities& capabilities,
+[[nodiscard]] Expected<SimulatedRun> simulate_beside_transfers(const AnalyzedProgram& analyzed,
                                                                const ContendedCosts& costs);
 
 }  // namespace ppsim::simulator

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ppsim/core/execution/execution_graph.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/execution/wait_analysis.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
@@ -14,13 +14,14 @@ namespace ppsim::simulator {
 
 /// A finished run and everything that it was made from. Only refers to its parts.
 struct RunView {
-  const Program& program;
-  const ExecutionGraph& graph;
+  const AnalyzedProgram& analyzed;
   const TimedTrace& trace;
   const CostTable& costs;
   const SizeTable& sizes;
   /// The trace was measured: transfers took what it says, not what the costs say.
   bool measured = false;
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();
 };
 
 /// Where the compute queue of a rank stands idle between the step's start and its end. The parts add up to

@@ -5,10 +5,8 @@
 #include <vector>
 
 #include "ppsim/core/certificate/certificate.hpp"
-#include "ppsim/core/execution/execution_graph.hpp"
-#include "ppsim/core/ir/program.hpp"
+#include "ppsim/core/execution/analyzed_program.hpp"
 #include "ppsim/core/ir/units.hpp"
-#include "ppsim/core/memory/tensors.hpp"
 
 namespace ppsim::verifier {
 
@@ -26,13 +24,14 @@ struct WorstCase {
   friend bool operator==(const WorstCase&, const WorstCase&) = default;
 };
 
-/// Everything about one Program that the memory property reads.
+/// A Program that finishes, and what its tensors take. Only refers to its parts.
 struct MemoryQuestion {
-  const Program& program;
-  const ExecutionGraph& graph;
-  const RunOrder& order;  ///< complete
-  const TensorTable& table;
+  const AnalyzedProgram& analyzed;
   const std::vector<Bytes>& sizes;  ///< per tensor of the table
+  const Program& program = analyzed.program();
+  const ExecutionGraph& graph = analyzed.guaranteed_graph();  ///< bounds rest on what always occurs
+  const RunOrder& order = analyzed.order();
+  const TensorTable& table = analyzed.tensors();
 };
 
 /// Exact worst case of one rank: a maximum-weight closure of the happens-before order of the rank's

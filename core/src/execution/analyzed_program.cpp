@@ -1,0 +1,73 @@
+#include "ppsim/core/execution/analyzed_program.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace ppsim {
+
+struct AnalyzedProgram::Parts {
+  /// A value that its first reader makes.
+  template <class T>
+  class Lazy {
+   public:
+    template <class Make>
+    const T& get(Make make) const {
+      std::call_once(once_, [&] { value_.emplace(make()); });
+      return *value_;
+    }
+
+   private:
+    mutable std::once_flag once_;
+    mutable std::optional<T> value_;
+  };
+
+  Parts(std::optional<Program> taken, const Program* referred, const TransportCapabilities& on)
+      : own(std::move(taken)), other(referred), capabilities(on) {}
+
+  std::optional<Program> own;
+  const Program* other;  ///< where it is not its own
+  TransportCapabilities capabilities;
+  Lazy<ExecutionGraph> graph;
+  Lazy<ExecutionGraph> guaranteed_graph;
+  Lazy<RunOrder> order;
+  Lazy<TensorTable> tensors;
+  Lazy<bool> matched;
+};
+
+AnalyzedProgram::AnalyzedProgram(const Program& program, const TransportCapabilities& capabilities)
+    : parts_(std::make_shared<const Parts>(std::nullopt, &program, capabilities)) {}
+
+AnalyzedProgram::AnalyzedProgram(Program&& program, const TransportCapabilities& capabilities)
+    : parts_(std::make_shared<const Parts>(std::move(program), nullptr, capabilities)) {}
+
+const Program& AnalyzedProgram::program() const { return parts_->own ? *parts_->own : *parts_->other; }
+const TransportCapabilities& AnalyzedProgram::capabilities() const { return parts_->capabilities; }
+
+const ExecutionGraph& AnalyzedProgram::graph() const {
+  return parts_->graph.get([&] { return build_execution_graph(program(), capabilities()); });
+}
+
+const ExecutionGraph& AnalyzedProgram::guaranteed_graph() const {
+  if (capabilities().is_certain()) return graph();
+  return parts_->guaranteed_graph.get(
+      [&] { return build_execution_graph(program(), guaranteed(capabilities())); });
+}
+
+const RunOrder& AnalyzedProgram::order() const {
+  return parts_->order.get([&] { return run_order(graph()); });
+}
+
+const TensorTable& AnalyzedProgram::tensors() const {
+  return parts_->tensors.get([&] { return tensor_table(program()); });
+}
+
+bool AnalyzedProgram::is_matched() const {
+  return parts_->matched.get([&] {
+    return std::ranges::all_of(graph().messages, &Message::matched) &&
+           std::ranges::all_of(graph().meetings, &CollectiveMeeting::matched);
+  });
+}
+
+}  // namespace ppsim
