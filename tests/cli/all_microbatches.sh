@@ -94,10 +94,17 @@ expect_out "deadlock_free for all p and all m: proved"
 expect_exit 0 verify zb-h2 --all-microbatches --json
 expect_json 'd["all_ranks"]["ranks_from"] == 3 and len(d["all_ranks"]["roles"]) == 5'
 expect_exit 5 verify interleaved-1f1b --all-microbatches
+expect_exit 0 verify forward-only --all-microbatches --transport nccl
+expect_out "transport nccl: "
+expect_exit 4 verify 1f1b --all-microbatches --resident 2
+expect_out "at most 2 operations of a rank in flight"
+expect_out "first at p = 3, m = "
+expect_exit 0 verify 1f1b --all-microbatches --resident 4
 expect_exit 5 verify 1f1b --all-microbatches --transport nccl
+expect_out "one periodic program for all microbatches, and on 3 ranks it begins at m = 6"
 expect_out "verify the number you need with --ranks P, or ask with --transport in-process."
 
 expect_error 2 "is for a NAME" "" verify 1f1b --ranks 4 --microbatches 8 --all-microbatches
-expect_error 2 "without --ranks" "" verify 1f1b --all-microbatches --resident 2
+expect_error 2 "without --ranks" "" verify 1f1b --all-microbatches --properties deadlock_free
 expect_error 2 "no schedule" "" verify nosuch --ranks 4 --all-microbatches
 expect_error 2 "without a method" "" verify 1f1b --ranks 4 --all-microbatches --properties well_formed

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/core/ir/transports.hpp"
 #include "support/generated.hpp"
 
 namespace ppsim::test {
@@ -13,8 +14,9 @@ ProgramForRanks for_ranks(const std::string& name, LoweringOptions options = {})
   };
 }
 
-AllRanksReport ask(const std::string& name, const LoweringOptions& options = {}) {
-  return verify_all_ranks(for_ranks(name, options), {}, {},
+AllRanksReport ask(const std::string& name, const LoweringOptions& options = {},
+                   const TransportCapabilities& transport = {}) {
+  return verify_all_ranks(for_ranks(name, options), {}, transport,
                           [&](int ranks) { return repetitions_of(name, {.ranks = ranks}); })
       .value();
 }
@@ -84,6 +86,50 @@ TEST(AllRanks, DeferredReceivesAreRefutedWithTheFewestRanks) {
   EXPECT_TRUE(std::holds_alternative<Refuted>(report.verdict));
   EXPECT_EQ(report.ranks, 2);
   EXPECT_EQ(report.microbatches, 2);
+}
+
+/// A queue for each directed edge: a rank has four operations in flight at most, two at either end.
+TEST(AllRanks, AResidencyLimitThatNoRankReachesChangesNothing) {
+  const AllRanksReport report = ask("1f1b", {}, {.residency = 4});
+  EXPECT_TRUE(std::holds_alternative<Proved>(report.verdict));
+  EXPECT_EQ(report.ranking.waits, ask("1f1b").ranking.waits);
+}
+
+/// Each of few ranks is proved under the limit, and the ranking knows nothing of places.
+TEST(AllRanks, AResidencyLimitThatCanBeReachedIsNotProved) {
+  const AllRanksReport report = ask("gpipe", {}, {.residency = 3});
+  EXPECT_EQ(
+      std::get<Unknown>(report.verdict).reason,
+      "holds on up to 8 ranks, where a rank has up to 4 operations in flight; a residency limit that can "
+      "be reached is not followed over all ranks");
+}
+
+TEST(AllRanks, AResidencyLimitIsRefutedWithTheFewestRanks) {
+  const AllRanksReport report = ask("1f1b", {}, {.residency = 2});
+  ASSERT_TRUE(std::holds_alternative<Refuted>(report.verdict));
+  EXPECT_EQ(report.ranks, 3);
+  EXPECT_EQ(report.microbatches, 4);
+}
+
+TEST(AllRanks, OrderedLaunchesAreFollowedWhereTheyRepeatFromTheFirstMicrobatchOn) {
+  for (const char* name : {"any", "nccl"})
+    EXPECT_TRUE(std::holds_alternative<Proved>(ask("forward-only", {}, transport(name).value()).verdict))
+        << name;
+  // The order of launches in warm-up and cool-down is another one.
+  EXPECT_EQ(std::get<Unknown>(ask("1f1b", {}, transport("nccl").value()).verdict).reason,
+            "a proof for all ranks needs one periodic program for all microbatches, and on 3 ranks it begins "
+            "at m = 6");
+}
+
+/// Receives two computations ahead: free of deadlock with independent queues, and not on NCCL.
+TEST(AllRanks, OrderedLaunchesAreRefutedWithTheFewestRanks) {
+  LoweringOptions options;
+  options.order = IssueOrder::early;
+  options.early = 2;
+  EXPECT_FALSE(std::holds_alternative<Refuted>(ask("gpipe", options).verdict));
+  const AllRanksReport report = ask("gpipe", options, transport("nccl").value());
+  ASSERT_TRUE(std::holds_alternative<Refuted>(report.verdict));
+  EXPECT_EQ(report.ranks, 2);
 }
 
 TEST(AllRanks, APeriodThatGrowsWithTheRanksIsUnknown) {

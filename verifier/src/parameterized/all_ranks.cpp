@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "ppsim/core/ir/check.hpp"
 #include "proofs.hpp"
+#include "properties/properties.hpp"
 #include "solver/ask_z3.hpp"
 
 namespace ppsim::verifier {
@@ -252,9 +254,12 @@ class Ranks {
     }
     const auto& found = of_ranks.coverage.families;
     if (p < kFirstRanks || (found.size() == 1 && found.front().program.first == 1)) return true;
+    const std::string instead = found.size() == 1
+                                    ? "it begins at m = " + std::to_string(of_ranks.coverage.alone.back() + 1)
+                                    : "there are " + std::to_string(found.size());
     report_.verdict =
         Unknown{"a proof for all ranks needs one periodic program for all microbatches, and on " +
-                std::to_string(p) + " ranks there are several"};
+                std::to_string(p) + " ranks " + instead};
     return false;
   }
 
@@ -263,15 +268,9 @@ class Ranks {
   AllRanksReport& report_;
 };
 
-}  // namespace
-
-Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
-                                          const TransportCapabilities& transport,
-                                          const RepetitionsForRanks& repetitions_for) {
-  const Deadline deadline(options.timeout_s);
-  const Asking asking{deadline, options};
+/// Without a residency limit.
+Expected<AllRanksReport> decide(const RanksQuestion& question, const Asking& asking) {
   AllRanksReport report;
-  const RanksQuestion question{program_for, repetitions_for, transport};
   Ranks ranks(question, asking, report);
   const auto go_on = ranks.run();
   if (!go_on) return tl::unexpected(go_on.error());
@@ -291,6 +290,65 @@ Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, co
     report.verdict = Unknown{why};
   }
   return report;
+}
+
+/// Few ranks under a residency limit that they reach: no ranking counts places, so nothing follows for more.
+Expected<AllRanksReport> decide_for_few(const RanksQuestion& question, const Asking& asking, int in_flight) {
+  AllRanksReport report;
+  const auto go_on = Ranks(question, asking, report).run();
+  if (!go_on) return tl::unexpected(go_on.error());
+  if (*go_on) {
+    report.verdict = Unknown{"holds on up to " + std::to_string(kLastRanks) +
+                             " ranks, where a rank has up to " + std::to_string(in_flight) +
+                             " operations in flight; a residency limit that can be reached is not followed "
+                             "over all ranks"};
+  }
+  return report;
+}
+
+/// The most operations that a rank can have in flight in Programs that are asked for.
+class CountedPrograms {
+ public:
+  explicit CountedPrograms(const ProgramForRanks& program_for) : program_for_(program_for) {}
+
+  Expected<Program> get(int ranks, int microbatches) {
+    auto program = program_for_(ranks, microbatches);
+    if (program) most_[ranks] = std::max(most_[ranks], most_under_way(*program));
+    return program;
+  }
+  /// Whether all ranks have at most so many, more of them no more than those that were asked for.
+  [[nodiscard]] bool never_exceed(int limit) {
+    return most_[kFirstRanks] == most_[kLastRanks] && most() <= limit;
+  }
+  [[nodiscard]] int most() const {
+    int most = 0;
+    for (const auto& [ranks, of_ranks] : most_) most = std::max(most, of_ranks);
+    return most;
+  }
+
+ private:
+  const ProgramForRanks& program_for_;
+  std::map<int, int> most_;  ///< by number of ranks
+};
+
+}  // namespace
+
+Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, const SolverOptions& options,
+                                          const TransportCapabilities& transport,
+                                          const RepetitionsForRanks& repetitions_for) {
+  const Deadline deadline(options.timeout_s);
+  const Asking asking{deadline, options};
+  CountedPrograms programs(program_for);
+  const ProgramForRanks counted = [&](int ranks, int microbatches) {
+    return programs.get(ranks, microbatches);
+  };
+  TransportCapabilities unlimited = transport;
+  unlimited.residency.reset();
+  auto report = decide({counted, repetitions_for, unlimited}, asking);
+  // What hangs with places for all hangs with fewer.
+  const bool settled = !report || std::holds_alternative<Refuted>(report->verdict);
+  if (settled || !transport.residency || programs.never_exceed(*transport.residency)) return report;
+  return decide_for_few({program_for, repetitions_for, transport}, asking, programs.most());
 }
 
 }  // namespace ppsim::verifier

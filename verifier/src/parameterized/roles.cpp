@@ -193,8 +193,10 @@ Expected<RankingForAll> find_roles(const std::vector<PeriodicProgram>& families)
   if (families.size() < 3)
     return make_error(ErrorCode::refused, "three numbers of ranks are needed to see how they go on");
   for (const PeriodicProgram& family : families) {
-    if (family.rule != SeriesRule{})
-      return make_error(ErrorCode::refused, "the schedule has a longer period");
+    if (family.rule.period > 1) return make_error(ErrorCode::refused, "the schedule has a longer period");
+    if (family.rule.head + family.rule.tail > 0)
+      return make_error(ErrorCode::refused,
+                        "warm-up or cool-down do not wait as the microbatches between them do");
   }
   return RoleFinder(families).run();
 }

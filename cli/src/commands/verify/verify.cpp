@@ -108,14 +108,13 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
 
 namespace {
 
-/// For every number of ranks as well. Sizes and transports with limits are for one number of ranks.
+/// For every number of ranks as well. Sizes are for one number of ranks.
 int run_all_ranks(const VerifyRequest& options, const std::optional<CommunicatorPolicy>& policy,
                   const Output& output) {
-  if (options.costs.given() || !options.memory_limit.empty() || !options.properties.empty() ||
-      options.transport.resident) {
+  if (options.costs.given() || !options.memory_limit.empty() || !options.properties.empty()) {
     return report({ErrorCode::bad_argument,
                    "without --ranks, --all-microbatches decides deadlock freedom for every number of ranks, "
-                   "without costs, --properties, --memory-limit and --resident",
+                   "without costs, --properties and --memory-limit",
                    {.found = options.input.input, .expected = "--ranks P"}},
                   output);
   }

@@ -229,7 +229,7 @@ void print_all_ranks(const ProgramForRanks& program_for, const AllRanksReport& r
 int verify_for_all_ranks(const VerifyRequest& request, const AllRanksPrograms& programs,
                          const Output& output) {
   const ProgramForRanks& program_for = programs.program_for;
-  // Where nothing is asked for: of the waits of ordered launches no proof for all ranks is found today.
+  // Where nothing is asked for: under ordered launches a proof for all ranks is found of few schedules.
   TransportChoice choice = request.transport;
   if (choice.name.empty()) choice.name = "in-process";
   const auto transport = capabilities_of(choice, request.costs.spread);

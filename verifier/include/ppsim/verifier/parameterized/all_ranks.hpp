@@ -78,12 +78,14 @@ using ProgramForRanks = std::function<Expected<Program>(int ranks, int microbatc
 /// What is known of them for a number of ranks; may be empty, and then nothing is proved.
 using RepetitionsForRanks = std::function<Repetitions(int ranks)>;
 
-/// Proves deadlock freedom on a transport without residency limit for every number of ranks and of
-/// microbatches, for schedules that repeat with each microbatch and whose ranks wait alike, by shifts linear
-/// in r and p. The ranking is a solution of linear constraints, two for each end of a wait's range of ranks,
-/// and is checked again wait by wait with symbolic p, r, i and k (Z3). Few ranks are recognised and proved
-/// for all microbatches, matching included; that more ranks go on as these do is an assumption. Errors: those
-/// of `program_for` other than refusals.
+/// Proves deadlock freedom for every number of ranks and of microbatches, for schedules that repeat with each
+/// microbatch from the first one on and whose ranks wait alike, by shifts linear in r and p. Few orders do so
+/// under ordered launches. A residency limit is proved safe only where no rank can reach it.
+///
+/// The ranking is a solution of linear constraints, two for each end of a wait's range of ranks, and is
+/// checked again wait by wait with symbolic p, r, i and k (Z3). Few ranks are recognised and proved for all
+/// microbatches, matching included; that more ranks go on as these do is an assumption.
+/// Errors: those of `program_for` other than refusals.
 [[nodiscard]] Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for,
                                                         const SolverOptions& options = {},
                                                         const TransportCapabilities& transport = {},
