@@ -81,6 +81,19 @@ expect_exit 0 run program.json --steps 1 --buffers 2 --certificate in-process.ce
 expect_exit 0 verify program.json --transport in-process "${safe[@]}" --certificate narrow.cert
 expect_error 4 "for another transport" "" check-certificate program.json narrow.cert --transport nccl
 
+# Which certificate is accepted where, as the documentation has it.
+names=(any in-process mpi copy nccl nccl-one-queue)
+for made in "${names[@]}"; do
+  expect_exit 0 verify program.json --transport $made "${safe[@]}" --certificate $made-safe.cert
+  row="| \`$made\` |"
+  for used in "${names[@]}"; do
+    code=0
+    "$ppsim" check-certificate program.json $made-safe.cert --transport $used >stdout 2>stderr || code=$?
+    case $code in 0) row+=" accepted |" ;; 4) row+=" refused |" ;; *) fail "$made on $used" ;; esac
+  done
+  grep -qxF "$row" "$data/../../docs/transports.md" || fail "docs/transports.md: $row"
+done
+
 # What computation launches: a certificate without it does not say so.
 model=(--model llama3-8b --cluster dgx-h100 --nodes 1 --tp 4 --pp 2 --global-batch-size 3)
 expect_error 4 "the certificate is for computation that launches no collectives, and with --tp 4 it does" \
@@ -88,6 +101,7 @@ expect_error 4 "the certificate is for computation that launches no collectives,
 expect_exit 0 verify program.json --transport nccl "${model[@]}" --properties well_formed,matched,deadlock_free,tensor_use --certificate loops.cert
 expect_exit 0 check-certificate program.json loops.cert --transport nccl
 expect_exit 0 check-certificate program.json loops.cert --transport nccl "${model[@]}"
+expect_exit 0 check-certificate program.json loops.cert --transport any
 
 # Version 2 knew no order of launches.
 sed 's/"version": 3/"version": 2/' nccl.cert >old.cert

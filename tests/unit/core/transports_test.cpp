@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/execution/execution_graph.hpp"
@@ -45,6 +47,16 @@ Program computation_holds_a_send_back() {
       .communicators = communicators({{0, 1}, {0, 1}}),
       .rows = {{"0F0", "0SEND_F0@0", "0F1", "0RECV_B0@1", "0B0", "0SEND_F1@0", "0RECV_B1@1", "0B1"},
                {"1RECV_F0@0", "1F0", "1B0", "1RECV_F1@0", "1F1", "1SEND_B0@1", "1B1", "1SEND_B1@1"}}}
+      .build();
+}
+
+/// Every instruction waits for earlier items of one order only, so it finishes on every transport.
+Program sends_as_it_computes() {
+  return HandProgram{
+      .pipeline = chain_spec(2, 2, 2),
+      .communicators = communicators({{0, 1}, {0, 1}}),
+      .rows = {{"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@1", "0B0", "0RECV_B1@1", "0B1"},
+               {"1RECV_F0@0", "1F0", "1RECV_F1@0", "1B0", "1SEND_B0@1", "1F1", "1B1", "1SEND_B1@1"}}}
       .build();
 }
 
@@ -208,6 +220,101 @@ TEST(LaunchOrder, ACertificateHoldsWhereNoOtherWaitsOccur) {
   EXPECT_FALSE(holds(named("nccl"), named("nccl", true)));
   EXPECT_FALSE(holds(rendezvous(), named("nccl")));
   EXPECT_FALSE(holds({.credits = 1}, rendezvous()));
+}
+
+/// Both ends of a wait of rule E9.
+enum class Launched { communication, computation, host_copy };
+constexpr Launched kLaunched[] = {Launched::communication, Launched::computation, Launched::host_copy};
+
+/// How far the earlier of two instructions of a rank must have come, by the words of rule E9: 0 anywhere, 1
+/// started, 2 complete.
+int demanded(const LaunchChain& chain, Launched earlier, Launched later) {
+  const auto is_in_chain = [&](Launched one) {
+    return one == Launched::communication || chain.everything ||
+           (one == Launched::computation && chain.compute);
+  };
+  if (chain.order == LaunchOrder::none || !is_in_chain(earlier) || !is_in_chain(later)) return 0;
+  const bool launches_collectives = chain.compute && earlier == Launched::computation;
+  return launches_collectives || chain.order == LaunchOrder::completion ? 2 : 1;
+}
+
+/// Whether each of the waits is one of the others.
+bool are_among(const LaunchChain& waits, const LaunchChain& others) {
+  return std::ranges::all_of(kLaunched, [&](Launched earlier) {
+    return std::ranges::all_of(kLaunched, [&](Launched later) {
+      return demanded(waits, earlier, later) <= demanded(others, earlier, later);
+    });
+  });
+}
+
+/// Each named transport, with and without computation that launches collectives.
+std::vector<TransportCapabilities> all_named() {
+  std::vector<TransportCapabilities> all;
+  for (const Transport& known : transports()) {
+    for (const bool compute_launches : {false, true}) all.push_back(named(known.name, compute_launches));
+  }
+  return all;
+}
+
+/// "A certificate for T holds on U if the possible waits of U are among those of T and U guarantees what T
+/// guarantees."
+TEST(LaunchOrder, ACertificateMovesBetweenNamedTransportsByTheRule) {
+  const Program program = sends_as_it_computes();
+  for (const TransportCapabilities& proved : all_named()) {
+    const Certificate certificate = certificate_of(program, proved);
+    ASSERT_EQ(why_not(certificate, program), "") << proved;
+    for (const TransportCapabilities& used : all_named()) {
+      const bool safe = are_among(used.launches, proved.launches);
+      const bool kept = are_among(proved.guaranteed_launches, used.guaranteed_launches);
+      EXPECT_EQ(holds_under(proved, used, Claim::safety), safe) << proved << " on " << used;
+      EXPECT_EQ(holds_under(proved, used, Claim::orders), safe && kept) << proved << " on " << used;
+      // It claims nothing that rests on an order.
+      EXPECT_EQ(check_certificate_on(used, certificate, program, nullptr).has_value(), safe)
+          << proved << " on " << used;
+    }
+  }
+}
+
+/// The rule refuses it: any counts the waits of computation that launches collectives, which NCCL's proof
+/// without such did not look at.
+TEST(LaunchOrder, ACertificateOfNcclDoesNotHoldOnAny) {
+  EXPECT_EQ(demanded(any_transport().launches, Launched::computation, Launched::communication), 2);
+  EXPECT_EQ(demanded(named("nccl").launches, Launched::computation, Launched::communication), 0);
+  const Program program = computation_holds_a_send_back();
+  EXPECT_EQ(why_not(certificate_of(program, named("nccl")), program), "");
+  EXPECT_FALSE(finishes(program, any_transport()));
+}
+
+/// The items of an order with the start of one instruction put before the completion of another.
+std::vector<std::uint32_t> start_before(std::vector<std::uint32_t> items, InstructionId starts,
+                                        InstructionId completes) {
+  std::erase(items, 2 * static_cast<std::uint32_t>(starts.value()));
+  const auto place = std::ranges::find(items, 2 * static_cast<std::uint32_t>(completes.value()) + 1);
+  items.insert(place, 2 * static_cast<std::uint32_t>(starts.value()));
+  return items;
+}
+
+/// Each wait that only the chain brings about, broken in turn: the order of a certificate that starts earlier
+/// what is launched later.
+TEST(LaunchOrder, AnOrderThatMovesAnEdgeOfTheChainIsRefused) {
+  const Program program = sends_as_it_computes();
+  const ExecutionGraph without = build_execution_graph(program, rendezvous());
+  for (const TransportCapabilities& capabilities : all_named()) {
+    if (capabilities.launches == LaunchChain()) continue;
+    const ExecutionGraph graph = build_execution_graph(program, capabilities);
+    int moved = 0;
+    for (int i = 0; i < static_cast<int>(program.size()); ++i) {
+      const auto known = without.predecessors_of(InstructionId(i));
+      for (const InstructionId before : graph.predecessors_of(InstructionId(i))) {
+        if (std::ranges::find(known, before) != known.end()) continue;
+        Certificate forged = certificate_of(program, capabilities);
+        forged.order = start_before(std::move(forged.order), InstructionId(i), before);
+        EXPECT_NE(why_not(forged, program).find(" starts before "), std::string::npos) << capabilities;
+        ++moved;
+      }
+    }
+    EXPECT_GT(moved, 0) << capabilities;
+  }
 }
 
 TEST(LaunchOrder, CertificatesSayItInTheirFile) {
