@@ -65,7 +65,7 @@ expect_out "verify the number you need with --ranks P"
 # Two resident kernels hang, three never do.
 expect_exit 4 verify 1f1b --ranks 4 --all-microbatches --resident 2
 expect_out "deadlock_free is refuted, first at m = 4"
-expect_out "has under way: "
+expect_out "has in flight: "
 expect_out " waits for rank "
 expect_out "(none of the rank's places is free before it completes)"
 expect_exit 4 verify 1f1b --ranks 4 --microbatches 4 --resident 2 --json

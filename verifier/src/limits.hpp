@@ -35,7 +35,7 @@ class LimitReached : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What a search may take: nothing is said where it has no limits.
+/// Time and memory that a search may take; unlimited by default.
 class Limits {
  public:
   Limits() = default;

@@ -55,7 +55,7 @@ bool prepare(const Question& question) {
   return true;
 }
 
-/// What `work` returns, or why it did not get to an end.
+/// The result of `work`, or why it did not finish.
 template <class Work>
 tl::expected<std::invoke_result_t<Work>, std::string> within_limits(Work work) {
   try {
@@ -91,7 +91,7 @@ bool VerifyReport::all_proved() const {
 
 namespace {
 
-/// What is asked, in the order of deciding: a search through all states comes last, since it may take all the
+/// The properties that are asked, in the order of deciding: a search through all states comes last, since it may take all the
 /// time.
 std::vector<PropertyInfo> asked(const VerifyOptions& options) {
   std::vector<PropertyInfo> result;

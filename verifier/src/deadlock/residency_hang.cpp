@@ -62,7 +62,7 @@ class Knot {
     return result;
   }
 
-  /// What holds the places of the ranks of the last knot.
+  /// The operations that hold the places of the ranks of the last knot.
   [[nodiscard]] std::vector<Place> resident_places() const {
     std::vector<Place> result;
     for (const RankId rank : full_) {

@@ -30,7 +30,7 @@ struct Bracket {
   [[nodiscard]] bool settled() const { return !(least < most); }
 };
 
-/// What a method found out within the time.
+/// The result of a method within its time.
 struct Comparison {
   enum class Outcome { never_slower, slower, unknown };
 

@@ -20,7 +20,7 @@ Expected<PathGraph> paths_of(const Program& program, const NeverSlowerQuestion& 
     return make_error(ErrorCode::bad_argument, "what cannot finish has no makespan: verify it first",
                       {.found = std::string(which), .expected = "matched and free of deadlock"});
   }
-  if (capabilities.residency && *capabilities.residency < most_under_way(program)) {
+  if (capabilities.residency && *capabilities.residency < max_in_flight(program)) {
     return make_error(ErrorCode::bad_argument,
                       "under a residency limit times depend on which operation takes a place",
                       {.found = std::to_string(*capabilities.residency)});

@@ -96,7 +96,7 @@ class ClosureProblem {
   }
 
  private:
-  /// A birth that follows the deaths of `chain` up to position `last`, and the arc that says so.
+  /// A birth that follows the deaths of `chain` up to position `last`, and the arc for it.
   struct Link {
     std::uint32_t birth;
     std::uint32_t last;

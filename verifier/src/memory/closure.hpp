@@ -8,7 +8,7 @@
 
 namespace ppsim::verifier {
 
-/// The answer to a relaxed question: tensors with one birth (what all of theirs have in common) and one death
+/// The answer to a relaxed question: tensors with one birth (the part that all of theirs share) and one death
 /// (all of theirs), which may be left out although each part of it has happened.
 struct Closure {
   Bytes bytes = 0;            ///< at least what the tensors can need together

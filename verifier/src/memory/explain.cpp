@@ -27,7 +27,7 @@ Lines lines_of(const Program&, const ResidencyHang& hang) {
   for (std::size_t i = 0; i < hang.resident.size(); ++i) {
     const Place& place = hang.resident[i];
     const bool same_rank = i > 0 && hang.resident[i - 1].rank == place.rank;
-    if (!same_rank) lines.push_back("rank " + std::to_string(place.rank.value()) + " has under way:");
+    if (!same_rank) lines.push_back("rank " + std::to_string(place.rank.value()) + " has in flight:");
     lines.back() += (same_rank ? ", " : " ") + place.action;
   }
   for (const Wait& wait : hang.waits) lines.push_back(to_string(wait));
@@ -43,16 +43,16 @@ Lines moment_lines(const Program& program, const FiringOrder& firing) {
   Lines lines;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     std::string last = "nothing";
-    std::string under_way;
+    std::string in_flight;
     for (auto i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
       const InstructionId id(i);
       const bool compute = info(program.actions(id).front().kind).resource == Resource::compute;
       if (complete[id.index()] != 0 && compute) last = actions_text(program, id);
       if (started[id.index()] == 0 || complete[id.index()] != 0) continue;
-      under_way += (under_way.empty() ? "" : ", ") + actions_text(program, id);
+      in_flight += (in_flight.empty() ? "" : ", ") + actions_text(program, id);
     }
     lines.push_back("  then: rank " + std::to_string(r) + " has computed up to " + last +
-                    (under_way.empty() ? "" : "; under way: " + under_way));
+                    (in_flight.empty() ? "" : "; in flight: " + in_flight));
   }
   return lines;
 }

@@ -90,7 +90,7 @@ FiringOrder firing_order(const ExecutionGraph& graph, const RunOrder& order, con
   std::vector<std::uint32_t> later;
   for (const std::uint32_t item : order.items) {
     const InstructionId id(static_cast<std::int32_t>(item / 2));
-    // What can start does; what need not complete yet does not.
+    // Every instruction starts as early as it can, and completes as late as it may.
     const bool starts = std::ranges::all_of(graph.predecessors_of(id),
                                             [&](InstructionId p) { return complete[p.index()] != 0; });
     const bool happens = item % 2 == 0 ? starts : started[id.index()] != 0 && past.completes(id);

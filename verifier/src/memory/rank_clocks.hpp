@@ -28,7 +28,7 @@ enum class Receipts : std::uint8_t {
   lag,      ///< some time later, as in HappensBefore; more may happen then than can
 };
 
-/// What the clocks of a rank are made of.
+/// The parts of a rank's clocks.
 struct ClockRequest {
   const MemoryQuestion& question;
   const ClockPlan& plan;  ///< of the question's graph
@@ -50,7 +50,7 @@ class RankClocks {
   RankClocks(const ClockRequest& request, const Limits& limits);
 
   [[nodiscard]] std::size_t lanes() const { return lanes_; }
-  /// What must be complete for an instruction of the rank to start; it starts at once when that is complete.
+  /// The instructions that must be complete before one of the rank starts; it starts as soon as they are.
   [[nodiscard]] ClockView before_start(InstructionId id) const {
     return row(before_start_, static_cast<std::size_t>(id.value() - first_.value()));
   }

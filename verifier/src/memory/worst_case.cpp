@@ -103,7 +103,7 @@ class WorstCaseSearch {
   Clock best_moment_;
 };
 
-/// The starts that bring the tensors of `moment` about; what they wait for is within it.
+/// The starts that create the tensors of `moment`; their predecessors are within it.
 std::vector<InstructionId> starts_of(const std::vector<Lifetime>& lifetimes, ClockView moment) {
   std::vector<InstructionId> starts;
   for (const Lifetime& lifetime : lifetimes) {

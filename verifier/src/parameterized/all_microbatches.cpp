@@ -75,7 +75,7 @@ class Investigation {
     return 0;
   }
 
-  /// Whether there are updates between the microbatches of a step that has come to its steady state.
+  /// Whether there are updates between the microbatches of a step in its steady state.
   bool updates_within(int ranks) {
     for (int m = steady_from(ranks); m <= 2 * steady_from(ranks); ++m) {
       if (const auto program = source_.get(m)) return program->pipeline().asynchronous();
@@ -102,7 +102,7 @@ class Investigation {
     report_.results.push_back(std::move(result));
   }
 
-  /// What was proved of the periodic programs holds for every number only where each one is a member.
+  /// A proof about the periodic programs holds for every number only where each one is a member.
   static void limit_to_known(const Coverage& coverage, FamilyAnswer& answer, AllMicrobatchesResult& result) {
     if (std::holds_alternative<Refuted>(answer.verdict) && answer.microbatches > coverage.compared_to + 1)
       answer.notes.push_back("not every number from " + std::to_string(coverage.compared_to + 1) +

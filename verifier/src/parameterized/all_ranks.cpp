@@ -313,7 +313,7 @@ class CountedPrograms {
 
   Expected<Program> get(int ranks, int microbatches) {
     auto program = program_for_(ranks, microbatches);
-    if (program) most_[ranks] = std::max(most_[ranks], most_under_way(*program));
+    if (program) most_[ranks] = std::max(most_[ranks], max_in_flight(*program));
     return program;
   }
   /// Whether all ranks have at most so many, more of them no more than those that were asked for.
@@ -345,7 +345,7 @@ Expected<AllRanksReport> verify_all_ranks(const ProgramForRanks& program_for, co
   TransportCapabilities unlimited = transport;
   unlimited.residency.reset();
   auto report = decide({counted, repetitions_for, unlimited}, asking);
-  // What hangs with places for all hangs with fewer.
+  // A Program that hangs with places for all hangs with fewer.
   const bool settled = !report || std::holds_alternative<Refuted>(report->verdict);
   if (settled || !transport.residency || programs.never_exceed(*transport.residency)) return report;
   return decide_for_few({program_for, repetitions_for, transport}, asking, programs.most());

@@ -67,7 +67,7 @@ class FamilySearch {
   /// The smallest number of the remainder that holds warm-up, cool-down and some periods.
   [[nodiscard]] int first_number(const SeriesRule& rule, int remainder) const {
     int least = steady_from(ranks_) + rule.head + rule.tail + 2 * rule.period;
-    // What comes once a period does not while head and tail take all of it.
+    // An instruction that comes once a period is not seen while head and tail take all of them.
     if (options_.updates) least = std::max(least, rule.period * (rule.head + rule.tail));
     return (least / rule.period + 1) * rule.period + remainder;
   }

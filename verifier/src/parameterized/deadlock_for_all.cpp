@@ -32,7 +32,7 @@ FamilyAnswer answer_for(const AllQuestion& question, const Program& program) {
   return {result.verdict, program.pipeline().microbatches(), result.method, result.notes};
 }
 
-/// At most so many communication operations of a rank can be under way at all.
+/// No rank can ever have more communication operations in flight.
 int no_limit(const PeriodicProgram& family) { return static_cast<int>(family.series.size()); }
 
 constexpr int kMostReplays = 20;

@@ -12,7 +12,7 @@
 
 namespace ppsim::verifier {
 
-/// What an instruction has in common with the others of its series, as numbers to look it up by.
+/// The key that an instruction shares with the others of its series.
 using SeriesKey = std::array<std::int32_t, 10>;
 
 /// Which series stands for which instructions. A key is one of key_of; its part is left out where it names
@@ -22,7 +22,7 @@ class SeriesTable {
   /// How many series such instructions are in turn. Requires: part 0.
   void set_split(const SeriesKey& key, int split) { split_[key] = split; }
   [[nodiscard]] int split(const SeriesKey& key) const;
-  /// The series of a key, a new one where there is none.
+  /// The series of a key, created if it is missing.
   int add(const SeriesKey& key);
   /// -1: none.
   [[nodiscard]] int find(const SeriesKey& key) const;
@@ -57,7 +57,7 @@ struct Instances {
 [[nodiscard]] Instances instances_of(const Program& program, const SeriesRule& rule, SeriesTable& table,
                                      bool may_add);
 
-/// What the waits of each rank alone imply: which instructions of the rank are complete before one starts.
+/// Which instructions of a rank are complete before another one starts, by the waits of that rank alone.
 class LocalOrder {
  public:
   /// Requires: every predecessor stands earlier in its rank's list, each instruction is on one queue.

@@ -10,7 +10,7 @@
 
 namespace ppsim::verifier {
 
-/// What a proof about one family says.
+/// The answer of a proof about one family.
 struct FamilyAnswer {
   Verdict verdict;  ///< refuted: by the Program for `microbatches`, of all members the smallest
   int microbatches = 0;
@@ -18,7 +18,7 @@ struct FamilyAnswer {
   std::vector<std::string> notes = {};
 };
 
-/// What all proofs about one schedule have in common.
+/// The input that all proofs about one schedule share.
 struct AllQuestion {
   Source& source;
   const AllMicrobatchesOptions& options;
@@ -32,7 +32,7 @@ struct AllQuestion {
 /// each, so two messages that are sent in another order than they are received wait for each other.
 [[nodiscard]] FamilyAnswer matched_for_all(const AllQuestion& question, const PeriodicProgram& family);
 
-/// By a ranking; where there is none, or under a residency limit, by Z3 over all states for every k at once.
+/// By a ranking; without one, or under a residency limit, by Z3 over all states for every k at once.
 /// Those states are more than a run with a residency limit can reach, so only what verify refutes for a
 /// single number of microbatches is refuted.
 [[nodiscard]] FamilyAnswer deadlock_free_for_all(const AllQuestion& question, const PeriodicProgram& family);

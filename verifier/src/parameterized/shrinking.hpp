@@ -14,7 +14,7 @@ namespace ppsim::verifier {
 struct Shrinking {
   std::int64_t from = 0;  ///< for every k > from
   std::vector<Bytes>
-      growth;  ///< per rank: what a state of k periods needs more than its counterpart, at most
+      growth;  ///< per rank: how much more a state of k periods needs than its counterpart, at most
 };
 
 /// For families in which no event can get far ahead of another one. Within `spread` instances of each other,

@@ -13,7 +13,7 @@
 
 namespace ppsim::verifier {
 
-/// What Z3 says about whether some state of some member is of a kind.
+/// Z3's answer to whether some state of some member is of a kind.
 struct SmtAnswer {
   enum class Outcome : std::uint8_t { never, sometimes, unknown };
   Outcome outcome = Outcome::unknown;
@@ -35,7 +35,7 @@ FamilyAnswer guarded(Ask ask) {
   }
 }
 
-/// What questions about a periodic program are about, in words.
+/// The subject of questions about a periodic program, in words.
 [[nodiscard]] std::string subject_of(const AllQuestion& question, const PeriodicProgram& family);
 
 /// Questions about the states of one periodic program. Whoever asks names each.

@@ -41,7 +41,7 @@ std::vector<InstructionId> last_users(const LocalOrder& order, std::span<const I
   return last;
 }
 
-/// What the tensors of one series have in common.
+/// The key that the tensors of one series share.
 struct Kind {
   SizeClass size_class;
   RankId rank;

@@ -19,10 +19,10 @@ std::size_t states_within_budget(const Question& question) {
   return budget ? static_cast<std::size_t>(*budget) / state : question.options.state_limit;
 }
 
-/// What a residency limit adds to a Program that finishes without it.
+/// The verdict under a residency limit, for a Program that finishes without it.
 Answer under_residency(const Question& question) {
   const TransportCapabilities& capabilities = question.options.capabilities;
-  if (*capabilities.residency >= most_under_way(question.program)) {
+  if (*capabilities.residency >= max_in_flight(question.program)) {
     return {Proved{}, "graph", {"the residency limit is never reached"}};
   }
   const std::size_t affordable = states_within_budget(question);
@@ -91,7 +91,7 @@ void cross_check(const Question& question, bool finishes, Answer& answer) {
 
 }  // namespace
 
-int most_under_way(const Program& program) {
+int max_in_flight(const Program& program) {
   int most = 0;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     std::set<int> queues;

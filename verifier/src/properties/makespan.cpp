@@ -37,7 +37,7 @@ Answer check_makespan(const Question& question, std::optional<MakespanRange>& ra
   if (!question.options.costs) return {Unknown{"no costs are given"}, kMethod};
   if (!question.analyzed.finishes()) return {Unknown{question.why_stuck()}, kMethod};
   const auto& residency = question.options.capabilities.residency;
-  if (residency && *residency < most_under_way(question.program))
+  if (residency && *residency < max_in_flight(question.program))
     return {Unknown{"under a residency limit times depend on which operation takes a place"}, kMethod};
   const PathGraph paths = path_graph(question.program, question.analyzed.graph(), question.analyzed.order());
   const auto latest = times_of(paths, question.options.costs->most);

@@ -48,7 +48,7 @@ Answer check_tensor_use(const Question& question);
 Answer check_memory(const Question& question, std::vector<WorstCase>& worst);
 Answer check_makespan(const Question& question, std::optional<MakespanRange>& range);
 
-/// The most communication operations that queues alone let a rank have under way.
-[[nodiscard]] int most_under_way(const Program& program);
+/// The most communication operations that a rank's queues let it have in flight.
+[[nodiscard]] int max_in_flight(const Program& program);
 
 }  // namespace ppsim::verifier

@@ -22,7 +22,7 @@ constexpr auto kRegistry = std::to_array<PropertyInfo>({
      "whatever reads weights finds its version, and no rank holds more of them than microbatches are behind",
      true},
     {Property::tensor_use, "tensor_use",
-     "no tensor is used before it is complete, after it is freed, or while it is made anew", true},
+     "no tensor is used before it is complete, after it is freed, or while it is made again", true},
     {Property::memory, "memory",
      "worst-case memory over every timing is known and within the limit on every rank", true},
     {Property::makespan, "makespan",

@@ -14,8 +14,8 @@ bool reads_weights(OpKind kind) {
   return kind == OpKind::forward || kind == OpKind::recompute || gives_input_gradient(kind);
 }
 
-/// What one rank holds of a block as its list is walked: the newest version, and older ones that somebody is
-/// still to read.
+/// The versions of a block that one rank holds as its list is walked: the newest, and older ones that are
+/// still to be read.
 struct Held {
   int newest = 0;
   int count = 1;     ///< versions held

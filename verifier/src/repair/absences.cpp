@@ -51,7 +51,7 @@ std::map<ChannelKey, Ends> ends_of(const Program& program) {
   return channels;
 }
 
-/// What the first list holds more often than the second.
+/// The entries that the first list has more often than the second.
 std::vector<Action> surplus(std::vector<Action> of, std::vector<Action> over) {
   std::ranges::sort(of);
   std::ranges::sort(over);

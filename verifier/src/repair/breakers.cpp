@@ -27,7 +27,7 @@ bool Breakers::blocks(InstructionId id) const {
          (context_.graph.capabilities.issue_blocks && is_communication(program_.actions(id).front().kind));
 }
 
-/// Whether the second waits for the first because it stands behind it, whatever stands between.
+/// Whether the second waits for the first because it follows it on a queue, whatever is between them.
 bool Breakers::holds_back(InstructionId first, InstructionId second) const {
   if (second <= first) return false;  // once around the cycle
   if (blocks(first)) return true;
@@ -76,7 +76,7 @@ void Breakers::splits(InstructionId first, InstructionId second) {
   }
 }
 
-/// The moves after which the second no longer stands behind the first.
+/// The moves after which the second no longer follows the first.
 void Breakers::passes(InstructionId first, InstructionId second) {
   for (const InstructionId a : originals(first)) {
     for (const InstructionId b : originals(second)) {
@@ -101,7 +101,7 @@ void Breakers::launch(InstructionId first, InstructionId second) {
   if (reason(first, holder) != WaitReason::data) wait(first, holder);
 }
 
-/// The second stands behind the first, and waits for it.
+/// The second follows the first on a queue, and waits for it.
 void Breakers::wait(InstructionId first, InstructionId second) {
   passes(first, second);
   if (blocks(first)) return;
@@ -129,7 +129,7 @@ void Breakers::message(Event before, Event after) {
         .level = context_.proposal.credits[static_cast<std::size_t>(channel)] + 1});
 }
 
-/// What the proposal did to an instruction on the cycle.
+/// The change that the proposal makes to an instruction on the cycle.
 void Breakers::touched(InstructionId id) {
   for (const InstructionId original : originals(id)) {
     const auto found = context_.proposal.touched.find(original);
@@ -154,7 +154,7 @@ std::vector<Choice> Breakers::of(const std::vector<Event>& cycle) {
       launch(first, second);
       continue;
     }
-    // What stands between the two on their queue is no way out: the last of them waits for the first anyway.
+    // Moving instructions between the two on their queue is no way out: the last still waits for the first.
     const std::size_t edge = i;
     while (i + 3 < edge + cycle.size() && at(i + 2) == at(i + 1) + 1 && events.is_start(at(i + 3))) {
       const InstructionId next = events.instruction(at(i + 3));

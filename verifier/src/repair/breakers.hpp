@@ -8,7 +8,7 @@
 
 namespace ppsim::verifier::repairing {
 
-/// What of a proposal keeps a cycle together.
+/// The parts of a proposal that keep a cycle together.
 class Breakers {
  public:
   struct Context {

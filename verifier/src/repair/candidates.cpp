@@ -65,7 +65,7 @@ std::vector<int> Candidates::channels_of(InstructionId id) const {
 
 bool Candidates::transfers(InstructionId id) const { return is_transfer(program_.actions(id).front().kind); }
 
-/// What UNSHARD gathers depends on its place in the list, so it stays.
+/// The parameters that UNSHARD gathers depend on its place in the list, so it stays.
 bool Candidates::moves(InstructionId id) const {
   const OpKind kind = program_.actions(id).front().kind;
   return is_communication(kind) && kind != OpKind::unshard;
@@ -124,7 +124,7 @@ void Candidates::find_dependencies(RankId rank) {
     }
     for (const InstructionId after : program_.after(at(i))) {
       Range& other = depend_[after.index()];
-      // What is moved before what it comes after gives that up; what is moved behind cannot.
+      // An instruction that moves before one of its `after` list gives that entry up; one that moves back cannot.
       other.high = std::min(other.high, i);
     }
   }

@@ -24,8 +24,8 @@ struct ChannelKey {
 /// A change that a repair may hold, about instructions of the original Program.
 struct Candidate {
   ChangeKind kind = ChangeKind::move;
-  InstructionId what;    ///< move: what is moved; group: the first of the two
-  InstructionId anchor;  ///< move: what it stands beside then; group: the second
+  InstructionId what;    ///< move: the instruction that moves; group: the first of the two
+  InstructionId anchor;  ///< move: its neighbour afterwards; group: the second
   bool before = false;   ///< move: directly before the anchor; group: where the first stands
   int channel = -1;      ///< split, credit
   int level = 0;         ///< credit: this many messages
@@ -40,7 +40,7 @@ using PlaceKey = std::pair<std::pair<std::int32_t, int>, std::int32_t>;
   return {{move.anchor.value(), move.before ? -1 : 1}, move.what.value()};
 }
 
-/// What there is to choose from for the instructions of a Program.
+/// The changes to choose from for the instructions of a Program.
 class Candidates {
  public:
   explicit Candidates(const Program& program, const ExecutionGraph& graph);
@@ -53,7 +53,7 @@ class Candidates {
   [[nodiscard]] int channel_of(std::span<const InstructionId> ids, const Action& action) const;
 
   /// Every place that makes a difference to waits, within what a communication depends on, what depends on
-  /// it, and what stands before and behind it on its channels. Empty for other instructions.
+  /// it, and its neighbours on its channels. Empty for other instructions.
   [[nodiscard]] const std::vector<Candidate>& moves_of(InstructionId id);
   /// The group of two single transfers, where neither depends on the other and one can stand with the other.
   /// Requires: first stands before second.

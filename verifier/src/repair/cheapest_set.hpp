@@ -29,7 +29,7 @@ class CheapestSet {
   void require(std::vector<Choice> choices, std::string why = "");
   /// A cheapest set that satisfies everything required so far.
   [[nodiscard]] Answer cheapest(double timeout_s) const;
-  /// Why there is none: of what is required, some that nothing satisfies together (an unsat core). Empty
+  /// Why no set exists: requirements that cannot hold together (an unsat core). Empty
   /// where Z3 does not say.
   [[nodiscard]] std::vector<std::string> core(double timeout_s) const;
 

@@ -34,7 +34,7 @@ class RowEdit {
     }
   }
 
-  /// False where an instruction would come after one that stands behind it, or with it in a group.
+  /// False where an instruction would come after one that follows it, or with it in a group.
   bool make(Row& out, std::vector<std::vector<InstructionId>>& originals) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < row_.size(); ++i) {
@@ -104,7 +104,7 @@ class RowEdit {
   std::map<std::size_t, std::size_t> group_;  ///< where the group stands, and its other member
 };
 
-/// A communicator of its own for every channel that is split off.
+/// Gives every channel that is split off a separate communicator.
 void split(const Program& program, const Candidates& candidates, std::span<const Candidate> changes,
            ProgramDraft& draft) {
   std::map<int, CommunicatorId> own;

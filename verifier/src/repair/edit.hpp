@@ -8,7 +8,7 @@
 
 namespace ppsim::verifier::repairing {
 
-/// A Program after some changes, and where what stands in it stood before.
+/// A Program after some changes, and the former place of each of its instructions.
 struct Edited {
   Program program;
   std::vector<std::vector<InstructionId>> originals;  ///< per instruction: one, or the two of a new group

@@ -26,7 +26,7 @@ std::string place_text(const Place& place) {
   return out.str();
 }
 
-/// What nothing that repair changes can mend.
+/// The faults that no change of a repair can mend.
 std::vector<std::string> no_matter_of_order(const Program& program) {
   std::vector<std::string> lines = absences(program);
   if (!lines.empty()) {

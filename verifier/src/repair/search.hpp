@@ -13,7 +13,7 @@
 
 namespace ppsim::verifier::repairing {
 
-/// What a set of changes makes of the Program, and which of the changes touch what.
+/// The Program with a set of changes, and which change touches which instruction.
 struct Proposal {
   std::vector<Candidate> changes;
   Edited edited;

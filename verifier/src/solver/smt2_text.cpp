@@ -7,7 +7,7 @@
 namespace ppsim::verifier {
 namespace {
 
-/// What stands in the terms of a query.
+/// The declarations in the terms of a query, and its bounds as sums.
 class Terms {
  public:
   explicit Terms(z3::context& context) : bounds_(context), sums_(context) {}

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Slot kNever = -1;
 
-/// What a rank could start next, and when.
+/// An action that a rank could start next, and when.
 struct Candidate {
   int phase = 0;
   Slot start = kNever;

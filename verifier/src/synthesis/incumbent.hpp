@@ -21,7 +21,7 @@ struct Found {
   std::optional<Nanoseconds> promised;
 };
 
-/// The best schedule so far. Everything that is offered is rebuilt, timed and counted anew.
+/// The best schedule so far. Every offered schedule is rebuilt, timed and counted again.
 class Incumbent {
  public:
   /// Requires: check_request(request), limit >= 1. The request outlives the incumbent.

@@ -6,7 +6,7 @@
 
 namespace ppsim::verifier::synthesis {
 
-/// What holds in every order: how early a task can start, how much follows its end, and a bound of the
+/// Bounds that hold in every order: how early a task can start, how much follows its end, and a bound of the
 /// objective. Tasks of a rank exclude each other, so of tasks that all precede another one, those with a head
 /// of at least h are done no earlier than h plus the sum of their durations (and the same from the end).
 /// Source: Carlier, "The one-machine sequencing problem", European Journal of Operational Research 11 (1982).

@@ -169,7 +169,7 @@ bool Search::decide_bound(Slot bound, bool& found) {
 }
 
 /// Bounds from the lower one up in growing steps, then between the last that failed and the best that was
-/// found; what is not decided in its share of the time is come back to.
+/// found; a bound that is not decided in its share of the time is asked again later.
 void Search::decide() {
   while (!done() && !late()) {
     Slot floor = lower_;
