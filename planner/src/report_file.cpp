@@ -9,47 +9,65 @@
 namespace ppsim::planner {
 namespace {
 
+/// For whoever asks: which Program, costs and sizes these are.
+std::vector<ReportFact> hashes_of(const RunView& run) {
+  constexpr auto kPlain = ReportFact::Tone::plain;
+  return {{"program", program_hash(run.program), kPlain, true},
+          {"costs", costs_hash(run.costs), kPlain, true},
+          {"sizes", sizes_hash(run.sizes), kPlain, true}};
+}
+
+template <class T>
+std::string written(const T& value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
 ReportEntry entry_of(const Evaluation& step) {
-  std::ostringstream shape;
-  shape << step.program().pipeline();
-  std::ostringstream transport;
-  transport << step.capabilities();
   ReportEntry entry{step.name, step.view(), step.metrics, step.costs.memory_limit, {}};
   entry.sizes_known = step.costs.has_sizes;
-  entry.facts = {{"pipeline", shape.str()},
-                 {"transport", transport.str()},
-                 {"program", program_hash(step.program())},
-                 {"costs", costs_hash(step.costs.tables.costs)},
-                 {"sizes", sizes_hash(step.costs.tables.sizes)}};
+  entry.facts = {{"pipeline", written(step.program().pipeline())}, {"transport", written(step.capabilities())}};
+  if (step.costs.notes) entry.facts.push_back({"model", step.costs.notes->workload});
+  if (step.costs.layout) entry.facts.push_back({"layout", written(*step.costs.layout)});
+  if (step.costs.recompute != StageRecompute())
+    entry.facts.push_back({"recompute", written(step.costs.recompute)});
+  if (step.step() != step.metrics.times.makespan) {
+    entry.facts.push_back(
+        {"step with gradients and optimizer", written(static_cast<double>(step.step()) / 1e6) + " ms"});
+  }
   if (step.costs.memory_limit) {
     entry.facts.push_back({"memory of this run", step.fits() ? "fits" : "does not fit",
                            step.fits() ? ReportFact::Tone::good : ReportFact::Tone::bad});
   }
+  if (!step.costs.has_sizes) entry.facts.push_back({"memory", "unknown: no sizes are given"});
+  const auto hashes = hashes_of(step.view());
+  entry.facts.insert(entry.facts.end(), hashes.begin(), hashes.end());
   return entry;
 }
 
 }  // namespace
 
-Expected<void> write_run_report(const std::string& path, const RunView& measured,
-                                const TimedTrace& simulated) {
+Expected<void> write_run_report(const std::string& path, const RunView& measured, const TimedTrace& simulated,
+                                const std::string& command) {
   RunView prediction{measured.analyzed, simulated, measured.costs, measured.sizes};
   const RunMetrics measured_metrics = measure(measured);
   const RunMetrics simulated_metrics = measure(prediction);
-  const std::vector<ReportFact> facts = {{"program", program_hash(measured.program)},
-                                         {"costs", costs_hash(measured.costs)},
-                                         {"sizes", sizes_hash(measured.sizes)}};
-  const std::vector<ReportEntry> entries = {{"measured", measured, measured_metrics, {}, facts},
-                                            {"simulated", prediction, simulated_metrics, {}, facts}};
+  const std::vector<ReportFact> facts = hashes_of(measured);
+  std::vector<ReportEntry> entries = {{"measured", measured, measured_metrics, {}, facts},
+                                      {"simulated", prediction, simulated_metrics, {}, facts}};
+  for (ReportEntry& entry : entries) entry.sizes_known = !measured.sizes.entries().empty();
   std::ostringstream page;
   write_report(page, entries,
                {.title = "Measured over simulated",
                 .hint = "The measured step above, the simulated one below.",
-                .overlay = true});
+                .overlay = true,
+                .command = command});
   return write_text_file(path, page.view());
 }
 
 Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps,
-                                 std::span<const ReportWork> works) {
+                                 std::span<const ReportWork> works, const std::string& command) {
   std::vector<ReportEntry> entries;
   for (const Evaluation& step : steps) entries.push_back(entry_of(step));
   for (std::size_t i = 0; i < works.size(); ++i) {
@@ -57,7 +75,8 @@ Expected<void> write_report_file(const std::string& path, std::span<const Evalua
     entries[i].same_work = works[i].same;
   }
   std::ostringstream page;
-  write_report(page, entries, {.title = steps.size() == 1 ? steps.front().name : "Schedules compared"});
+  write_report(page, entries,
+               {.title = steps.size() == 1 ? steps.front().name : "Schedules compared", .command = command});
   return write_text_file(path, page.view());
 }
 

@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "options/communicators.hpp"
+#include "options/shell_words.hpp"
 #include "options/transport_choice.hpp"
 #include "options/validators.hpp"
 #include "output/metrics_json.hpp"
@@ -243,7 +244,8 @@ int run(const Options& options, const Output& output) {
   const std::vector<Work> works = works_of(steps);
   const int best = best_of(steps, works);
   if (!options.report.empty()) {
-    if (auto written = write_report_file(options.report, steps, reported(works)); !written)
+    const std::string command = command_words(output.arguments);
+    if (auto written = write_report_file(options.report, steps, reported(works), command); !written)
       return report(written.error(), output);
   }
   if (output.json) {

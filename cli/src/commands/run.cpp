@@ -6,6 +6,7 @@
 #include "options/call_limits.hpp"
 #include "options/communicators.hpp"
 #include "options/model_options.hpp"
+#include "options/shell_words.hpp"
 #include "options/transport_choice.hpp"
 #include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
@@ -89,7 +90,9 @@ Expected<std::optional<Certificate>> certificate_of(const Options& options) {
 }
 
 /// Errors: the first; what can be written is.
-Expected<void> write_outputs(const Options& options, const RunView& measured, const VerifiedRun& result) {
+Expected<void> write_outputs(const Options& options, const RunView& measured, const VerifiedRun& result,
+                             const Output& output) {
+  const std::string command = command_words(output.arguments);
   const RunView simulated{measured.analyzed, result.simulated, measured.costs, measured.sizes};
   Expected<void> all;
   const auto note = [&all](Expected<void> written) {
@@ -97,7 +100,7 @@ Expected<void> write_outputs(const Options& options, const RunView& measured, co
   };
   const std::vector<TracedRun> runs = {{"measured", measured}, {"simulated", simulated}};
   if (!options.trace.empty()) note(write_trace_file(options.trace, runs));
-  if (!options.report.empty()) note(write_run_report(options.report, measured, result.simulated));
+  if (!options.report.empty()) note(write_run_report(options.report, measured, result.simulated, command));
   if (options.costs_out.empty()) return all;
   Tables tables = result.measured;
   tables.sizes = measured.sizes;
@@ -167,7 +170,8 @@ int report_run(const Options& options, const Ran& ran, const VerifiedRun& result
   std::optional<RunComparison> comparison;
   if (options.compare)
     summary.comparison = &comparison.emplace(compare_run(ran.program, ran.capabilities, result));
-  const auto written = write_outputs(options, view, result);  // before a reader of stdout may end this
+  const auto written =
+      write_outputs(options, view, result, output);  // before a reader of stdout may end this
   if (!written) std::cerr << "ppsim: " << written.error() << '\n';
   if (!output.json) print_run(summary);
   if (output.json) {

@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "options/communicators.hpp"
+#include "options/shell_words.hpp"
 #include "options/transport_choice.hpp"
 #include "options/validators.hpp"
 #include "output/metrics_json.hpp"
@@ -186,7 +187,8 @@ int run(const Options& options, const Output& output) {
       return report(written.error(), output);
   }
   if (!options.report.empty()) {
-    if (auto written = write_report_file(options.report, {&*step, 1}); !written)
+    if (auto written = write_report_file(options.report, {&*step, 1}, {}, command_words(output.arguments));
+        !written)
       return report(written.error(), output);
   }
   const int code = step->fits() ? kDone : kDoesNotFit;

@@ -14,6 +14,12 @@ std::string shell_word(const std::string& text) {
   return result + "'";
 }
 
+std::string command_words(const std::vector<std::string>& arguments) {
+  std::string words = "ppsim";
+  for (const std::string& argument : arguments) words += " " + shell_word(argument);
+  return words;
+}
+
 std::string cost_words(const CostOptions& options) {
   const CostOptions usual;
   std::string words;

@@ -94,6 +94,48 @@ Rgb colour_of(Palette palette, OpKind kind) {
   return colours.other;
 }
 
+std::string_view kind_meaning(OpKind kind) {
+  switch (kind) {
+    case OpKind::forward:
+      return "forward";
+    case OpKind::backward:
+      return "backward";
+    case OpKind::backward_input:
+      return "backward for the input";
+    case OpKind::backward_weight:
+      return "backward for the weights";
+    case OpKind::recompute:
+      return "recompute";
+    case OpKind::overlap:
+      return "forward and backward overlapped";
+    case OpKind::send_forward:
+    case OpKind::send_backward:
+    case OpKind::send_activation:
+      return "send";
+    case OpKind::recv_forward:
+    case OpKind::recv_backward:
+    case OpKind::recv_activation:
+      return "receive";
+    case OpKind::unshard:
+      return "gather parameters";
+    case OpKind::reshard:
+      return "free gathered parameters";
+    case OpKind::reduce_grad:
+      return "reduce gradients";
+    case OpKind::collective:
+      return "collective";
+    case OpKind::optimizer:
+      return "optimizer step";
+    case OpKind::offload:
+      return "copy to host memory";
+    case OpKind::reload:
+      return "copy from host memory";
+    case OpKind::load:
+      return "load input";
+  }
+  return "";
+}
+
 Rgb colour_of_chunk(Palette palette, OpKind kind, int chunk, int chunks) {
   const double share = chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0;
   return lighter(colour_of(palette, kind), share);

@@ -13,18 +13,19 @@ struct ReportWork {
   bool same = true;
 };
 
-/// A self-contained HTML page of one or several simulated steps with their assumptions and hashes, and with
-/// the work of each where it is not the same.
+/// A self-contained HTML page of one or several simulated steps with their assumptions and hashes, with the
+/// work of each where it is not the same, and with the command that wrote it where there was one.
 /// Requires: at least one; as many `works`, or none.
 /// Errors: io.
 [[nodiscard]] Expected<void> write_report_file(const std::string& path, std::span<const Evaluation> steps,
-                                               std::span<const ReportWork> works = {});
+                                               std::span<const ReportWork> works = {},
+                                               const std::string& command = {});
 
 /// The same for a measured run, whose timeline stands over the simulated one.
 /// Requires: a finished run of `program`.
 /// Errors: io.
 [[nodiscard]] Expected<void> write_run_report(const std::string& path, const RunView& measured,
-                                              const TimedTrace& simulated);
+                                              const TimedTrace& simulated, const std::string& command = {});
 
 }  // namespace ppsim::planner
 

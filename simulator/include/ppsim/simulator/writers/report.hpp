@@ -17,6 +17,7 @@ struct ReportFact {
   std::string label;
   std::string value;
   Tone tone = Tone::plain;
+  bool folded = false;  ///< shown when asked for, as hashes are
   friend bool operator==(const ReportFact&, const ReportFact&) = default;
 };
 
@@ -36,13 +37,14 @@ struct ReportOptions {
   std::string title;
   std::string hint = "Times are simulated.";  ///< where the times come from
   Palette palette = Palette::colour_blind;
-  bool overlay = false;  ///< the timeline begins with the second run below the first
+  bool overlay = false;      ///< the timeline begins with the second run below the first
+  std::string command = {};  ///< that wrote it; empty: not shown
 };
 
-/// Writes one HTML file that needs nothing else and no network: figures, a timeline to zoom, pan and point at
-/// with transfers and the critical path, memory over time by rank and by kind of tensor, the bubble by rank,
-/// and a table when there are several runs, one of which can be laid over another. Requires: at least one
-/// entry.
+/// Writes one HTML file that needs nothing else and no network: figures, a timeline to zoom, pan, search and
+/// measure, with transfers and the critical path, memory over time by rank and by kind of tensor, the bubble
+/// by rank, and a table when there are several runs, which stand below each other. A pixel has the colours of
+/// what it covers, weighted by time. Requires: at least one entry.
 void write_report(std::ostream& out, std::span<const ReportEntry> entries, const ReportOptions& options);
 
 }  // namespace ppsim::simulator

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "ppsim/simulator/metrics/metrics.hpp"
+
+namespace ppsim::simulator {
+
+/// What an action waited for: the last of its predecessors to end.
+struct ReportWait {
+  InstructionId last;    ///< invalid: nothing
+  InstructionId source;  ///< the compute action behind it, across transfers; invalid: none
+};
+
+/// In a measured run something ended last, too, though the action may have started later than that.
+[[nodiscard]] ReportWait wait_of(const RunView& run, InstructionId id);
+
+}  // namespace ppsim::simulator
