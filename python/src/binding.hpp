@@ -72,5 +72,6 @@ void bind_costs(nb::module_& module);
 void bind_simulation(nb::module_& module);
 void bind_verification(nb::module_& module);
 void bind_search(nb::module_& module);
+void bind_execution(nb::module_& module);
 
 }  // namespace ppsim::python

@@ -35,4 +35,5 @@ NB_MODULE(_core, module) {
   ppsim::python::bind_simulation(module);
   ppsim::python::bind_verification(module);
   ppsim::python::bind_search(module);
+  ppsim::python::bind_execution(module);
 }

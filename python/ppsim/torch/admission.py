@@ -1,0 +1,102 @@
+"""What is refused before any process is met: Programs without proof, and what the runtime cannot compute."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from ppsim._native import _core
+from ppsim.costs import Costs, sources_of
+from ppsim.errors import Error, Mismatch
+from ppsim.torch.plan import Plan
+from ppsim.verification import Certificate
+
+#: What a run relies on, as in the C++ executor.
+RELIED = ("well_formed", "matched", "deadlock_free", "tensor_use")
+
+
+def transport_of(backend: str) -> str:
+    """The transport that a backend of torch.distributed is for proofs.
+
+    gloo: a thread for each queue, so queues are independent. nccl: launches are ordered, and all
+    instructions in one chain where the devices have one hardware queue.
+    """
+    if backend == "gloo":
+        return "in-process"
+    if backend == "nccl":
+        one = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
+        return "nccl-one-queue" if one else "nccl"
+    raise Error("no such backend", found=backend, expected="gloo or nccl")
+
+
+def admit(
+    program: _core.Program, transport: str, certificate: Certificate | None, unverified: bool, costs: Costs | None
+) -> None:
+    """Raises Error for a Program that is not proved for the transport, Mismatch for one that mixes data up."""
+    mismatches = _core.Execution(program, transport).mismatches()
+    if mismatches:
+        raise Mismatch("\n".join(mismatches), code="ill_formed", property="matched")
+    if unverified:
+        return
+    if certificate is None:
+        wanted = f"ppsim.check(program, transport={transport!r}).certificate"
+        raise _refused("the program has no certificate", expected=wanted)
+    if certificate.program_hash != program.hash:
+        raise _refused("the certificate is of another program", certificate.program_hash, program.hash)
+    for name in RELIED:
+        if name not in certificate.properties:
+            raise _refused(f"the certificate does not cover {name}", ", ".join(certificate.properties), name)
+    _core.check_certificate_on(certificate.to_json(), program, transport, sources_of(costs))
+
+
+def _refused(why: str, found: str = "", expected: str = "") -> Error:
+    text = why + "; verify it for this transport, or run it with unverified=True"
+    return Error(text, code="refused", found=found, expected=expected)
+
+
+def check_features(plan: Plan) -> None:
+    """Raises Error naming what a runtime for modules cannot compute."""
+    problems = [*_of_pipeline(plan), *_of_blocks(plan), *_of_actions(plan)]
+    if problems:
+        raise Error("modules cannot run this program: " + "; ".join(problems), code="refused")
+
+
+def _of_pipeline(plan: Plan) -> Iterable[str]:
+    if plan.program.slices > 1:
+        yield (
+            f"it cuts sequences into {plan.program.slices} slices, and a module does not say what it keeps of the "
+            "slices before (keys and values)"
+        )
+    for name in plan.execution.collectives:
+        if name != "norm":
+            yield f"collective {name} combines shards of a vocabulary, and a module does not say how"
+
+
+def _of_blocks(plan: Plan) -> Iterable[str]:
+    owned: dict[int, list[int]] = {}
+    for block, stages in enumerate(plan.execution.blocks):
+        for stage in stages:
+            owned.setdefault(stage, []).append(block)
+    for stage, blocks in owned.items():
+        if len(blocks) > 1:
+            yield f"stage {stage} owns {len(blocks)} parameter blocks, and a module is one"
+    reduced = {block for block, _ in _cells_everywhere(plan, "REDUCE_GRAD")}
+    trained = bool(_cells_everywhere(plan, "B") or _cells_everywhere(plan, "W"))
+    for block in range(len(plan.execution.blocks)):
+        if trained and len(plan.owners(block)) > 1 and block not in reduced:
+            shared = f"ranks {plan.owners(block)} share parameter block {block}"
+            yield f"{shared} without a REDUCE_GRAD: lower it with reduce-grad"
+
+
+def _of_actions(plan: Plan) -> Iterable[str]:
+    for instruction in plan.instructions:
+        for action in instruction.actions:
+            if action.kind == "UNSHARD" and len(plan.members[action.communicator]) > 1:
+                yield f"{instruction.text} gathers parameters over ranks of the program"
+
+
+def _cells_everywhere(plan: Plan, kind: str) -> set[tuple[int, int]]:
+    number = _core.op_kinds().index(kind)
+    actions = plan.program.actions
+    chosen = actions[actions["kind"] == number]
+    return {(int(a["subject"]), int(a["microbatch"])) for a in chosen}

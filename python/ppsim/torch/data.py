@@ -1,0 +1,183 @@
+"""What flows between the stages of a rank: inputs, activations, gradients, and their shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ppsim.errors import Error
+from ppsim.torch.plan import Plan
+from ppsim.torch.stage import Shape, Stage, Tensors, shapes_behind, shapes_of, summed, tensors_of
+from ppsim.torch.watch import Look, get
+
+#: (stage, microbatch, stage at the other end)
+Edge = tuple[int, int, int]
+
+
+class Data:
+    """Tensors that wait for their readers. What depends on whom is the Program's business: nothing here waits."""
+
+    def __init__(self, plan: Plan, stages: dict[int, Stage], device: Any) -> None:
+        self._plan, self._stages, self._device = plan, stages, device
+        self._inputs: list[Tensors] | None = None
+        self._targets: list[Any] | None = None
+        self._outputs: dict[int, tuple[Shape, ...]] = {}  #: shapes, by stage
+        self._saved: dict[int, int] = {}  #: bytes that a backward needs, by stage
+        self._loaded: dict[tuple[int, int], Tensors] = {}
+        self._activations: dict[Edge, Tensors] = {}  #: by reader, microbatch and producer
+        self._gradients: dict[Edge, Tensors] = {}  #: by producer, microbatch and reader
+        self._sent: dict[Edge, Tensors] = {}  #: outputs for other ranks, by producer, microbatch and reader
+        self.lent: dict[tuple[int, int], Any] = {}  #: of other ranks' stages
+        self._losses: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}
+
+    def begin(self, inputs: Any, targets: Any) -> None:
+        """Of a step."""
+        for flow in (self._loaded, self._activations, self._gradients, self._sent, self.lent):
+            flow.clear()
+        self._losses.clear()
+        self._results.clear()
+        first = [stage for stage in self._plan.stages if not self._plan.feeders(stage)]
+        last = [stage for stage in self._plan.stages if not self._plan.readers(stage)]
+        self._inputs = self._cut(inputs, "inputs", bool(first))
+        self._targets = self._cut(targets, "targets", any(self._stages[stage].loss for stage in last))
+        if self._inputs is not None:
+            self._check_alike(self._inputs)
+
+    def find_shapes(self, store: Any, look: Look) -> None:
+        """Of everything that crosses ranks: each rank runs its stages without data and tells the others."""
+        known: dict[int, tuple[Shape, ...]] = {}
+        for stage in self._plan.order:
+            if self._plan.is_local(stage):
+                known[stage], self._saved[stage] = self._shapes_of(stage, known)
+                store.set(f"shapes/{stage}", _to_json(known[stage], self._saved[stage]))
+            else:
+                known[stage], self._saved[stage] = _from_json(get(store, f"shapes/{stage}", look))
+        self._outputs = known
+
+    def load(self, stage: int, microbatch: int) -> None:
+        """LOAD."""
+        self._loaded[stage, microbatch] = self._on_device(microbatch)
+
+    def inputs(self, stage: int, microbatch: int) -> Tensors:
+        """All inputs of a stage, those of the lowest producer first."""
+        producers = self._plan.execution.producers(stage, microbatch)
+        if not producers:
+            return self._loaded.pop((stage, microbatch), None) or self._on_device(microbatch)
+        return tuple(t for producer in producers for t in self._activations.pop((stage, microbatch, producer)))
+
+    def target(self, stage: int, microbatch: int) -> Any:
+        if self._targets is None or self._stages[stage].loss is None:
+            return None
+        items = self._targets[microbatch]
+        moved = tuple(item.to(self._device) for item in items)
+        return moved[0] if len(moved) == 1 else moved
+
+    def hand_over(self, stage: int, microbatch: int, outputs: Tensors, loss: Any) -> None:
+        """After F."""
+        readers = self._plan.execution.consumers(stage, microbatch)
+        free = tuple(tensor.detach() for tensor in outputs)
+        for reader in readers:
+            if self._plan.is_local(reader):
+                self._activations[reader, microbatch, stage] = free
+            else:
+                self._sent[stage, microbatch, reader] = free
+        if not readers and loss is not None:
+            self._losses[microbatch] = loss.detach()
+        elif not readers:
+            self._results[microbatch] = free[0] if len(free) == 1 else free
+
+    def hand_back(self, stage: int, microbatch: int, gradients: Tensors) -> None:
+        """After B or I: each producer gets those of what it gave."""
+        at = 0
+        for producer in self._plan.execution.producers(stage, microbatch):
+            count = len(self._outputs[producer])
+            self._gradients[producer, microbatch, stage] = gradients[at : at + count]
+            at += count
+
+    def output_gradients(self, stage: int, microbatch: int) -> Tensors:
+        """The sum over the readers; nothing on a last stage."""
+        readers = self._plan.execution.consumers(stage, microbatch)
+        if not readers:
+            return ()
+        return summed([self._gradients.pop((stage, microbatch, reader)) for reader in readers])
+
+    def activations_to_send(self, stage: int, microbatch: int, reader: int) -> Tensors:
+        return tuple(tensor.contiguous() for tensor in self._sent.pop((stage, microbatch, reader)))
+
+    def gradients_to_send(self, stage: int, microbatch: int, producer: int) -> Tensors:
+        found = self._gradients.pop((producer, microbatch, stage))
+        return tuple(None if tensor is None else tensor.contiguous() for tensor in found)
+
+    def receive_activations(self, stage: int, microbatch: int, producer: int) -> Tensors:
+        """Empty ones, which the message fills."""
+        tensors = tuple(shape.empty(self._device) for shape in self._outputs[producer])
+        self._activations[stage, microbatch, producer] = tensors
+        return tensors
+
+    def receive_gradients(self, stage: int, microbatch: int, reader: int) -> Tensors:
+        shapes = self._outputs[stage]
+        tensors = tuple(shape.empty(self._device) if shape.has_gradient else None for shape in shapes)
+        self._gradients[stage, microbatch, reader] = tensors
+        return tensors
+
+    def receive_saved(self, stage: int) -> Any:
+        """For activations that another rank lends, or gives back."""
+        return torch.empty(self._saved[stage], dtype=torch.uint8, device=self._device)
+
+    def check_saved(self, stage: int, flat: Any) -> Any:
+        """Raises Error where a forward saves more or less with data than without."""
+        if flat.numel() != self._saved[stage]:
+            raise Error(f"stage {stage} saves another number of bytes with data than without, so it cannot be lent",
+                        found=str(flat.numel()), expected=str(self._saved[stage]))
+        return flat
+
+    def losses(self) -> dict[int, Any]:
+        return dict(sorted(self._losses.items()))
+
+    def results(self) -> dict[int, Any]:
+        return dict(sorted(self._results.items()))
+
+    def _on_device(self, microbatch: int) -> Tensors:
+        assert self._inputs is not None
+        return tuple(item.to(self._device, non_blocking=True) for item in self._inputs[microbatch])
+
+    def _cut(self, value: Any, name: str, needed: bool) -> list[Tensors] | None:
+        count = self._plan.program.microbatches
+        if value is None or not needed:
+            if needed:
+                raise Error(f"step needs {name} on rank {self._plan.rank}", expected=f"{count} microbatches")
+            return None
+        if isinstance(value, torch.Tensor):
+            if value.shape[0] % count:
+                raise Error(f"{name} cannot be cut into microbatches of one size", found=f"{value.shape[0]} rows",
+                            expected=f"a multiple of {count}")
+            return [(piece,) for piece in value.chunk(count)]
+        if not isinstance(value, Sequence) or len(value) != count:
+            raise Error(f"{name} of another number of microbatches", found=str(len(value)), expected=str(count))
+        return [tensors_of(item, f"{name}[{number}]") for number, item in enumerate(value)]
+
+    def _check_alike(self, inputs: Sequence[Tensors]) -> None:
+        for number, item in enumerate(inputs):
+            if shapes_of(item) != shapes_of(inputs[0]):
+                raise Error(f"microbatch {number} has other shapes than microbatch 0", found=str(shapes_of(item)),
+                            expected=str(shapes_of(inputs[0])))
+
+    def _shapes_of(self, stage: int, known: dict[int, tuple[Shape, ...]]) -> tuple[tuple[Shape, ...], int]:
+        feeders = self._plan.feeders(stage)
+        if feeders:
+            return shapes_behind(self._stages[stage], [shape for feeder in feeders for shape in known[feeder]])
+        assert self._inputs is not None
+        return shapes_behind(self._stages[stage], shapes_of(self._inputs[0]))
+
+
+def _to_json(shapes: Sequence[Shape], saved: int) -> str:
+    return json.dumps([[[list(shape.size), str(shape.dtype).removeprefix("torch.")] for shape in shapes], saved])
+
+
+def _from_json(text: bytes) -> tuple[tuple[Shape, ...], int]:
+    shapes, saved = json.loads(text)
+    return tuple(Shape(tuple(size), getattr(torch, dtype)) for size, dtype in shapes), int(saved)

@@ -1,0 +1,208 @@
+"""Who runs the instructions of a rank, and when: threads for queues on a CPU, streams on a GPU."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from ppsim.torch.plan import COMPUTE_QUEUE, Instruction, Plan
+
+#: Runs one instruction.
+Perform = Callable[[Instruction], None]
+_BETWEEN_LOOKS_S = 0.05
+
+
+class Progress:
+    """How far a rank is in its step: 0 waiting, 1 started, 2 complete, by instruction; and what each took."""
+
+    def __init__(self, count: int) -> None:
+        self.states = bytearray(count)
+        self.spans: list[tuple[int, int]] = [(-1, -1)] * count
+
+    def current(self) -> list[int]:
+        """Instructions that run now."""
+        return [index for index, state in enumerate(self.states) if state == 1]
+
+
+class Failed(Protocol):
+    """Asked whether the step has failed somewhere, and told what went wrong here."""
+
+    @property
+    def failure(self) -> BaseException | None: ...
+
+    def instruction_failed(self, instruction: Instruction, wrong: BaseException) -> None: ...
+
+
+class Lanes(Protocol):
+    """Runs all instructions of a step and returns when they are complete; raises the failure of the step."""
+
+    def run(self, progress: Progress) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class HostLanes:
+    """A thread for each queue, computation on the caller's. Each takes its instructions in issue order, waits
+    until all that they need is complete, and runs them."""
+
+    def __init__(self, plan: Plan, perform: Perform, failed: Failed) -> None:
+        self._plan, self._perform, self._failed = plan, perform, failed
+        self._lists: dict[int, list[Instruction]] = {COMPUTE_QUEUE: []}
+        for instruction in plan.instructions:
+            self._lists.setdefault(instruction.lane, []).append(instruction)
+        self._followers: list[list[int]] = [[] for _ in plan.instructions]
+        for instruction in plan.instructions:
+            for wait in instruction.waits:
+                self._followers[wait].append(instruction.index)
+        self._lock = threading.Lock()
+        self._wake = {lane: threading.Condition(self._lock) for lane in self._lists}
+        self._missing: list[int] = []
+        self._progress = Progress(0)
+        self._steps_begun, self._lanes_over, self._stopped = 0, 0, False
+        for lane in self._lists:
+            if lane != COMPUTE_QUEUE:
+                name = f"ppsim {plan.execution.queue_names[lane]}"
+                threading.Thread(target=self._serve, args=(lane,), name=name, daemon=True).start()
+
+    def run(self, progress: Progress) -> None:
+        with self._lock:
+            self._progress, self._lanes_over = progress, 0
+            self._missing = [len(instruction.waits) for instruction in self._plan.instructions]
+            self._steps_begun += 1
+            self._notify()
+        self._run_lane(COMPUTE_QUEUE)
+        with self._lock:
+            while self._lanes_over < len(self._lists) and self._failed.failure is None:
+                self._wake[COMPUTE_QUEUE].wait(_BETWEEN_LOOKS_S)
+        if self._failed.failure is not None:
+            raise self._failed.failure
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            self._notify()
+
+    def _notify(self) -> None:
+        for condition in self._wake.values():
+            condition.notify_all()
+
+    def _serve(self, lane: int) -> None:
+        served = 0
+        while True:
+            with self._lock:
+                while self._steps_begun == served and not self._stopped:
+                    self._wake[lane].wait()
+                if self._stopped:
+                    return
+                served = self._steps_begun
+            self._run_lane(lane)
+
+    def _run_lane(self, lane: int) -> None:
+        for instruction in self._lists[lane]:
+            if not self._wait_for(instruction):
+                return
+            try:
+                self._perform(instruction)
+            except BaseException as wrong:
+                self._failed.instruction_failed(instruction, wrong)
+                return
+            self._complete(instruction)
+        with self._lock:
+            self._lanes_over += 1
+            self._wake[COMPUTE_QUEUE].notify_all()
+
+    def _wait_for(self, instruction: Instruction) -> bool:
+        """False: the step has failed."""
+        index = instruction.index
+        with self._lock:
+            while self._missing[index] and not self._is_over():
+                self._wake[instruction.lane].wait(_BETWEEN_LOOKS_S)
+            if self._is_over():
+                return False
+            self._progress.spans[index] = (time.monotonic_ns(), -1)
+            self._progress.states[index] = 1
+        return True
+
+    def _is_over(self) -> bool:
+        return self._stopped or self._failed.failure is not None
+
+    def _complete(self, instruction: Instruction) -> None:
+        index = instruction.index
+        with self._lock:
+            self._progress.spans[index] = (self._progress.spans[index][0], time.monotonic_ns())
+            self._progress.states[index] = 2
+            for follower in self._followers[index]:
+                self._missing[follower] -= 1
+                if self._missing[follower] == 0:
+                    self._wake[self._plan.instructions[follower].lane].notify_all()
+
+
+class StreamLanes:
+    """One thread issues all instructions in order, each on the stream of its queue, which waits for the events
+    of what it needs. The host waits for blocking instructions alone."""
+
+    def __init__(self, plan: Plan, perform: Perform, failed: Failed, device: Any) -> None:
+        self._plan, self._perform, self._failed = plan, perform, failed
+        self._streams: dict[int, Any] = {COMPUTE_QUEUE: torch.cuda.current_stream(device)}
+        for instruction in plan.instructions:
+            for queue in instruction.queues:
+                if queue not in self._streams:
+                    self._streams[queue] = torch.cuda.Stream(device)
+        every = plan.instructions
+        self._begins = [torch.cuda.Event(enable_timing=True) for _ in every]
+        self._ends = [torch.cuda.Event(enable_timing=True) for _ in every]
+        self._start = torch.cuda.Event(enable_timing=True)
+
+    def run(self, progress: Progress) -> None:
+        torch.cuda.synchronize()
+        start_ns = time.monotonic_ns()
+        self._start.record(self._streams[COMPUTE_QUEUE])
+        issued = 0
+        for instruction in self._plan.instructions:
+            self._raise_failure()
+            try:
+                self._issue(instruction)
+            except BaseException as wrong:
+                self._failed.instruction_failed(instruction, wrong)
+                break
+            issued += 1
+            if instruction.blocking:
+                self._await(progress, issued, instruction.index)
+        self._await(progress, issued, None)
+        for index in range(issued):
+            begin, end = self._start.elapsed_time(self._begins[index]), self._start.elapsed_time(self._ends[index])
+            progress.spans[index] = (start_ns + int(begin * 1e6), start_ns + int(end * 1e6))
+
+    def stop(self) -> None:
+        pass
+
+    def _issue(self, instruction: Instruction) -> None:
+        stream = self._streams[instruction.lane]
+        for wait in instruction.waits:
+            if self._plan.instructions[wait].lane != instruction.lane:
+                stream.wait_event(self._ends[wait])
+        with torch.cuda.stream(stream):
+            self._begins[instruction.index].record(stream)
+            self._perform(instruction)
+            self._ends[instruction.index].record(stream)
+
+    def _await(self, progress: Progress, issued: int, one: int | None) -> None:
+        """Until one of the issued instructions is complete, or all; looks for failures meanwhile."""
+        while True:
+            for index in range(issued):
+                if progress.states[index] < 2:
+                    begun, over = self._begins[index].query(), self._ends[index].query()
+                    progress.states[index] = 2 if over else int(begun)
+            self._raise_failure()
+            rest = range(issued) if one is None else (one,)
+            if all(progress.states[index] == 2 for index in rest):
+                return
+            time.sleep(0.0002)
+
+    def _raise_failure(self) -> None:
+        if self._failed.failure is not None:
+            raise self._failed.failure

@@ -1,0 +1,114 @@
+"""How the processes of a run find each other and agree, before anything is opened."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ppsim.errors import Error
+from ppsim.torch.plan import Plan
+from ppsim.torch.transfers import NO_TIMEOUT
+from ppsim.torch.watch import Hello, meet
+
+#: Runtimes of this process so far: each has names of its own in the store.
+_count = 0
+
+
+def default_backend(stages: Mapping[int, Any]) -> str:
+    """Of the default process group, else what the modules' device has."""
+    if dist.is_initialized():
+        return str(dist.get_backend())
+    on_gpu = any(parameter.is_cuda for module in stages.values() for parameter in module.parameters())
+    return "nccl" if on_gpu else "gloo"
+
+
+def own_rank() -> int | None:
+    """None outside of torchrun and of a process group."""
+    if dist.is_initialized():
+        return int(dist.get_rank())
+    return int(os.environ["RANK"]) if "RANK" in os.environ else None
+
+
+def checked_rank(ranks: int) -> int:
+    """Raises Error where there are more processes than ranks, or fewer."""
+    rank = own_rank()
+    if rank is None:
+        raise Error("no process group and no RANK in the environment", expected="torchrun --nproc-per-node N")
+    size = int(dist.get_world_size() if dist.is_initialized() else os.environ.get("WORLD_SIZE", "1"))
+    if size != ranks:
+        raise Error("another number of processes than the program has ranks", found=f"{size} processes",
+                    expected=f"{ranks} ranks")
+    return rank
+
+
+def prepare_nccl(plan: Plan) -> None:
+    """What NCCL reads once, when the device is first used. Raises Error where that was before."""
+    wanted = {"NCCL_LAUNCH_ORDER_IMPLICIT": "1"}
+    if plan.transport == "nccl":
+        wanted["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
+    for name, value in wanted.items():
+        if name not in os.environ and name == "CUDA_DEVICE_MAX_CONNECTIONS" and torch.cuda.is_initialized():
+            raise Error(f"{name} is not set, and the device is in use already",
+                        expected=f"{name}={value} before Python starts")
+        os.environ.setdefault(name, value)
+    if os.environ["NCCL_LAUNCH_ORDER_IMPLICIT"] != "1":
+        raise Error("several communicators on a device can hang without the order of launches",
+                    found=f"NCCL_LAUNCH_ORDER_IMPLICIT={os.environ['NCCL_LAUNCH_ORDER_IMPLICIT']}",
+                    expected="NCCL_LAUNCH_ORDER_IMPLICIT=1")
+
+
+def meet_others(
+    checked: Callable[[], Plan], says: Hello, rank: int | None, ranks: int, seconds: float
+) -> tuple[Plan, Any]:
+    """Checks here, and tells the others what was refused: so it is refused everywhere at once."""
+    global _count
+    _count += 1
+    try:
+        plan = checked()
+    except Error as refused:
+        if rank is not None:
+            _tell_refusal(rank, f"{refused.message} ({refused.found})" if refused.found else refused.message)
+        raise
+    store = dist.PrefixStore(f"ppsim/{_count}", _store())
+    meet(store, plan.rank, ranks, says, seconds)
+    return plan, store
+
+
+def open_default_group(backend: str, store: Any, plan: Plan, device: Any) -> None:
+    """torch.distributed has one group that all are in; the program's groups are parts of it."""
+    if dist.is_initialized():
+        return
+    options = {"device_id": device} if device.type == "cuda" else {}
+    dist.init_process_group(
+        backend, store=dist.PrefixStore("group", store), rank=plan.rank, world_size=plan.program.ranks,
+        timeout=NO_TIMEOUT, **options,
+    )
+
+
+def own_connection(store: Any) -> Any:
+    """To the same store: a connection serves one call at a time, and some wait long."""
+    return store.clone()
+
+
+_found: Any = None
+
+
+def _store() -> Any:
+    """That of the default group, or torchrun's."""
+    global _found
+    if dist.is_initialized():
+        return dist.distributed_c10d._get_default_store()
+    if _found is None:
+        _found, _, _ = next(dist.rendezvous("env://", timeout=NO_TIMEOUT))
+    return _found
+
+
+def _tell_refusal(rank: int, why: str) -> None:
+    with contextlib.suppress(Exception):  # the others miss this rank then, and say so
+        dist.PrefixStore(f"ppsim/{_count}", _store()).set(f"hello/{rank}", json.dumps({"refused": why}))

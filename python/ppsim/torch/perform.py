@@ -1,0 +1,156 @@
+"""What each kind of action does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ppsim.torch.data import Data
+from ppsim.torch.plan import TRANSFERS, Action, Instruction, Plan
+from ppsim.torch.stage import Stage
+from ppsim.torch.transfers import Message, Transfers
+from ppsim.torch.weights import Weights
+
+
+class Performer:
+    """Runs one instruction, whenever it is told to."""
+
+    def __init__(
+        self, plan: Plan, stages: dict[int, Stage], data: Data, weights: Weights, transfers: Transfers
+    ) -> None:
+        self._plan, self._stages, self._data = plan, stages, data
+        self._weights, self._transfers = weights, transfers
+        self._host: dict[tuple[int, int], Any] = {}
+        self._beside: Any = None  #: the second stream of OVERLAP_F_B
+        self._do = {
+            "F": self._forward,
+            "B": self._backward,
+            "I": self._backward_input,
+            "W": self._backward_weight,
+            "R": self._recompute,
+            "OPT": lambda action: self._weights.update(action.subject, action.number),
+            "REDUCE_GRAD": lambda action: self._weights.reduce(
+                action.subject, action.number, action.communicator, self._transfers.add
+            ),
+            "COLL": lambda action: self._weights.norm(max(action.number, 0), action.communicator, self._transfers.add),
+            "LOAD": lambda action: self._data.load(action.subject, action.number),
+            "OFFLOAD": self._offload,
+            "RELOAD": self._reload,
+            "UNSHARD": self._unshard,
+            "RESHARD": self._reshard,
+        }
+
+    def perform(self, instruction: Instruction) -> None:
+        """Under the name that PyTorch's own schedules give it in a profile."""
+        with torch.profiler.record_function(f"PP:{instruction.text}"):
+            if instruction.actions[0].kind in TRANSFERS:
+                self._exchange(instruction)
+            elif len(instruction.actions) == 2:
+                self._overlap(*instruction.actions)
+            else:
+                self._do[instruction.actions[0].kind](instruction.actions[0])
+
+    def _forward(self, action: Action) -> None:
+        stage, microbatch = self._stages[action.subject], action.number
+        version = self._weights.version(action.subject, microbatch)
+        inputs = self._data.inputs(action.subject, microbatch)
+        cell = stage.forward(microbatch, inputs, self._data.target(action.subject, microbatch), version)
+        self._data.hand_over(action.subject, microbatch, cell.outputs, cell.loss)
+        if microbatch in stage.recomputed or not stage.trains:
+            cell.outputs, cell.loss = (), None
+        if not stage.trains:
+            del stage.cells[microbatch]
+
+    def _recompute(self, action: Action) -> None:
+        self._stages[action.subject].recompute(action.number)
+
+    def _backward(self, action: Action) -> None:
+        gradients = self._data.output_gradients(action.subject, action.number)
+        found = self._stages[action.subject].backward(action.number, gradients)
+        self._data.hand_back(action.subject, action.number, found)
+        self._weights.collect(action.subject, action.number)
+
+    def _backward_input(self, action: Action) -> None:
+        gradients = self._data.output_gradients(action.subject, action.number)
+        found = self._stages[action.subject].backward_input(action.number, gradients)
+        self._data.hand_back(action.subject, action.number, found)
+
+    def _backward_weight(self, action: Action) -> None:
+        self._stages[action.subject].backward_weight(action.number)
+        self._weights.collect(action.subject, action.number)
+
+    def _overlap(self, forward: Action, backward: Action) -> None:
+        """On a GPU the forward runs on a stream of its own beside the backward; on a CPU before it."""
+        stage = self._stages[forward.subject]
+        if stage.device.type != "cuda":
+            self._do[forward.kind](forward)
+            self._do[backward.kind](backward)
+            return
+        here = torch.cuda.current_stream(stage.device)
+        self._beside = self._beside or torch.cuda.Stream(stage.device)
+        self._beside.wait_stream(here)
+        with torch.cuda.stream(self._beside):
+            self._do[forward.kind](forward)
+        self._do[backward.kind](backward)
+        here.wait_stream(self._beside)
+
+    def _offload(self, action: Action) -> None:
+        shelf = self._stages[action.subject].cells[action.number].shelf
+        assert shelf is not None
+        flat = shelf.take()
+        pinned = flat.device.type == "cuda"
+        host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=pinned)
+        self._host[action.subject, action.number] = host.copy_(flat, non_blocking=pinned)
+
+    def _reload(self, action: Action) -> None:
+        stage = self._stages[action.subject]
+        shelf = stage.cells[action.number].shelf
+        assert shelf is not None
+        host = self._host.pop((action.subject, action.number))
+        shelf.put_back(torch.empty(host.shape, dtype=host.dtype, device=stage.device).copy_(host, non_blocking=True))
+
+    def _unshard(self, action: Action) -> None:
+        """Of a module that fully_shard has wrapped; any other one is whole."""
+        if hasattr(self._stages[action.subject].module, "unshard"):
+            self._stages[action.subject].module.unshard()
+
+    def _reshard(self, action: Action) -> None:
+        if hasattr(self._stages[action.subject].module, "reshard"):
+            self._stages[action.subject].module.reshard()
+
+    def _exchange(self, instruction: Instruction) -> None:
+        messages = [Message(action, self._tensors(action)) for action in instruction.actions]
+        self._transfers.exchange(messages)
+        for message in messages:
+            if message.action.kind == "RECV_A":
+                self._take_saved(message.action, message.tensors[0])
+
+    def _tensors(self, action: Action) -> tuple[Any, ...]:
+        stage, microbatch, peer = action.subject, action.number, action.peer
+        if action.kind == "SEND_F":
+            return self._data.activations_to_send(stage, microbatch, peer)
+        if action.kind == "RECV_F":
+            return self._data.receive_activations(stage, microbatch, peer)
+        if action.kind == "SEND_B":
+            return self._data.gradients_to_send(stage, microbatch, peer)
+        if action.kind == "RECV_B":
+            return self._data.receive_gradients(stage, microbatch, peer)
+        if action.kind == "RECV_A":
+            return (self._data.receive_saved(stage),)
+        return (self._saved(stage, microbatch),)
+
+    def _saved(self, stage: int, microbatch: int) -> Any:
+        if not self._plan.is_local(stage):
+            return self._data.lent.pop((stage, microbatch))
+        shelf = self._stages[stage].cells[microbatch].shelf
+        assert shelf is not None
+        return self._data.check_saved(stage, shelf.take())
+
+    def _take_saved(self, action: Action, flat: Any) -> None:
+        if not self._plan.is_local(action.subject):
+            self._data.lent[action.subject, action.number] = flat
+            return
+        shelf = self._stages[action.subject].cells[action.number].shelf
+        assert shelf is not None
+        shelf.put_back(flat)

@@ -1,0 +1,170 @@
+"""A Program as one rank executes it: its own instructions, what each waits for, and where data comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ppsim._native import _core
+
+COMPUTE_QUEUE, COPY_QUEUE = 0, 1
+TRANSFERS = frozenset({"SEND_F", "RECV_F", "SEND_B", "RECV_B", "SEND_A", "RECV_A"})
+COLLECTIVES = frozenset({"REDUCE_GRAD", "COLL", "UNSHARD"})
+
+
+@dataclass(frozen=True)
+class Action:
+    """subject: stage, block or collective; peer: stage at the other end, rank for SEND_A and RECV_A; -1: none.
+
+    number: microbatch, or update; peer_rank: at the other end of a transfer; communicator: its number
+    """
+
+    kind: str
+    subject: int
+    number: int
+    peer: int
+    communicator: int
+    peer_rank: int
+
+    @property
+    def sends(self) -> bool:
+        return self.kind.startswith("SEND")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One of a rank. index: in the rank's list; id: in the Program; waits: indexes that must be complete before."""
+
+    index: int
+    id: int
+    text: str
+    actions: tuple[Action, ...]
+    waits: tuple[int, ...]
+    queues: tuple[int, ...]
+    blocking: bool
+
+    @property
+    def lane(self) -> int:
+        """The queue that runs it; what else it heads waits for it."""
+        return self.queues[0]
+
+    @property
+    def communicates(self) -> bool:
+        return self.actions[0].kind in TRANSFERS or self.actions[0].kind in COLLECTIVES
+
+
+@dataclass
+class Plan:
+    """rank: whose instructions these are; execution: the C++ side, which knows what everything means."""
+
+    program: _core.Program
+    rank: int
+    transport: str
+    execution: _core.Execution = field(init=False)
+    instructions: list[Instruction] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.execution = _core.Execution(self.program, self.transport)
+        self.instructions = list(_instructions(self.program, self.execution, self.rank))
+
+    @cached_property
+    def members(self) -> list[list[int]]:
+        """Ranks of each communicator."""
+        return self.execution.members
+
+    @cached_property
+    def stages(self) -> list[int]:
+        """Those of this rank."""
+        return [stage for stage, rank in enumerate(self.program.placement) if rank == self.rank]
+
+    @cached_property
+    def blocks(self) -> dict[int, int]:
+        """The parameter block of each stage."""
+        return {stage: block for block, stages in enumerate(self.execution.blocks) for stage in stages}
+
+    @cached_property
+    def order(self) -> list[int]:
+        """All stages, each behind those that feed it."""
+        rest, order = set(range(self.program.stages)), list[int]()
+        while rest:
+            ready = sorted(stage for stage in rest if not rest & set(self.feeders(stage)))
+            order += ready
+            rest -= set(ready)
+        return order
+
+    def feeders(self, stage: int) -> list[int]:
+        """Stages whose outputs are inputs of a stage; empty for a first one."""
+        example = self.example(stage)
+        return [] if example is None else self.execution.producers(stage, example)
+
+    def readers(self, stage: int) -> list[int]:
+        example = self.example(stage)
+        return [] if example is None else self.execution.consumers(stage, example)
+
+    def example(self, stage: int) -> int | None:
+        """The first microbatch that visits a stage."""
+        every = range(self.program.microbatches)
+        return next((number for number in every if self.execution.on_route(stage, number)), None)
+
+    def actions(self) -> list[Action]:
+        """All of this rank."""
+        return [action for instruction in self.instructions for action in instruction.actions]
+
+    def cells(self, kind: str) -> set[tuple[int, int]]:
+        """(subject, number) of all actions of a kind on this rank."""
+        return {(a.subject, a.number) for a in self.actions() if a.kind == kind}
+
+    def has(self, kind: str) -> bool:
+        return any(action.kind == kind for action in self.actions())
+
+    def is_local(self, stage: int) -> bool:
+        return self.program.placement[stage] == self.rank
+
+    def owners(self, block: int) -> list[int]:
+        """Ranks that have a share of a block, ascending."""
+        return sorted({self.program.placement[stage] for stage in self.execution.blocks[block]})
+
+    def channels(self) -> list[tuple[int, int, int]]:
+        """(communicator, source, destination) of all ranks in one order, the same on each of them."""
+        found = set()
+        for rank in range(self.program.ranks):
+            for instruction in _instructions(self.program, self.execution, rank):
+                for action in instruction.actions:
+                    if action.kind in TRANSFERS:
+                        ends = (rank, action.peer_rank) if action.sends else (action.peer_rank, rank)
+                        found.add((action.communicator, *ends))
+        return sorted(found)
+
+
+def _instructions(program: _core.Program, execution: _core.Execution, rank: int) -> list[Instruction]:
+    kinds = _core.op_kinds()
+    begin, end = program.first[rank], program.first[rank + 1]
+    table, actions = program.instructions, program.actions
+    communicators, peers = execution.action_communicators, execution.action_peers
+    waits, queues, texts = execution.waits, execution.queues, execution.texts
+    result = []
+    for number in range(begin, end):
+        first, count = int(table["first_action"][number]), int(table["action_count"][number])
+        members = tuple(
+            Action(
+                kind=kinds[int(actions["kind"][i])],
+                subject=int(actions["subject"][i]),
+                number=int(actions["microbatch"][i]),
+                peer=int(actions["peer"][i]),
+                communicator=communicators[i],
+                peer_rank=peers[i],
+            )
+            for i in range(first, first + count)
+        )
+        result.append(
+            Instruction(
+                index=number - begin,
+                id=number,
+                text=texts[number],
+                actions=members,
+                waits=tuple(wait - begin for wait in waits[number]),
+                queues=tuple(queues[number]),
+                blocking=bool(table["blocking"][number]),
+            )
+        )
+    return result

@@ -1,0 +1,255 @@
+"""Modules of your own under a Program: one process a rank, torch.distributed between them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ppsim._native import _core
+from ppsim.costs import Costs
+from ppsim.errors import Error
+from ppsim.lowering import lower
+from ppsim.simulation import simulate
+from ppsim.torch import meeting
+from ppsim.torch.admission import admit, check_features, transport_of
+from ppsim.torch.data import Data
+from ppsim.torch.lanes import HostLanes, Lanes, Progress, StreamLanes
+from ppsim.torch.perform import Performer
+from ppsim.torch.plan import Plan
+from ppsim.torch.stage import Loss, Stage
+from ppsim.torch.traces import Traces, costs_of_traces
+from ppsim.torch.transfers import Transfers
+from ppsim.torch.watch import StepFailed, Watch
+from ppsim.torch.weights import MakeOptimizer, Weights
+from ppsim.verification import Certificate, Verdict
+
+#: The rule of the C++ executor: times what is known, and more for a machine that is busy.
+_DEADLINE_TIMES, _DEADLINE_MORE_S, _FIRST_DEADLINE_S = 10.0, 30.0, 600.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step gives on this rank.
+
+    losses: by microbatch, on ranks with a last stage; outputs: the same of a program without backwards
+    norm: of all gradients, where the program has it; seconds: on the clock of this rank
+    """
+
+    losses: dict[int, Any] = field(default_factory=dict)
+    outputs: dict[int, Any] = field(default_factory=dict)
+    norm: Any = None
+    seconds: float = 0.0
+
+    @property
+    def loss(self) -> Any:
+        """The mean over the microbatches of this rank; None where it has no last stage."""
+        return torch.stack(list(self.losses.values())).mean() if self.losses else None
+
+
+class Runtime:
+    """Runs a Program with modules as its stages; `torchrun` starts a process for each of its ranks.
+
+    program: a Program, or a Schedule, which is lowered with its REDUCE_GRADs
+    stages: the modules of this rank's stages, on their device
+    certificate: of this Program, for a transport that covers the backend's, or the Verdict that has it;
+    unverified=True runs without one
+    loss: (output, target) -> mean loss of a microbatch; without it the program must have no backward
+    optimizer: parameters of a block -> optimizer, for a program with OPT
+    backend: gloo or nccl; default: that of the default process group, else nccl on GPUs and gloo on CPUs
+    scale_gradients: divides gradients by the number of microbatches, as PyTorch's schedules do
+    clip_norm: for a program with `norm`
+    costs: what the deadline of a step follows from; deadline_s: the deadline itself, 0 for none
+    silence_s: how long a rank may be silent before it is taken for dead; meeting_s: how long it may take to come
+
+    All is refused before any process group exists. Raises Error; StepFailed, on all ranks, for a step that fails.
+    """
+
+    def __init__(
+        self,
+        program: _core.Program | _core.Schedule,
+        stages: Mapping[int, Any],
+        certificate: Certificate | Verdict | None = None,
+        *,
+        loss: Loss | None = None,
+        optimizer: MakeOptimizer | None = None,
+        backend: str | None = None,
+        unverified: bool = False,
+        scale_gradients: bool = True,
+        clip_norm: float | None = None,
+        costs: Costs | None = None,
+        deadline_s: float | None = None,
+        silence_s: float = 10.0,
+        meeting_s: float = 60.0,
+        kept_traces: int = 20,
+    ) -> None:
+        self.program = lower(program, with_="reduce-grad") if isinstance(program, _core.Schedule) else program
+        self.backend = backend or meeting.default_backend(stages)
+        proof = certificate.certificate if isinstance(certificate, Verdict) else certificate
+        rank = meeting.own_rank()
+
+        def checked() -> Plan:
+            transport = transport_of(self.backend)
+            admit(self.program, transport, proof, unverified, None)
+            plan = Plan(self.program, meeting.checked_rank(self.program.ranks), transport)
+            check_features(plan)
+            _check_stages(plan, stages, loss)
+            if self.backend == "nccl":
+                meeting.prepare_nccl(plan)
+            return plan
+
+        says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
+                "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
+        self._plan, store = meeting.meet_others(checked, says, rank, self.program.ranks, meeting_s)
+        self._stages = {number: self._stage(number, module, loss) for number, module in stages.items()}
+        self._device = next(iter(self._stages.values())).device if self._stages else torch.device("cpu")
+        self._weights = Weights(
+            self._plan, self._stages, scale=scale_gradients, clip_norm=clip_norm, optimizer=optimizer
+        )
+        meeting.open_default_group(self.backend, store, self._plan, self._device)
+        self._store = meeting.own_connection(store)
+        self._watch = Watch(self._plan, meeting.own_connection(store), silence_s=silence_s)
+        self._transfers = Transfers(self._plan, self.backend, self._device)
+        self._transfers.warm_up()
+        self._weights.spread(self._transfers.broadcast)
+        self._data = Data(self._plan, self._stages, self._device)
+        self._performer = Performer(self._plan, self._stages, self._data, self._weights, self._transfers)
+        self._lanes = self._make_lanes()
+        self._deadline_s, self._first_s, self._meeting_s = deadline_s, 0.0, meeting_s
+        self._simulated_s = None if costs is None else simulate(self.program, costs=costs).step_ns / 1e9
+        self._traces = Traces(self._plan, self._store, kept_traces)
+        self._steps = 0
+        self._closed = False
+        atexit.register(self.close)
+        _on_termination(self._watch)
+
+    @property
+    def rank(self) -> int:
+        return self._plan.rank
+
+    @property
+    def optimizers(self) -> dict[int, Any]:
+        """By parameter block, of a program with OPT."""
+        return self._weights.optimizers
+
+    def step(self, inputs: Any = None, targets: Any = None) -> Step:
+        """Runs all microbatches once.
+
+        inputs, targets: a tensor that is cut along its first dimension, or a sequence with an item for each
+        microbatch; needed on ranks with a first stage, with a last stage
+        Gradients are in `.grad` afterwards, added to what was there, where the program has no OPT.
+        """
+        self._steps += 1
+        begin = time.monotonic()
+        progress = Progress(len(self._plan.instructions))
+        self._watch.begin(self._steps, progress, self._meeting_s if self._steps == 1 else self._deadline())
+        try:
+            self._data.begin(inputs, targets)
+            if self._steps == 1:
+                self._data.find_shapes(self._store, lambda: self._watch.failure)
+                self._watch.begin(self._steps, progress, self._deadline())
+            self._weights.begin()
+            self._lanes.run(progress)
+            self._weights.end()
+        except StepFailed:
+            raise
+        except BaseException as wrong:
+            self._watch.fail(f"{type(wrong).__name__}: {wrong}")
+            raise
+        self._watch.end()
+        self._traces.add(progress.spans)
+        seconds = time.monotonic() - begin
+        self._first_s = self._first_s or seconds
+        norm = self._weights.norms[max(self._weights.norms)] if self._weights.norms else None
+        return Step(self._data.losses(), self._data.results(), norm, seconds)
+
+    def trace(self) -> str:
+        """The newest step of all ranks as the CSV that `ppsim simulate --compare-trace` reads. All ranks call it."""
+        return self._traces.gather(lambda: self._watch.failure)[-1]
+
+    def write_trace(self, path: str | os.PathLike[str]) -> None:
+        """The same to a file, which rank 0 writes. All ranks call it."""
+        text = self.trace()
+        if self.rank == 0:
+            _core.write_text(os.fspath(path), text)
+
+    def costs(self) -> Costs:
+        """What the kept steps took, without the first one, as a table. All ranks call it."""
+        return costs_of_traces(self._plan, self._traces.gather(lambda: self._watch.failure))
+
+    def close(self) -> None:
+        """Ends the threads and the groups that this runtime made. It is called when Python ends, too."""
+        if self._closed:
+            return
+        self._closed = True
+        self._lanes.stop()
+        self._watch.close()
+        atexit.unregister(self.close)
+        if self._watch.failure is None:
+            self._transfers.close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _stage(self, number: int, module: Any, loss: Loss | None) -> Stage:
+        plan = self._plan
+        moved = plan.cells("OFFLOAD") | plan.cells("SEND_A") | plan.cells("RECV_A")
+        return Stage(
+            number,
+            module,
+            is_first=not plan.feeders(number),
+            loss=None if plan.readers(number) else loss,
+            trains=any(stage == number for kind in "BI" for stage, _ in plan.cells(kind)),
+            splits=any(stage == number for stage, _ in plan.cells("I")),
+            recomputed=frozenset(mb for stage, mb in plan.cells("R") if stage == number),
+            moved=frozenset(mb for stage, mb in moved if stage == number),
+        )
+
+    def _make_lanes(self) -> Lanes:
+        if self._device.type == "cuda":
+            return StreamLanes(self._plan, self._performer.perform, self._watch, self._device)
+        return HostLanes(self._plan, self._performer.perform, self._watch)
+
+    def _deadline(self) -> float:
+        if self._deadline_s is not None:
+            return self._deadline_s
+        if self._simulated_s is not None and self._steps > 1:
+            return _DEADLINE_TIMES * self._simulated_s + _DEADLINE_MORE_S
+        return _FIRST_DEADLINE_S if self._steps <= 1 else _DEADLINE_TIMES * self._first_s + _DEADLINE_MORE_S
+
+
+def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> None:
+    if sorted(stages) != plan.stages:
+        raise Error(f"other stages than the program places on rank {plan.rank}", found=f"modules for {sorted(stages)}",
+                    expected=f"modules for {plan.stages}")
+    last = [stage for stage in plan.stages if not plan.readers(stage)]
+    if last and loss is None and (plan.has("B") or plan.has("I")):
+        raise Error(f"stage {last[0]} is a last one, and there is no loss to start backwards from",
+                    expected="loss=torch.nn.functional.mse_loss")
+
+
+def _on_termination(watch: Watch) -> None:
+    """torchrun ends all processes when one has ended: each says first what it finds out about that."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+
+    def leave(number: int, _: Any) -> None:
+        failure = watch.await_failure(4.0)
+        signal.signal(number, signal.SIG_DFL)
+        if failure is not None:
+            raise failure
+        os.kill(os.getpid(), number)
+
+    try:
+        signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # not the main thread
+        pass

@@ -1,0 +1,332 @@
+"""Failures: a rank that dies, stops, raises or is late is named on every rank, with what all wait for."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ppsim.errors import Error
+from ppsim.torch.explain import explain
+from ppsim.torch.lanes import Progress
+from ppsim.torch.plan import Instruction, Plan
+
+_LOOK_S = 0.1
+_BEAT_S = 0.5
+_GATHER_S = 3.0
+#: How long a failed process may clean up before it is ended.
+_GRACE_S = 10.0
+
+
+class StepFailed(Error):
+    """A step that cannot go on, on this rank or another one. The text says why, and who waits for whom.
+
+    rank: that failed, -1 where nobody knows
+    """
+
+    def __init__(self, message: str, *, rank: int = -1) -> None:
+        super().__init__(message, code="failed")
+        self.rank = rank
+
+
+class Watch:
+    """A thread beside the steps that looks after this rank and the others by way of the store.
+
+    store: of its own, nobody else calls it; silence_s: how long a rank may say nothing
+    """
+
+    def __init__(self, plan: Plan, store: Any, *, silence_s: float) -> None:
+        self._plan, self._store, self._silence_s = plan, store, silence_s
+        self.failure: StepFailed | None = None
+        self._progress: Progress | None = None
+        self._late_at: float | None = None
+        self._deadline_s = 0.0
+        self._step, self._complete = 0, 0
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._reported: dict[str, Any] | None = None
+        self._others = _Others(plan, store, silence_s)
+        self._thread = threading.Thread(target=self._look, name="ppsim watch", daemon=True)
+        self._thread.start()
+
+    def begin(self, step: int, progress: Progress, deadline_s: float) -> None:
+        with self._lock:
+            self._step, self._progress = step, progress
+            self._others.step = step
+            self._deadline_s = deadline_s
+            self._late_at = time.monotonic() + deadline_s if deadline_s > 0 else None
+
+    def end(self) -> None:
+        with self._lock:
+            self._late_at = None
+            self._complete = self._step
+
+    def instruction_failed(self, instruction: Instruction, wrong: BaseException) -> None:
+        """Here. What a library says of a peer that is gone is less than what the watch finds out of it."""
+        self._report(f"{instruction.text} failed: {type(wrong).__name__}: {wrong}", instruction.communicates)
+
+    def fail(self, why: str) -> None:
+        """Something else went wrong on this rank."""
+        self._report(why, False)
+
+    def await_failure(self, seconds: float) -> StepFailed | None:
+        """What is found out within this time."""
+        until = time.monotonic() + seconds
+        while self.failure is None and time.monotonic() < until:
+            time.sleep(0.01)
+        return self.failure
+
+    def close(self) -> None:
+        """The others know from now on that this rank has ended well, after so many steps."""
+        self._over.set()
+        self._thread.join(timeout=5)
+        with contextlib.suppress(Exception):  # the store may have ended before
+            self._others.leave(self._complete)
+
+    def _report(self, why: str, perhaps_another: bool) -> None:
+        with self._lock:
+            if self._reported is None:
+                self._reported = {"rank": self._plan.rank, "why": why, "perhaps_another": perhaps_another}
+
+    def _look(self) -> None:
+        beat_at = 0.0
+        while not self._over.wait(_LOOK_S):
+            try:
+                if time.monotonic() >= beat_at:
+                    beat_at = time.monotonic() + _BEAT_S
+                    self._others.beat()
+                found = self._find()
+            except Exception as wrong:  # the store is gone, and with it the process that held it
+                found = {"rank": -1, "why": f"the store of the processes is gone ({_first_line(wrong)})"}
+            if found is not None:
+                self._end_all(found)
+                return
+
+    def _find(self) -> dict[str, Any] | None:
+        """What went wrong first, anywhere."""
+        told: dict[str, Any] | None = self._others.told()
+        if told is not None:
+            return told
+        found = self._others.gone()
+        mine = self._reported
+        if found is None and mine is not None and mine.pop("perhaps_another", False):
+            found = self._others.wait_for_gone(2.0)
+        found = found or mine or self._lateness()
+        return None if found is None else self._others.tell(found)
+
+    def _lateness(self) -> dict[str, Any] | None:
+        with self._lock:
+            if self._late_at is None or time.monotonic() < self._late_at:
+                return None
+        return {"rank": -1, "why": f"step {self._step} passed its deadline of {self._deadline_s:g} s"}
+
+    def _end_all(self, found: dict[str, Any]) -> None:
+        states = {self._plan.rank: bytes(self._progress.states) if self._progress else b""}
+        with contextlib.suppress(Exception):  # without the store this rank says what it knows itself
+            states = self._others.gather_states(states[self._plan.rank])
+            self._others.let_them_read(states)
+        rank = int(found["rank"])
+        headline = found["why"] if rank < 0 else f"rank {rank}: {found['why']}"
+        text = "\n".join([headline, *explain(self._plan, states)])
+        print(f"ppsim: rank {self._plan.rank}: the run has failed\n{text}", file=sys.stderr, flush=True)
+        atexit.register(_leave)
+        threading.Thread(target=_leave_late, name="ppsim end", daemon=True).start()
+        self.failure = StepFailed(text, rank=rank)
+
+
+def _leave() -> None:
+    """Ends the process although threads wait for messages that never come."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def _leave_late() -> None:
+    time.sleep(_GRACE_S)
+    _leave()
+
+
+class _Others:
+    """The other ranks, as the store tells of them."""
+
+    def __init__(self, plan: Plan, store: Any, silence_s: float) -> None:
+        self._plan, self._store, self._silence_s = plan, store, silence_s
+        self._ranks = range(plan.program.ranks)
+        self._beats = {rank: ("", time.monotonic()) for rank in self._ranks}
+        self._places: dict[int, dict[str, Any]] = {}
+        self._count = 0
+        self._keys = [f"beat/{rank}" for rank in self._ranks]
+        self.step = 0  #: that this rank is in, from 1; the last one where it is in none
+        store.set(f"place/{plan.rank}", json.dumps(own_place()))
+
+    def beat(self) -> None:
+        self._count += 1
+        self._store.set(f"beat/{self._plan.rank}", str(self._count))
+
+    def told(self) -> dict[str, Any] | None:
+        if not self._store.check(["failure"]):
+            return None
+        result: dict[str, Any] = json.loads(self._store.get("failure"))
+        return result
+
+    def tell(self, found: dict[str, Any]) -> dict[str, Any]:
+        """The first failure is everybody's."""
+        text = self._store.compare_set("failure", "", json.dumps(found))
+        result: dict[str, Any] = json.loads(text)
+        return result
+
+    def gone(self) -> dict[str, Any] | None:
+        """A process that has ended, or says nothing any more."""
+        now = time.monotonic()
+        for rank in self._ranks:
+            if rank == self._plan.rank or not self._store.check([self._keys[rank]]):
+                continue
+            beat = self._store.get(self._keys[rank]).decode()
+            if beat.startswith("bye"):
+                if int(beat.split()[1]) < self.step:
+                    return {"rank": rank, "why": f"{self._name(rank)} has left after {beat.split()[1]} steps"}
+                continue
+            if self._has_ended(rank):
+                return {"rank": rank, "why": f"{self._name(rank)} has ended"}
+            if beat != self._beats[rank][0]:
+                self._beats[rank] = (beat, now)
+            elif now - self._beats[rank][1] > self._silence_s:
+                return {"rank": rank, "why": f"{self._name(rank)} has said nothing for {self._silence_s:g} s"}
+        return None
+
+    def wait_for_gone(self, seconds: float) -> dict[str, Any] | None:
+        """A connection breaks a moment before the kernel says that the process is gone."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            found = self.told() or self.gone()
+            if found is not None:
+                return found
+            time.sleep(0.05)
+        return None
+
+    def gather_states(self, mine: bytes) -> dict[int, bytes]:
+        """Of all ranks that answer in time."""
+        self._store.set(f"state/{self._plan.rank}", mine.hex() or "-")
+        states = {self._plan.rank: mine}
+        until = time.monotonic() + _GATHER_S
+        while len(states) < len(self._ranks) and time.monotonic() < until:
+            for rank in self._ranks:
+                if rank not in states and self._store.check([f"state/{rank}"]):
+                    text = self._store.get(f"state/{rank}").decode()
+                    states[rank] = b"" if text == "-" else bytes.fromhex(text)
+            if all(rank in states or self._has_ended(rank) for rank in self._ranks):
+                break
+            time.sleep(0.05)
+        self._store.set(f"done/{self._plan.rank}", "")
+        return states
+
+    def let_them_read(self, states: Iterable[int]) -> None:
+        """Rank 0 may hold the store, so it goes last."""
+        until = time.monotonic() + _GATHER_S
+        keys = [f"done/{rank}" for rank in states]
+        while self._plan.rank == 0 and time.monotonic() < until and not self._store.check(keys):
+            time.sleep(0.05)
+
+    def leave(self, steps: int) -> None:
+        self._store.set(f"beat/{self._plan.rank}", f"bye {steps}")
+
+    def _place(self, rank: int) -> dict[str, Any]:
+        if rank not in self._places and self._store.check([f"place/{rank}"]):
+            self._places[rank] = json.loads(self._store.get(f"place/{rank}"))
+        return self._places.get(rank, {})
+
+    def _name(self, rank: int) -> str:
+        place = self._place(rank)
+        return f"process {place.get('pid', '?')} on {place.get('host', '?')}"
+
+    def _has_ended(self, rank: int) -> bool:
+        """Known of processes of this host; of others silence tells."""
+        place = self._place(rank)
+        if not place or {**own_place(), "pid": place["pid"], "started": place["started"]} != place:
+            return False
+        return _started(int(place["pid"])) != str(place["started"])
+
+
+def own_place() -> dict[str, Any]:
+    """Which process this is, for others on this host, too."""
+    return {
+        "host": socket.gethostname(),
+        "boot": _read("/proc/sys/kernel/random/boot_id"),
+        "space": os.readlink("/proc/self/ns/pid"),
+        "pid": os.getpid(),
+        "started": _started(os.getpid()),
+    }
+
+
+def _started(pid: int) -> str:
+    """When a process began; "" where it has ended, be it that nobody has asked for its exit code yet."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return "" if len(fields) < 20 or fields[0] in "ZX" else fields[19]
+
+
+def _read(path: str) -> str:
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _first_line(wrong: BaseException) -> str:
+    return str(wrong).strip().splitlines()[0] if str(wrong).strip() else type(wrong).__name__
+
+
+#: What a rank says of itself before the first step.
+Hello = dict[str, Any]
+
+
+def meet(store: Any, rank: int, ranks: int, mine: Hello, seconds: float) -> None:
+    """Compares what all ranks say of themselves. Raises Error naming who did not come, or what differs where."""
+    store.set(f"hello/{rank}", json.dumps(mine))
+    hellos = _hellos(store, ranks, seconds)
+    missing = [str(other) for other in range(ranks) if other not in hellos]
+    if missing:
+        raise Error(f"rank {', '.join(missing)} did not come within {seconds:g} s", code="failed")
+    for other, hello in sorted(hellos.items()):
+        if hello.get("refused"):
+            raise Error(f"rank {other} refuses: {hello['refused']}", code="refused")
+    for key, value in hellos[0].items():
+        for other, hello in sorted(hellos.items()):
+            if hello.get(key) != value:
+                raise Error(f"rank {other} has another {key} than rank 0", code="refused",
+                            found=str(hello.get(key)), expected=str(value))
+
+
+def _hellos(store: Any, ranks: int, seconds: float) -> dict[int, Hello]:
+    hellos: dict[int, Hello] = {}
+    until = time.monotonic() + seconds
+    while len(hellos) < ranks and time.monotonic() < until:
+        for rank in range(ranks):
+            if rank not in hellos and store.check([f"hello/{rank}"]):
+                hellos[rank] = json.loads(store.get(f"hello/{rank}"))
+        if any(hello.get("refused") for hello in hellos.values()):
+            until = min(until, time.monotonic() + 1.0)
+        time.sleep(0.02)
+    return hellos
+
+
+#: Looks at the failure of a step while something else is waited for.
+Look = Callable[[], BaseException | None]
+
+
+def get(store: Any, key: str, look: Look) -> bytes:
+    """A value that another rank sets, unless the run fails."""
+    while not store.check([key]):
+        failure = look()
+        if failure is not None:
+            raise failure
+        time.sleep(0.002)
+    value: bytes = store.get(key)
+    return value

@@ -1,0 +1,229 @@
+"""Parameter blocks of a rank: gradients, their sums and scale, the norm, updates, and versions of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ppsim.errors import Error
+from ppsim.torch.plan import Plan
+from ppsim.torch.stage import Stage
+
+#: parameters of a block -> what updates them
+MakeOptimizer = Callable[[list[Any]], Any]
+#: (tensor, communicator) -> sums it over the members, in place
+Sum = Callable[[Any, int], None]
+
+
+class Weights:
+    """scale: gradients are divided by the microbatches of their update; clip_norm: of all gradients together."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        stages: dict[int, Stage],
+        *,
+        scale: bool,
+        clip_norm: float | None,
+        optimizer: MakeOptimizer | None,
+    ) -> None:
+        self._plan, self._scale, self._clip_norm = plan, scale, clip_norm
+        self._copies: dict[int, list[list[Any]]] = {}  #: by block, of each stage on this rank
+        for number, stage in stages.items():
+            self._copies.setdefault(plan.blocks[number], []).append(_trained(stage))
+        self._stages = stages
+        self._check_copies()
+        self.optimizers = self._make_optimizers(optimizer)
+        self._updates = plan.execution.updates
+        self._sums: dict[tuple[int, int], list[Any]] = {}  #: gradients by block and update, of asynchronous steps
+        self._scaled: set[tuple[int, int]] = set()
+        self._readers: dict[tuple[int, int], int] = {}  #: microbatches that still need a version, by stage
+        self.norms: dict[int, Any] = {}  #: by update
+
+    def begin(self) -> None:
+        """Of a step."""
+        self._scaled.clear()
+        self._sums.clear()
+        self.norms.clear()
+        if self._plan.execution.asynchronous:
+            self._count_readers()
+            for number, stage in self._stages.items():
+                stage.versions.clear()
+                self._make_version(number, 0)
+
+    def spread(self, broadcast: Callable[[Any, int], None]) -> None:
+        """Gives all copies of a block the parameters of its first owner, as DistributedDataParallel does."""
+        for block in sorted(self._copies):
+            tensors = [p.detach() for p in self._copies[block][0]]
+            if len(self._plan.owners(block)) > 1 and tensors:
+                flat = _flat(tensors)
+                broadcast(flat, self._communicator(block))
+                _unflatten(flat, tensors)
+            for copy in self._copies[block][1:]:
+                for mine, first in zip(copy, self._copies[block][0], strict=True):
+                    mine.detach().copy_(first.detach())
+
+    def collect(self, stage: int, microbatch: int) -> None:
+        """After B or W: in an asynchronous step gradients go to the update that the microbatch feeds, and a
+        version that no microbatch needs any more is dropped."""
+        if not self._plan.execution.asynchronous:
+            return
+        version = self._version(stage, microbatch)
+        leaves = self._stages[stage].parameters(version)
+        sums = self._sums.setdefault((self._plan.blocks[stage], self._updates[microbatch]), [None] * len(leaves))
+        for place, leaf in enumerate(leaves):
+            if leaf.grad is not None:
+                sums[place] = leaf.grad if sums[place] is None else sums[place].add_(leaf.grad)
+                leaf.grad = None
+        self._readers[stage, version] -= 1
+        if self._readers[stage, version] == 0:
+            del self._stages[stage].versions[version]
+
+    def version(self, stage: int, microbatch: int) -> int:
+        """That a stage reads for a microbatch; 0 where a step has one."""
+        return self._version(stage, microbatch) if self._plan.execution.asynchronous else 0
+
+    def reduce(self, block: int, update: int, communicator: int, add: Sum) -> None:
+        """REDUCE_GRAD."""
+        gradients = self.gradients(block, update)
+        if len(self._plan.members[communicator]) > 1 and gradients:
+            flat = _flat(gradients)
+            add(flat, communicator)
+            _unflatten(flat, gradients)
+        self._scale_once(block, update)
+
+    def norm(self, update: int, communicator: int, add: Sum) -> None:
+        """COLL norm: of the gradients of all blocks, each counted once."""
+        total = torch.zeros((), dtype=torch.float64, device=self._device())
+        for block in sorted(self._copies):
+            self._scale_once(block, update)
+            if self._plan.owners(block)[0] == self._plan.rank:
+                for gradient in self.gradients(block, update):
+                    total += gradient.detach().double().square().sum()
+        if len(self._plan.members[communicator]) > 1:
+            add(total, communicator)
+        self.norms[update] = total.sqrt()
+
+    def update(self, block: int, update: int) -> None:
+        """OPT."""
+        self._scale_once(block, update)
+        gradients = self.gradients(block, update)
+        if self._clip_norm is not None and update in self.norms:
+            factor = (self._clip_norm / (self.norms[update] + 1e-6)).clamp(max=1.0)
+            for gradient in gradients:
+                gradient.mul_(factor.to(gradient.dtype))
+        for copy in self._copies[block]:
+            for parameter, gradient in zip(copy, gradients, strict=True):
+                parameter.grad = gradient
+        self.optimizers[block].step()
+        self.optimizers[block].zero_grad(set_to_none=True)
+        self._sums.pop((block, update), None)
+        for stage in self._plan.execution.blocks[block]:
+            if self._plan.is_local(stage) and self._readers.get((stage, update + 1)):
+                self._make_version(stage, update + 1)
+
+    def end(self) -> None:
+        """Of a step: what no OPT has used is scaled now and left in `.grad`."""
+        updated = self._plan.cells("OPT")
+        for block in self._copies:
+            for update in sorted(set(self._updates)):
+                if (block, update) not in updated:
+                    self._scale_once(block, update)
+                    self._give(block, update)
+
+    def gradients(self, block: int, update: int) -> list[Any]:
+        """Of each parameter of a block; zeros where none came."""
+        if self._plan.execution.asynchronous:
+            return self._sums_of(block, update)
+        first, *others = self._copies[block]
+        for place, parameter in enumerate(first):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            for copy in others:
+                if copy[place] is not parameter and copy[place].grad is not None:
+                    parameter.grad += copy[place].grad
+                    copy[place].grad = None
+        return [parameter.grad for parameter in first]
+
+    def _sums_of(self, block: int, update: int) -> list[Any]:
+        parameters = self._copies[block][0]
+        sums = self._sums.setdefault((block, update), [None] * len(parameters))
+        for place, parameter in enumerate(parameters):
+            if sums[place] is None:
+                sums[place] = torch.zeros_like(parameter)
+        return sums
+
+    def _give(self, block: int, update: int) -> None:
+        gradients = self.gradients(block, update)
+        for copy in self._copies[block]:
+            for parameter, gradient in zip(copy, gradients, strict=True):
+                parameter.grad = gradient
+
+    def _scale_once(self, block: int, update: int) -> None:
+        if (block, update) in self._scaled or not self._scale:
+            return
+        self._scaled.add((block, update))
+        count = self._updates.count(update)
+        for gradient in self.gradients(block, update):
+            gradient.div_(count)
+
+    def _version(self, stage: int, microbatch: int) -> int:
+        return self._plan.execution.version(stage, microbatch)
+
+    def _count_readers(self) -> None:
+        self._readers.clear()
+        for stage, microbatch in self._plan.cells("F"):
+            key = stage, self._version(stage, microbatch)
+            self._readers[key] = self._readers.get(key, 0) + 1
+
+    def _make_version(self, stage: int, version: int) -> None:
+        self._stages[stage].versions[version] = {
+            name: parameter.detach().clone().requires_grad_(parameter.requires_grad)
+            for name, parameter in self._stages[stage].module.named_parameters()
+        }
+
+    def _communicator(self, block: int) -> int:
+        return next(a.communicator for a in self._plan.actions() if a.kind == "REDUCE_GRAD" and a.subject == block)
+
+    def _device(self) -> Any:
+        return next(iter(self._stages.values())).device if self._stages else torch.device("cpu")
+
+    def _check_copies(self) -> None:
+        for block, copies in self._copies.items():
+            shapes = [[tuple(parameter.shape) for parameter in copy] for copy in copies]
+            if any(other != shapes[0] for other in shapes):
+                stages = self._plan.execution.blocks[block]
+                raise Error(f"stages {stages} share a parameter block and have other parameters",
+                            expected="modules of one shape")
+
+    def _make_optimizers(self, make: MakeOptimizer | None) -> dict[int, Any]:
+        updated = sorted({block for block, _ in self._plan.cells("OPT")})
+        if updated and make is None:
+            raise Error("the program updates parameters (OPT) and there is no optimizer",
+                        expected="optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)")
+        return {block: make(_unique(self._copies[block])) for block in updated} if make else {}
+
+
+def _trained(stage: Stage) -> list[Any]:
+    return [parameter for parameter in stage.module.parameters() if parameter.requires_grad]
+
+
+def _unique(copies: Sequence[Sequence[Any]]) -> list[Any]:
+    return list({id(parameter): parameter for copy in copies for parameter in copy}.values())
+
+
+def _flat(tensors: Sequence[Any]) -> Any:
+    """One tensor, as wide as the widest type in it."""
+    wide = tensors[0].dtype
+    for tensor in tensors[1:]:
+        wide = torch.promote_types(wide, tensor.dtype)
+    return torch.cat([tensor.detach().reshape(-1).to(wide) for tensor in tensors])
+
+
+def _unflatten(flat: Any, tensors: Sequence[Any]) -> None:
+    at = 0
+    for tensor in tensors:
+        tensor.copy_(flat[at : at + tensor.numel()].view(tensor.shape))
+        at += tensor.numel()

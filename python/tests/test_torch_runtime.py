@@ -1,0 +1,115 @@
+"""Modules under Programs, on processes with gloo: the gradients and weights of the same model without a pipeline."""
+
+import pathlib
+
+import pytest
+
+import ppsim
+from torch_runs.needed import torch_or_skip
+
+torch_or_skip()
+
+from torch_runs.processes import values  # noqa: E402
+
+#: Of those that accumulate in ascending order and sum nothing across ranks, on two ranks with four microbatches.
+ASCENDING = (
+    "gpipe", "1f1b", "eager-1f1b", "interleaved-1f1b", "kimi-k2", "group-interleaved", "zb-h1", "zb-h2", "zb-greedy",
+    "interleaved-zb", "zb-v", "dualpipe-v", "hanayo", "v-half", "v-min", "1f1b-v", "building-block", "v-adaptive",
+    "pipedream", "pipedream-2bw", "bpipe",
+)
+OTHERS = ("looped-bfs", "chimera", "dualpipe", "bitpipe")
+#: Refused by name, see test_torch_refusals.
+REFUSED = ("seq-1f1b", "terapipe", "vocab-1", "vocab-2")
+NO_GRADIENTS = ("forward-only",)
+CLOSE = 1e-12
+
+ADDED = ["reduce-grad"]
+FOUR = (
+    {"name": "bpipe", "microbatches": 6},
+    {"name": "chimera", "microbatches": 8, "lowering": {"with_": [*ADDED, "opt", "clip"]}, "clip": 0.05, "steps": 2},
+    {"name": "v-half", "microbatches": 6, "lowering": {"order": "just-in-time", "with_": ADDED}},
+    {"name": "1f1b", "microbatches": 5, "lowering": {"recompute": "full", "with_": [*ADDED, "load", "unshard"]}},
+    {"name": "zb-v", "microbatches": 6, "lowering": {"offload": "all", "with_": ADDED}},
+    {"name": "interleaved-1f1b", "microbatches": 6,
+     "lowering": {"communicators": "per-rank", "grouping": "paired", "with_": ADDED}},
+    {"name": "1f1b", "microbatches": 4, "settings": {"graph": "encoder-decoder"}},
+    {"name": "pipedream", "microbatches": 6, "steps": 2},
+    {"name": "pipedream-2bw", "microbatches": 12, "steps": 2},
+    {"name": "dualpipe", "microbatches": 8},
+)
+THREE = (
+    {"name": "zb-h1", "microbatches": 4, "lowering": {"with_": [*ADDED, "opt"]}, "steps": 3},
+    {"name": "1f1b", "microbatches": 3, "settings": {"graph": "skip"}},
+    {"name": "interleaved-1f1b", "microbatches": 6, "lowering": {"offload": "half", "with_": [*ADDED, "opt", "clip"]},
+     "clip": 0.02, "steps": 2},
+)
+#: They add across ranks, or in another order.
+NOT_EQUAL = {"looped-bfs", "chimera", "dualpipe", "bitpipe"}
+
+
+def test_every_schedule_is_run_or_named():
+    known = {*ASCENDING, *OTHERS, *REFUSED, *NO_GRADIENTS}
+    assert set(ppsim.schedules()) == known
+
+
+def results(ranks: int, cases: list[dict], folder: pathlib.Path) -> list[list[dict]]:
+    """By case, of all ranks."""
+    cases = [{**case, "ranks": ranks} for case in cases]
+    by_rank = values("schedules:gradients", ranks, folder, cases)
+    return [[found[number] for found in by_rank] for number in range(len(cases))]
+
+
+def check_close(found: list[dict]) -> None:
+    assert sum(one["pairs"] for one in found) >= 2 * found[0]["blocks"], found
+    assert max(one["worst"] for one in found) <= CLOSE, found
+    assert max(one["losses"] for one in found) <= CLOSE, found
+
+
+def test_two_ranks(tmp_path):
+    names = [name for name in (*ASCENDING, *OTHERS) if name != "bpipe"]
+    cases = [{"name": name, "microbatches": 4} for name in names]
+    for case, found in zip(cases, results(2, cases, tmp_path), strict=True):
+        check_close(found)
+        assert all(one["equal"] for one in found) == (case["name"] in ASCENDING), case
+
+
+@pytest.mark.parametrize("ranks, cases", [(3, THREE), (4, FOUR)], ids=["three", "four"])
+def test_more_ranks(ranks, cases, tmp_path):
+    for case, found in zip(cases, results(ranks, list(cases), tmp_path), strict=True):
+        check_close(found)
+        alone = case["name"] not in NOT_EQUAL and not case.get("clip") and "graph" not in case.get("settings", {})
+        assert not alone or all(one["equal"] for one in found), case
+
+
+def test_200_steps_are_those_of_plain_training(tmp_path):
+    cases = [
+        {"name": "zb-h1", "microbatches": 3, "lowering": {"with_": [*ADDED, "opt"]}, "steps": 200},
+        {"name": "pipedream-2bw", "microbatches": 4, "steps": 200},
+    ]
+    for found in results(2, cases, tmp_path):
+        check_close(found)
+        assert all(one["equal"] for one in found)
+
+
+def test_programs_from_python_and_synthesised_orders(tmp_path):
+    for found in zip(*values("schedules:own_orders", 2, tmp_path), strict=True):
+        check_close(list(found))
+        assert all(one["equal"] for one in found)
+
+
+def test_inference_gives_outputs(tmp_path):
+    first, last = values("schedules:outputs", 2, tmp_path)
+    assert first == {"outputs": 0, "worst": 0.0}
+    assert last["outputs"] == 4 and last["worst"] <= CLOSE
+
+
+def test_random_numbers_are_repeated_by_recompute(tmp_path):
+    first, last = values("schedules:dropout", 2, tmp_path)
+    assert first["same"] and last["same"]
+
+
+def test_traces_are_those_of_the_program(tmp_path):
+    for one in values("schedules:traced", 2, tmp_path):
+        assert one["errors"] == []
+        assert one["kinds"] == ["B", "F", "REDUCE_GRAD", "SEND_B", "SEND_F"]
+        assert one["makespan_ns"] > 0

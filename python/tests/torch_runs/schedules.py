@@ -1,0 +1,138 @@
+"""Runs schedules one after another on the same processes and compares gradients with the plain model's."""
+
+import json
+import os
+from typing import Any
+
+import torch
+
+import ppsim
+import ppsim.torch
+from ppsim._native import _core
+from torch_runs.models import Block, Plain, batch, loss, modules
+
+#: Of training: an update that keeps a state.
+RATE, MOMENTUM = 0.05, 0.9
+
+
+def sgd(parameters: list[Any]) -> Any:
+    return torch.optim.SGD(parameters, lr=RATE, momentum=MOMENTUM)
+
+
+def program_of(case: dict[str, Any]) -> ppsim.Program:
+    """name, ranks, microbatches; settings of the schedule; lowering: arguments of ppsim.lower"""
+    settings = case.get("settings", {})
+    schedule = ppsim.generate(case["name"], ranks=case["ranks"], microbatches=case["microbatches"], **settings)
+    options = {"with_": ["reduce-grad"], **case.get("lowering", {})}
+    return ppsim.lower(schedule, **options)
+
+
+def makes_updates(program: ppsim.Program) -> bool:
+    return any(ppsim.op_kinds[kind] == "OPT" for kind in program.actions["kind"])
+
+
+def gradients(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one_case(case) for case in cases]
+
+
+def one_case(case: dict[str, Any]) -> dict[str, Any]:
+    return trained(program_of(case), case) | {"case": case["name"]}
+
+
+def own_orders() -> list[dict[str, Any]]:
+    """A schedule that is written here, the shortest one that is found, and a CSV that PyTorch would run."""
+    builder = ppsim.ScheduleBuilder(ranks=2, stages=2, microbatches=3)
+    for stage in range(2):
+        for microbatch in range(3):
+            builder.forward(stage, microbatch)
+        for microbatch in range(3):
+            builder.backward_input(stage, microbatch)
+        for microbatch in range(3):
+            builder.backward_weight(stage, microbatch)
+    found = ppsim.synthesize(ranks=2, microbatches=3, activation_limit=3, unit={"F": 1, "I": 1, "W": 1}).schedule
+    csv = ppsim.read_text(ppsim.generate("zb-v", ranks=2, microbatches=4).to_csv())
+    programs = [ppsim.lower(schedule, with_="reduce-grad") for schedule in (builder.build(), found, csv)]
+    return [trained(program, {}) for program in programs]
+
+
+def outputs() -> dict[str, Any]:
+    """A program without backwards."""
+    program = ppsim.lower(ppsim.generate("forward-only", ranks=2, microbatches=4))
+    every = modules(program)
+    mine = {stage: module for stage, module in every.items() if program.placement[stage] == own_rank()}
+    proof = ppsim.check(program, transport="in-process")
+    with ppsim.torch.Runtime(program, mine, proof) as runtime:
+        found = runtime.step(batch(4)[0]).outputs
+    worst = 0.0
+    for number, x in enumerate(batch(4)[0].chunk(4)):
+        for stage in range(program.stages):
+            x = every[stage](x)
+        worst = max(worst, float((found[number] - x).detach().abs().max())) if found else 0.0
+    return {"outputs": len(found), "worst": worst}
+
+
+def dropout() -> dict[str, Any]:
+    """Gradients with recompute and without are the same, random numbers or not."""
+    def make(block: int) -> Any:
+        return torch.nn.Sequential(Block(block), torch.nn.Dropout(0.5))
+
+    gradients = []
+    for recompute in ("none", "full"):
+        schedule = ppsim.generate("gpipe", ranks=2, microbatches=2)
+        program = ppsim.lower(schedule, recompute=recompute, with_="reduce-grad")
+        mine = {own_rank(): make(own_rank())}
+        torch.manual_seed(7 + own_rank())
+        with ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss) as runtime:
+            runtime.step(*batch(2))
+        gradients.append([p.grad for p in mine[own_rank()].parameters()])
+    return {"same": all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))}
+
+
+def traced() -> dict[str, Any]:
+    """What the runtime writes down is what the program can do, and gives costs."""
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), with_="reduce-grad")
+    with ppsim.torch.Runtime(program, {own_rank(): Block(own_rank())}, ppsim.check(program), loss=loss) as runtime:
+        for step in range(3):
+            runtime.step(*batch(4, step))
+        errors = _core.Execution(program, "in-process").trace_errors(runtime.trace())
+        costs = runtime.costs()
+    table = json.loads(costs.bound(ppsim.generate("1f1b", ranks=2, microbatches=4)))
+    run = ppsim.simulate(program, costs=costs)
+    return {"errors": errors, "kinds": sorted({row["kind"] for row in table["costs"]}), "makespan_ns": run.makespan_ns}
+
+
+def own_rank() -> int:
+    return int(os.environ["RANK"])
+
+
+def trained(program: ppsim.Program, case: dict[str, Any]) -> dict[str, Any]:
+    """Some steps, and the same without a pipeline."""
+    rank = own_rank()
+    mine = {stage: module for stage, module in modules(program).items() if program.placement[stage] == rank}
+    optimizer = sgd if makes_updates(program) else None
+    proof = ppsim.check(program, transport="any").certificate
+    clip = case.get("clip")
+    steps = case.get("steps", 1)
+    with ppsim.torch.Runtime(program, mine, proof, loss=loss, optimizer=optimizer, clip_norm=clip) as runtime:
+        losses = []
+        for step in range(steps):
+            inputs, targets = batch(program.microbatches, step)
+            losses.append({k: float(v) for k, v in runtime.step(inputs, targets).losses.items()})
+    plain = Plain(program, optimizer)
+    expected = [plain.step(step, clip) for step in range(steps)]
+    return compared(program, mine, plain, losses, expected)
+
+
+def compared(program: ppsim.Program, mine: Any, plain: Any, losses: Any, expected: Any) -> dict[str, Any]:
+    """Weights where the program updates them, else gradients; relative to the largest one."""
+    updates = makes_updates(program)
+    worst, equal, pairs = 0.0, True, 0
+    for stage, module in mine.items():
+        for a, b in zip(module.parameters(), plain.modules[plain.block_of[stage]].parameters(), strict=True):
+            ours, theirs = (a, b) if updates else (a.grad, b.grad)
+            scale = float(theirs.detach().abs().max())
+            worst = max(worst, float((ours - theirs).detach().abs().max()) / max(scale, 1e-30))
+            equal &= bool(torch.equal(ours, theirs))
+            pairs += 1
+    off = max((abs(value - expected[step][int(m)]) for step, found in enumerate(losses) for m, value in found.items()), default=0)
+    return {"equal": equal, "worst": worst, "pairs": pairs, "losses": off, "blocks": len(plain.modules)}
