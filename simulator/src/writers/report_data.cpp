@@ -201,7 +201,7 @@ class RunData {
 
   /// Per kind of tensor that takes memory: its name and the points of every rank.
   [[nodiscard]] Json memory_by_kind() const {
-    const TensorTable table = tensor_table(program_);
+    const TensorTable& table = run_.analyzed.tensors();
     const std::vector<Bytes> sizes = tensor_sizes(table, run_.sizes);
     Json kinds = Json::array();
     for (int k = 0; k < kTensorKindCount; ++k) {
