@@ -1,4 +1,4 @@
-"""A schedule of one's own in twenty lines: checked like the published ones, and compared with two of them.
+"""Your own schedule in twenty lines: checked like the published ones, and compared with two of them.
 
 Each rank has two stages, as in ZB-V and DualPipeV: stage r on the way down, stage 2p - 1 - r on the way back. All
 forwards of a group of microbatches run before its backwards, and the weight gradients at the end.

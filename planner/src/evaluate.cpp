@@ -6,7 +6,7 @@
 #include <numbers>
 #include <random>
 
-#include "at_share.hpp"
+#include "percentile.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
@@ -165,8 +165,8 @@ Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const 
     sum += static_cast<double>(makespans.back());
   }
   std::sort(makespans.begin(), makespans.end());
-  return JitterResult{sum / static_cast<double>(makespans.size()), at_share(makespans, 0.05),
-                      at_share(makespans, 0.5), at_share(makespans, 0.95)};
+  return JitterResult{sum / static_cast<double>(makespans.size()), percentile(makespans, 0.05),
+                      percentile(makespans, 0.5), percentile(makespans, 0.95)};
 }
 
 }  // namespace ppsim::planner

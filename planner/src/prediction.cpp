@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "at_share.hpp"
+#include "percentile.hpp"
 #include "ppsim/planner/run_comparison.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 
@@ -33,7 +33,7 @@ ErrorSummary summarize(std::vector<double> errors) {
   if (errors.empty()) return {};
   for (double& error : errors) error = std::abs(error);
   std::sort(errors.begin(), errors.end());
-  return {at_share(errors, 0.5), at_share(errors, 0.95), errors.back()};
+  return {percentile(errors, 0.5), percentile(errors, 0.95), errors.back()};
 }
 
 }  // namespace ppsim::planner

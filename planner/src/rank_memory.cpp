@@ -18,21 +18,21 @@ class SlidingSum {
 
   void begin() {
     sizes_.clear();
-    now_ = most_ = 0;
+    now_ = max_ = 0;
   }
   void add(Bytes size) {
     sizes_.push_back(size);
     now_ = checked_add(now_, size);
     if (sizes_.size() > length_) now_ -= sizes_[sizes_.size() - 1 - length_];
-    most_ = std::max(most_, now_);
+    max_ = std::max(max_, now_);
   }
-  [[nodiscard]] Bytes most() const { return most_; }
+  [[nodiscard]] Bytes most() const { return max_; }
 
  private:
   std::size_t length_;
   std::vector<Bytes> sizes_;
   Bytes now_ = 0;
-  Bytes most_ = 0;
+  Bytes max_ = 0;
 };
 
 IdVector<RankId, Bytes> transport_bytes(const Program& program, const ExecutionGraph& graph,

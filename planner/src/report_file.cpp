@@ -27,7 +27,8 @@ std::string written(const T& value) {
 ReportEntry entry_of(const Evaluation& step) {
   ReportEntry entry{step.name, step.view(), step.metrics, step.costs.memory_limit, {}};
   entry.sizes_known = step.costs.has_sizes;
-  entry.facts = {{"pipeline", written(step.program().pipeline())}, {"transport", written(step.capabilities())}};
+  entry.facts = {{"pipeline", written(step.program().pipeline())},
+                 {"transport", written(step.capabilities())}};
   if (step.costs.notes) entry.facts.push_back({"model", step.costs.notes->workload});
   if (step.costs.layout) entry.facts.push_back({"layout", written(*step.costs.layout)});
   if (step.costs.recompute != StageRecompute())

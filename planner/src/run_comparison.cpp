@@ -39,7 +39,7 @@ class GapWalk {
  private:
   /// Something that an action waits for, and what it should take.
   struct Work {
-    Interval under_way;
+    Interval in_flight;
     Nanoseconds cost = 0;
   };
 
@@ -70,10 +70,10 @@ class GapWalk {
     if (rest == 0) return;
     if (!on_compute(run_.program, *last)) {
       const Work work = work_of(*last);
-      const Nanoseconds due = work.under_way.begin + work.cost;
+      const Nanoseconds due = work.in_flight.begin + work.cost;
       const Nanoseconds transfer =
-          overlap(waiting, {work.under_way.begin, std::min(due, work.under_way.end)});
-      const Nanoseconds contention = overlap(waiting, {due, work.under_way.end});
+          overlap(waiting, {work.in_flight.begin, std::min(due, work.in_flight.end)});
+      const Nanoseconds contention = overlap(waiting, {due, work.in_flight.end});
       split_.transfer += transfer;
       split_.contention += contention;
       rest -= transfer + contention;
@@ -87,24 +87,24 @@ class GapWalk {
     if (const std::int32_t meeting = run_.graph.meeting_of[id.index()]; meeting >= 0) {
       for (const InstructionId member :
            run_.graph.members_of(run_.graph.meetings[static_cast<std::size_t>(meeting)]))
-        work.under_way.begin = std::max(work.under_way.begin, span(member).start.time);
+        work.in_flight.begin = std::max(work.in_flight.begin, span(member).start.time);
     }
     bool first = true;
     for (const std::uint32_t index : run_.graph.messages_of(id)) {
       const Work message = work_of(run_.graph.messages[index]);
-      if (first || message.under_way.begin > work.under_way.begin) work = message;
+      if (first || message.in_flight.begin > work.in_flight.begin) work = message;
       first = false;
     }
     return work;
   }
 
   [[nodiscard]] Work work_of(const Message& message) const {
-    Interval under_way{span(message.send).start.time, span(message.send).end.time};
+    Interval in_flight{span(message.send).start.time, span(message.send).end.time};
     if (!run_.graph.capabilities.credits) {
-      under_way.begin = std::max(under_way.begin, span(message.receive).start.time);
-      under_way.end = span(message.receive).end.time;
+      in_flight.begin = std::max(in_flight.begin, span(message.receive).start.time);
+      in_flight.end = span(message.receive).end.time;
     }
-    return {under_way, run_.costs(cost_class_of(run_.program.all_actions()[message.send_action]))};
+    return {in_flight, run_.costs(cost_class_of(run_.program.all_actions()[message.send_action]))};
   }
 
   const RunView& run_;

@@ -39,7 +39,7 @@ double activations_of_one(const Pipeline& pipeline, RankId rank) {
   return static_cast<double>(visited) * pipeline.slices();
 }
 
-double most_activations(const Evaluation& step) {
+double max_activations(const Evaluation& step) {
   const Pipeline& pipeline = step.program().pipeline();
   double most = 0;
   for (int r = 0; r < pipeline.ranks(); ++r) {
@@ -132,7 +132,7 @@ Expected<ScheduleSheet> schedule_sheet(const ScheduleInfo& info) {
   const Pipeline& pipeline = step->program().pipeline();
   sheet.bubble_fraction = bubble_fraction(step->metrics.times);
   sheet.bubble_fraction_span = bubble_fraction_span(step->metrics.times);
-  sheet.peak_activations = most_activations(*step);
+  sheet.peak_activations = max_activations(*step);
   sheet.parameter_copies = static_cast<double>(step->peak_bytes()) * pipeline.ranks() / pipeline.blocks();
   sheet.picture = picture_of(*step);
   return sheet;

@@ -12,7 +12,7 @@ namespace ppsim::planner {
 namespace {
 
 constexpr double kLargestCost = 1e6;  // units; keeps sums of many slices within 64-bit nanoseconds
-constexpr int kMostTokens = 1 << 24;
+constexpr int kMaxTokens = 1 << 24;
 constexpr int kUsualPieces = 128;
 constexpr const char* kTokenCostKeys = "length, granularity, fixed, linear, quadratic, lengths";
 
@@ -23,7 +23,7 @@ tl::unexpected<Error> refuse(const char* what, std::string found, std::string ex
 
 std::optional<int> parse_tokens(const std::string& text) {
   const std::optional<double> value = parse_decimal(text);
-  if (!value || *value < 1 || *value > kMostTokens || *value != std::floor(*value)) return std::nullopt;
+  if (!value || *value < 1 || *value > kMaxTokens || *value != std::floor(*value)) return std::nullopt;
   return static_cast<int>(*value);
 }
 
@@ -58,7 +58,7 @@ Expected<void> assign(TokenCosts& costs, const std::string& key, const std::stri
 /// Fills in what follows from the rest.
 Expected<TokenCosts> completed(TokenCosts costs, bool has_granularity) {
   const std::int64_t sum = std::accumulate(costs.lengths.begin(), costs.lengths.end(), std::int64_t{0});
-  if (costs.length == 0 && sum <= kMostTokens) costs.length = static_cast<int>(sum);
+  if (costs.length == 0 && sum <= kMaxTokens) costs.length = static_cast<int>(sum);
   if (costs.length == 0) return refuse("token costs need the length of a sequence", "none", "length=TOKENS");
   if (!costs.lengths.empty() && sum != costs.length) {
     return refuse("the lengths of the slices must be those of the sequence", std::to_string(sum) + " tokens",

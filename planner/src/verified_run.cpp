@@ -69,7 +69,7 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
       processes->stop(certificate.error());
     }
   }
-  const auto all = processes->allgather(proof, patience_of(options.run));
+  const auto all = processes->allgather(proof, timeout_of(options.run));
   if (all) return certificate_from_json(all->front(), "the certificate of process 0");
   static_cast<void>(processes->resume());  // the error tells; a process that is gone stays so
   return tl::unexpected(all.error());
@@ -133,13 +133,13 @@ Expected<void> compare_gradients(const Program& program, const StageModel& model
 Expected<double> default_deadline_s(const Program& program, const TransportCapabilities& capabilities,
                                     const CostTable& costs) {
   constexpr double kSlower = 10;  // times what the costs say
-  constexpr double kLeast = 30;   // seconds
+  constexpr double kMin = 30;     // seconds
   const auto trace = simulate_program(program, capabilities, costs);
   if (!trace) return tl::unexpected(trace.error());
   if (!*trace) return 0.0;
   Nanoseconds makespan = 0;
   for (const Span& span : (*trace)->spans) makespan = std::max(makespan, span.end.time);
-  return kLeast + kSlower * static_cast<double>(makespan) / 1e9;
+  return kMin + kSlower * static_cast<double>(makespan) / 1e9;
 }
 
 GradientVerdict judge_gradients(double difference, double largest, double unit_roundoff) {

@@ -42,11 +42,11 @@ using WaitTuple = std::tuple<int, int, std::string, std::string>;
 class Execution {
  public:
   Execution(const Program& program, const std::string& transport_name)
-      : program_(program), graph_(build_execution_graph(program_, value_of(transport(transport_name)))) {}
+      : analyzed_(Program(program), value_of(transport(transport_name))) {}
 
   [[nodiscard]] std::vector<Ids> waits() const {
     std::vector<Ids> result;
-    for (const InstructionId id : all()) result.push_back(numbers(graph_.predecessors_of(id)));
+    for (const InstructionId id : all()) result.push_back(numbers(analyzed_.graph().predecessors_of(id)));
     return result;
   }
   [[nodiscard]] std::vector<Ids> queues() const {
@@ -114,7 +114,8 @@ class Execution {
   /// What makes it impossible to run: broken rules and ends that name different things.
   [[nodiscard]] std::vector<std::string> mismatches() const {
     std::vector<std::string> result;
-    for (const Violation& violation : match_violations(program_, graph_)) result.push_back(violation.message);
+    for (const Violation& violation : match_violations(program_, analyzed_.graph()))
+      result.push_back(violation.message);
     return result;
   }
 
@@ -126,14 +127,14 @@ class Execution {
     state.started.assign(started.begin(), started.end());
     state.complete.assign(complete.begin(), complete.end());
     check_states(state);
-    const WaitAnalysis analysis(program_, graph_, std::move(state));
+    const WaitAnalysis analysis(program_, analyzed_.graph(), std::move(state));
     std::vector<WaitTuple> result;
     for (const InstructionId id : all()) {
       if (analysis.complete(id)) continue;
       for (const InstructionWait& wait : analysis.waits_of(id)) {
         result.emplace_back(wait.waiter.value(), wait.waits_for.valid() ? wait.waits_for.value() : -1,
                             std::string(wait_reason_name(wait.reason)),
-                            to_string(in_words(program_, graph_, wait)));
+                            to_string(in_words(program_, analyzed_.graph(), wait)));
       }
     }
     return result;
@@ -151,8 +152,7 @@ class Execution {
     std::vector<TimedTrace> traces;
     for (const std::string& csv : csvs) traces.push_back(trace(csv));
     constexpr double kOutliers = 0.05;
-    const auto durations =
-        gpu_backend::measured_durations(program_, build_execution_graph(program_, rendezvous()), traces);
+    const auto durations = gpu_backend::measured_durations({program_, rendezvous()}, traces);
     Tables tables;
     tables.costs = gpu_backend::mean_costs(durations, kOutliers);
     tables.spreads = gpu_backend::cost_spreads(durations);
@@ -188,8 +188,8 @@ class Execution {
          {.found = std::to_string(state.started.size()), .expected = std::to_string(program_.size())}});
   }
 
-  Program program_;
-  ExecutionGraph graph_;
+  AnalyzedProgram analyzed_;
+  const Program& program_ = analyzed_.program();
 };
 
 /// Errors: throws CoreError where the proof does not hold of this Program on this transport.

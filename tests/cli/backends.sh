@@ -20,7 +20,7 @@ assert names == {f"rank {r} {run}" for r in range(4) for run in ("measured", "si
 EOF
 grep -q '"overlay":true' both.html || fail "no overlay"
 expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --backend emulated --unit F=1 --compare
-expect_out "idle, nothing under way"
+expect_out "idle, nothing in flight"
 
 # A profile is a cost table that predicts a run.
 model=layers=2,hidden=16,heads=2,ffn=16,vocab=16,sequence=8

@@ -15,7 +15,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$ppsim" "$@" >stdout 2>stderr &
   until [ "$(awk '{print $14 + $15}' "/proc/$pid/stat" 2>/dev/null || echo 999)" -ge "${ticks:-30}" ]; do
     sleep 0.05
     waited=$((waited + 1))
-    [ $waited -lt 2000 ] || fail "not under way: ppsim $*"
+    [ $waited -lt 2000 ] || fail "not started: ppsim $*"
   done
   kill "-${signal:-INT}" $pid
   # What swallows the signal goes on for minutes.

@@ -104,7 +104,7 @@ expect_error 2 "gone/c.json" "No such file" simulate 1f1b --model gone/c.json --
 printf '{"hidden_size": "wide"}' >config.json
 expect_error 2 "config.json" "num_hidden_layers" simulate 1f1b --model ./config.json --cluster dgx-h100
 
-# A cluster of one's own: the file of docs/cli.md, one with a slip, and an entry of the list.
+# Your own cluster: the file of docs/cli.md, one with a slip, and an entry of the list.
 sed -n '/^\$ cat cluster.json$/,/^}$/p' "$data/../../docs/cli.md" | sed 1d >cluster.json
 own=(simulate 1f1b --model llama3-8b --nodes 1 --tp 2 --pp 4 --global-batch-size 16 --cluster)
 expect_exit 0 "${own[@]}" cluster.json

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kShards = 4;
 constexpr std::size_t kMutantsPerShard = 50;  // of each kind
-constexpr std::size_t kMostStates = 20'000;
+constexpr std::size_t kMaxStates = 20'000;
 
 /// Sizes under which what is received weighs most.
 SizeTable draw_sizes(Dice& dice) {
@@ -57,28 +57,28 @@ class Question {
       : program_(program), table_(tensor_table(program)), bytes_(tensor_sizes(table_, sizes)) {
     options_.capabilities = capabilities;
     options_.sizes = sizes;
-    const auto states = reachable_states(program, capabilities, table_, kMostStates);
+    const auto states = reachable_states(program, capabilities, table_, kMaxStates);
     if (!states || states->hangs || !states->lists.matched) return;
     for (int r = 0; r < program.pipeline().ranks(); ++r) {
       const Bytes of_rank = states->most(table_, bytes_, RankId(r));
-      if (!most_ || of_rank > *most_) most_ = of_rank;
+      if (!max_ || of_rank > *max_) max_ = of_rank;
     }
   }
 
   /// The largest worst case of a rank; nothing where the Program hangs or has too many states.
-  [[nodiscard]] std::optional<Bytes> most() const { return most_; }
+  [[nodiscard]] std::optional<Bytes> most() const { return max_; }
 
   /// The verdict under a limit is that of all states, and a refutation reaches what they reach. Returns the
   /// run of the refutation.
   std::optional<FiringOrder> ask(Bytes limit) {
     options_.memory_limit = limit;
     const VerifyReport report = verify(program_, options_);
-    EXPECT_EQ(report.proved(Property::memory), *most_ <= limit);
+    EXPECT_EQ(report.proved(Property::memory), *max_ <= limit);
     const auto* refuted = std::get_if<Refuted>(&report.find(Property::memory)->verdict);
-    EXPECT_EQ(refuted != nullptr, *most_ > limit);
+    EXPECT_EQ(refuted != nullptr, *max_ > limit);
     if (refuted == nullptr) return std::nullopt;
     const auto& overrun = std::get<MemoryOverrun>(refuted->counterexample);
-    EXPECT_EQ(overrun.bytes, *most_);
+    EXPECT_EQ(overrun.bytes, *max_);
     Bytes live = 0;
     for (const std::uint32_t t : overrun.live) {
       EXPECT_EQ(table_.tensors[t].rank, overrun.rank);
@@ -93,7 +93,7 @@ class Question {
   TensorTable table_;
   std::vector<Bytes> bytes_;
   VerifyOptions options_;
-  std::optional<Bytes> most_;
+  std::optional<Bytes> max_;
 };
 
 /// Whether a run starts an instruction, before its worst moment, although what it waited for is not complete.

@@ -30,7 +30,7 @@ void expect_finished_by_copy_engines(const std::string& name, const Program& pro
   }
 }
 
-/// Rank 0 has its receives under way before the sends that they wait for.
+/// Rank 0 has its receives in flight before the sends that they wait for.
 TEST(StrictFakeGroups, ThatShareNoQueueDoNotWaitForEachOther) {
   const Program program =
       HandProgram{

@@ -22,7 +22,7 @@ namespace ppsim::test {
 namespace {
 
 constexpr int kShards = 4;
-constexpr std::size_t kMostStates = 30'000;
+constexpr std::size_t kMaxStates = 30'000;
 std::size_t programs_per_shard() { return exhaustive() ? 20'000 : 600; }
 
 /// What a transport promises, and what its record in the library says.
@@ -84,7 +84,7 @@ class States {
     capabilities.guaranteed_launches = {};
     const auto known = std::ranges::find(known_, capabilities, &Known::capabilities);
     if (known != known_.end()) return known->states ? &*known->states : nullptr;
-    known_.push_back({capabilities, reachable_states(program_, capabilities, table_, kMostStates)});
+    known_.push_back({capabilities, reachable_states(program_, capabilities, table_, kMaxStates)});
     return known_.back().states ? &*known_.back().states : nullptr;
   }
 
@@ -175,7 +175,7 @@ class Comparison {
       const Reachable* possible = states.under(promise.capabilities, promise.possible);
       const Reachable* kept = states.under(promise.capabilities, promise.guaranteed);
       if (possible == nullptr || kept == nullptr || !possible->lists.matched) return false;
-      truths_.push_back({possible->hangs, most_of(*kept)});
+      truths_.push_back({possible->hangs, max_of(*kept)});
     }
     return true;
   }
@@ -197,7 +197,7 @@ class Comparison {
   }
 
  private:
-  [[nodiscard]] std::vector<Bytes> most_of(const Reachable& states) const {
+  [[nodiscard]] std::vector<Bytes> max_of(const Reachable& states) const {
     const std::vector<Bytes> bytes = tensor_sizes(table_, sizes_);
     std::vector<Bytes> most;
     for (int r = 0; r < program_.pipeline().ranks(); ++r)

@@ -17,7 +17,7 @@ using namespace gpu_backend;
 namespace {
 
 constexpr int kNotRun = 77;
-constexpr std::size_t kLeastVersion = 91600;
+constexpr std::size_t kMinVersion = 91600;
 
 /// An H100 with 80 GB, in the words of cuDNN.
 constexpr const char* kDevice = R"({
@@ -71,7 +71,7 @@ int check(const char* driver) {
     return kNotRun;
   }
   std::cout << cudnn_text(cudnn.version()) << '\n';
-  if (cudnn.version() < kLeastVersion) return kNotRun;
+  if (cudnn.version() < kMinVersion) return kNotRun;
   if (dlopen(driver, RTLD_NOW | RTLD_GLOBAL) == nullptr) return std::cout << dlerror() << '\n', 1;
   const bool good = has_plans(cudnn, config_of(1024, 16, 64, 4)) &&
                     has_plans(cudnn, config_of(264, 2, 136, 1)) && has_plans(cudnn, config_of(20, 2, 8, 2)) &&

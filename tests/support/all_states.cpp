@@ -22,7 +22,7 @@ class Explorer {
       : graph_(graph),
         table_(tensor_table(program)),
         sizes_(sizes),
-        most_(static_cast<std::size_t>(program.pipeline().ranks()), 0) {}
+        max_(static_cast<std::size_t>(program.pipeline().ranks()), 0) {}
 
   std::optional<std::vector<Bytes>> run(std::size_t limit) {
     const std::vector<bool> none(graph_.size(), false);
@@ -34,7 +34,7 @@ class Explorer {
       open_.pop_back();
       expand(state);
     }
-    return most_;
+    return max_;
   }
 
  private:
@@ -127,7 +127,7 @@ class Explorer {
   }
 
   void count(const State& state) {
-    std::vector<Bytes> now(most_.size(), 0);
+    std::vector<Bytes> now(max_.size(), 0);
     for (std::size_t t = 0; t < table_.tensors.size(); ++t) {
       const Tensor& tensor = table_.tensors[t];
       const bool born =
@@ -138,23 +138,23 @@ class Explorer {
       });
       if (born && !dead) now[tensor.rank.index()] += sizes_[t];
     }
-    for (std::size_t r = 0; r < now.size(); ++r) most_[r] = std::max(most_[r], now[r]);
+    for (std::size_t r = 0; r < now.size(); ++r) max_[r] = std::max(max_[r], now[r]);
   }
 
   const ExecutionGraph& graph_;
   TensorTable table_;
   const std::vector<Bytes>& sizes_;
-  std::vector<Bytes> most_;
+  std::vector<Bytes> max_;
   std::set<State> seen_;
   std::vector<State> open_;
 };
 
 }  // namespace
 
-std::optional<std::vector<Bytes>> most_memory_of_all_states(const Program& program,
-                                                            const ExecutionGraph& graph,
-                                                            const std::vector<Bytes>& sizes,
-                                                            std::size_t limit) {
+std::optional<std::vector<Bytes>> max_memory_of_all_states(const Program& program,
+                                                           const ExecutionGraph& graph,
+                                                           const std::vector<Bytes>& sizes,
+                                                           std::size_t limit) {
   return Explorer(program, graph, sizes).run(limit);
 }
 

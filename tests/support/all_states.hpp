@@ -11,11 +11,11 @@
 namespace ppsim::test {
 
 /// The most memory of each rank over all states that some timing passes through, found by visiting them all:
-/// what is under way may end in any order, what can start or arrive does so at once. Returns: nothing when
+/// what is in flight may end in any order, what can start or arrive does so at once. Returns: nothing when
 /// there are more than `limit` states.
-[[nodiscard]] std::optional<std::vector<Bytes>> most_memory_of_all_states(const Program& program,
-                                                                          const ExecutionGraph& graph,
-                                                                          const std::vector<Bytes>& sizes,
-                                                                          std::size_t limit);
+[[nodiscard]] std::optional<std::vector<Bytes>> max_memory_of_all_states(const Program& program,
+                                                                         const ExecutionGraph& graph,
+                                                                         const std::vector<Bytes>& sizes,
+                                                                         std::size_t limit);
 
 }  // namespace ppsim::test

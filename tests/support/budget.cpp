@@ -44,7 +44,7 @@ SolverBudget::SolverBudget(unsigned units) { Z3_global_param_set("rlimit", std::
 SolverBudget::~SolverBudget() { Z3_global_param_set("rlimit", "0"); }
 
 void leave_undecided(const std::string& why) {
-  if (undecided().add(why) > kMostUndecided) RC_FAIL("too many cases ended early: " + why);
+  if (undecided().add(why) > kMaxUndecided) RC_FAIL("too many cases ended early: " + why);
   RC_DISCARD(why);
 }
 

@@ -18,8 +18,8 @@ class SolverBudget {
 };
 
 /// Ends a case of a property that a budget has left undecided; another one is drawn in its place. The test
-/// says at its end how many there were and why the last one was, and fails after `kMostUndecided`.
-inline constexpr int kMostUndecided = 50;
+/// says at its end how many there were and why the last one was, and fails after `kMaxUndecided`.
+inline constexpr int kMaxUndecided = 50;
 void leave_undecided(const std::string& why);
 
 }  // namespace ppsim::test

@@ -34,7 +34,7 @@ enum class Breakage : std::uint8_t {
   split_group,      ///< at one end
   split_pair,       ///< at both ends, in one order of the directions
   block_host,       ///< on a RECV posted ahead
-  wait_for_later,   ///< `after` what stands behind
+  wait_for_later,   ///< `after` what follows
   wrong_rank,       ///< a computation on another rank
   wrong_microbatch  ///< at one end of a transfer
 };

@@ -74,7 +74,7 @@ class Mutator {
   }
 
   /// Groups the first two messages of channels at both ends. The receives come before all else on their rank,
-  /// so that they are under way while other groups are.
+  /// so that they are in flight while other groups are.
   void group_ahead(const Pipeline& pipeline) {
     std::set<ChannelEnds> channels;
     for (std::int32_t r = 0; r < pipeline.ranks(); ++r) {

@@ -12,8 +12,8 @@ namespace {
 
 /// The events that have happened: work done, messages out, meetings held and, under a residency limit,
 /// communication begun. Everything else that a state says follows from these.
-constexpr std::size_t kMostEvents = 128;
-using Events = std::bitset<kMostEvents>;
+constexpr std::size_t kMaxEvents = 128;
+using Events = std::bitset<kMaxEvents>;
 /// What must have happened; nothing: it never can.
 using Condition = std::optional<Events>;
 
@@ -241,7 +241,7 @@ class Exploration {
 };
 
 /// Of one rank.
-std::size_t most_tensors(const TensorTable& table) {
+std::size_t max_tensors(const TensorTable& table) {
   std::map<RankId, std::size_t> count;
   std::size_t most = 0;
   for (const Tensor& tensor : table.tensors) most = std::max(most, ++count[tensor.rank]);
@@ -268,7 +268,7 @@ Bytes Reachable::most(const TensorTable& table, const std::vector<Bytes>& sizes,
 std::optional<Reachable> reachable_states(const Program& program, const TransportCapabilities& capabilities,
                                           const TensorTable& table, std::size_t limit) {
   const ProgramReading reading = read_rules(program, capabilities);
-  if (reading.events > kMostEvents || most_tensors(table) > 64) return std::nullopt;
+  if (reading.events > kMaxEvents || max_tensors(table) > 64) return std::nullopt;
   Reachable result{reading.lists, false, 0, {}};
   if (!reading.lists.matched) return result;
   const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());

@@ -35,7 +35,7 @@ struct Reachable {
   [[nodiscard]] Bytes most(const TensorTable& table, const std::vector<Bytes>& sizes, RankId rank) const;
 };
 
-/// Visits every state: computation and transfers under way may end in any order, and what can start does so
+/// Visits every state: computation and transfers in flight may end in any order, and what can start does so
 /// at once. Only a place of a residency limit may be taken late, by whichever is ready then.
 /// Returns: nothing when there are more than `limit` states, 128 events or 64 tensors on a rank.
 [[nodiscard]] std::optional<Reachable> reachable_states(const Program& program,

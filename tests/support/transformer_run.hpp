@@ -143,7 +143,7 @@ class TransformerRun {
     }
     return all;
   }
-  /// The summed loss as it stands behind the gradients of the last block.
+  /// The summed loss as it follows the gradients of the last block.
   template <class Loss>
   Loss loss() {
     Loss value;

@@ -91,8 +91,8 @@ bool VerifyReport::all_proved() const {
 
 namespace {
 
-/// The properties that are asked, in the order of deciding: a search through all states comes last, since it may take all the
-/// time.
+/// The properties that are asked, in the order of deciding: a search through all states comes last, since it
+/// may take all the time.
 std::vector<PropertyInfo> asked(const VerifyOptions& options) {
   std::vector<PropertyInfo> result;
   std::ranges::copy_if(property_registry(), std::back_inserter(result),

@@ -7,7 +7,7 @@
 namespace ppsim::workload {
 namespace {
 
-constexpr std::int64_t kMostToBalance = 1 << 20;  // layers times stages: seconds at worst
+constexpr std::int64_t kMaxToBalance = 1 << 20;  // layers times stages: seconds at worst
 
 /// The stages of each route against the layout, or the layers that an even one needs.
 Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) {
@@ -19,10 +19,10 @@ Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) 
     if (stages == 0) return make_error(ErrorCode::bad_argument, "no stage of a route has layers");
     if (given != nullptr) {
       if (auto good = check_layout(*given, layers, stages); !good) return good;
-    } else if (!even && layers > kMostToBalance / stages) {
+    } else if (!even && layers > kMaxToBalance / stages) {
       return make_error(ErrorCode::bad_argument, "a balanced layout of so many layers takes too long",
                         {.found = std::to_string(layers) + " layers on " + std::to_string(stages) + " stages",
-                         .expected = "a product of at most " + std::to_string(kMostToBalance)});
+                         .expected = "a product of at most " + std::to_string(kMaxToBalance)});
     } else if (even && stages > layers) {
       return make_error(ErrorCode::bad_argument, "every stage needs a layer",
                         {.found = std::to_string(stages) + " stages",

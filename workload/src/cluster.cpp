@@ -10,7 +10,7 @@
 namespace ppsim::workload {
 namespace {
 
-constexpr int kMostNodes = 1 << 20;
+constexpr int kMaxNodes = 1 << 20;
 
 Expected<void> divides(const char* what, std::int64_t whole, const char* by, std::int64_t part) {
   if (part >= 1 && whole % part == 0) return {};
@@ -20,13 +20,13 @@ Expected<void> divides(const char* what, std::int64_t whole, const char* by, std
 
 Expected<void> check_positive(const Parallelism& p) {
   // The product of the first four stays within 64 bits.
-  constexpr int kMostRanks = 1 << 15;
+  constexpr int kMaxRanks = 1 << 15;
   constexpr int kLargestBatch = 1 << 20;
-  for (const auto& [name, value, largest] : {std::tuple{"tp", p.tensor, kMostRanks},
-                                             {"pp", p.pipeline, kMostRanks},
-                                             {"dp", p.data, kMostRanks},
-                                             {"cp", p.context, kMostRanks},
-                                             {"ep", p.expert, kMostRanks},
+  for (const auto& [name, value, largest] : {std::tuple{"tp", p.tensor, kMaxRanks},
+                                             {"pp", p.pipeline, kMaxRanks},
+                                             {"dp", p.data, kMaxRanks},
+                                             {"cp", p.context, kMaxRanks},
+                                             {"ep", p.expert, kMaxRanks},
                                              {"microbatch size", p.microbatch_size, kLargestBatch},
                                              {"global batch size", p.global_batch_size, kLargestBatch}}) {
     if (value >= 1 && value <= largest) continue;
@@ -47,9 +47,9 @@ Expected<ClusterDescription> cluster_from_name(std::string_view name, int nodes)
   for (const NodeDescription& node : node_presets()) {
     known.push_back(node.name);
     if (node.name != name) continue;
-    if (nodes < 1 || nodes > kMostNodes) {
+    if (nodes < 1 || nodes > kMaxNodes) {
       return make_error(ErrorCode::bad_argument, "the number of nodes is out of range",
-                        {.found = std::to_string(nodes), .expected = "1 to " + std::to_string(kMostNodes)});
+                        {.found = std::to_string(nodes), .expected = "1 to " + std::to_string(kMaxNodes)});
     }
     if (!node.node_gbytes) {
       return make_error(ErrorCode::bad_argument,

@@ -108,7 +108,7 @@ Expected<void> check_layout(const PipelineLayout& layout, std::int64_t layers, i
   for (const StageContents& stage : layout.stages) {
     if (mtp && stage.layers > 0) {
       return make_error(ErrorCode::bad_argument,
-                        "a transformer layer stands behind a multi-token prediction layer");
+                        "a transformer layer follows a multi-token prediction layer");
     }
     mtp = mtp || stage.mtp > 0;
   }

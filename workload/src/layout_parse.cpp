@@ -6,7 +6,7 @@
 namespace ppsim::workload {
 namespace {
 
-constexpr std::size_t kMostSymbols = 1 << 20;
+constexpr std::size_t kMaxSymbols = 1 << 20;
 constexpr std::string_view kLetters = "EtmL";  // in their order
 constexpr const char* kItem = "E, t, m, L, | or a group in parentheses";
 
@@ -80,8 +80,8 @@ class LayoutReader {
     const auto count = number();
     if (!count) return unexpected("a whole number");
     const std::vector<Symbol> once(symbols_.begin() + static_cast<std::ptrdiff_t>(first), symbols_.end());
-    if (first + once.size() * std::min(*count, kMostSymbols) > kMostSymbols)
-      return unexpected("at most " + std::to_string(kMostSymbols) + " letters and boundaries");
+    if (first + once.size() * std::min(*count, kMaxSymbols) > kMaxSymbols)
+      return unexpected("at most " + std::to_string(kMaxSymbols) + " letters and boundaries");
     symbols_.resize(first);
     for (std::size_t i = 0; i < *count; ++i) symbols_.insert(symbols_.end(), once.begin(), once.end());
     return {};
@@ -93,7 +93,7 @@ class LayoutReader {
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
     if (error == std::errc::invalid_argument) return std::nullopt;
     at_ += static_cast<std::size_t>(end - begin);
-    return error == std::errc() ? value : kMostSymbols + 1;
+    return error == std::errc() ? value : kMaxSymbols + 1;
   }
 
   std::string_view text_;

@@ -90,8 +90,8 @@ void print_comparison(const RunReport& report) {
   const IdleSplit& measured = report.comparison->measured;
   const IdleSplit& simulated = report.comparison->simulated;
   rows.push_back(comparison_row("busy", measured.busy, simulated.busy));
-  rows.push_back(comparison_row("idle, nothing under way", measured.wait, simulated.wait));
-  rows.push_back(comparison_row("idle, transfer under way", measured.transfer, simulated.transfer));
+  rows.push_back(comparison_row("idle, nothing in flight", measured.wait, simulated.wait));
+  rows.push_back(comparison_row("idle, transfer in flight", measured.transfer, simulated.transfer));
   rows.push_back(comparison_row("the same beyond its cost", measured.contention, simulated.contention));
   rows.push_back(comparison_row("idle, ready to start", measured.launch, simulated.launch));
   rows.push_back(comparison_row("step", report.run.measured_step_ns, *report.run.simulated_step_ns));

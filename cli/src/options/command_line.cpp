@@ -53,10 +53,10 @@ bool is_same_file(const std::string& output, const std::string& other) {
 
 /// Where a file is or would be made, at the end of links that may lead to nothing yet.
 fs::path destination_of(const std::string& file) {
-  constexpr int kMostLinks = 40;  // as the system follows
+  constexpr int kMaxLinks = 40;  // as the system follows
   std::error_code ignored;
   fs::path path = fs::absolute(file, ignored);
-  for (int links = 0; links < kMostLinks && fs::is_symlink(path, ignored); ++links)
+  for (int links = 0; links < kMaxLinks && fs::is_symlink(path, ignored); ++links)
     path = path.parent_path() / fs::read_symlink(path, ignored);
   return fs::weakly_canonical(path, ignored);
 }

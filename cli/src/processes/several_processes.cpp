@@ -55,7 +55,7 @@ Expected<std::unique_ptr<Bootstrap>> meet_launched(const Output& output) {
   const auto self = membership_from_environment(variable);
   if (!self) return tl::unexpected(self.error());
   if (self->process > 0) say_nothing_when_interrupted();
-  return meet(*self);
+  return connect_processes(*self);
 }
 
 int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {

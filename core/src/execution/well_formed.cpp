@@ -101,7 +101,7 @@ class ProgramChecker {
       begin = m + 1;
     }
     std::map<CommunicatorId, bool> seen;
-    for (const CollectiveMeeting& meeting : graph_.meetings) {
+    for (const CollectiveMatch& meeting : graph_.meetings) {
       if (!meeting.complete && seen.emplace(meeting.communicator, true).second)
         report_partial(meeting.communicator);
     }
@@ -140,7 +140,7 @@ class ProgramChecker {
   /// The collectives of a communicator that some members lack.
   void report_partial(CommunicatorId communicator) {
     std::map<Action, std::map<RankId, std::vector<InstructionId>>> found;
-    for (const CollectiveMeeting& meeting : graph_.meetings) {
+    for (const CollectiveMatch& meeting : graph_.meetings) {
       if (meeting.communicator != communicator) continue;
       for (const InstructionId id : graph_.members_of(meeting))
         found[program_.actions(id).front()][program_.rank_of(id)].push_back(id);
@@ -252,7 +252,7 @@ std::vector<Violation> match_violations(const Program& program, const ExecutionG
         {message.send, text_of("rank ", from, ": ", program.all_actions()[message.send_action],
                                " meets rank ", to, ": ", program.all_actions()[message.receive_action])});
   }
-  for (const CollectiveMeeting& meeting : graph.meetings) {
+  for (const CollectiveMatch& meeting : graph.meetings) {
     if (meeting.matched) continue;
     std::string text = "collectives that meet differ:";
     for (const InstructionId id : graph.members_of(meeting)) {

@@ -20,7 +20,7 @@ class Samples {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.size()); ++i)
       add_local(trace, InstructionId(i));
     for (const Message& message : graph_.messages) add_message(trace, message);
-    for (const CollectiveMeeting& meeting : graph_.meetings) add_meeting(trace, meeting);
+    for (const CollectiveMatch& meeting : graph_.meetings) add_meeting(trace, meeting);
   }
 
   Durations take() { return std::move(samples_); }
@@ -45,7 +45,7 @@ class Samples {
     }
   }
 
-  void add_meeting(const TimedTrace& trace, const CollectiveMeeting& meeting) {
+  void add_meeting(const TimedTrace& trace, const CollectiveMatch& meeting) {
     const auto members = graph_.members_of(meeting);
     Instant start{-1, 0};
     for (const InstructionId member : members) {

@@ -60,7 +60,7 @@ Expected<void> agree(const Program& program, const ModelIdentity& model, const R
   const Fingerprint own{std::string(backend_name(options.backend)), program_hash(program), model.text,
                         sizes_hash(model.sizes), options_text(options)};
   for (const std::string& text : own) writer.put_text(text);
-  const auto all = options.processes->allgather(writer.take(), patience_of(options));
+  const auto all = options.processes->allgather(writer.take(), timeout_of(options));
   if (!all) return tl::unexpected(all.error());
   return compare(*all);
 }

@@ -25,7 +25,7 @@ constexpr std::array kLaunchers = {
     Launcher{"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
 constexpr int kDefaultPort = 29500;
 constexpr int kLargestPort = 65535;
-constexpr int kMostProcesses = 1 << 20;
+constexpr int kMaxProcesses = 1 << 20;
 
 Expected<int> number(const char* variable, const char* text, int least, int most) {
   const std::string_view digits = text;
@@ -64,7 +64,7 @@ class Reader {
                                                      " is not, which " + launcher.name + " sets with it");
     }
     const char* size = environment_(launcher.size);
-    const auto count = number(launcher.size, size, 1, kMostProcesses);
+    const auto count = number(launcher.size, size, 1, kMaxProcesses);
     if (!count) return tl::unexpected(count.error());
     const auto process = number(launcher.process, environment_(launcher.process), 0, *count - 1);
     if (!process) return tl::unexpected(process.error());

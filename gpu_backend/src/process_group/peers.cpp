@@ -49,7 +49,7 @@ Peers::~Peers() {
 
 void Peers::assemble() {
   if (alone()) return;
-  if (const auto here = in_.processes->barrier(in_.patience); !here) fail(here.error());
+  if (const auto here = in_.processes->barrier(in_.timeout); !here) fail(here.error());
 }
 
 void Peers::assemble(const StepDeadline& deadline) {
@@ -60,7 +60,7 @@ void Peers::assemble(const StepDeadline& deadline) {
 
 std::string Peers::from_leader(const std::string& bytes) {
   if (alone()) return bytes;
-  const auto all = in_.processes->allgather(leads() ? bytes : std::string(), in_.patience);
+  const auto all = in_.processes->allgather(leads() ? bytes : std::string(), in_.timeout);
   if (!all) fail(all.error());
   return all->front();
 }
@@ -115,7 +115,7 @@ std::optional<Error> Peers::on_note(int process, std::string_view note) {
   if (step < states_step_ || hung_) return std::nullopt;
   const auto first = in_.program.first(RankId(ranks_of(process).begin)).index();
   std::copy(own.begin(), own.end(), states_.begin() + static_cast<std::ptrdiff_t>(first));
-  if (last) last_words_.insert(process);
+  if (last) final_states_.insert(process);
   changed_.notify_all();
   const bool over = std::all_of(states_.begin(), states_.end(),
                                 [](InstructionState s) { return s == InstructionState::complete; });
@@ -129,7 +129,7 @@ void Peers::on_stop(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (!stop_) {
       stop_ = error;
-      last_words_.clear();
+      final_states_.clear();
     }
     stopped_ = true;
     changed_.notify_all();
@@ -144,7 +144,7 @@ void Peers::wait_for_last_words(std::unique_lock<std::mutex>& lock) {
   for (int process = 0; process < in_.processes->size(); ++process) {
     if (!std::binary_search(gone.begin(), gone.end(), process)) expected.push_back(process);
   }
-  const auto has_spoken = [&](int process) { return last_words_.contains(process); };
+  const auto has_spoken = [&](int process) { return final_states_.contains(process); };
   changed_.wait_for(lock, gone.empty() ? kLastWords : kLastWordsGone,
                     [&] { return std::all_of(expected.begin(), expected.end(), has_spoken); });
   for (const int process : expected) {
@@ -172,7 +172,7 @@ std::vector<Wait> Peers::report() {
   if (hung_) return hang_report(in_.program, in_.graph, make_lanes(in_.program), states_);
   if (states_.empty()) return {};
   std::vector<Lane> lanes;
-  for (const int process : last_words_) {
+  for (const int process : final_states_) {
     const RankRange ranks = ranks_of(process);
     for (Lane& lane : make_lanes(in_.program, ranks.begin, ranks.end)) lanes.push_back(std::move(lane));
   }
@@ -200,9 +200,9 @@ void Peers::collect(RunResult& result, const std::vector<StepBegin>& begins) {
 }
 
 void Peers::put_together(RunResult& result, const std::string& own) {
-  const auto parts = in_.processes->gather(own, in_.patience);
+  const auto parts = in_.processes->gather(own, in_.timeout);
   if (!parts) fail(parts.error());
-  const auto clocks = in_.processes->clock_offsets(in_.patience);
+  const auto clocks = in_.processes->clock_offsets(in_.timeout);
   if (!clocks) fail(clocks.error());
   result.processes.clear();
   for (int p = 0; p < in_.processes->size(); ++p) {

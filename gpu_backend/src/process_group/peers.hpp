@@ -23,7 +23,7 @@ struct PeersSetup {
   const ExecutionGraph& graph;
   RankRange here;
   Bootstrap* processes = nullptr;
-  Patience patience = {};                 ///< outside of steps
+  Timeout timeout = {};                   ///< outside of steps
   std::function<void()> on_stop = [] {};  ///< called from another thread when all stop
 };
 
@@ -93,7 +93,7 @@ class Peers final : public BootstrapListener {
   int states_step_ = 0;
   std::vector<InstructionState> states_;  ///< of all processes, as they sent them in this step
   bool hung_ = false;                     ///< nothing can move any more in `states_`
-  std::set<int> last_words_;              ///< who has sent its states after a stop
+  std::set<int> final_states_;            ///< who has sent its states after a stop
   std::set<int> silent_;                  ///< who is there and has not
   std::vector<InstructionState> own_;     ///< of all instructions as this process knows them, after a stop
 };

@@ -20,7 +20,7 @@ Team::Team(const RunInput& input, const ExecutionGraph& graph, Monitor& monitor)
               .graph = graph,
               .here = input.here,
               .processes = input.options.processes,
-              .patience = patience_of(input.options),
+              .timeout = timeout_of(input.options),
               .on_stop = [&monitor] { monitor.stop(StepEnd::stopped); }}) {}
 
 void Team::begin_step(int step, const StepDeadline& deadline) {

@@ -43,7 +43,7 @@ class Chooser {
       ranks_.push_back(RankRecompute(schedule_, rank, tables_));
       const std::vector<Recompute> full(schedule_.pipeline().stages_of(rank).size(), Recompute::full);
       budgets_.push_back(limit_ - ((*peaks)[rank] - ranks_[rank].peak(full)));
-      least_.push_back((*peaks)[rank]);
+      min_.push_back((*peaks)[rank]);
     }
     return {};
   }
@@ -82,7 +82,7 @@ class Chooser {
   [[nodiscard]] tl::unexpected<Error> does_not_fit(RankId rank) const {
     return make_error(ErrorCode::does_not_fit,
                       schedule_.name() + ": no recomputation fits on rank " + std::to_string(rank.value()),
-                      {.found = std::to_string(least_[rank]) + " bytes where every stage recomputes in full",
+                      {.found = std::to_string(min_[rank]) + " bytes where every stage recomputes in full",
                        .expected = "at most " + std::to_string(limit_) + " bytes, the memory of " +
                                    workload_.cluster.gpu.name});
   }
@@ -108,7 +108,7 @@ class Chooser {
   RecomputeTables tables_;
   IdVector<RankId, RankRecompute> ranks_;
   IdVector<RankId, Bytes> budgets_;
-  IdVector<RankId, Bytes> least_;  ///< simulated peaks where everything recomputes in full
+  IdVector<RankId, Bytes> min_;  ///< simulated peaks where everything recomputes in full
 };
 
 }  // namespace

@@ -84,12 +84,12 @@ class RankRecompute::Search {
  public:
   Search(const RankRecompute& rank, Bytes budget)
       : rank_(rank), budget_(budget), memory_(rank.moments_.size(), 0) {
-    least_.assign(rank.options_.size() + 1, std::vector<Bytes>(memory_.size(), 0));
+    min_.assign(rank.options_.size() + 1, std::vector<Bytes>(memory_.size(), 0));
     for (std::size_t s = rank.options_.size(); s-- > 0;) {
       for (std::size_t t = 0; t < memory_.size(); ++t) {
         Bytes least = rank.options_[s][0].memory[t];
         for (const Option& option : rank.options_[s]) least = std::min(least, option.memory[t]);
-        least_[s][t] = least_[s + 1][t] + least;
+        min_[s][t] = min_[s + 1][t] + least;
       }
     }
   }
@@ -102,7 +102,7 @@ class RankRecompute::Search {
  private:
   [[nodiscard]] bool fits(std::size_t stage) const {
     for (std::size_t t = 0; t < memory_.size(); ++t) {
-      if (memory_[t] + least_[stage][t] > budget_) return false;
+      if (memory_[t] + min_[stage][t] > budget_) return false;
     }
     return true;
   }
@@ -130,8 +130,8 @@ class RankRecompute::Search {
 
   const RankRecompute& rank_;
   Bytes budget_;
-  std::vector<Bytes> memory_;              ///< of the stages chosen for, by moment
-  std::vector<std::vector<Bytes>> least_;  ///< of the stages from one on, by stage and moment
+  std::vector<Bytes> memory_;            ///< of the stages chosen for, by moment
+  std::vector<std::vector<Bytes>> min_;  ///< of the stages from one on, by stage and moment
   std::vector<Recompute> chosen_;
   std::optional<std::vector<Recompute>> best_;
   Nanoseconds best_time_ = 0;

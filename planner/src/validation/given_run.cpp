@@ -11,7 +11,7 @@ namespace {
 
 using Reason = tl::unexpected<std::string>;
 
-constexpr std::int64_t kMostPasses = 1 << 20;  // seconds; published steps have some 50,000 at most
+constexpr std::int64_t kMaxPasses = 1 << 20;  // seconds; published steps have some 50,000 at most
 
 /// The first name of each is its own.
 constexpr auto kPrecisions = std::to_array<std::pair<std::string_view, Precision>>({
@@ -96,9 +96,9 @@ std::string check_division(const RunDescription& run) {
            " is no multiple of dp x microbatch size, " + std::to_string(batch);
   }
   const std::int64_t passes = run.global_batch_size / batch * stages;
-  if (passes > kMostPasses) {
+  if (passes > kMaxPasses) {
     return std::to_string(passes) + " forward passes of a pipeline are too many to simulate, more than " +
-           std::to_string(kMostPasses);
+           std::to_string(kMaxPasses);
   }
   return {};
 }

@@ -28,7 +28,7 @@ constexpr double kSendRate = 198.5e9;
 constexpr double kBoundaryBytes = 2;  // bf16 or fp16
 
 constexpr double kLongestTime = 1e9;  // microseconds
-constexpr double kMostThousands = 1 << 20;
+constexpr double kMaxThousands = 1 << 20;
 
 /// The GPT of each number of pipeline ranks (artifact/run_exp.md).
 struct Shape {
@@ -43,7 +43,7 @@ std::optional<std::int64_t> thousands(std::string_view name, char letter) {
   for (const std::string_view part : split(name, '_')) {
     if (part.size() < 3 || part.front() != letter || part.back() != 'k') continue;
     const auto value = parse_decimal(std::string(part.substr(1, part.size() - 2)));
-    if (value && *value > 0 && *value <= kMostThousands) return static_cast<std::int64_t>(*value);
+    if (value && *value > 0 && *value <= kMaxThousands) return static_cast<std::int64_t>(*value);
   }
   return std::nullopt;
 }

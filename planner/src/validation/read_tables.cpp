@@ -27,11 +27,11 @@ std::optional<double> needed(SheetRow& row, std::string_view column) {
 
 /// Nothing where it is more than any run has.
 std::optional<int> product(std::initializer_list<int> factors) {
-  constexpr std::int64_t kMost = 1 << 20;
+  constexpr std::int64_t kMax = 1 << 20;
   std::int64_t all = 1;
   for (const int factor : factors) {
     all *= factor;
-    if (all > kMost) return std::nullopt;
+    if (all > kMax) return std::nullopt;
   }
   return static_cast<int>(all);
 }

@@ -11,7 +11,7 @@ namespace ppsim::planner {
 namespace {
 
 constexpr std::string_view kBlanks = " \t";
-constexpr int kMost = 1 << 20;
+constexpr int kMax = 1 << 20;
 
 std::string without_blanks(std::string_view text) {
   const std::size_t first = text.find_first_not_of(kBlanks);
@@ -97,9 +97,9 @@ std::optional<int> SheetRow::whole(std::string_view column, int least) {
   const std::string cell = text(column);
   if (cell.empty()) return std::nullopt;
   const auto value = whole_number(cell);
-  if (value && *value >= least && *value <= kMost) return value;
+  if (value && *value >= least && *value <= kMax) return value;
   refuse(column, "not such a number",
-         "a whole number from " + std::to_string(least) + " to " + std::to_string(kMost));
+         "a whole number from " + std::to_string(least) + " to " + std::to_string(kMax));
   return std::nullopt;
 }
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "at_share.hpp"
+#include "percentile.hpp"
 #include "ppsim/planner/validate.hpp"
 
 namespace ppsim::planner {
@@ -31,7 +31,7 @@ ErrorStatistics error_statistics(const std::vector<double>& errors_percent) {
           .mean_percent = std::accumulate(sizes.begin(), sizes.end(), 0.0) / n,
           .bias_percent = std::accumulate(errors_percent.begin(), errors_percent.end(), 0.0) / n,
           .median_percent = median(sizes),
-          .p95_percent = at_share(sizes, 0.95),
+          .p95_percent = percentile(sizes, 0.95),
           .max_percent = sizes.back(),
           .within_5_percent = share_within(sizes, 5),
           .within_10_percent = share_within(sizes, 10)};

@@ -24,7 +24,7 @@ class EventRun {
         kernels_(places_.size()),
         computing_(places_.size()) {
     build_successors();
-    for (const CollectiveMeeting& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
+    for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
   }
 
   SimulatedRun run() {
@@ -165,7 +165,7 @@ class EventRun {
   }
 
   void join(std::uint32_t index) {
-    const CollectiveMeeting& meeting = graph_.meetings[index];
+    const CollectiveMatch& meeting = graph_.meetings[index];
     if (--open_members_[index] > 0 || !meeting.complete) return;
     const InstructionId member = graph_.members_of(meeting).front();
     schedule(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);

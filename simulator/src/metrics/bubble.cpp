@@ -67,7 +67,7 @@ class GapWalk {
     return gap.begin >= last_forward_ ? bubble_.cooldown : bubble_.steady;
   }
 
-  /// How long what ended last before `id` was under way within the gap.
+  /// How long what ended last before `id` was in flight within the gap.
   [[nodiscard]] Nanoseconds exposed_before(InstructionId id, Interval gap) const {
     Nanoseconds exposed = 0;
     Nanoseconds ready = 0;
@@ -76,13 +76,13 @@ class GapWalk {
     for (const InstructionId before : run_.graph.predecessors_of(id)) {
       if (run_.trace.spans[before].end.time != ready) continue;
       if (info(run_.program.actions(before)[0].kind).resource == Resource::compute) continue;
-      exposed = std::max(exposed, overlap_of(under_way(before), gap));
+      exposed = std::max(exposed, overlap_of(in_flight(before), gap));
     }
     return exposed;
   }
 
   /// When the work of a communication or copy that ended last was going on.
-  [[nodiscard]] Interval under_way(InstructionId id) const {
+  [[nodiscard]] Interval in_flight(InstructionId id) const {
     const Span& span = run_.trace.spans[id];
     Interval interval{span.start.time, span.end.time};
     if (run_.graph.meeting_of[id.index()] >= 0) {

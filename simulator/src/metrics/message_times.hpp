@@ -6,7 +6,7 @@
 
 namespace ppsim::simulator {
 
-/// When a message was under way and when it was received.
+/// When a message was in flight and when it was received.
 struct MessageTimes {
   Instant begin;
   Instant out;

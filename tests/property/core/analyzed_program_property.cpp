@@ -14,9 +14,9 @@
 namespace ppsim::test {
 namespace {
 
-Program drawn_program(int most_mutations) {
+Program drawn_program(int max_mutations) {
   const Schedule schedule = *schedules(general_shapes());
-  return random_program(schedule, *rc::gen::inRange(0, most_mutations), *rc::gen::arbitrary<std::uint64_t>());
+  return random_program(schedule, *rc::gen::inRange(0, max_mutations), *rc::gen::arbitrary<std::uint64_t>());
 }
 
 /// Whether every item comes after the completion of what its start waits for.

@@ -58,9 +58,9 @@ IdVector<RankId, Bytes> simulated_versions(const Schedule& schedule, const CostT
 /// Rank r needs 2 (p - r) - 2 microbatches to come to its p - r versions: a stream that ends reads no new
 /// ones.
 int versions_held(int ranks, int rank, int microbatches) {
-  const int under_way = ranks - rank;
-  if (under_way == 1 || microbatches == 1) return 1;
-  return std::min(under_way, std::max(2, microbatches - under_way + 2));
+  const int in_flight = ranks - rank;
+  if (in_flight == 1 || microbatches == 1) return 1;
+  return std::min(in_flight, std::max(2, microbatches - in_flight + 2));
 }
 
 RC_GTEST_PROP(Asynchronous, PipeDreamHoldsAVersionPerMicrobatchUnderWay, ()) {

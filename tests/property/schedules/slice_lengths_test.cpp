@@ -37,7 +37,7 @@ Nanoseconds time_of(const std::vector<int>& lengths, const SliceProblem& problem
 }
 
 /// The least time over all sets of boundaries.
-Nanoseconds least_time(const SliceProblem& problem, const SliceCost& cost) {
+Nanoseconds min_time(const SliceProblem& problem, const SliceCost& cost) {
   const int pieces = (problem.sequence + problem.granularity - 1) / problem.granularity;
   Nanoseconds least = -1;
   for (unsigned cuts = 0; cuts < 1U << (pieces - 1); ++cuts) {
@@ -68,7 +68,7 @@ RC_GTEST_PROP(SliceLengths, AreTheBestOfAll, ()) {
     return times[static_cast<std::size_t>(prefix)][static_cast<std::size_t>(length - 1)];
   };
   const auto best = best_slice_lengths(problem, cost).value();
-  RC_ASSERT(best.time == least_time(problem, cost));
+  RC_ASSERT(best.time == min_time(problem, cost));
   RC_ASSERT(best.time == time_of(best.lengths, problem, cost));
   RC_ASSERT(!problem.slices || best.lengths.size() == static_cast<std::size_t>(*problem.slices));
 }

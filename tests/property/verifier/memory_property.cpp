@@ -49,7 +49,7 @@ MemoryCase draw_memory_case(int mutations, bool credits) {
 }
 
 void check_against_all_states(const MemoryCase& c) {
-  const auto expected = most_memory_of_all_states(c.program, c.graph, c.sizes, 5'000);
+  const auto expected = max_memory_of_all_states(c.program, c.graph, c.sizes, 5'000);
   if (!expected) leave_undecided("more than 5,000 states");
   for (int r = 0; r < c.program.pipeline().ranks(); ++r) {
     const auto worst = worst_case_memory(c.question(), RankId(r));

@@ -15,7 +15,7 @@
 namespace ppsim::test {
 namespace {
 
-/// Whether some instruction comes after one that stands behind it: what any move of it mends.
+/// Whether some instruction comes after one that follows it: what any move of it mends.
 bool comes_after_later(const Program& program) {
   for (std::size_t i = 0; i < program.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));
@@ -29,7 +29,7 @@ bool finishes(const Program& program) {
   return run_order(build_execution_graph(program, rendezvous())).complete;
 }
 
-constexpr std::size_t kMostInstructions = 200;  // of which some thousand moves are tried
+constexpr std::size_t kMaxInstructions = 200;  // of which some thousand moves are tried
 
 /// A Program that hangs although every message has both ends.
 Program draw_deadlock() {
@@ -40,7 +40,7 @@ Program draw_deadlock() {
   const int mutations = *rc::gen::inRange(0, 4);
   for (int attempt = 0; attempt < 200; ++attempt, ++seed) {
     Program program = random_program(random_schedule(shape, seed), mutations, seed);
-    if (program.size() <= kMostInstructions && !finishes(program) && absences(program).empty() &&
+    if (program.size() <= kMaxInstructions && !finishes(program) && absences(program).empty() &&
         !comes_after_later(program))
       return program;
   }
@@ -109,12 +109,12 @@ bool one_move_helps(const Program& program) {
 }
 
 /// Above it nobody asks for sets of several moves: some of them take Z3 minutes.
-constexpr std::size_t kMostForSeveralMoves = 60;  // instructions
+constexpr std::size_t kMaxForSeveralMoves = 60;  // instructions
 
 RC_GTEST_PROP(Repair, IsOneMoveWhereOneMoveHelps, ()) {
   const Program program = draw_deadlock();
   const bool helps = one_move_helps(program);
-  if (!helps && program.size() > kMostForSeveralMoves) {
+  if (!helps && program.size() > kMaxForSeveralMoves) {
     RC_TAG("not asked");
     return;
   }

@@ -22,10 +22,10 @@ CostTable drawn_costs(int ranks) {
   return costs;
 }
 
-SynthesisRequest drawn_request(int most_microbatches) {
+SynthesisRequest drawn_request(int max_microbatches) {
   SynthesisRequest request;
   request.ranks = drawn(1, 4);
-  request.microbatches = drawn(1, most_microbatches);
+  request.microbatches = drawn(1, max_microbatches);
   request.activation_limit = drawn(1, request.microbatches + 1);
   request.costs = drawn_costs(request.ranks);
   request.objective = drawn(0, 1) == 0 ? Objective::makespan : Objective::span;

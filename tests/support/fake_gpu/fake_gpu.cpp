@@ -355,12 +355,12 @@ void FakeGpu::fill_host(GpuApi& api) {
   };
   api.clock.pause = [this] {
     const Lock lock(mutex_);
-    constexpr int kPatience = 1000;
+    constexpr int kTimeout = 1000;
     if (machine_.advance()) {
       idle_pauses_ = 0;
       return;
     }
-    if (nccl_.enqueuing() && ++idle_pauses_ < kPatience) return;
+    if (nccl_.enqueuing() && ++idle_pauses_ < kTimeout) return;
     if (!options_.jumps) return std::this_thread::yield();
     stuck_at_jump_ = machine_.stuck();
     if (!stuck_at_jump_.empty()) machine_.stop_judging();

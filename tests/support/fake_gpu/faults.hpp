@@ -39,10 +39,10 @@ inline std::ostream& operator<<(std::ostream& out, const Fault& fault) {
 class Faults {
  public:
   void add(FaultKind kind, std::string text) {
-    constexpr std::size_t kMost = 20;
+    constexpr std::size_t kMax = 20;
     Fault fault{kind, std::move(text)};
     const bool known = std::find(all_.begin(), all_.end(), fault) != all_.end();
-    if (!known && all_.size() < kMost) all_.push_back(std::move(fault));
+    if (!known && all_.size() < kMax) all_.push_back(std::move(fault));
   }
   [[nodiscard]] const std::vector<Fault>& all() const { return all_; }
   [[nodiscard]] bool has(FaultKind kind) const {

@@ -58,7 +58,7 @@ struct FakeStream {
 struct FakeEvent {
   int device = 0;
   bool timing = false;
-  std::optional<TaskId> task = std::nullopt;  ///< that it stands behind
+  std::optional<TaskId> task = std::nullopt;  ///< that it follows
   FakeGraph* capture = nullptr;               ///< that the task belongs to
   bool alive = true;
 };

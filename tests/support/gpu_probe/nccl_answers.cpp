@@ -8,7 +8,7 @@
 namespace ppsim::test {
 namespace {
 
-constexpr Nanoseconds kPatience = 15'000'000'000;
+constexpr Nanoseconds kTimeout = 15'000'000'000;
 constexpr Bytes kMessage = 1 << 20;
 
 /// What a wait came to.
@@ -32,7 +32,7 @@ class Communicator {
   }
   /// Waits until the last call is through.
   void settle() {
-    const Nanoseconds give_up = clock_.now() + kPatience;
+    const Nanoseconds give_up = clock_.now() + kTimeout;
     for (int state = kNcclInProgress; state == kNcclInProgress;) {
       check(nccl_.async_error(communicator_, &state));
       check(state);
@@ -95,7 +95,7 @@ void check_arrived(ProbeStream& stream, const Message& message, std::byte expect
 }
 
 void finish(const ProbeStream& stream) {
-  if (!stream.finishes_within(kPatience)) throw Hang();
+  if (!stream.finishes_within(kTimeout)) throw Hang();
 }
 
 /// A device that sends a message and receives one.

@@ -44,8 +44,8 @@ bool ProbeStream::finishes_within(Nanoseconds time) const {
 }
 
 void ProbeStream::finish() const {
-  constexpr Nanoseconds kPatience = 20'000'000'000;
-  if (!finishes_within(kPatience)) throw BackendError(ErrorCode::io, "work on a stream does not end");
+  constexpr Nanoseconds kTimeout = 20'000'000'000;
+  if (!finishes_within(kTimeout)) throw BackendError(ErrorCode::io, "work on a stream does not end");
 }
 
 Nanoseconds ProbeStream::time_of(const std::function<void(GpuStream)>& work) {

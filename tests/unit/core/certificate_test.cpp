@@ -345,14 +345,14 @@ TEST_F(MemoryWitnesses, BytesAreReusedOnce) {
 }
 
 TEST_F(MemoryWitnesses, NumbersAtTheirLimitsAreRefused) {
-  constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+  constexpr Bytes kMax = std::numeric_limits<Bytes>::max();
   constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max();
   const auto a = activations_;
-  EXPECT_NE(with(kMost, {{a[0], a[1], kMost}}), "");
-  EXPECT_NE(with(kMost, {{kLast, a[1], 1}}), "");
-  EXPECT_NE(with(kMost, {{a[0], kLast, 1}}), "");
+  EXPECT_NE(with(kMax, {{a[0], a[1], kMax}}), "");
+  EXPECT_NE(with(kMax, {{kLast, a[1], 1}}), "");
+  EXPECT_NE(with(kMax, {{a[0], kLast, 1}}), "");
   EXPECT_NE(with(std::numeric_limits<Bytes>::min(), {}), "");
-  EXPECT_EQ(with(kMost, {}), "");
+  EXPECT_EQ(with(kMax, {}), "");
   certificate_.memory[0].rank = RankId(std::numeric_limits<std::int32_t>::max());
   EXPECT_NE(why_not(certificate_, program_, &sizes_), "");
   certificate_.order.back() = kLast;

@@ -50,7 +50,7 @@ TEST(SlotPlan, AChainOverTheOtherRankOrdersToo) {
       .rows = {{"0F0", "0SEND_F0@0", "0RECV_B0@1", "0B0", "0F1", "0SEND_F1@0", "0RECV_B1@1", "0B1"},
                {"1RECV_F0@0", "1F0", "1B0", "1SEND_B0@1", "1RECV_F1@0", "1F1", "1B1", "1SEND_B1@1"}}};
   EXPECT_EQ(plan_of(hand.build(), sizes).pool_bytes[RankId(0)], 8);
-  // Without the wait for the gradient the SEND may still be under way when F1 writes.
+  // Without the wait for the gradient the SEND may still be in flight when F1 writes.
   hand.rows[0] = {"0F0", "0SEND_F0@0", "0F1", "0SEND_F1@0", "0RECV_B0@1", "0B0", "0RECV_B1@1", "0B1"};
   EXPECT_EQ(plan_of(hand.build(), sizes).pool_bytes[RankId(0)], 16);
 }

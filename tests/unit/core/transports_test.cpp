@@ -153,7 +153,7 @@ TEST(LaunchOrder, AWaitNamesTheLaunchThatKeepsItBack) {
 }
 
 TEST(LaunchOrder, OnlyWhatIsNotKnownYetIsAPredecessor) {
-  // 0SEND_F1 stands behind 0SEND_F0 on its queue, which waits for 0F0 already.
+  // 0SEND_F1 follows 0SEND_F0 on its queue, which waits for 0F0 already.
   const Program program = computation_holds_a_send_back();
   const ExecutionGraph graph = build_execution_graph(program, named("nccl"));
   const auto before = graph.predecessors_of(InstructionId(5));

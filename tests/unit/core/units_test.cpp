@@ -9,18 +9,18 @@
 namespace ppsim {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 TEST(Units, SumsAndProductsUpTo64Bits) {
-  EXPECT_EQ(checked_add(kMost - 1, 1), kMost);
-  EXPECT_EQ(checked_multiply(kMost / 7, 7), kMost);
-  EXPECT_THROW((void)checked_add(kMost, 1), Overflow);
-  EXPECT_THROW((void)checked_multiply(kMost / 7 + 1, 7), Overflow);
+  EXPECT_EQ(checked_add(kMax - 1, 1), kMax);
+  EXPECT_EQ(checked_multiply(kMax / 7, 7), kMax);
+  EXPECT_THROW((void)checked_add(kMax, 1), Overflow);
+  EXPECT_THROW((void)checked_multiply(kMax / 7 + 1, 7), Overflow);
 }
 
 TEST(Units, AnOverflowSaysWhatDidNotFit) {
   try {
-    (void)checked_add(kMost, 2);
+    (void)checked_add(kMax, 2);
     FAIL();
   } catch (const Overflow& sum) {
     EXPECT_STREQ(sum.what(), "9223372036854775807 + 2");

@@ -10,7 +10,7 @@
 #include <map>
 #include <thread>
 
-#include "process_group/star.hpp"
+#include "process_group/tcp_bootstrap.hpp"
 
 namespace ppsim {
 
@@ -62,8 +62,8 @@ struct BesideASilentOne {
     silent = Socket(pair[0]);
     std::map<int, Socket> sockets;
     sockets.emplace(1 - process, Socket(pair[1]));
-    end = std::make_unique<Star>(Membership{.process = process, .size = 2, .local_process = process},
-                                 std::move(sockets));
+    end = std::make_unique<TcpBootstrap>(Membership{.process = process, .size = 2, .local_process = process},
+                                         std::move(sockets));
   }
 };
 
@@ -111,12 +111,12 @@ TEST(Bootstrap, AProcess0ThatDoesNotComeWhereAllMeetIsNamedOnAll) {
 TEST(Bootstrap, WhoWaitsForProcess0DoesSoForAsLongAsItIsAtWork) {
   const Ends ends = in_process_bootstraps(3).value();
   on_each(ends, [](Bootstrap& end) {
-    constexpr auto kPatience = std::chrono::seconds(2);
+    constexpr auto kTimeout = std::chrono::seconds(2);
     if (end.process() == 0) {
       const std::jthread at_work = end.at_work();
-      std::this_thread::sleep_for(kPatience + kPatience / 2);
+      std::this_thread::sleep_for(kTimeout + kTimeout / 2);
     }
-    EXPECT_TRUE(end.barrier(kPatience));
+    EXPECT_TRUE(end.barrier(kTimeout));
   });
 }
 
@@ -136,7 +136,7 @@ TEST(Bootstrap, AProcessThatDoesNotSayItsTimeIsNotWaitedFor) {
 }
 
 TEST(Bootstrap, OneProcessIsEnough) {
-  const auto end = meet({}).value();
+  const auto end = connect_processes({}).value();
   EXPECT_EQ(end->allgather("x").value(), std::vector<std::string>{"x"});
   EXPECT_EQ(end->clock_offsets().value(), std::vector<ClockOffset>(1));
 }
@@ -198,7 +198,8 @@ TEST(Bootstrap, ClocksOfOneMachineAgreeWithinWhatIsSaid) {
 }
 
 TEST(Bootstrap, TheMissingAreNamed) {
-  const auto result = meet({.process = 0, .size = 3, .host = "127.0.0.1", .port = 0, .patience_s = 0.05});
+  const auto result =
+      connect_processes({.process = 0, .size = 3, .host = "127.0.0.1", .port = 0, .timeout_s = 0.05});
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::io);
   EXPECT_EQ(result.error().message, "of 3 processes these did not arrive in 0 s: 1, 2");
@@ -206,10 +207,11 @@ TEST(Bootstrap, TheMissingAreNamed) {
 
 TEST(Bootstrap, NobodyListening) {
   // Port 1 of this machine is nobody's.
-  const auto result = meet({.process = 1, .size = 2, .host = "127.0.0.1", .port = 1, .patience_s = 0.05});
+  const auto result =
+      connect_processes({.process = 1, .size = 2, .host = "127.0.0.1", .port = 1, .timeout_s = 0.05});
   ASSERT_FALSE(result.has_value());
   EXPECT_NE(result.error().message.find("process 0 does not answer at 127.0.0.1:1"), std::string::npos);
-  EXPECT_FALSE(meet({.process = 2, .size = 2}).has_value());
+  EXPECT_FALSE(connect_processes({.process = 2, .size = 2}).has_value());
 }
 
 Expected<Membership> membership(const std::map<std::string, std::string>& variables) {

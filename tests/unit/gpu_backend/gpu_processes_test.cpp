@@ -13,7 +13,7 @@
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "process_group/star.hpp"
+#include "process_group/tcp_bootstrap.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/programs.hpp"
 
@@ -70,8 +70,8 @@ struct Connected {
     for (int p = 0; p < 2; ++p) {
       std::map<int, Socket> sockets;
       sockets.emplace(1 - p, Socket(pair[static_cast<std::size_t>(p)]));
-      ends.push_back(std::make_unique<Star>(Membership{.process = p, .size = 2, .local_process = p},
-                                            std::move(sockets)));
+      ends.push_back(std::make_unique<TcpBootstrap>(Membership{.process = p, .size = 2, .local_process = p},
+                                                    std::move(sockets)));
     }
   }
   ~Connected() { ::close(descriptor); }
@@ -257,7 +257,7 @@ TEST(GpuProcesses, APeerThatNeverOpensItsCommunicatorIsMissed) {
         options.tamper = [&, process](GpuApi& api) {
           in_real_time(api);
           if (process == 0) {
-            // A thousand times as fast: patience is for minutes.
+            // A thousand times as fast: timeout is for minutes.
             api.clock.now = [begin = host_clock().now()] { return (host_clock().now() - begin) * 1000; };
             api.nccl.communicator_abort = [&, abort = api.nccl.communicator_abort](ncclComm* one) {
               missed = true;

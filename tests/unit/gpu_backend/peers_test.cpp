@@ -16,7 +16,7 @@
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "process_group/star.hpp"
+#include "process_group/tcp_bootstrap.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/linear_model.hpp"
 
@@ -87,11 +87,12 @@ struct Three {
       own[static_cast<std::size_t>(process)] = Socket(pair[1]);
     }
     connection = Socket(::dup(own[1].descriptor()));
-    ends.push_back(std::make_unique<Star>(Membership{.process = 0, .size = 3}, std::move(of_leader)));
+    ends.push_back(std::make_unique<TcpBootstrap>(Membership{.process = 0, .size = 3}, std::move(of_leader)));
     for (const int process : {1, 2}) {
       std::map<int, Socket> to_leader;
       to_leader.emplace(0, std::move(own[static_cast<std::size_t>(process)]));
-      ends.push_back(std::make_unique<Star>(Membership{.process = process, .size = 3}, std::move(to_leader)));
+      ends.push_back(
+          std::make_unique<TcpBootstrap>(Membership{.process = process, .size = 3}, std::move(to_leader)));
     }
   }
   void end_process_1() const { ::shutdown(connection.descriptor(), SHUT_RDWR); }

@@ -44,13 +44,13 @@ TEST(StepDeadline, IsTheGivenOneForEveryStepAndNoneFor0) {
 
 TEST(StepDeadline, BoundsMeetingsOutsideOfStepsByMoreThanAMoment) {
   RunOptions options;
-  EXPECT_EQ(patience_of(options), Patience(600s));
+  EXPECT_EQ(timeout_of(options), Timeout(600s));
   options.deadline_rule = {.first_s = 30, .times = 0, .more_s = 30};
-  EXPECT_EQ(patience_of(options), Patience(600s)) << "of steps";
-  for (const auto& [deadline_s, patience] :
+  EXPECT_EQ(timeout_of(options), Timeout(600s)) << "of steps";
+  for (const auto& [deadline_s, timeout] :
        {std::pair(0.0, 600s), std::pair(0.005, 10s), std::pair(3600.0, 3600s)}) {
     options.deadline_s = deadline_s;
-    EXPECT_EQ(patience_of(options), Patience(patience));
+    EXPECT_EQ(timeout_of(options), Timeout(timeout));
   }
 }
 

@@ -238,7 +238,7 @@ TEST(Transformer, LearnsItsBatches) {
   EXPECT_LT(losses.back(), 0.6 * losses[0]);
 }
 
-/// The numbers of `values` in a buffer of gradients: 64 bytes for the loss stand behind them.
+/// The numbers of `values` in a buffer of gradients: 64 bytes for the loss follow them.
 template <class T>
 AlignedBytes gradients_of(const std::vector<T>& values) {
   AlignedBytes bytes(static_cast<Bytes>(values.size() * sizeof(T)) + 64);

@@ -41,7 +41,7 @@ TEST(BesideTransfers, AWaveMoreWhileAReceiveIsPending) {
 }
 
 TEST(BesideTransfers, OnlyTheTimeBesideATransferIsSlow) {
-  // Rank 0 has no transfer under way while it computes; rank 1 has one for the first nanosecond of 1F0, of
+  // Rank 0 has no transfer in flight while it computes; rank 1 has one for the first nanosecond of 1F0, of
   // which half a nanosecond's work is done: 3.5 are left, until 13.5.
   const Program program = HandProgram{
       {.ranks = 2, .stages = 2, .microbatches = 2},

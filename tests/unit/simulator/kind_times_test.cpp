@@ -34,10 +34,10 @@ TEST(KindTimes, AGroupIsOfItsFirstMembersKindAndAPairOfItsOwn) {
 }
 
 TEST(KindTimes, SumsStayWithinTheirRange) {
-  constexpr Nanoseconds kMost = std::numeric_limits<Nanoseconds>::max();
+  constexpr Nanoseconds kMax = std::numeric_limits<Nanoseconds>::max();
   const Program program = HandProgram{.pipeline = chain_spec(1, 1, 2), .rows = {{"0F0", "0F1"}}}.build();
-  const TimedTrace trace{.spans = {span(0, kMost), span(0, kMost)}};
-  EXPECT_EQ(compare_kinds(program, trace, trace).front().measured, kMost);
+  const TimedTrace trace{.spans = {span(0, kMax), span(0, kMax)}};
+  EXPECT_EQ(compare_kinds(program, trace, trace).front().measured, kMax);
 }
 
 TEST(KindTimes, NothingThatHappenedTakesNoTime) { EXPECT_EQ(trace_span({.spans = {span(-1, -1)}}), 0); }

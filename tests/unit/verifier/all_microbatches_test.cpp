@@ -47,7 +47,7 @@ TEST(Periodic, OneFOneBIsOneSeriesForEachActionOfARank) {
   EXPECT_EQ(family.series.size(), 20u);
   EXPECT_EQ(family.events.size(), 14u);
   for (const Series& series : family.series) {
-    EXPECT_EQ(series.count, (Growing{0, 1}));
+    EXPECT_EQ(series.count, (AffineCount{0, 1}));
     EXPECT_EQ(series.stride, 1);
   }
 }
@@ -55,7 +55,7 @@ TEST(Periodic, OneFOneBIsOneSeriesForEachActionOfARank) {
 TEST(Periodic, TheWarmUpIsAWaitOfTheFirstBackward) {
   const PeriodicProgram family = periodic(programs_of("1f1b", ranks(4)), 12);
   for (int r = 0; r < 4; ++r) {
-    // B(i) of rank r stands behind F(i + 3 - r), that is behind the first i + 4 - r of them.
+    // B(i) of rank r follows F(i + 3 - r), that is behind the first i + 4 - r of them.
     const SeriesWait warmup{
         series_of(family, r, OpKind::forward), series_of(family, r, OpKind::backward), {4 - r, 0}};
     EXPECT_NE(std::find(family.waits.begin(), family.waits.end(), warmup), family.waits.end()) << r;
@@ -273,7 +273,7 @@ TEST(AllMicrobatches, MemoryOfOneFOneBDoesNotGrow) {
   ASSERT_EQ(report.memory.size(), 4u);
   // min(p - r, m) activations: Narayanan et al., SC 2021.
   for (int r = 0; r < 4; ++r)
-    EXPECT_EQ(report.memory[static_cast<std::size_t>(r)].bytes, (Growing{10 * (4 - r), 0}));
+    EXPECT_EQ(report.memory[static_cast<std::size_t>(r)].bytes, (AffineCount{10 * (4 - r), 0}));
 }
 
 TEST(AllMicrobatches, MemoryOfGpipeGrowsByOneActivationAMicrobatch) {
@@ -281,7 +281,7 @@ TEST(AllMicrobatches, MemoryOfGpipeGrowsByOneActivationAMicrobatch) {
   options.sizes = activation_size_table(10);
   const AllMicrobatchesReport report = ask("gpipe", ranks(3), options);
   ASSERT_TRUE(report.proved(Property::memory));
-  for (const MemoryForAll& bound : report.memory) EXPECT_EQ(bound.bytes, (Growing{0, 10}));
+  for (const MemoryForAll& bound : report.memory) EXPECT_EQ(bound.bytes, (AffineCount{0, 10}));
 }
 
 /// Sizes without a common divisor, and an input for each microbatch that exists from the start.

@@ -100,7 +100,7 @@ TEST(WorstCaseMemory, IsExactWhereTheLastUserIsOneOfSeveral) {
   EXPECT_EQ(report.memory[0].witness.bytes, 7);
   EXPECT_TRUE(report.proved(Property::memory));
   const std::vector<Bytes> bytes = tensor_sizes(tensor_table(program), sizes);
-  EXPECT_EQ(most_memory_of_all_states(program, build_execution_graph(program, {}), bytes, 10'000)->at(0), 5);
+  EXPECT_EQ(max_memory_of_all_states(program, build_execution_graph(program, {}), bytes, 10'000)->at(0), 5);
 
   VerifyOptions options;
   options.sizes = sizes;

@@ -79,7 +79,7 @@ TEST(Repair, GroupsNothingWithWhatItComesAfter) {
   EXPECT_EQ(repaired(p.build()), Lines{"no repair"});
 }
 
-/// `a` waits for a SEND of rank 0 that stands behind `b`, and `b` stands behind `a` on rank 2. That the two
+/// `a` waits for a SEND of rank 0 that follows `b`, and `b` follows `a` on rank 2. That the two
 /// change places there ends the hang, but then ranks 0 and 2 have them in different orders.
 Program collectives_in_a_cycle() {
   PipelineSpec spec = chain_spec(3, 2, 1);

@@ -50,7 +50,7 @@ TEST(WeightVersions, ASynchronousStepHasOne) {
   EXPECT_TRUE(judged(program).notes.empty());
 }
 
-// 1806.03377, section 3.3: as many versions as microbatches are under way.
+// 1806.03377, section 3.3: as many versions as microbatches are in flight.
 TEST(WeightVersions, PipeDreamStashesAsManyAsMicrobatchesAreUnderWay) {
   const PropertyResult result = judged(lowered("pipedream", {.ranks = 4, .microbatches = 12}));
   EXPECT_EQ(verdict_name(result.verdict), "proved");

@@ -10,9 +10,9 @@ namespace ppsim::verifier {
 namespace {
 
 /// Looks for what waits for nothing but itself.
-class Knot {
+class BlockedSet {
  public:
-  Knot(const Program& program, const ExecutionGraph& graph, const HungState& hung)
+  BlockedSet(const Program& program, const ExecutionGraph& graph, const HungState& hung)
       : program_(program),
         graph_(graph),
         state_(program, graph,
@@ -80,7 +80,7 @@ class Knot {
 }  // namespace
 
 ResidencyHang explain_residency(const Program& program, const ExecutionGraph& graph, const HungState& state) {
-  ResidencyHang hang = Knot(program, graph, state).smallest();
+  ResidencyHang hang = BlockedSet(program, graph, state).smallest();
   hang.residency = graph.capabilities.residency.value_or(0);
   return hang;
 }

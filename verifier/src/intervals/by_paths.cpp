@@ -8,7 +8,7 @@
 namespace ppsim::verifier {
 namespace {
 
-constexpr std::size_t kMostVectors = 500;  ///< of one point
+constexpr std::size_t kMaxVectors = 500;  ///< of one point
 
 /// Asks for costs under which one path of the first Program is longer than all known ones of the second.
 class CostQuestion {
@@ -102,7 +102,7 @@ class PathSearch {
       if (is_slower_at(point)) return std::move(result_);
       first_.insert(longest_at(pair_.first, point).vector);
     }
-    const auto all = path_vectors(pair_.first, pair_.box, kMostVectors, deadline_);
+    const auto all = path_vectors(pair_.first, pair_.box, kMaxVectors, deadline_);
     std::vector<PathVector> vectors(first_.begin(), first_.end());
     for (const PathVector& vector : all.value_or(vectors)) {
       if (!settle(vector)) return std::move(result_);

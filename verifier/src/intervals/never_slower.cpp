@@ -138,7 +138,7 @@ std::string subject_of(const NeverSlowerQuestion& question) {
 bool by_vertices(const NeverSlowerQuestion& question, const CostBox& box) {
   switch (question.method) {
     case CompareMethod::automatic:
-      return box.dimension() <= kMostVertexVariables;
+      return box.dimension() <= kMaxVertexVariables;
     case CompareMethod::vertices:
       return true;
     case CompareMethod::paths:

@@ -7,7 +7,7 @@
 namespace ppsim::verifier {
 namespace {
 
-constexpr int kMostTried = 1000;
+constexpr int kMaxTried = 1000;
 
 bool is_asked(Property property, const AllMicrobatchesOptions& options) {
   if (property == Property::memory && options.memory_limit) return true;
@@ -31,7 +31,7 @@ class Investigation {
     if (source_.failure()) return tl::unexpected(*source_.failure());
     if (ranks == 0 && !source_.is_late())
       return make_error(ErrorCode::bad_argument,
-                        "the schedule accepts no number of microbatches up to " + std::to_string(kMostTried));
+                        "the schedule accepts no number of microbatches up to " + std::to_string(kMaxTried));
     if (ranks > 0)
       recognise({.ranks = ranks, .dense = dense_limit(source_, ranks), .updates = updates_within(ranks)});
     if (source_.failure()) return tl::unexpected(*source_.failure());
@@ -69,7 +69,7 @@ class Investigation {
   }
 
   int ranks_of_schedule() {
-    for (int m = 1; m <= kMostTried && !source_.failure(); ++m) {
+    for (int m = 1; m <= kMaxTried && !source_.failure(); ++m) {
       if (const auto program = source_.get(m)) return program->pipeline().ranks();
     }
     return 0;

@@ -313,22 +313,22 @@ class CountedPrograms {
 
   Expected<Program> get(int ranks, int microbatches) {
     auto program = program_for_(ranks, microbatches);
-    if (program) most_[ranks] = std::max(most_[ranks], max_in_flight(*program));
+    if (program) max_[ranks] = std::max(max_[ranks], max_in_flight(*program));
     return program;
   }
   /// Whether all ranks have at most so many, more of them no more than those that were asked for.
   [[nodiscard]] bool never_exceed(int limit) {
-    return most_[kFirstRanks] == most_[kLastRanks] && most() <= limit;
+    return max_[kFirstRanks] == max_[kLastRanks] && most() <= limit;
   }
   [[nodiscard]] int most() const {
     int most = 0;
-    for (const auto& [ranks, of_ranks] : most_) most = std::max(most, of_ranks);
+    for (const auto& [ranks, of_ranks] : max_) most = std::max(most, of_ranks);
     return most;
   }
 
  private:
   const ProgramForRanks& program_for_;
-  std::map<int, int> most_;  ///< by number of ranks
+  std::map<int, int> max_;  ///< by number of ranks
 };
 
 }  // namespace

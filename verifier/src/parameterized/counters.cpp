@@ -27,12 +27,12 @@ Counters::Counters(z3::context& context, const PeriodicProgram& family)
   }
   for (const SeriesWait& w : family.waits) {
     const int event = family.series[static_cast<std::size_t>(w.after)].event;
-    if (event != family.series[static_cast<std::size_t>(w.before)].event || w.shift != Growing{})
+    if (event != family.series[static_cast<std::size_t>(w.before)].event || w.shift != AffineCount{})
       states_.push_back(wait(w, complete(event)));
   }
 }
 
-z3::expr Counters::value(const Growing& number) const {
+z3::expr Counters::value(const AffineCount& number) const {
   z3::expr constant = context_.int_val(number.constant);
   if (number.per_period == 0) return constant;
   return constant + context_.int_val(number.per_period) * k_;
@@ -50,8 +50,8 @@ z3::expr Counters::wait(const SeriesWait& w, const z3::expr& instances) const {
   const z3::expr& other = complete(before.event);
   z3::expr clause = other >= instances + value({w.shift.constant - 1, w.shift.per_period});
   const bool below = w.shift.per_period == 0 && w.shift.constant <= 1;
-  const Growing most{after.count.constant + w.shift.constant - 1,
-                     after.count.per_period + w.shift.per_period};
+  const AffineCount most{after.count.constant + w.shift.constant - 1,
+                         after.count.per_period + w.shift.per_period};
   const bool within =
       most.per_period <= before.count.per_period && most.at(family_.first) <= before.count.at(family_.first);
   if (!below) clause = clause || instances <= 0;
@@ -84,13 +84,14 @@ z3::expr Counters::memory(RankId rank, const SizeTable& sizes, z3::expr_vector& 
     if (tensor.rank != rank || size == 0) continue;
     const z3::expr all = value(tensor.count);
     const auto within = [&](const z3::expr& instances, const TensorSeries::Touch& touch) {
-      const Growing of_series = family_.series[static_cast<std::size_t>(touch.series)].count;
-      if (touch.shift == Growing{} && of_series == tensor.count) return instances;
+      const AffineCount of_series = family_.series[static_cast<std::size_t>(touch.series)].count;
+      if (touch.shift == AffineCount{} && of_series == tensor.count) return instances;
       // The instances that touch the tensors end at `last` and those complete make up a beginning of them
       // all.
-      const Growing last = touch.direction > 0 ? Growing{touch.shift.constant + tensor.count.constant,
-                                                         touch.shift.per_period + tensor.count.per_period}
-                                               : Growing{touch.shift.constant + 1, touch.shift.per_period};
+      const AffineCount last = touch.direction > 0
+                                   ? AffineCount{touch.shift.constant + tensor.count.constant,
+                                                 touch.shift.per_period + tensor.count.per_period}
+                                   : AffineCount{touch.shift.constant + 1, touch.shift.per_period};
       if (last == of_series && tensor.count == of_series) return instances;
       return max_of(context_.int_val(0), min_of(all, instances - value(last) + all));
     };

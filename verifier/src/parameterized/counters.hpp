@@ -21,7 +21,7 @@ class Counters {
     return complete_[static_cast<std::size_t>(event)];
   }
   [[nodiscard]] const z3::expr_vector& states() const { return states_; }
-  [[nodiscard]] z3::expr value(const Growing& number) const;
+  [[nodiscard]] z3::expr value(const AffineCount& number) const;
   [[nodiscard]] z3::expr count(int series) const;
   /// Whether instance `instances - 1` of a series may start, and so all before it.
   [[nodiscard]] z3::expr may_start(int series, const z3::expr& instances) const;

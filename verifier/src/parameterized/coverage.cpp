@@ -7,7 +7,7 @@
 namespace ppsim::verifier {
 namespace {
 
-constexpr int kLeastCompared = 64;  // microbatches, where that many may be generated
+constexpr int kMinCompared = 64;  // microbatches, where that many may be generated
 
 /// How many numbers in a row, from where the schedule repeats on, tell which periodic program all others are
 /// members of: each two that are a period of both kinds apart.
@@ -92,7 +92,7 @@ class FamilySearch {
 
   [[nodiscard]] int every_number_to(int period, int from) const {
     const int begin = std::max(from, (options_.repetition ? options_.repetition->from : 1));
-    const int wanted = std::max({kLeastCompared, dense_, begin + run_length(options_, period)});
+    const int wanted = std::max({kMinCompared, dense_, begin + run_length(options_, period)});
     return may_generate_all(source_, wanted, period) ? wanted : dense_;
   }
 

@@ -35,7 +35,7 @@ FamilyAnswer answer_for(const AllQuestion& question, const Program& program) {
 /// No rank can ever have more communication operations in flight.
 int no_limit(const PeriodicProgram& family) { return static_cast<int>(family.series.size()); }
 
-constexpr int kMostReplays = 20;
+constexpr int kMaxReplays = 20;
 
 QueryTitle title_of(const AllQuestion& question, const PeriodicProgram& family) {
   const auto residency = question.options.capabilities.residency;
@@ -52,7 +52,7 @@ FamilyAnswer by_states(const AllQuestion& question, const PeriodicProgram& famil
   stuck.add(counters.stuck(question.options.capabilities.residency.value_or(no_limit(family))));
   const QueryTitle title = title_of(question, family);
   std::int64_t from = family.first;
-  for (int replay = 0; replay < kMostReplays; ++replay) {
+  for (int replay = 0; replay < kMaxReplays; ++replay) {
     const SmtAnswer answer = stuck.ask_smallest(from, title);
     if (answer.outcome == SmtAnswer::Outcome::never) {
       if (replay == 0) return {Proved{}, 0, "smt"};

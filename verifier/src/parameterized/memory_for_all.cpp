@@ -12,14 +12,14 @@ namespace ppsim::verifier {
 namespace {
 
 /// "89" or "80-plus-3k".
-std::string name_of(const Growing& bytes) {
+std::string name_of(const AffineCount& bytes) {
   std::string text = std::to_string(bytes.constant);
   if (bytes.per_period != 0) text += "-plus-" + std::to_string(bytes.per_period) + "k";
   return text;
 }
 
 /// "89" or "80 + 3k".
-std::string text_of(const Growing& bytes) {
+std::string text_of(const AffineCount& bytes) {
   std::string text = std::to_string(bytes.constant);
   if (bytes.per_period != 0) text += " + " + std::to_string(bytes.per_period) + "k";
   return text;
@@ -84,7 +84,7 @@ class MemberSearch {
 
   /// The lines that long members stay below: with each period some state may need as much more. Returns:
   /// whether the members could be looked at and the next one is below.
-  bool look_at_long(const Shrinking& shrinking) {
+  bool look_at_long(const Cutoff& shrinking) {
     const auto worst = worst_at(shrinking.from, {});
     const auto next = worst_at(shrinking.from + 1, {});
     if (!worst || !next) return false;
@@ -245,7 +245,7 @@ class BoundSearch {
   }
 
   /// Of the question whether the rank can need more than `bytes`.
-  [[nodiscard]] QueryTitle title_of(RankId rank, const Growing& bytes) const {
+  [[nodiscard]] QueryTitle title_of(RankId rank, const AffineCount& bytes) const {
     const std::string number = std::to_string(rank.value());
     return {"memory-rank" + number + "-above-" + name_of(bytes), subject_,
             "Is there a state, for some number k of periods, in which rank " + number + " needs more than " +
@@ -281,11 +281,11 @@ std::optional<std::vector<Bytes>> worst_cases(const Limits& limits, const Progra
   if (!analyzed.order().complete) return std::nullopt;
   const std::vector<Bytes> bytes = tensor_sizes(analyzed.tensors(), of_ranks.sizes);
   const MemoryQuestion question{analyzed, bytes};
-  constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+  constexpr Bytes kMax = std::numeric_limits<Bytes>::max();
   std::vector<Bytes> result(static_cast<std::size_t>(program.pipeline().ranks()), 0);
   for (std::size_t t = 0; t < bytes.size(); ++t) {
     Bytes& all = result[question.table.tensors[t].rank.index()];
-    all = bytes[t] > kMost - all ? kMost : all + bytes[t];
+    all = bytes[t] > kMax - all ? kMax : all + bytes[t];
   }
   std::vector<RankId> ranks;
   for (std::size_t r = 0; r < result.size(); ++r) {

@@ -162,7 +162,7 @@ void fit_events(const Sample& sample, PeriodicProgram& family) {
   for (const Message& message : sample.graph.messages) {
     if (message.complete()) join({sample.series(message.send), sample.series(message.receive)});
   }
-  for (const CollectiveMeeting& meeting : sample.graph.meetings) {
+  for (const CollectiveMatch& meeting : sample.graph.meetings) {
     std::vector<int> members;
     for (const InstructionId id : sample.graph.members_of(meeting)) members.push_back(sample.series(id));
     join(std::move(members));
@@ -272,7 +272,7 @@ class MemberCheck {
         return refused("a message without counterpart, or between different tensors");
       if (auto good = check_together(std::array{message.send, message.receive}); !good) return good;
     }
-    for (const CollectiveMeeting& meeting : sample_.graph.meetings) {
+    for (const CollectiveMatch& meeting : sample_.graph.meetings) {
       if (!meeting.complete || !meeting.matched) return refused("a collective that does not match");
       if (auto good = check_together(sample_.graph.members_of(meeting)); !good) return good;
     }

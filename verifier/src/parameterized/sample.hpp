@@ -24,7 +24,7 @@ struct Sample {
 };
 
 /// The line through its values at k and at k + 1.
-[[nodiscard]] inline Growing line(std::int64_t at_k, std::int64_t at_next, std::int64_t k) {
+[[nodiscard]] inline AffineCount line(std::int64_t at_k, std::int64_t at_next, std::int64_t k) {
   return {at_k - (at_next - at_k) * k, at_next - at_k};
 }
 

@@ -9,7 +9,7 @@
 namespace ppsim::verifier {
 namespace {
 
-constexpr std::size_t kMostEvents = 2000;  // between all of which distances are looked for
+constexpr std::size_t kMaxEvents = 2000;  // between all of which distances are looked for
 
 using Edges = std::vector<std::vector<std::pair<std::size_t, std::int64_t>>>;
 
@@ -44,14 +44,14 @@ class ShrinkingSearch {
  public:
   ShrinkingSearch(const PeriodicProgram& family, const SizeTable& sizes) : family_(family), sizes_(sizes) {}
 
-  std::optional<Shrinking> run() {
+  std::optional<Cutoff> run() {
     if (!has_known_counts() || !starts_one_by_one()) return std::nullopt;
     const auto spread = spread_of_counters();
     if (!spread || !look(Pass::gap)) return std::nullopt;
     low_ = gap_ + *spread + 1;  // one more is started than is complete
-    least_ = family_.first + 1;
+    min_ = family_.first + 1;
     if (!look(Pass::length)) return std::nullopt;
-    return Shrinking{least_ - 1, growth()};
+    return Cutoff{min_ - 1, growth()};
   }
 
  private:
@@ -93,7 +93,7 @@ class ShrinkingSearch {
     for (std::size_t e = 0; e < family_.events.size(); ++e) {
       if (repeats(family_.events[e].front())) events.push_back(e);
     }
-    if (events.size() > kMostEvents) return std::nullopt;
+    if (events.size() > kMaxEvents) return std::nullopt;
     std::int64_t spread = 0;
     for (const std::size_t event : events) {
       const auto most = farthest(edges, events, event);
@@ -104,7 +104,7 @@ class ShrinkingSearch {
   }
 
   void need_gap(std::int64_t gap) { gap_ = std::max(gap_, gap); }
-  void need_length(std::int64_t k) { least_ = std::max(least_, k); }
+  void need_length(std::int64_t k) { min_ = std::max(min_, k); }
 
   /// Returns: whether everything can be followed.
   bool look(Pass pass) {
@@ -143,8 +143,8 @@ class ShrinkingSearch {
   /// stay; high, it must go down with the number of all of them.
   bool look_at_touch(const TensorSeries& t, const TensorSeries::Touch& touch, Pass pass) {
     const bool forward = touch.direction > 0;
-    const Growing offset{(forward ? 0 : t.count.constant - 1) - touch.shift.constant,
-                         (forward ? 0 : t.count.per_period) - touch.shift.per_period};
+    const AffineCount offset{(forward ? 0 : t.count.constant - 1) - touch.shift.constant,
+                             (forward ? 0 : t.count.per_period) - touch.shift.per_period};
     const bool grows = t.count.per_period == 1;
     if (!repeats(touch.series)) return !grows && offset.per_period == 0;
     if (offset.per_period == 0) {
@@ -173,12 +173,12 @@ class ShrinkingSearch {
   const SizeTable& sizes_;
   std::int64_t gap_ = 0;
   std::int64_t low_ = 0;
-  std::int64_t least_ = 0;
+  std::int64_t min_ = 0;
 };
 
 }  // namespace
 
-std::optional<Shrinking> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes) {
+std::optional<Cutoff> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes) {
   return ShrinkingSearch(family, sizes).run();
 }
 

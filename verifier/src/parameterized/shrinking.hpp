@@ -11,7 +11,7 @@
 namespace ppsim::verifier {
 
 /// That states of a family have counterparts in the member with one period less.
-struct Shrinking {
+struct Cutoff {
   std::int64_t from = 0;  ///< for every k > from
   std::vector<Bytes>
       growth;  ///< per rank: how much more a state of k periods needs than its counterpart, at most
@@ -22,6 +22,6 @@ struct Shrinking {
 /// they are a state with one period less as they are, in the second one when each is lowered by one; every
 /// wait and every tensor is looked at for what "far" has to be.
 /// Returns: nothing where that cannot be shown.
-[[nodiscard]] std::optional<Shrinking> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes);
+[[nodiscard]] std::optional<Cutoff> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes);
 
 }  // namespace ppsim::verifier

@@ -5,8 +5,8 @@
 namespace ppsim::verifier {
 namespace {
 
-constexpr std::size_t kMostKept = 1'000'000;  // instructions
-constexpr std::size_t kShare = 4;             // a quarter is for what is not needed
+constexpr std::size_t kMaxKept = 1'000'000;  // instructions
+constexpr std::size_t kShare = 4;            // a quarter is for what is not needed
 
 }  // namespace
 
@@ -31,7 +31,7 @@ std::shared_ptr<const Program> Source::get(int microbatches) {
 }
 
 void Source::keep(int microbatches, std::shared_ptr<const Program> program) {
-  if (kept_instructions_ + program->size() > kMostKept) return;
+  if (kept_instructions_ + program->size() > kMaxKept) return;
   kept_instructions_ += program->size();
   kept_.emplace(microbatches, std::move(program));
 }

@@ -51,7 +51,7 @@ std::vector<Index> unplaced(MeetingOrder order) {
   return rest;
 }
 
-Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMeeting& meeting) {
+Violation incomplete(const Program& program, const ExecutionGraph& graph, const CollectiveMatch& meeting) {
   const InstructionId first = graph.members_of(meeting).front();
   const Communicator& communicator = program.communicator(meeting.communicator);
   std::ostringstream text;
@@ -74,7 +74,7 @@ Violation misplaced(const Program& program, const ExecutionGraph& graph, Index m
 Answer check_collective_order(const Question& question) {
   const ExecutionGraph& graph = question.analyzed.graph();
   std::vector<Violation> found;
-  for (const CollectiveMeeting& meeting : graph.meetings) {
+  for (const CollectiveMatch& meeting : graph.meetings) {
     if (!meeting.complete) found.push_back(incomplete(question.program, graph, meeting));
   }
   for (const Violation& violation : match_violations(question.program, question.analyzed.graph())) {

@@ -43,17 +43,17 @@ Answer under_residency(const Question& question) {
 /// How much buffering it takes.
 void note_fewest_credits(const Question& question, Answer& answer) {
   constexpr double kLimitS = 5;
-  constexpr std::size_t kMostListed = 4;
+  constexpr std::size_t kMaxListed = 4;
   const auto credits = fewest_credits(question.program, question.options.capabilities,
                                       std::min(kLimitS, question.deadline.remaining_s()));
   const auto* fewest = std::get_if<FewestCredits>(&credits);
   if (fewest == nullptr) return;
   std::string note = "Credits(" + std::to_string(fewest->everywhere) +
                      ") will do, and so will a transport that does no more than ";
-  for (std::size_t i = 0; i < std::min(fewest->channels.size(), kMostListed); ++i)
+  for (std::size_t i = 0; i < std::min(fewest->channels.size(), kMaxListed); ++i)
     note += (i == 0 ? "" : ", ") + to_string(fewest->channels[i]);
-  if (fewest->channels.size() > kMostListed)
-    note += ", and " + std::to_string(fewest->channels.size() - kMostListed) + " more channels";
+  if (fewest->channels.size() > kMaxListed)
+    note += ", and " + std::to_string(fewest->channels.size() - kMaxListed) + " more channels";
   answer.notes.push_back(std::move(note));
 }
 

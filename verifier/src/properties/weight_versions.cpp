@@ -18,9 +18,9 @@ bool reads_weights(OpKind kind) {
 /// still to be read.
 struct Held {
   int newest = 0;
-  int count = 1;     ///< versions held
-  int most = 1;      ///< of them at any time
-  int most_due = 1;  ///< of them if none is kept for longer than its readers need
+  int count = 1;    ///< versions held
+  int most = 1;     ///< of them at any time
+  int max_due = 1;  ///< of them if none is kept for longer than its readers need
   struct Readers {
     int left = 0;  ///< still to come
     Action last;
@@ -92,7 +92,7 @@ class RankVersions {
       ++readers.left;
       readers.last = a;
       const int behind = pipeline_.spec().update[a.mb()] - version;
-      held.most_due = std::max(held.most_due, 1 + behind);
+      held.max_due = std::max(held.max_due, 1 + behind);
     }
   }
 
@@ -133,9 +133,9 @@ class RankVersions {
     held.newest = a.update() + 1;
     const bool kept = old < held.readers.size() && held.readers[old].left > 0;
     if (kept) ++held.count;
-    if (held.count > std::max(held.most, held.most_due)) {
-      broken(a, " leaves ", held.count, " versions of block ", a.block(), ", expected at most ",
-             held.most_due, still_read(held));
+    if (held.count > std::max(held.most, held.max_due)) {
+      broken(a, " leaves ", held.count, " versions of block ", a.block(), ", expected at most ", held.max_due,
+             still_read(held));
     }
     held.most = std::max(held.most, held.count);
   }

@@ -9,7 +9,7 @@ namespace ppsim::verifier::repairing {
 namespace {
 
 /// Places tried on each side of an instruction: repairs are local, and lists may be long.
-constexpr std::size_t kMostPlaces = 64;
+constexpr std::size_t kMaxPlaces = 64;
 
 InstructionId at(std::int32_t i) { return InstructionId(i); }
 
@@ -124,7 +124,8 @@ void Candidates::find_dependencies(RankId rank) {
     }
     for (const InstructionId after : program_.after(at(i))) {
       Range& other = depend_[after.index()];
-      // An instruction that moves before one of its `after` list gives that entry up; one that moves back cannot.
+      // An instruction that moves before one of its `after` list gives that entry up; one that moves back
+      // cannot.
       other.high = std::min(other.high, i);
     }
   }
@@ -156,12 +157,12 @@ std::vector<Candidate> Candidates::find_moves(InstructionId id) {
                      .passed = static_cast<int>(passed)});
   };
   std::size_t passed = 0;
-  for (std::int32_t j = id.value() - 1; j > range.low && passed < kMostPlaces; --j) {
+  for (std::int32_t j = id.value() - 1; j > range.low && passed < kMaxPlaces; --j) {
     if (meet_in_order(id, at(j))) break;
     if (matters(at(j), id)) add(j, true, ++passed);
   }
   passed = 0;
-  for (std::int32_t j = id.value() + 1; j < range.high && passed < kMostPlaces; ++j) {
+  for (std::int32_t j = id.value() + 1; j < range.high && passed < kMaxPlaces; ++j) {
     if (meet_in_order(id, at(j))) break;
     if (matters(id, at(j))) add(j, false, ++passed);
   }

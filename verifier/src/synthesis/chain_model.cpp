@@ -9,7 +9,7 @@
 namespace ppsim::verifier::synthesis {
 namespace {
 
-constexpr int kMostTasks = 60'000;
+constexpr int kMaxTasks = 60'000;
 
 Nanoseconds forward_transfer(const CostTable& costs, int rank) {
   return costs({OpKind::send_forward, rank, rank + 1, 0});
@@ -41,9 +41,9 @@ std::string broken_counts(const SynthesisRequest& request) {
   if (!(request.timeout_s > 0))
     text << "timeout: found " << request.timeout_s << " s, expected more than 0\n";
   const double tasks = 3.0 * request.ranks * request.microbatches;
-  if (tasks > kMostTasks) {
+  if (tasks > kMaxTasks) {
     text << "ranks times microbatches: found " << request.ranks << " x " << request.microbatches
-         << ", expected at most " << kMostTasks / 3 << "\n";
+         << ", expected at most " << kMaxTasks / 3 << "\n";
   }
   return text.str();
 }
@@ -58,8 +58,8 @@ std::string broken_costs(const SynthesisRequest& request) {
   }
   double total = 0;
   for_each_duration(request, [&](Nanoseconds time) { total += static_cast<double>(time); });
-  constexpr double kMost = 1e18;
-  if (total * request.microbatches > kMost) text << "costs of all actions add up to more than 10^18 ns\n";
+  constexpr double kMax = 1e18;
+  if (total * request.microbatches > kMax) text << "costs of all actions add up to more than 10^18 ns\n";
   return text.str();
 }
 

@@ -8,10 +8,10 @@ namespace ppsim::verifier::synthesis {
 namespace {
 
 // Beyond these a bound would be no weaker by much, and the time to find it long.
-constexpr int kMostScanned = 512;
-constexpr int kLeastScanned = 16;
+constexpr int kMaxScanned = 512;
+constexpr int kMinScanned = 16;
 constexpr int kScans = 20'000'000;  // of all tasks
-constexpr std::size_t kMostThresholds = 512;
+constexpr std::size_t kMaxThresholds = 512;
 
 /// Tasks of the rank of one task that all precede it, or all follow it: per phase a range of microbatches.
 struct Neighbours {
@@ -46,7 +46,7 @@ Neighbours successors_of(const ChainModel& model, int task) {
 /// max over thresholds h of h + the durations of the neighbours whose time (head or tail) is at least h. The
 /// times ascend with the microbatch before a task and descend behind it, so one end of each range is next.
 Slot packed(const ChainModel& model, const std::vector<Slot>& times, Neighbours near, bool before) {
-  const int most = std::clamp(kScans / model.tasks(), kLeastScanned, kMostScanned);
+  const int most = std::clamp(kScans / model.tasks(), kMinScanned, kMaxScanned);
   Slot sum = 0;
   Slot best = 0;
   for (int scanned = 0; scanned < most; ++scanned) {
@@ -111,7 +111,7 @@ Slot bound_of_rank(const ChainModel& model, const Relaxation& known, int rank) {
   for (const int task : tasks) heads.push_back(head(task));
   std::ranges::sort(heads);
   std::ranges::sort(tasks, [&](int a, int b) { return tail(a) > tail(b); });
-  const std::size_t step = heads.size() / kMostThresholds + 1;
+  const std::size_t step = heads.size() / kMaxThresholds + 1;
   Slot best = 0;
   for (std::size_t at = 0; at < heads.size(); at += step) {
     Slot sum = 0;

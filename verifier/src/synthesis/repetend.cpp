@@ -5,7 +5,7 @@
 namespace ppsim::verifier::synthesis {
 namespace {
 
-constexpr int kMostRepeated = 6;   // microbatches of one period
+constexpr int kMaxRepeated = 6;    // microbatches of one period
 constexpr int kSlowerPeriods = 4;  // periods that are tried for each number of microbatches
 constexpr Slot kFineness = 24;     // of the steps between them
 
@@ -22,7 +22,7 @@ int full(const ChainModel& model) {
   return static_cast<int>(std::min<Slot>(most, model.limit()));
 }
 
-Slot least_period(const ChainModel& model, int microbatches) {
+Slot min_period(const ChainModel& model, int microbatches) {
   Slot period = 1;
   for (int r = 0; r < model.ranks(); ++r) {
     Slot work = 0;
@@ -37,8 +37,8 @@ Slot least_period(const ChainModel& model, int microbatches) {
 
 std::vector<Rate> possible_rates(const ChainModel& model) {
   std::vector<Rate> rates;
-  for (int k = 1; k <= kMostRepeated; ++k) {
-    const Slot least = least_period(model, k);
+  for (int k = 1; k <= kMaxRepeated; ++k) {
+    const Slot least = min_period(model, k);
     const Slot step = std::max<Slot>(1, least / kFineness);
     for (Slot i = 0; i < kSlowerPeriods; ++i) rates.push_back({k, least + i * step});
   }

@@ -9,7 +9,7 @@
 namespace ppsim::verifier::synthesis {
 namespace {
 
-constexpr Slot kMostVariables = 400'000;    // of a question that is still put
+constexpr Slot kMaxVariables = 400'000;     // of a question that is still put
 constexpr Slot kDirectVariables = 120'000;  // of a question that needs no rounding of costs
 constexpr Slot kRoundedVariables = 30'000;  // of a question with rounded costs
 constexpr Slot kShortVariables = 8'000;     // of a question that needs no repetend
@@ -65,8 +65,8 @@ QueryTitle Search::title_of(const StartQuestion& question) const {
 }
 
 StartTimes Search::ask(const StartQuestion& question, double share) {
-  if (question_size(question) > kMostVariables)
-    return {.reason = "more than " + std::to_string(kMostVariables) + " " + kStartTimesLimit};
+  if (question_size(question) > kMaxVariables)
+    return {.reason = "more than " + std::to_string(kMaxVariables) + " " + kStartTimesLimit};
   ++queries_;
   tell();
   return find_start_times(

@@ -15,7 +15,7 @@ using SteadyClock = synthesis::Clock;
 // time.
 constexpr double kProofShare = 0.1;
 constexpr double kProofTime = 0.5;
-constexpr double kLeastProofTime = 0.1;  // seconds
+constexpr double kMinProofTime = 0.1;  // seconds
 
 double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
@@ -81,7 +81,7 @@ Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
                      .program = lowered(schedule, request.costs)};
   if (!result.optimal()) result.open = search.open();
   result.certificate =
-      proof_of(result.program, request, std::max(kLeastProofTime, request.timeout_s - seconds_since(start)));
+      proof_of(result.program, request, std::max(kMinProofTime, request.timeout_s - seconds_since(start)));
   result.seconds = seconds_since(start);
   return result;
 }

@@ -190,9 +190,9 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     }
     return program;
   };
-  for (int m = 1; m <= kMostTriedMicrobatches && !asked; ++m) {
+  for (int m = 1; m <= kMaxTriedMicrobatches && !asked; ++m) {
     const auto program = program_for(m);
-    if (!program && (m == kMostTriedMicrobatches || program.error().code != ErrorCode::bad_argument))
+    if (!program && (m == kMaxTriedMicrobatches || program.error().code != ErrorCode::bad_argument))
       return report(program.error(), output);
   }
   const auto repetitions = [&] {

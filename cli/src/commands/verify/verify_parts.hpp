@@ -188,7 +188,7 @@ Expected<bool> write_repaired(const std::string& file, const std::optional<Remed
 /// NAME for a number of microbatches.
 using SubjectFor = std::function<Expected<Subject>(int microbatches)>;
 /// Of the numbers of microbatches the first that NAME accepts is at most this.
-inline constexpr int kMostTriedMicrobatches = 1000;
+inline constexpr int kMaxTriedMicrobatches = 1000;
 
 /// How the Programs of NAME on so many ranks repeat where no COSTS are given.
 [[nodiscard]] Repetitions repetitions_at_unit_costs(const InputOptions& input,

@@ -51,7 +51,7 @@ Repetitions repetitions_at_unit_costs(const InputOptions& input,
 Repetitions repetitions_of(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
                            const SubjectFor& subject_for) {
   std::optional<Subject> subject;
-  for (int m = 1; m <= kMostTriedMicrobatches && !subject; ++m) {
+  for (int m = 1; m <= kMaxTriedMicrobatches && !subject; ++m) {
     if (auto read = subject_for(m)) subject = *std::move(read);
   }
   if (!subject || subject->offload.on()) return {};

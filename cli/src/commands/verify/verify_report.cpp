@@ -20,7 +20,7 @@ Json result_json(const Program& program, const PropertyResult& result) {
 }
 
 std::string result_text(const Program& program, const PropertyResult& result) {
-  constexpr std::size_t kMostLines = 40;
+  constexpr std::size_t kMaxLines = 40;
   std::ostringstream text;
   const std::string_view name = property_name(result.property);
   for (const std::string& note : result.notes) text << name << ": " << note << '\n';
@@ -30,9 +30,9 @@ std::string result_text(const Program& program, const PropertyResult& result) {
   if (refuted == nullptr) return text.str();
   text << '\n' << name << " is refuted:\n";
   const std::vector<std::string> lines = explain(program, refuted->counterexample);
-  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) text << "  " << lines[i] << '\n';
-  if (lines.size() > kMostLines)
-    text << "  and " << lines.size() - kMostLines << " more lines (--json has all)\n";
+  for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) text << "  " << lines[i] << '\n';
+  if (lines.size() > kMaxLines)
+    text << "  and " << lines.size() - kMaxLines << " more lines (--json has all)\n";
   return text.str();
 }
 

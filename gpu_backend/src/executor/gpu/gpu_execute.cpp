@@ -56,7 +56,7 @@ class GpuExecutor {
         memory_(plan_memory({program_, unbounded_buffers(input.options.capabilities)}, sizes_,
                             input.options.memory_limit)),
         deadline_(input.options),
-        peers_({program_, analyzed_.graph(), here, input.options.processes, patience_of(input.options)}),
+        peers_({program_, analyzed_.graph(), here, input.options.processes, timeout_of(input.options)}),
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
     const AnalyzedProgram independent(program_, independent_queues(input.options.capabilities));
@@ -106,7 +106,7 @@ class GpuExecutor {
                                                          .program = program_,
                                                          .ranks = ranks_.all(),
                                                          .exchange_id = [this] { return exchange_id(); },
-                                                         .look_around = [this] { peers_.throw_if_stopped(); },
+                                                         .check_abort = [this] { peers_.throw_if_stopped(); },
                                                          .max_ctas = options_.max_ctas});
   }
 
@@ -120,7 +120,7 @@ class GpuExecutor {
   }
 
   void run_steps(RunResult& result) {
-    for (RankRun& run : runs_) run.rehearse();
+    for (RankRun& run : runs_) run.warm_up();
     wait_until_idle("loading the kernels");
     if (options_.graphs) capture();
     Issuer issuer({runs_, api_.clock, *channels_, peers_}, options_.host_threads);
@@ -356,7 +356,7 @@ class GpuExecutor {
 };
 
 /// Keeps for ever what a device does not let go of, where leak checkers see it.
-void let_go(GpuExecutor* executor) {
+void leak_if_busy(GpuExecutor* executor) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<GpuExecutor*>();  // never destroyed
   const std::unique_ptr<GpuExecutor> own(executor->stopped() ? executor : nullptr);
@@ -368,7 +368,7 @@ void let_go(GpuExecutor* executor) {
 Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, RankRange here) {
   try {
     const std::unique_ptr<GpuExecutor, void (*)(GpuExecutor*)> executor(new GpuExecutor(api, input, here),
-                                                                        let_go);
+                                                                        leak_if_busy);
     return executor->run();
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());

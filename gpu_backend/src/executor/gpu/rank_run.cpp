@@ -86,7 +86,7 @@ CUevent_st* RankRun::completion(InstructionId id) const {
   return events(id).done ? events(id).done.get() : events(id).end.get();
 }
 
-void RankRun::rehearse() {
+void RankRun::warm_up() {
   in_.device.make_current();
   in_.actions.begin_pass(false);
   Launched launched;
@@ -94,12 +94,12 @@ void RankRun::rehearse() {
     const InstructionId id = in_.plan.steps[n].id;
     const auto actions = in_.program.actions(id);
     if (!launches_kernels(actions.front().kind) || launched.knows(actions)) continue;
-    if (rehearse(n)) launched.add(actions);
+    if (warm_up(n)) launched.add(actions);
   }
   in_.device.record(ended_.get(), compute_stream());
 }
 
-bool RankRun::rehearse(std::size_t number) {
+bool RankRun::warm_up(std::size_t number) {
   const Mark mark(in_.api.marks, names_[number].c_str());
   const InstructionId id = in_.plan.steps[number].id;
   try {

@@ -37,7 +37,7 @@ class RankRun {
   /// Enqueues an action of every kind and stage on an idle stream, each on a pool of zeros. A kernel is
   /// loaded when it is launched first, and that may wait for every stream of the device: inside a step for
   /// those, too, that wait for the rank that launches it.
-  void rehearse();
+  void warm_up();
   /// Enqueues what `work` does on an idle stream.
   void prepare(const std::function<void(GpuStream)>& work);
   [[nodiscard]] bool idle() const;
@@ -99,7 +99,7 @@ class RankRun {
   void make_events();
   void look(QueueProgress& queue) const;
   /// Returns: whether the Program has all that the instruction needs.
-  bool rehearse(std::size_t number);
+  bool warm_up(std::size_t number);
   [[nodiscard]] GpuStream stream(int queue) const;
   [[nodiscard]] const InstructionEvents& events(InstructionId id) const;
   [[nodiscard]] CUevent_st* completion(InstructionId id) const;

@@ -134,7 +134,7 @@ void Monitor::wake_rank(RankId rank) {
   }
 }
 
-void Monitor::under_way() {
+void Monitor::in_flight() {
   const std::lock_guard lock(mutex_);
   ++running_;
 }

@@ -28,7 +28,7 @@ enum class StepEnd : std::uint8_t { finished, deadlock, failed, late, stopped };
 ///
 /// Hangs are recognised exactly. A lane either runs or waits for something that only a running lane can bring
 /// about, and whoever brings it about counts it as running again at that moment: no lane running means that
-/// none ever will. What a transport has under way counts as a running lane. Where other processes may bring
+/// none ever will. What a transport has in flight counts as a running lane. Where other processes may bring
 /// something about, the monitor only says that this one is quiet.
 class Monitor final : public CompletionSink {
  public:
@@ -51,7 +51,7 @@ class Monitor final : public CompletionSink {
   /// Waits until a started instruction is complete. Returns: false when the step is over.
   [[nodiscard]] bool await(std::size_t lane, InstructionId id);
   void complete(std::span<const InstructionId> ends) override;
-  void under_way() override;
+  void in_flight() override;
   void landed() override;
   /// The lane has nothing more to do in this step.
   void leave();
@@ -110,7 +110,7 @@ class Monitor final : public CompletionSink {
   TimedTrace trace_;
   std::chrono::steady_clock::time_point origin_;
   Nanoseconds last_time_ = 0;
-  std::size_t running_ = 0;  ///< lanes that do not wait, and what is under way without one
+  std::size_t running_ = 0;  ///< lanes that do not wait, and what is in flight without one
   std::size_t left_ = 0;
   std::uint64_t changes_ = 0;
   std::optional<StepEnd> end_;

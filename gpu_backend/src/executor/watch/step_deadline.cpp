@@ -14,10 +14,10 @@ std::optional<std::chrono::nanoseconds> limit_of(double seconds) {
 
 }  // namespace
 
-Patience patience_of(const RunOptions& options) {
-  constexpr double kLeast = 10;  // seconds
+Timeout timeout_of(const RunOptions& options) {
+  constexpr double kMin = 10;  // seconds
   const double given = options.deadline_s.value_or(0);
-  return limit_of(given > 0 ? std::max(given, kLeast) : options.deadline_rule.meeting_s);
+  return limit_of(given > 0 ? std::max(given, kMin) : options.deadline_rule.meeting_s);
 }
 
 std::optional<std::chrono::nanoseconds> StepDeadline::limit() const { return limit_of(seconds()); }

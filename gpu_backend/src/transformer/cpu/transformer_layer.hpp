@@ -102,7 +102,7 @@ struct KeysValues {
   View<T> matrix;
   Slice slice;
   Index stride, first;  ///< rows of a sequence, and which of them is the slice's first
-  Index column;         ///< where the keys of all heads begin; the values stand behind them
+  Index column;         ///< where the keys of all heads begin; the values follow them
 
   [[nodiscard]] auto keys(const Dimensions& d, Index s, Index h) {
     return matrix.block(s * stride + first, column + h * d.head_size, slice.length, d.head_size);

@@ -8,7 +8,7 @@ namespace ppsim::gpu_backend::cuda {
 namespace {
 
 /// Before it sequences that are no multiple of 128 tokens had wrong gradients.
-constexpr std::size_t kLeastVersion = 91600;
+constexpr std::size_t kMinVersion = 91600;
 /// The major capability for which the graphs are known to be deterministic.
 constexpr int kCapability = 9;
 
@@ -25,8 +25,8 @@ std::optional<std::string> objection(const TransformerConfig& config) {
 
 std::optional<std::string> objection(const CudnnTable& cudnn) {
   const std::size_t version = cudnn.version();
-  if (version >= kLeastVersion) return std::nullopt;
-  return cudnn_text(version) + " is too old: attention needs " + cudnn_text(kLeastVersion) + " or later";
+  if (version >= kMinVersion) return std::nullopt;
+  return cudnn_text(version) + " is too old: attention needs " + cudnn_text(kMinVersion) + " or later";
 }
 
 std::optional<std::string> objection(const CudaTable& cuda) {

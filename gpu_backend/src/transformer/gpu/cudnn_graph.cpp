@@ -210,9 +210,9 @@ CudnnObject CudnnPlan::plan_of(void* config, const CudnnTarget& target) const {
 
 void CudnnPlan::execute(cudnnContext* handle, std::span<const CudnnArgument> arguments,
                         void* workspace) const {
-  PPSIM_CHECK(arguments.size() <= kMostArguments, "more tensors than any graph has");
-  std::array<std::int64_t, kMostArguments> ids{};
-  std::array<const void*, kMostArguments> pointers{};
+  PPSIM_CHECK(arguments.size() <= kMaxArguments, "more tensors than any graph has");
+  std::array<std::int64_t, kMaxArguments> ids{};
+  std::array<const void*, kMaxArguments> pointers{};
   std::transform(arguments.begin(), arguments.end(), ids.begin(), [](const auto& a) { return a.id; });
   std::transform(arguments.begin(), arguments.end(), pointers.begin(),
                  [](const auto& a) { return a.memory; });

@@ -141,14 +141,14 @@ struct CudnnArgument {
 /// says nothing of results that differ from run to run.
 class CudnnPlan {
  public:
-  static constexpr std::size_t kMostArguments = 16;
+  static constexpr std::size_t kMaxArguments = 16;
 
   /// Errors: throws BackendError; bad_argument where no engine can do it.
   CudnnPlan(const CudnnObjects& objects, CudnnGraph graph, const CudnnTarget& target);
 
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
   /// The library makes an object of host memory for the call; no more than that is allocated.
-  /// Requires: at most kMostArguments.
+  /// Requires: at most kMaxArguments.
   void execute(cudnnContext* handle, std::span<const CudnnArgument> arguments, void* workspace) const;
 
  private:

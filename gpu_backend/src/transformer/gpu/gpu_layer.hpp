@@ -196,7 +196,7 @@ class GpuLayer {
   static T* part(const View<T>& joint, const Dimensions& d, Index sequence, Index kind) {
     return const_cast<T*>(joint.data()) + sequence * d.length * joint.cols() + kind * d.hidden;
   }
-  /// The scores of a sequence, from the column of the token that stands behind `before` others.
+  /// The scores of a sequence, from the column of the token that follows `before` others.
   T* scores_of(Index sequence, Index before = 0) {
     return for_input_.scores.data() + sequence * d_.heads * d_.length * d_.keys() + before;
   }

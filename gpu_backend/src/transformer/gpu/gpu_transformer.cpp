@@ -25,14 +25,14 @@ StageRole role_of_block(const Pipeline& pipeline, int layers, BlockId block) {
 
 /// Products in fp8 are a matter of the device.
 void check_fp8(const CudaTable& cuda, const GpuPlace& place) {
-  constexpr int kLeast = 89;
+  constexpr int kMin = 89;
   int device = 0;
   int major = 0;
   int minor = 0;
   check_cuda(cuda, cuda.device_get(&device, place.device), "asking for the device");
   check_cuda(cuda, cuda.device_attribute(&major, kCudaAttributeMajor, device), "asking for its capability");
   check_cuda(cuda, cuda.device_attribute(&minor, kCudaAttributeMinor, device), "asking for its capability");
-  if (10 * major + minor >= kLeast) return;
+  if (10 * major + minor >= kMin) return;
   throw BackendError(ErrorCode::bad_argument,
                      "fp8 needs a device of compute capability 8.9 or more; device " +
                          std::to_string(place.device) + " has " + std::to_string(major) + "." +

@@ -98,7 +98,7 @@ void CopyChannels::set_numbers(CudaValue value) noexcept {
 
 void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
   RankState& state = ranks_[rank.index()];
-  // All receives are announced before anything waits: no member of a group stands behind another one.
+  // All receives are announced before anything waits: no member of a group follows another one.
   for (const StreamTransfer& end : group) announce(state, end);
   if (group.size() == 1) return complete(state, group[0].transfer, group[0].stream);
   for (const StreamTransfer& end : group) {

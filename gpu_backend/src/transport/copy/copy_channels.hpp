@@ -29,7 +29,7 @@ class CopyChannels final : public GpuChannels {
   void release() noexcept override;
 
  private:
-  /// A stream beside that of its queue, for one end of a channel that stands behind another channel in a
+  /// A stream beside that of its queue, for one end of a channel that follows another channel in a
   /// group: no member waits for another one. As the end itself it is used by one group at a time, and groups
   /// on other queues never see it. Without a stream the end needs none.
   struct Lane {

@@ -23,7 +23,7 @@ void DelayedSink::complete(std::span<const InstructionId> ends) {
     if (takes == 0) {
       sink_.complete(std::array{id});
     } else {
-      alarms_.set(now + std::chrono::nanoseconds(takes), [this, id] { sink_.complete(std::array{id}); });
+      timers_.set(now + std::chrono::nanoseconds(takes), [this, id] { sink_.complete(std::array{id}); });
     }
   }
 }

@@ -3,10 +3,10 @@
 #include <memory>
 #include <mutex>
 
-#include "alarms.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
+#include "timer_queue.hpp"
 
 namespace ppsim::gpu_backend {
 
@@ -19,7 +19,7 @@ class DelayedSink final : public CompletionSink {
       : program_(program), costs_(costs), sink_(sink) {}
 
   void complete(std::span<const InstructionId> ends) override;
-  void under_way() override { sink_.under_way(); }
+  void in_flight() override { sink_.in_flight(); }
   void landed() override { sink_.landed(); }
   void fail(std::exception_ptr failure) override { sink_.fail(std::move(failure)); }
 
@@ -29,7 +29,7 @@ class DelayedSink final : public CompletionSink {
   const Program& program_;
   const CostTable& costs_;
   CompletionSink& sink_;
-  Alarms alarms_;
+  TimerQueue timers_;
 };
 
 /// A transport without content whose messages take the time of a table.

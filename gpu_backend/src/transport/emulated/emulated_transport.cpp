@@ -46,8 +46,8 @@ void EmulatedTransport::progress(ChannelState& channel, Time now) {
       continue;
     }
     const Time due = std::max(now, posted(channel)) + std::chrono::nanoseconds(takes);
-    sink_.under_way();
-    alarms_.set(due, [this, &channel, due] {
+    sink_.in_flight();
+    timers_.set(due, [this, &channel, due] {
       const std::lock_guard lock(mutex_);
       land(channel);
       progress(channel, due);
@@ -97,8 +97,8 @@ void EmulatedTransport::post(const CollectiveCall& call) {
   if (!meeting) return;
   const Nanoseconds takes = cost(meeting->front().instruction, 0);
   if (takes == 0) return end(*meeting);
-  sink_.under_way();
-  alarms_.set(now + std::chrono::nanoseconds(takes), [this, meeting = *std::move(meeting)] {
+  sink_.in_flight();
+  timers_.set(now + std::chrono::nanoseconds(takes), [this, meeting = *std::move(meeting)] {
     const std::lock_guard alarm_lock(mutex_);
     end(meeting);
     sink_.landed();

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "alarms.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/gpu_backend/transport/transport.hpp"
+#include "timer_queue.hpp"
 
 namespace ppsim::gpu_backend {
 
@@ -60,7 +60,7 @@ class EmulatedTransport final : public Transport {
   std::mutex mutex_;
   std::map<Channel, ChannelState> channels_;
   std::vector<Meetings> meetings_;  ///< per communicator
-  Alarms alarms_;                   // last: its thread ends before what it works on
+  TimerQueue timers_;               // last: its thread ends before what it works on
 };
 
 }  // namespace ppsim::gpu_backend

@@ -1,6 +1,6 @@
 #include "emulated_worker.hpp"
 
-#include "alarms.hpp"
+#include "timer_queue.hpp"
 
 namespace ppsim::gpu_backend {
 

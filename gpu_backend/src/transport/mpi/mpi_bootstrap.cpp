@@ -14,7 +14,7 @@
 #include "mpi_transport.hpp"
 #include "mpi_world.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
-#include "process_group/star.hpp"
+#include "process_group/tcp_bootstrap.hpp"
 #include "process_group/transport_maker.hpp"
 
 namespace ppsim::gpu_backend {
@@ -37,22 +37,22 @@ class MpiBootstrap final : public Bootstrap, public TransportMaker {
   [[nodiscard]] int size() const override { return world_->size(); }
   [[nodiscard]] int local_process() const override { return world_->local_process(); }
   [[nodiscard]] Expected<std::vector<std::string>> allgather(const std::string& bytes,
-                                                             Patience patience) override {
-    return connections_->allgather(bytes, patience);
+                                                             Timeout timeout) override {
+    return connections_->allgather(bytes, timeout);
   }
   [[nodiscard]] Expected<std::vector<std::string>> gather(const std::string& bytes,
-                                                          Patience patience) override {
-    return connections_->gather(bytes, patience);
+                                                          Timeout timeout) override {
+    return connections_->gather(bytes, timeout);
   }
-  void say_at_work() override { connections_->say_at_work(); }
+  void send_heartbeat() override { connections_->send_heartbeat(); }
   void note(const std::string& note) override { connections_->note(note); }
   void stop(const Error& error) override { connections_->stop(error); }
   [[nodiscard]] Expected<void> resume() override { return connections_->resume(); }
   void listen(BootstrapListener* listener) override { connections_->listen(listener); }
   void give_up(int process) override { connections_->give_up(process); }
   [[nodiscard]] std::vector<int> gone() const override { return connections_->gone(); }
-  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets(Patience patience) override {
-    return connections_->clock_offsets(patience);
+  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets(Timeout timeout) override {
+    return connections_->clock_offsets(timeout);
   }
 
   [[nodiscard]] std::unique_ptr<Transport> make_transport(const RunInput& input,
@@ -129,7 +129,7 @@ Expected<std::unique_ptr<Bootstrap>> connect(const MpiWorld& world) {
                         .token = std::to_string(address.token)};
   if (!listener) return tl::unexpected(listener.error());
   if (address.port == 0) return make_error(ErrorCode::io, "process 0 cannot be connected to");
-  return self.process == 0 ? Star::host(self, *std::move(listener)) : Star::join(self);
+  return self.process == 0 ? TcpBootstrap::host(self, *std::move(listener)) : TcpBootstrap::join(self);
 }
 
 }  // namespace

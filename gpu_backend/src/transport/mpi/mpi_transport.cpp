@@ -15,7 +15,7 @@ namespace {
 
 // For processes that are known to be on their way, and at the end of a run, which may have failed: a second
 // longer each than process 0 waits for what they have to say.
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kTimeout = std::chrono::seconds(10);
 constexpr auto kFarewell = std::chrono::seconds(5);
 
 std::string end_text(const Program& program, InstructionId id) {
@@ -82,7 +82,7 @@ int MpiTransport::process_of(RankId rank) const {
 
 void MpiTransport::begin_step() {
   stop_progress();
-  if (step_ >= 0 && !clear_away(kPatience))
+  if (step_ >= 0 && !clear_away(kTimeout))
     throw BackendError(ErrorCode::io, "the other processes did not finish the step before");
   ++step_;
   posted_.clear();
@@ -117,7 +117,7 @@ void MpiTransport::open_channels() {
                 &requests.emplace_back(MPI_REQUEST_NULL));
     }
   }
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  const auto limit = std::chrono::steady_clock::now() + kTimeout;
   Backoff backoff;
   for (int all = 0; all == 0; rest(backoff)) {
     check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
@@ -129,19 +129,19 @@ void MpiTransport::open_channels() {
   }
 }
 
-/// Receives and drops what is under way until no process has anything under way. A send is complete when it
+/// Receives and drops what is in flight until no process has anything in flight. A send is complete when it
 /// was received, so a process that waits in the barrier has none, and all are in it when it ends (Hoefler,
 /// Siebert and Lumsdaine, "Scalable Communication Protocols for Dynamic Sparse Data Exchange", PPoPP 2010).
-bool MpiTransport::clear_away(std::chrono::seconds patience) {
-  const auto limit = std::chrono::steady_clock::now() + patience;
+bool MpiTransport::clear_away(std::chrono::seconds timeout) {
+  const auto limit = std::chrono::steady_clock::now() + timeout;
   MPI_Request barrier = MPI_REQUEST_NULL;
   bool waiting = false;
   Backoff backoff;
   for (int over = 0; over == 0; rest(backoff)) {
     while (const auto arrival = arrival_from({MPI_ANY_SOURCE, MPI_ANY_TAG, world_.messages(step_)}))
       static_cast<void>(take(*arrival));
-    flights_.progress(false);
-    if (!waiting && flights_.empty()) {
+    pending_.progress(false);
+    if (!waiting && pending_.empty()) {
       check_mpi(MPI_Ibarrier(world_.barriers(), &barrier), "MPI_Ibarrier");
       waiting = true;
     }
@@ -180,7 +180,7 @@ void MpiTransport::progress() {
         moved |= start_sends(channel, state);
         moved |= match_receive(channel, state);
       }
-      moved |= flights_.progress();  // first: what came before a collective is told before it
+      moved |= pending_.progress();  // first: what came before a collective is told before it
       for (Group& group : groups_) moved |= progress_group(group);
       if (moved) backoff.reset();
       const bool awaited = anything_awaited();
@@ -221,7 +221,7 @@ bool MpiTransport::take_posted() {
 void MpiTransport::complete(InstructionId id) { sink_.complete(std::array{id}); }
 
 bool MpiTransport::anything_awaited() const {
-  if (!flights_.empty()) return true;
+  if (!pending_.empty()) return true;
   for (const auto& [channel, state] : channels_) {
     if (!state.receives.empty()) return true;
   }
@@ -241,10 +241,10 @@ bool MpiTransport::start_sends(const Channel& channel, ChannelState& state) {
     const MessageHeader header{send.instruction.value(), state.sent++};
     if (credits) {
       ++state.unreceived;
-      flights_.send(to, header, pack(send.payload), [&state] { --state.unreceived; });
+      pending_.send(to, header, pack(send.payload), [&state] { --state.unreceived; });
       complete(send.instruction);
     } else {
-      flights_.send(to, header, send.payload, [this, id = send.instruction] { complete(id); });
+      pending_.send(to, header, send.payload, [this, id = send.instruction] { complete(id); });
     }
     moved = true;
   }
@@ -265,7 +265,7 @@ void MpiTransport::receive(ChannelState& state, const MpiArrival& arrival) {
   const std::size_t expected = sizeof(MessageHeader) + size_of(end.payload);
   if (arrival.bytes == expected) {
     const std::uint32_t number = state.received++;
-    return flights_.receive(arrival, end.payload, [this, end, number, &state](const MessageHeader& header) {
+    return pending_.receive(arrival, end.payload, [this, end, number, &state](const MessageHeader& header) {
       check_header(end.instruction, header, number, state.senders);
       complete(end.instruction);
     });
@@ -298,7 +298,7 @@ void MpiTransport::join(const CollectiveCall& call) {
   if (call.rank == lowest) {
     member.given.push_back(std::move(bytes));
   } else {
-    flights_.send_bytes({process_of(lowest), member.up_tag, world_.messages(step_)}, std::move(bytes));
+    pending_.send_bytes({process_of(lowest), member.up_tag, world_.messages(step_)}, std::move(bytes));
   }
 }
 
@@ -356,7 +356,7 @@ void MpiTransport::meet(Group& group) {
   for (auto& [rank, member] : group) {
     if (&member != &lowest) {
       if (!own.gets_sum(rank)) result->resize(own.statistics.size());
-      flights_.send_bytes({process_of(rank), member.down_tag, world_.messages(step_)}, std::move(*result));
+      pending_.send_bytes({process_of(rank), member.down_tag, world_.messages(step_)}, std::move(*result));
     }
     ++result;
   }

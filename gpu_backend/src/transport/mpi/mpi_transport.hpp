@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "executor/worker.hpp"
-#include "mpi_flights.hpp"
 #include "mpi_world.hpp"
+#include "pending_requests.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 
 namespace ppsim::gpu_backend {
@@ -64,7 +64,7 @@ class MpiTransport final : public Transport {
   [[nodiscard]] bool here(RankId rank) const { return input_.here.has(rank); }
   void open_channels();
   /// Returns: false when the others did not come along.
-  bool clear_away(std::chrono::seconds patience);
+  bool clear_away(std::chrono::seconds timeout);
   void stop_progress();
 
   void progress();
@@ -92,7 +92,7 @@ class MpiTransport final : public Transport {
   std::map<Channel, ChannelState> channels_;
   std::vector<Group> groups_;  ///< per communicator; empty where it has no collective
   int step_ = -1;
-  MpiFlights flights_;
+  PendingRequests pending_;
 
   std::mutex mutex_;  ///< of what follows
   std::condition_variable wake_;

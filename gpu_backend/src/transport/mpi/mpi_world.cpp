@@ -7,7 +7,7 @@
 namespace ppsim::gpu_backend {
 namespace {
 
-constexpr int kLeastLargestTag = 32767;  // what the standard promises
+constexpr int kMinLargestTag = 32767;  // what the standard promises
 
 MPI_Comm own_copy() {
   MPI_Comm copy = MPI_COMM_NULL;
@@ -69,7 +69,7 @@ int MpiWorld::largest_tag() const {
   void* value = nullptr;
   int found = 0;
   check_mpi(MPI_Comm_get_attr(messages_[0], MPI_TAG_UB, &value, &found), "MPI_Comm_get_attr");
-  return found != 0 ? *static_cast<int*>(value) : kLeastLargestTag;
+  return found != 0 ? *static_cast<int*>(value) : kMinLargestTag;
 }
 
 }  // namespace ppsim::gpu_backend

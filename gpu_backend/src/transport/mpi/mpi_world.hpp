@@ -32,7 +32,7 @@ class MpiWorld {
   [[nodiscard]] MPI_Comm messages(int step) const { return messages_[static_cast<std::size_t>(step % 2)]; }
   [[nodiscard]] MPI_Comm barriers() const { return barriers_; }
   [[nodiscard]] int largest_tag() const;
-  /// Messages are under way that nobody will receive, or a process is gone.
+  /// Messages are in flight that nobody will receive, or a process is gone.
   void leave_in_disorder() { in_order_ = false; }
 
  private:

@@ -93,9 +93,9 @@ class Taken {
 
 /// Before 2.26 NCCL_LAUNCH_ORDER_IMPLICIT means nothing, and several communicators may deadlock.
 void check_keeps_order(const NcclTable& nccl) {
-  constexpr int kLeastVersion = 22600;
+  constexpr int kMinVersion = 22600;
   const int version = nccl_version(nccl);
-  if (version >= kLeastVersion) return;
+  if (version >= kMinVersion) return;
   throw BackendError(ErrorCode::io, nccl_text(version) +
                                         " is too old: several communicators on a device need 2.26 or later");
 }
@@ -103,11 +103,11 @@ void check_keeps_order(const NcclTable& nccl) {
 }  // namespace
 
 NcclChannels::NcclChannels(const NcclSetup& setup)
-    : api_(setup.api), program_(setup.program), ranks_(setup.ranks), look_around_(setup.look_around) {
+    : api_(setup.api), program_(setup.program), ranks_(setup.ranks), check_abort_(setup.check_abort) {
   check_keeps_order(api_.nccl);
   constexpr double kNanosecondsPerSecond = 1e9;
-  patience_ = static_cast<Nanoseconds>(setup.patience_s * kNanosecondsPerSecond);
-  count_anew();
+  timeout_ = static_cast<Nanoseconds>(setup.timeout_s * kNanosecondsPerSecond);
+  reset_deadline();
   config_.blocking = 0;
   config_.max_ctas = setup.max_ctas;
   config_.split_share = 0;
@@ -237,15 +237,15 @@ void NcclChannels::finish(const std::string& what) {
       }
     }
   }
-  count_anew();
+  reset_deadline();
 }
 
-/// There are as many contacts as edges, one after another: each of them has the whole patience.
-void NcclChannels::count_anew() { give_up_ = api_.clock.now() + patience_; }
+/// There are as many contacts as edges, one after another: each of them has the whole timeout.
+void NcclChannels::reset_deadline() { give_up_ = api_.clock.now() + timeout_; }
 
 /// A rank that never comes is an error, not a hang.
 void NcclChannels::wait(const std::string& what) const {
-  look_around_();
+  check_abort_();
   if (api_.clock.now() >= give_up_) throw BackendError(ErrorCode::io, what + ": the other ranks do not come");
   api_.clock.pause();
 }
@@ -298,7 +298,7 @@ bool NcclChannels::in_progress(ncclComm* communicator, const What& what) const {
 
 void NcclChannels::settle(ncclComm* communicator, const std::string& what) {
   while (in_progress(communicator, [&] { return what; })) wait(what);
-  count_anew();
+  reset_deadline();
 }
 void NcclChannels::settle_roots(const std::string& what) {
   for (std::size_t i = 0; i < roots_.size(); ++i)

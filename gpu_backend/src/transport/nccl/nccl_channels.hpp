@@ -22,9 +22,9 @@ struct NcclSetup {
   std::vector<RankDevice*> ranks;             ///< of this process, ascending
   std::function<NcclUniqueId()> exchange_id;  ///< one id for the whole Program
   /// Called while it waits for the other ranks; throws when they will not come.
-  std::function<void()> look_around = [] {};
-  int max_ctas = 4;         ///< of a communicator: receives that are posted early stay resident
-  double patience_s = 120;  ///< how long to wait for the other ranks to come to the next contact
+  std::function<void()> check_abort = [] {};
+  int max_ctas = 4;        ///< of a communicator: receives that are posted early stay resident
+  double timeout_s = 120;  ///< how long to wait for the other ranks to come to the next contact
 };
 
 /// A communicator of one rank. Whoever enqueues takes it for as long as NCCL is called with it, and whoever
@@ -94,15 +94,15 @@ class NcclChannels final : public GpuChannels {
   [[nodiscard]] bool in_progress(ncclComm* communicator, const What& what) const;
   void finish(const std::string& what);
   void wait(const std::string& what) const;
-  void count_anew();
+  void reset_deadline();
   [[nodiscard]] std::string name(CommunicatorId id) const;
 
   const GpuApi& api_;
   const Program& program_;
   std::vector<RankDevice*> ranks_;
-  std::function<void()> look_around_;
+  std::function<void()> check_abort_;
   NcclConfig config_;
-  Nanoseconds patience_ = 0;
+  Nanoseconds timeout_ = 0;
   Nanoseconds give_up_ = 0;       ///< when the contact that is awaited has taken too long
   std::vector<ncclComm*> roots_;  ///< per rank of this process
   std::map<Key, NcclCommunicator> communicators_;

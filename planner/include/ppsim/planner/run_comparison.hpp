@@ -11,7 +11,7 @@
 namespace ppsim::planner {
 
 /// What all actions of a kind take in one step together. Of a transfer and a collective only the time counts
-/// in which it is under way; a transfer stands under its SEND.
+/// in which it is in flight; a transfer stands under its SEND.
 struct KindComparison {
   OpKind kind = OpKind::forward;
   std::int64_t count = 0;
@@ -25,8 +25,8 @@ struct KindComparison {
 /// parts add up to that time less the time in which they are busy.
 struct IdleSplit {
   Nanoseconds busy = 0;
-  Nanoseconds wait = 0;      ///< nothing that the next action needs is under way; at the end: nothing is left
-  Nanoseconds transfer = 0;  ///< a transfer, collective or copy for it is under way, for what it costs
+  Nanoseconds wait = 0;      ///< nothing that the next action needs is in flight; at the end: nothing is left
+  Nanoseconds transfer = 0;  ///< a transfer, collective or copy for it is in flight, for what it costs
   Nanoseconds contention = 0;  ///< the same beyond its cost
   Nanoseconds launch = 0;      ///< all that the action waits for is complete
 

@@ -84,7 +84,7 @@ struct RunOptions {
   int steps = 1;
   int kept_traces = 0;  ///< of the newest steps; 0: of all
   /// Longest time of one step, with what processes do together before and after it: a safety net beside the
-  /// exact detection of hangs. 0: none; empty: by the rule. See also patience_of().
+  /// exact detection of hangs. 0: none; empty: by the rule. See also timeout_of().
   std::optional<double> deadline_s = std::nullopt;
   DeadlineRule deadline_rule = {};
   /// Told of a step that passes its deadline on the CPU of one process, before the actions that still compute
@@ -166,7 +166,7 @@ struct ModelIdentity {
 /// How long a process waits for the others where they meet before the first step and after the last one: for
 /// the deadline that is given, but 10 s at least, for what takes milliseconds starts in seconds; where there
 /// is none or 0 is given, by the rule.
-[[nodiscard]] Patience patience_of(const RunOptions& options);
+[[nodiscard]] Timeout timeout_of(const RunOptions& options);
 /// Whether all processes of `options` are about to run the same; alone, they are. execute() asks before
 /// anything else.
 /// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone or
@@ -212,10 +212,10 @@ using gpu_backend::EmulatedOptions;
 using gpu_backend::execute;
 using gpu_backend::HostTime;
 using gpu_backend::ModelIdentity;
-using gpu_backend::patience_of;
 using gpu_backend::ProcessFigures;
 using gpu_backend::RunOptions;
 using gpu_backend::RunOutcome;
 using gpu_backend::RunResult;
 using gpu_backend::sizes_on;
+using gpu_backend::timeout_of;
 }  // namespace ppsim

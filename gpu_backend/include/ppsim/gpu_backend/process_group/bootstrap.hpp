@@ -35,7 +35,7 @@ struct ClockOffset {
 };
 
 /// Longest time that a process waits for the others; none: for ever.
-using Patience = std::optional<std::chrono::nanoseconds>;
+using Timeout = std::optional<std::chrono::nanoseconds>;
 
 /// The processes of one run, beside the transfers of its Program: who this one is, how all exchange bytes,
 /// and how one stops all. It goes on working when the transport of the Program hangs, and notices at once
@@ -49,20 +49,20 @@ class Bootstrap {
   /// Number of this process among those of its host.
   [[nodiscard]] virtual int local_process() const = 0;
 
-  /// What every process gave, in ascending order; all call it equally often. Once the patience of one is over
+  /// What every process gave, in ascending order; all call it equally often. Once the timeout of one is over
   /// all are stopped, and those that have not come count as gone.
   /// Errors: what some process stopped all with; io naming who is gone, or has not come.
   [[nodiscard]] virtual Expected<std::vector<std::string>> allgather(const std::string& bytes,
-                                                                     Patience patience = {}) = 0;
-  /// The same for process 0 alone, whose patience begins anew with each that comes; the others get nothing
+                                                                     Timeout timeout = {}) = 0;
+  /// The same for process 0 alone, whose timeout begins again with each that comes; the others get nothing
   /// and do not wait.
   [[nodiscard]] virtual Expected<std::vector<std::string>> gather(const std::string& bytes,
-                                                                  Patience patience = {}) = 0;
-  [[nodiscard]] Expected<void> barrier(Patience patience = {}) {
-    return allgather("", patience).map([](const std::vector<std::string>&) {});
+                                                                  Timeout timeout = {}) = 0;
+  [[nodiscard]] Expected<void> barrier(Timeout timeout = {}) {
+    return allgather("", timeout).map([](const std::vector<std::string>&) {});
   }
-  /// Process 0 alone: it is on its way, and the patience of those that wait for it begins anew.
-  virtual void say_at_work() = 0;
+  /// Process 0 alone: it is on its way, and the timeout of those that wait for it begins again.
+  virtual void send_heartbeat() = 0;
   /// Process 0 alone: says so again and again, for as long as the thread is there.
   [[nodiscard]] std::jthread at_work();
 
@@ -77,12 +77,12 @@ class Bootstrap {
 
   /// Counts a process that does not answer as gone; the others are stopped. As process 0 any, else process 0.
   virtual void give_up(int process) = 0;
-  /// Processes that are gone for good, ascending. Others than process 0 miss only process 0, which is one of
-  /// its own where the others have waited for it in vain.
+  /// Processes that are gone for good, ascending. Others than process 0 miss only process 0, which names
+  /// itself where the others have waited for it until their timeout.
   [[nodiscard]] virtual std::vector<int> gone() const = 0;
   [[nodiscard]] bool all_here() const { return gone().empty(); }
   /// Process 0 alone: per process, itself included.
-  [[nodiscard]] virtual Expected<std::vector<ClockOffset>> clock_offsets(Patience patience = {}) = 0;
+  [[nodiscard]] virtual Expected<std::vector<ClockOffset>> clock_offsets(Timeout timeout = {}) = 0;
 };
 
 /// Who a process is and where all meet.
@@ -92,8 +92,8 @@ struct Membership {
   int local_process = 0;
   std::string host;  ///< where process 0 listens
   int port = 0;
-  std::string token;       ///< what only the processes of this run know, or at least share
-  double patience_s = 60;  ///< how long to wait for the others
+  std::string token;      ///< what only the processes of this run know, or at least share
+  double timeout_s = 60;  ///< how long to wait for the others
   friend bool operator==(const Membership&, const Membership&) = default;
 };
 
@@ -110,7 +110,7 @@ using Environment = std::function<const char*(const char*)>;
 /// Meets the other processes at `host`:`port` by TCP.
 /// Errors: io naming the processes that did not arrive, or that cannot be connected to; bad_argument when two
 /// have one number or they do not agree on how many they are.
-[[nodiscard]] Expected<std::unique_ptr<Bootstrap>> meet(const Membership& membership);
+[[nodiscard]] Expected<std::unique_ptr<Bootstrap>> connect_processes(const Membership& membership);
 
 /// Initialises MPI, once in the life of a process, and meets the other processes of MPI_COMM_WORLD. It brings
 /// the MPI transport. Destroy it before main() ends: it finalises MPI.
@@ -128,12 +128,12 @@ namespace ppsim {
 using gpu_backend::Bootstrap;
 using gpu_backend::BootstrapListener;
 using gpu_backend::ClockOffset;
+using gpu_backend::connect_processes;
 using gpu_backend::Environment;
 using gpu_backend::in_process_bootstraps;
-using gpu_backend::meet;
 using gpu_backend::Membership;
 using gpu_backend::membership_from_environment;
 using gpu_backend::mpi_bootstrap;
 using gpu_backend::mpi_version;
-using gpu_backend::Patience;
+using gpu_backend::Timeout;
 }  // namespace ppsim

@@ -59,9 +59,9 @@ class CompletionSink {
   /// These ends and calls are complete, all at one instant. An instruction of several ends is named once for
   /// each.
   virtual void complete(std::span<const InstructionId> ends) = 0;
-  /// Something that the transport will complete on its own is under way: until it has landed, no run hangs,
+  /// Something that the transport will complete on its own is in flight: until it has landed, no run hangs,
   /// even if every lane waits.
-  virtual void under_way() = 0;
+  virtual void in_flight() = 0;
   virtual void landed() = 0;
   /// The transport cannot go on.
   virtual void fail(std::exception_ptr failure) = 0;

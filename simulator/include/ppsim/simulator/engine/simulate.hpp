@@ -59,7 +59,7 @@ struct SimulationScratch {
 [[nodiscard]] TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& graph,
                                         const BoundCosts& costs);
 
-/// What actions take, and what computation takes while a transfer or a collective of its rank is under way
+/// What actions take, and what computation takes while a transfer or a collective of its rank is in flight
 /// (from the start of its own end to its completion), where that is a kernel which holds multiprocessors: on
 /// transports that guarantee an order of launches. Between the two an action goes on at the one speed or the
 /// other. Only refers to its parts.

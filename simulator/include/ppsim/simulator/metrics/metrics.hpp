@@ -28,7 +28,7 @@ struct RunView {
 /// makespan - busy.
 ///
 /// A gap before a compute action belongs to exposed communication as far as the transfer, collective or copy
-/// whose end the action waited for was under way during the gap. The rest of a gap belongs to warm-up when it
+/// whose end the action waited for was in flight during the gap. The rest of a gap belongs to warm-up when it
 /// lies before the rank's first B or I (on a rank without one: before its first compute action), to cool-down
 /// when it lies after its last F (without one: after its last compute action), and to steady else. Of that
 /// rest, the time by which the rank computes less than the rank that computes most is imbalance: it is taken

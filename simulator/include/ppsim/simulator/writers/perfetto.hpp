@@ -19,7 +19,7 @@ void write_chrome_trace(std::ostream& out, const RunView& run);
 
 /// A run of several in one trace. Only refers to the run.
 struct TracedRun {
-  std::string name;  ///< stands behind the names of its ranks
+  std::string name;  ///< follows the names of its ranks
   RunView run;
 };
 

@@ -16,11 +16,11 @@ namespace ppsim::verifier {
 
 /// How to look at all costs of a space.
 enum class CompareMethod : std::uint8_t {
-  automatic,  ///< vertices up to kMostVertexVariables variables, else paths
+  automatic,  ///< vertices up to kMaxVertexVariables variables, else paths
   vertices,   ///< exact, with the extremes; as long as 2^variables is not much
   paths,      ///< Z3 over the path vectors that no other one dominates; no extremes
 };
-inline constexpr std::size_t kMostVertexVariables = 8;
+inline constexpr std::size_t kMaxVertexVariables = 8;
 
 /// Whether the first of two Programs never takes longer than the second, whatever the costs that both have.
 struct NeverSlowerQuestion {
@@ -84,7 +84,7 @@ namespace ppsim {
 using verifier::ComparedAt;
 using verifier::CompareMethod;
 using verifier::Extreme;
-using verifier::kMostVertexVariables;
+using verifier::kMaxVertexVariables;
 using verifier::never_slower;
 using verifier::NeverSlowerAnswer;
 using verifier::NeverSlowerQuestion;

@@ -70,7 +70,7 @@ struct Coverage {
 /// What a rank needs at most for m = period * k + any remainder: bytes.at(k).
 struct MemoryForAll {
   RankId rank;
-  Growing bytes;
+  AffineCount bytes;
   int period = 1;
   int reached_at = 0;  ///< number of microbatches that needs as much in some timing
   friend bool operator==(const MemoryForAll&, const MemoryForAll&) = default;

@@ -24,24 +24,24 @@ struct SeriesRule {
 };
 
 /// A number that depends on the number k of periods: constant + per_period * k.
-struct Growing {
+struct AffineCount {
   std::int64_t constant = 0;
   std::int64_t per_period = 0;
 
   [[nodiscard]] std::int64_t at(std::int64_t k) const { return constant + per_period * k; }
-  friend auto operator<=>(const Growing&, const Growing&) = default;
+  friend auto operator<=>(const AffineCount&, const AffineCount&) = default;
 };
 
 /// The same instruction of one rank over and over: instances 0, 1, 2, ... in the order of its queue.
 struct Series {
   RankId rank;
-  std::vector<Action> actions;      ///< one, or the two of an overlap; without their microbatches
-  std::vector<Growing> microbatch;  ///< of each action in instance 0
-  std::int64_t stride = 0;          ///< microbatches from one instance to the next
-  Growing count;                    ///< instances
-  int part = 0;                     ///< which of those that the rule makes of such instructions
-  int split = 1;                    ///< how many of these take turns
-  int event = -1;                   ///< into PeriodicProgram::events
+  std::vector<Action> actions;          ///< one, or the two of an overlap; without their microbatches
+  std::vector<AffineCount> microbatch;  ///< of each action in instance 0
+  std::int64_t stride = 0;              ///< microbatches from one instance to the next
+  AffineCount count;                    ///< instances
+  int part = 0;                         ///< which of those that the rule makes of such instructions
+  int split = 1;                        ///< how many of these take turns
+  int event = -1;                       ///< into PeriodicProgram::events
 
   friend bool operator==(const Series&, const Series&) = default;
 };
@@ -51,7 +51,7 @@ struct Series {
 struct SeriesWait {
   int before = 0;
   int after = 0;
-  Growing shift;
+  AffineCount shift;
 
   friend auto operator<=>(const SeriesWait&, const SeriesWait&) = default;
 };
@@ -62,7 +62,7 @@ struct SeriesWait {
 struct TensorSeries {
   struct Touch {
     int series = 0;
-    Growing shift;
+    AffineCount shift;
     int direction = 1;  ///< -1: the last tensor by the first instance
     friend auto operator<=>(const Touch&, const Touch&) = default;
   };
@@ -72,7 +72,7 @@ struct TensorSeries {
   bool to_end = false;
   std::vector<Touch> writers;
   std::vector<Touch> users;
-  Growing count;
+  AffineCount count;
 
   friend bool operator==(const TensorSeries&, const TensorSeries&) = default;
 };
@@ -111,9 +111,9 @@ struct PeriodicProgram {
 }  // namespace ppsim::verifier
 
 namespace ppsim {
+using verifier::AffineCount;
 using verifier::check_member;
 using verifier::find_periodic;
-using verifier::Growing;
 using verifier::PeriodicProgram;
 using verifier::Series;
 using verifier::SeriesRule;

@@ -60,7 +60,7 @@ struct RepairOptions {
 /// verified from scratch: every property that was proved before is still proved.
 /// Of sets as small the one is taken that moves rather than groups, and groups rather than splits. A move
 /// takes one communication past others that it shares no channel with, not past what it depends on
-/// or what depends on it; what stands behind it then is dropped from its `after` list.
+/// or what depends on it; what follows it then is dropped from its `after` list.
 /// Requires: kinds do not hold `credit`, see fewest_credits.
 [[nodiscard]] RepairAnswer repair(const Program& program, const RepairOptions& options = {});
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "bytes.hpp"
-#include "star.hpp"
+#include "tcp_bootstrap.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::string_view kProtocol = "ppsim bootstrap 2";
 
 Deadline deadline_of(const Membership& self) {
   return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(self.patience_s));
+         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(self.timeout_s));
 }
 
 std::string hello_of(const Membership& self) {
@@ -41,9 +41,9 @@ class Host {
  private:
   /// Returns: the number of a process of this run; 0 for somebody else.
   Expected<int> greet(const Socket& socket) const {
-    constexpr auto kGreetingPatience = std::chrono::seconds(5);  // for those who connect and say nothing
+    constexpr auto kGreetingTimeout = std::chrono::seconds(5);  // for those who connect and say nothing
     const auto hello =
-        receive_small_frame(socket, kLargestGreeting, std::chrono::steady_clock::now() + kGreetingPatience);
+        receive_small_frame(socket, kLargestGreeting, std::chrono::steady_clock::now() + kGreetingTimeout);
     if (!hello || hello->kind != FrameKind::hello) return 0;
     try {
       ByteReader reader(hello->bytes);
@@ -76,7 +76,7 @@ class Host {
     }
     return tell_all({ErrorCode::io, "of " + std::to_string(self_.size) +
                                         " processes these did not arrive in " +
-                                        std::to_string(static_cast<int>(self_.patience_s)) + " s: " + names});
+                                        std::to_string(static_cast<int>(self_.timeout_s)) + " s: " + names});
   }
 
   [[nodiscard]] Error tell_all(const Error& error) const {
@@ -99,13 +99,13 @@ Expected<void> check_membership(const Membership& self) {
 
 }  // namespace
 
-Expected<std::unique_ptr<Bootstrap>> Star::host(const Membership& self, Socket listener) {
+Expected<std::unique_ptr<Bootstrap>> TcpBootstrap::host(const Membership& self, Socket listener) {
   auto sockets = Host(self).wait(listener);
   if (!sockets) return tl::unexpected(sockets.error());
-  return std::make_unique<Star>(self, *std::move(sockets));
+  return std::make_unique<TcpBootstrap>(self, *std::move(sockets));
 }
 
-Expected<std::unique_ptr<Bootstrap>> Star::join(const Membership& self) {
+Expected<std::unique_ptr<Bootstrap>> TcpBootstrap::join(const Membership& self) {
   const Deadline deadline = deadline_of(self);
   auto socket = connect_until(self.host, self.port, deadline);
   if (!socket) return tl::unexpected(socket.error());
@@ -121,16 +121,16 @@ Expected<std::unique_ptr<Bootstrap>> Star::join(const Membership& self) {
   }
   std::map<int, Socket> sockets;
   sockets.emplace(0, *std::move(socket));
-  return std::make_unique<Star>(self, std::move(sockets));
+  return std::make_unique<TcpBootstrap>(self, std::move(sockets));
 }
 
-Expected<std::unique_ptr<Bootstrap>> meet(const Membership& membership) {
+Expected<std::unique_ptr<Bootstrap>> connect_processes(const Membership& membership) {
   if (auto good = check_membership(membership); !good) return tl::unexpected(good.error());
-  if (membership.process > 0) return Star::join(membership);
-  if (membership.size == 1) return std::make_unique<Star>(membership, std::map<int, Socket>());
+  if (membership.process > 0) return TcpBootstrap::join(membership);
+  if (membership.size == 1) return std::make_unique<TcpBootstrap>(membership, std::map<int, Socket>());
   auto listener = listen_at(membership.host, membership.port);
   if (!listener) return tl::unexpected(listener.error());
-  return Star::host(membership, *std::move(listener));
+  return TcpBootstrap::host(membership, *std::move(listener));
 }
 
 Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size) {
@@ -142,11 +142,11 @@ Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size
     std::vector<std::jthread> threads;
     for (int p = 1; p < size; ++p) {
       threads.emplace_back([&, p] {
-        ends[static_cast<std::size_t>(p)] =
-            Star::join({.process = p, .size = size, .local_process = p, .host = "127.0.0.1", .port = port});
+        ends[static_cast<std::size_t>(p)] = TcpBootstrap::join(
+            {.process = p, .size = size, .local_process = p, .host = "127.0.0.1", .port = port});
       });
     }
-    ends[0] = Star::host({.process = 0, .size = size}, *std::move(listener));
+    ends[0] = TcpBootstrap::host({.process = 0, .size = size}, *std::move(listener));
   }
   std::vector<std::unique_ptr<Bootstrap>> result;
   for (auto& end : ends) {

@@ -10,7 +10,7 @@ namespace ppsim::planner {
 /// The value at a share of the sorted ones, the smallest that so many do not exceed (nearest rank).
 /// Requires: at least one value, 0 <= share <= 1.
 template <class T>
-[[nodiscard]] T at_share(const std::vector<T>& sorted, double share) {
+[[nodiscard]] T percentile(const std::vector<T>& sorted, double share) {
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }

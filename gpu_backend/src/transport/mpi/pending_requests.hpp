@@ -37,7 +37,7 @@ struct MpiArrival {
 [[nodiscard]] std::vector<std::byte> take(const MpiArrival& arrival);
 
 /// What MPI is at work on, with the memory that it uses meanwhile.
-class MpiFlights {
+class PendingRequests {
  public:
   using Done = std::function<void()>;
   using HeaderDone = std::function<void(const MessageHeader&)>;
@@ -62,7 +62,7 @@ class MpiFlights {
   Flight& add(Flight flight);
 
   std::vector<MPI_Request> requests_;
-  std::vector<std::unique_ptr<Flight>> flights_;  ///< parallel to requests_
+  std::vector<std::unique_ptr<Flight>> pending_;  ///< parallel to requests_
 };
 
 /// Lets others run, for longer the longer nothing happens.

@@ -7,12 +7,12 @@ namespace ppsim::gpu_backend {
 
 std::jthread Bootstrap::at_work() {
   return std::jthread([this](const std::stop_token& over) {
-    constexpr std::chrono::milliseconds kOften(50);  // beside every patience there is
+    constexpr std::chrono::milliseconds kOften(50);  // beside every timeout there is
     std::mutex mutex;
     std::condition_variable_any wake;
     std::unique_lock lock(mutex);
     while (!over.stop_requested()) {
-      say_at_work();
+      send_heartbeat();
       wake.wait_for(lock, over, kOften, [] { return false; });
     }
   });

@@ -20,8 +20,8 @@ namespace ppsim::gpu_backend {
 /// of a connection that nobody announced is the death of a process.
 ///
 /// Stops are numbered: whoever has seen one more is in a later epoch, and what was sent in an earlier one is
-/// dropped. So after a stop all begin anew, wherever each of them was.
-class Star final : public Bootstrap {
+/// dropped. So after a stop all begin again, wherever each of them was.
+class TcpBootstrap final : public Bootstrap {
  public:
   /// Waits for all others as process 0. Errors: io or bad_argument naming who is missing or wrong.
   [[nodiscard]] static Expected<std::unique_ptr<Bootstrap>> host(const Membership& self, Socket listener);
@@ -29,26 +29,25 @@ class Star final : public Bootstrap {
   [[nodiscard]] static Expected<std::unique_ptr<Bootstrap>> join(const Membership& self);
 
   /// Requires: a connection to each process but itself as process 0, else to process 0 alone.
-  Star(const Membership& self, std::map<int, Socket>&& sockets);
-  ~Star() override;
-  Star(const Star&) = delete;
-  Star& operator=(const Star&) = delete;
+  TcpBootstrap(const Membership& self, std::map<int, Socket>&& sockets);
+  ~TcpBootstrap() override;
+  TcpBootstrap(const TcpBootstrap&) = delete;
+  TcpBootstrap& operator=(const TcpBootstrap&) = delete;
 
   [[nodiscard]] int process() const override { return process_; }
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] int local_process() const override { return local_process_; }
   [[nodiscard]] Expected<std::vector<std::string>> allgather(const std::string& bytes,
-                                                             Patience patience) override;
-  [[nodiscard]] Expected<std::vector<std::string>> gather(const std::string& bytes,
-                                                          Patience patience) override;
-  void say_at_work() override;
+                                                             Timeout timeout) override;
+  [[nodiscard]] Expected<std::vector<std::string>> gather(const std::string& bytes, Timeout timeout) override;
+  void send_heartbeat() override;
   void note(const std::string& note) override;
   void stop(const Error& error) override;
   [[nodiscard]] Expected<void> resume() override;
   void listen(BootstrapListener* listener) override;
   void give_up(int process) override;
   [[nodiscard]] std::vector<int> gone() const override;
-  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets(Patience patience) override;
+  [[nodiscard]] Expected<std::vector<ClockOffset>> clock_offsets(Timeout timeout) override;
 
  private:
   /// The other end of a connection.
@@ -73,16 +72,16 @@ class Star final : public Bootstrap {
   void stop_all(const Error& error, std::optional<std::uint32_t> epoch);
   void send(Peer& peer, FrameKind kind, std::uint32_t epoch, std::string bytes);
   void hear_note(int process, std::string_view note);
-  /// Returns: false when the patience was over before.
-  [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, Patience patience,
+  /// Returns: false when the timeout was over before.
+  [[nodiscard]] bool wait(std::unique_lock<std::mutex>& lock, Timeout timeout,
                           const std::function<bool()>& what);
-  [[nodiscard]] Expected<std::vector<std::string>> collect(const std::string& own, Patience patience);
+  [[nodiscard]] Expected<std::vector<std::string>> collect(const std::string& own, Timeout timeout);
   void ask_who_is_missing(std::uint32_t epoch, double seconds);
   void hear_stop(ByteReader& reader);
   [[nodiscard]] std::vector<int> missing() const;
   void stop_without(const std::vector<int>& processes, std::uint32_t epoch, double seconds);
   [[nodiscard]] Error absent(int process) const;
-  [[nodiscard]] Expected<ClockOffset> offset_of(int process, Peer& peer, Patience patience);
+  [[nodiscard]] Expected<ClockOffset> offset_of(int process, Peer& peer, Timeout timeout);
 
   const int process_;
   const int size_;

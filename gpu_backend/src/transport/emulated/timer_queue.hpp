@@ -15,13 +15,13 @@ using WallClock = std::chrono::steady_clock;
 void ask_for_precise_waits();
 
 /// A thread that calls functions when they are due, one at a time, in the order of their times.
-class Alarms {
+class TimerQueue {
  public:
-  Alarms();
+  TimerQueue();
   /// Forgets what is not due yet.
-  ~Alarms();
-  Alarms(const Alarms&) = delete;
-  Alarms& operator=(const Alarms&) = delete;
+  ~TimerQueue();
+  TimerQueue(const TimerQueue&) = delete;
+  TimerQueue& operator=(const TimerQueue&) = delete;
 
   void set(WallClock::time_point due, std::function<void()> call);
 

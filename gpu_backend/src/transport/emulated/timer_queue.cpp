@@ -1,4 +1,4 @@
-#include "alarms.hpp"
+#include "timer_queue.hpp"
 
 #include <sys/prctl.h>
 
@@ -8,21 +8,21 @@ namespace ppsim::gpu_backend {
 
 void ask_for_precise_waits() { prctl(PR_SET_TIMERSLACK, 1UL); }
 
-Alarms::Alarms() : thread_([this] { ring(); }) {}
+TimerQueue::TimerQueue() : thread_([this] { ring(); }) {}
 
-Alarms::~Alarms() {
+TimerQueue::~TimerQueue() {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
   changed_.notify_one();
 }
 
-void Alarms::set(WallClock::time_point due, std::function<void()> call) {
+void TimerQueue::set(WallClock::time_point due, std::function<void()> call) {
   const std::lock_guard lock(mutex_);
   const auto at = calls_.emplace(due, std::move(call));
   if (at == calls_.begin()) changed_.notify_one();
 }
 
-void Alarms::ring() {
+void TimerQueue::ring() {
   ask_for_precise_waits();
   std::unique_lock lock(mutex_);
   while (!stopped_) {

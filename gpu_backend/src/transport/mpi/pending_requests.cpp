@@ -1,4 +1,4 @@
-#include "mpi_flights.hpp"
+#include "pending_requests.hpp"
 
 #include <algorithm>
 #include <array>
@@ -73,38 +73,39 @@ std::vector<std::byte> take(const MpiArrival& arrival) {
   return bytes;
 }
 
-MpiFlights::Flight& MpiFlights::add(Flight flight) {
-  flights_.push_back(std::make_unique<Flight>(std::move(flight)));
+PendingRequests::Flight& PendingRequests::add(Flight flight) {
+  pending_.push_back(std::make_unique<Flight>(std::move(flight)));
   requests_.push_back(MPI_REQUEST_NULL);
-  return *flights_.back();
+  return *pending_.back();
 }
 
-void MpiFlights::send(const MpiAddress& to, const MessageHeader& header, const Payload& payload, Done done) {
+void PendingRequests::send(const MpiAddress& to, const MessageHeader& header, const Payload& payload,
+                           Done done) {
   const Flight& flight =
       add({header, {}, [done = std::move(done)](const MessageHeader& /*own*/) { done(); }});
   requests_.back() = begin_send(to, Layout(&flight.header, payload));
 }
 
-void MpiFlights::send(const MpiAddress& to, const MessageHeader& header, std::vector<std::byte> bytes,
-                      Done done) {
+void PendingRequests::send(const MpiAddress& to, const MessageHeader& header, std::vector<std::byte> bytes,
+                           Done done) {
   Flight& flight =
       add({header, std::move(bytes), [done = std::move(done)](const MessageHeader& /*own*/) { done(); }});
   requests_.back() = begin_send(to, Layout(&flight.header, {std::span(flight.bytes), {}}));
 }
 
-void MpiFlights::send_bytes(const MpiAddress& to, std::vector<std::byte> bytes) {
+void PendingRequests::send_bytes(const MpiAddress& to, std::vector<std::byte> bytes) {
   Flight& flight = add({{}, std::move(bytes), [](const MessageHeader& /*own*/) {}});
   requests_.back() = begin_send(to, Layout(nullptr, {std::span(flight.bytes), {}}));
 }
 
-void MpiFlights::receive(const MpiArrival& arrival, const Payload& payload, HeaderDone done) {
+void PendingRequests::receive(const MpiArrival& arrival, const Payload& payload, HeaderDone done) {
   Flight& flight = add({{}, {}, std::move(done)});
   const Layout layout(&flight.header, payload);
   MPI_Message message = arrival.message;
   check_mpi(MPI_Imrecv(MPI_BOTTOM, 1, layout.type(), &message, &requests_.back()), "MPI_Imrecv");
 }
 
-bool MpiFlights::progress(bool call) {
+bool PendingRequests::progress(bool call) {
   if (requests_.empty()) return false;
   std::vector<int> ended(requests_.size());
   int count = 0;
@@ -115,8 +116,8 @@ bool MpiFlights::progress(bool call) {
   ended.resize(static_cast<std::size_t>(count));
   std::sort(ended.begin(), ended.end());  // what was posted first is told first
   std::vector<std::unique_ptr<Flight>> landed;
-  for (const int at : ended) landed.push_back(std::move(flights_[static_cast<std::size_t>(at)]));
-  std::erase(flights_, nullptr);
+  for (const int at : ended) landed.push_back(std::move(pending_[static_cast<std::size_t>(at)]));
+  std::erase(pending_, nullptr);
   std::erase(requests_, MPI_REQUEST_NULL);
   for (const auto& flight : landed) {
     if (call) flight->done(flight->header);

@@ -1,4 +1,4 @@
-#include "star.hpp"
+#include "tcp_bootstrap.hpp"
 
 #include <sys/socket.h>
 
@@ -28,10 +28,10 @@ Error error_from(ByteReader& reader) {
   return {code, std::string(reader.get_text())};
 }
 
-double seconds_of(Patience patience) { return std::chrono::duration<double>(*patience).count(); }
+double seconds_of(Timeout timeout) { return std::chrono::duration<double>(*timeout).count(); }
 
-/// What is wrong where some processes are waited for in vain.
-Error in_vain(const std::vector<int>& processes, double seconds) {
+/// Processes that did not come before the timeout.
+Error not_come(const std::vector<int>& processes, double seconds) {
   std::ostringstream text;
   text << (processes.size() == 1 ? "process " : "processes ");
   for (std::size_t i = 0; i < processes.size(); ++i) text << (i == 0 ? "" : ", ") << processes[i];
@@ -55,7 +55,7 @@ std::vector<std::string> texts_from(std::string_view bytes) {
 
 }  // namespace
 
-Star::Star(const Membership& self, std::map<int, Socket>&& sockets)
+TcpBootstrap::TcpBootstrap(const Membership& self, std::map<int, Socket>&& sockets)
     : process_(self.process), size_(self.size), local_process_(self.local_process) {
   for (auto& [process, socket] : sockets) peers_[process].socket = std::move(socket);
   for (auto& [process, peer] : peers_) {
@@ -63,7 +63,7 @@ Star::Star(const Membership& self, std::map<int, Socket>&& sockets)
   }
 }
 
-Star::~Star() {
+TcpBootstrap::~TcpBootstrap() {
   for (auto& [process, peer] : peers_) {
     send(peer, FrameKind::bye, 0, {});
     ::shutdown(peer.socket.descriptor(), SHUT_RD);  // ends the reader; what was sent still arrives
@@ -71,13 +71,13 @@ Star::~Star() {
   for (auto& [process, peer] : peers_) peer.reader.join();
 }
 
-void Star::send(Peer& peer, FrameKind kind, std::uint32_t epoch, std::string bytes) {
+void TcpBootstrap::send(Peer& peer, FrameKind kind, std::uint32_t epoch, std::string bytes) {
   const std::lock_guard lock(peer.sending);
   // The reader hears of a broken connection, too, and it is the one to say so.
   static_cast<void>(send_frame(peer.socket, {kind, epoch, std::move(bytes)}));
 }
 
-void Star::serve(int process, Peer& peer) {
+void TcpBootstrap::serve(int process, Peer& peer) {
   try {
     while (auto frame = receive_frame(peer.socket)) receive(process, peer, *std::move(frame));
   } catch (const std::exception&) {
@@ -86,7 +86,7 @@ void Star::serve(int process, Peer& peer) {
   end_of(process, peer);
 }
 
-void Star::receive(int process, Peer& peer, Frame frame) {
+void TcpBootstrap::receive(int process, Peer& peer, Frame frame) {
   const std::int64_t arrived = now_ns();
   ByteReader reader(frame.bytes);
   switch (frame.kind) {
@@ -121,7 +121,7 @@ void Star::receive(int process, Peer& peer, Frame frame) {
   changed_.notify_all();
 }
 
-void Star::end_of(int process, Peer& peer) {
+void TcpBootstrap::end_of(int process, Peer& peer) {
   {
     const std::lock_guard lock(mutex_);
     if (peer.left || peer.lost) return;
@@ -133,18 +133,18 @@ void Star::end_of(int process, Peer& peer) {
 }
 
 /// Requires: the lock; a stop, which those who wait for the process wait for, too, before or after it.
-void Star::lose(int process, Peer& peer) {
+void TcpBootstrap::lose(int process, Peer& peer) {
   peer.lost = true;
   count_as_gone(process);
 }
 
 /// Requires: the lock.
-void Star::count_as_gone(int process) {
+void TcpBootstrap::count_as_gone(int process) {
   const auto at = std::lower_bound(gone_.begin(), gone_.end(), process);
   if (at == gone_.end() || *at != process) gone_.insert(at, process);
 }
 
-void Star::give_up(int process) {
+void TcpBootstrap::give_up(int process) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_.at(process);
   if (!peer.left && !peer.lost) lose(process, peer);
@@ -152,7 +152,7 @@ void Star::give_up(int process) {
 }
 
 /// Who has not come where all meet, as process 0 knows it.
-std::vector<int> Star::missing() const {
+std::vector<int> TcpBootstrap::missing() const {
   const std::lock_guard lock(mutex_);
   std::vector<int> result;
   if (!awaited_) result.push_back(0);
@@ -163,7 +163,7 @@ std::vector<int> Star::missing() const {
 }
 
 /// As process 0, stops all because of some that count as gone from now on; nobody: their time has not passed.
-void Star::stop_without(const std::vector<int>& processes, std::uint32_t epoch, double seconds) {
+void TcpBootstrap::stop_without(const std::vector<int>& processes, std::uint32_t epoch, double seconds) {
   {
     const std::lock_guard lock(mutex_);
     if (epoch != epoch_ || processes.empty()) return;
@@ -172,21 +172,21 @@ void Star::stop_without(const std::vector<int>& processes, std::uint32_t epoch, 
   for (const int process : processes) {
     if (process != process_) give_up(process);
   }
-  stop_all(in_vain(processes, seconds), epoch);
+  stop_all(not_come(processes, seconds), epoch);
 }
 
 /// A stop by process 0.
-void Star::hear_stop(ByteReader& reader) {
+void TcpBootstrap::hear_stop(ByteReader& reader) {
   const Error error = error_from(reader);
   if (reader.get<bool>()) give_up(0);
   static_cast<void>(set_stop(error, std::nullopt));
 }
 
-Error Star::absent(int process) const {
+Error TcpBootstrap::absent(int process) const {
   return {ErrorCode::io, "process " + std::to_string(process) + " has left the run before its end"};
 }
 
-void Star::hear_note(int process, std::string_view note) {
+void TcpBootstrap::hear_note(int process, std::string_view note) {
   std::optional<Error> error;
   {
     const std::lock_guard lock(listening_);
@@ -195,17 +195,17 @@ void Star::hear_note(int process, std::string_view note) {
   if (error) stop(*error);
 }
 
-void Star::note(const std::string& note) {
+void TcpBootstrap::note(const std::string& note) {
   if (process_ == 0) return hear_note(0, note);
   send(peers_.at(0), FrameKind::note, 0, note);
 }
 
-void Star::listen(BootstrapListener* listener) {
+void TcpBootstrap::listen(BootstrapListener* listener) {
   const std::lock_guard lock(listening_);
   listener_ = listener;
 }
 
-void Star::stop(const Error& error) {
+void TcpBootstrap::stop(const Error& error) {
   std::unique_lock lock(mutex_);
   if (stopped_) return;
   const std::uint32_t epoch = epoch_;
@@ -227,7 +227,7 @@ void Star::stop(const Error& error) {
 }
 
 /// As process 0, tells everybody; as another one that has lost process 0, only itself.
-void Star::stop_all(const Error& error, std::optional<std::uint32_t> epoch) {
+void TcpBootstrap::stop_all(const Error& error, std::optional<std::uint32_t> epoch) {
   if (!set_stop(error, epoch) || process_ != 0) return;
   const std::vector<int> without = gone();
   const bool leaderless = !without.empty() && without.front() == 0;
@@ -235,7 +235,7 @@ void Star::stop_all(const Error& error, std::optional<std::uint32_t> epoch) {
   for (auto& [process, peer] : peers_) send(peer, FrameKind::stop, 0, bytes);
 }
 
-bool Star::set_stop(const Error& error, std::optional<std::uint32_t> epoch) {
+bool TcpBootstrap::set_stop(const Error& error, std::optional<std::uint32_t> epoch) {
   {
     const std::lock_guard lock(mutex_);
     if (epoch && *epoch != epoch_) return false;  // another stop came first
@@ -250,46 +250,47 @@ bool Star::set_stop(const Error& error, std::optional<std::uint32_t> epoch) {
   return true;
 }
 
-std::vector<int> Star::gone() const {
+std::vector<int> TcpBootstrap::gone() const {
   const std::lock_guard lock(mutex_);
   return gone_;
 }
 
-Expected<void> Star::resume() {
+Expected<void> TcpBootstrap::resume() {
   const std::lock_guard lock(mutex_);
   if (!gone_.empty()) return tl::unexpected(*stopped_);
   stopped_.reset();
   return {};
 }
 
-void Star::say_at_work() {
+void TcpBootstrap::send_heartbeat() {
   for (auto& [process, peer] : peers_) send(peer, FrameKind::at_work, 0, {});
 }
 
-bool Star::wait(std::unique_lock<std::mutex>& lock, Patience patience, const std::function<bool()>& what) {
+bool TcpBootstrap::wait(std::unique_lock<std::mutex>& lock, Timeout timeout,
+                        const std::function<bool()>& what) {
   const Clock::time_point begin = Clock::now();
   while (!what()) {
-    if (!patience) {
+    if (!timeout) {
       changed_.wait(lock);
       continue;
     }
-    const Clock::time_point end = std::max(begin, at_work_) + *patience;
+    const Clock::time_point end = std::max(begin, at_work_) + *timeout;
     if (Clock::now() >= end) return false;
     changed_.wait_until(lock, end);
   }
   return true;
 }
 
-Expected<std::vector<std::string>> Star::collect(const std::string& own, Patience patience) {
+Expected<std::vector<std::string>> TcpBootstrap::collect(const std::string& own, Timeout timeout) {
   std::unique_lock lock(mutex_);
   std::vector<std::string> parts = {own};
   for (auto& [process, peer] : peers_) {
     awaited_ = process;
     const auto there = [&, &peer = peer] { return stopped_ || !peer.parts.empty() || peer.left; };
-    while (!wait(lock, patience, there)) {
+    while (!wait(lock, timeout, there)) {
       const std::uint32_t epoch = epoch_;
       lock.unlock();
-      stop_without(missing(), epoch, seconds_of(patience));
+      stop_without(missing(), epoch, seconds_of(timeout));
       lock.lock();
     }
     if (stopped_) return tl::unexpected(*stopped_);
@@ -300,7 +301,7 @@ Expected<std::vector<std::string>> Star::collect(const std::string& own, Patienc
   return parts;
 }
 
-Expected<std::vector<std::string>> Star::gather(const std::string& bytes, Patience patience) {
+Expected<std::vector<std::string>> TcpBootstrap::gather(const std::string& bytes, Timeout timeout) {
   std::unique_lock lock(mutex_);
   if (stopped_) return tl::unexpected(*stopped_);
   const std::uint32_t epoch = epoch_;
@@ -309,17 +310,17 @@ Expected<std::vector<std::string>> Star::gather(const std::string& bytes, Patien
     send(peers_.at(0), FrameKind::part, epoch, bytes);
     return std::vector<std::string>();
   }
-  auto parts = collect(bytes, patience);
+  auto parts = collect(bytes, timeout);
   lock.lock();
   awaited_.reset();
   return parts;
 }
 
-Expected<std::vector<std::string>> Star::allgather(const std::string& bytes, Patience patience) {
+Expected<std::vector<std::string>> TcpBootstrap::allgather(const std::string& bytes, Timeout timeout) {
   std::unique_lock lock(mutex_);
   const std::uint32_t epoch = epoch_;
   lock.unlock();
-  auto parts = gather(bytes, patience);
+  auto parts = gather(bytes, timeout);
   if (!parts) return parts;
   if (process_ == 0) {
     for (auto& [process, peer] : peers_) send(peer, FrameKind::all, epoch, texts_bytes(*parts));
@@ -328,9 +329,9 @@ Expected<std::vector<std::string>> Star::allgather(const std::string& bytes, Pat
   Peer& leader = peers_.at(0);
   const auto told = [&] { return stopped_ || !all_.empty() || leader.left; };
   lock.lock();
-  if (!wait(lock, patience, told)) {
+  if (!wait(lock, timeout, told)) {
     lock.unlock();
-    ask_who_is_missing(epoch, seconds_of(patience));
+    ask_who_is_missing(epoch, seconds_of(timeout));
     lock.lock();
     changed_.wait(lock, told);
   }
@@ -342,27 +343,27 @@ Expected<std::vector<std::string>> Star::allgather(const std::string& bytes, Pat
 }
 
 /// As another process than 0, has process 0 say who has not come, or stops without it.
-void Star::ask_who_is_missing(std::uint32_t epoch, double seconds) {
+void TcpBootstrap::ask_who_is_missing(std::uint32_t epoch, double seconds) {
   send(peers_.at(0), FrameKind::late, epoch, ByteWriter().put(seconds).take());
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, kAnswer, [&] { return stopped_ || !all_.empty() || peers_.at(0).left; }))
     return;
   lock.unlock();
   give_up(0);
-  static_cast<void>(set_stop(in_vain({0}, seconds), epoch));
+  static_cast<void>(set_stop(not_come({0}, seconds), epoch));
 }
 
-Expected<ClockOffset> Star::offset_of(int process, Peer& peer, Patience patience) {
+Expected<ClockOffset> TcpBootstrap::offset_of(int process, Peer& peer, Timeout timeout) {
   constexpr int kRounds = 8;  // the quickest counts
   ClockOffset best{0, std::numeric_limits<Nanoseconds>::max()};
   for (int round = 0; round < kRounds; ++round) {
     const Nanoseconds sent = now_ns();
     send(peer, FrameKind::ping, 0, {});
     std::unique_lock lock(mutex_);
-    if (!wait(lock, patience, [&] { return pong_ || stopped_ || peer.left; })) {
+    if (!wait(lock, timeout, [&] { return pong_ || stopped_ || peer.left; })) {
       const std::uint32_t epoch = epoch_;
       lock.unlock();
-      stop_without({process}, epoch, seconds_of(patience));
+      stop_without({process}, epoch, seconds_of(timeout));
       lock.lock();
     }
     if (stopped_) return tl::unexpected(*stopped_);
@@ -374,11 +375,11 @@ Expected<ClockOffset> Star::offset_of(int process, Peer& peer, Patience patience
   return best;
 }
 
-Expected<std::vector<ClockOffset>> Star::clock_offsets(Patience patience) {
+Expected<std::vector<ClockOffset>> TcpBootstrap::clock_offsets(Timeout timeout) {
   std::vector<ClockOffset> offsets(1);
   if (process_ != 0) return offsets;
   for (auto& [process, peer] : peers_) {
-    const auto offset = offset_of(process, peer, patience);
+    const auto offset = offset_of(process, peer, timeout);
     if (!offset) return tl::unexpected(offset.error());
     offsets.push_back(*offset);
   }
