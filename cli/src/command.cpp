@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "options/validators.hpp"
+#include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
 
@@ -107,6 +108,38 @@ Expected<CsvDialect> dialect_from_name(const std::string& name) {
   if (name == "zero-bubble") return CsvDialect::zero_bubble;
   return make_error(ErrorCode::bad_argument, "unknown --dialect",
                     {.found = name, .expected = "torch, torch-2.15, legacy or zero-bubble"});
+}
+
+void add_target_option(Command& command, std::string& target) {
+  command.add_option("--for", target,
+                     "torch-2.15, torch-2.14 or legacy (before 2.6): as that release of PyTorch loads it, on "
+                     "its transport");
+}
+
+Expected<std::optional<Target>> target_of(const std::string& name) {
+  if (name.empty()) return std::optional<Target>();
+  const auto target = target_named(name);
+  if (target) return std::optional<Target>(*target);
+  Error error = target.error();
+  error.message.replace(0, std::string_view("unknown target").size(), "unknown --for");
+  return tl::unexpected(std::move(error));
+}
+
+Expected<CsvDialect> written_dialect(const InputOptions& input, const std::string& path) {
+  const auto asked = dialect_from_name(input.dialect);
+  if (!asked || *asked == CsvDialect::torch) return asked;
+  const bool reads = suffix_of(input.input) != ".json" && names_file(input.input);
+  if (reads) return *asked == CsvDialect::torch_2_15 ? *asked : CsvDialect::torch;
+  if (suffix_of(path) == ".csv" && input.target.empty()) return asked;
+  return make_error(ErrorCode::bad_argument, "--dialect is for a CSV that is read, or written without --for",
+                    {.found = "--dialect " + input.dialect, .expected = "no --dialect"});
+}
+
+void note_gradients(const Ir& ir, const std::string& path, const Output& output) {
+  const auto* program = std::get_if<Program>(&ir);
+  if (program == nullptr || suffix_of(path) != ".csv") return;
+  const std::string warning = gradient_warning(*program);
+  if (!warning.empty()) output.note("ppsim: " + path + ": " + warning);
 }
 
 Expected<TransportCapabilities> buffers_from_text(const std::string& text) {

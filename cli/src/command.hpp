@@ -12,6 +12,7 @@
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/costs.hpp"
 #include "ppsim/planner/ir_source.hpp"
+#include "ppsim/planner/targets.hpp"
 
 namespace ppsim::cli {
 
@@ -52,6 +53,9 @@ struct InputOptions {
   ScheduleParameters parameters;
   std::vector<std::string> settings;  ///< key=value
   std::string dialect = "torch";
+  std::string target;                    ///< of --for; empty: none
+  std::optional<Target> loaded_by = {};  ///< what this does not load is refused
+  bool writes_dialect = false;           ///< --dialect may be that of an output
   std::optional<int> ranks, microbatches, chunks, slices;
   int replicas = 1;
   std::string offload = "none";
@@ -64,6 +68,15 @@ void add_replicas_option(Command& command, InputOptions& options);
 void add_offload_option(Command& command, InputOptions& options);
 void add_dialect_option(Command& command, std::string& dialect);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
+void add_target_option(Command& command, std::string& target);
+/// What --for names; nothing for an empty text.
+/// Errors: bad_argument.
+[[nodiscard]] Expected<std::optional<Target>> target_of(const std::string& name);
+/// The alphabet of a CSV that is written: that of the target, or of --dialect where the input is no CSV.
+/// Errors: bad_argument where --dialect is for nothing, and where both name one.
+[[nodiscard]] Expected<CsvDialect> written_dialect(const InputOptions& input, const std::string& path);
+/// Tells the person at the terminal where a file that is written makes PyTorch compute other gradients.
+void note_gradients(const Ir& ir, const std::string& path, const Output& output);
 
 /// --unit and --token-costs, --costs, --model and what belongs to a model.
 struct CostOptions {

@@ -63,6 +63,15 @@ Expected<void> check_is_name(const InputOptions& input) {
                     {.found = input.input, .expected = "the name of a schedule"});
 }
 
+/// An alphabet is one of CSV.
+Expected<void> check_dialect_is_for(const InputOptions& input) {
+  const bool is_csv = names_file(input.input) && suffix_of(input.input) != ".json";
+  if (is_csv || input.writes_dialect || input.dialect == "torch") return {};
+  return make_error(
+      ErrorCode::bad_argument, "--dialect is the alphabet of a CSV that is read",
+      {.found = "--dialect " + input.dialect + " with " + input.input, .expected = "a CSV, or no --dialect"});
+}
+
 /// What is no file has to be a schedule.
 Expected<void> check_is_there(const std::string& input) {
   if (names_schedule(input)) return {};
@@ -210,9 +219,14 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   const auto dialect = dialect_from_name(input.dialect);
   if (!dialect) return tl::unexpected(dialect.error());
   if (auto good = check_is_name(input); !good) return tl::unexpected(good.error());
+  if (auto good = check_dialect_is_for(input); !good) return tl::unexpected(good.error());
   bool native_program = false;
-  auto ir = read_ir(input, *source, {*dialect, policy}, native_program);
+  const Target* target = input.loaded_by ? &*input.loaded_by : nullptr;
+  auto ir = read_ir(input, *source, {*dialect, policy, target}, native_program);
   if (!ir) return tl::unexpected(ir.error());
+  if (target != nullptr) {
+    if (auto good = check_runs(*target, *ir); !good) return tl::unexpected(good.error());
+  }
   auto offload = offload_of(input, options, *ir);
   if (!offload) return tl::unexpected(offload.error());
   auto recompute = recompute_of(options.recompute, *ir, *source);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "misread.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/targets.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -62,10 +64,16 @@ bool names_file(const std::string& argument) {
 }
 
 Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const ReadOptions& options) {
+  if (is_python_list(text)) return tl::unexpected(python_list_error(file));
   if (is_native_json(text, file)) return ir_from_json(text, file);
-  if (csv_has_communication(text))
-    return as_ir(program_from_csv(text, file, options.dialect, options.communicators));
-  return as_ir(schedule_from_csv(text, file, options.dialect));
+  if (options.target != nullptr) {
+    if (auto good = check_text_loads(*options.target, text, file, options.dialect); !good)
+      return tl::unexpected(good.error());
+  }
+  auto ir = csv_has_communication(text)
+                ? as_ir(program_from_csv(text, file, options.dialect, options.communicators))
+                : as_ir(schedule_from_csv(text, file, options.dialect));
+  return looked_at(std::move(ir), text, file, options.dialect);
 }
 
 Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters,

@@ -11,14 +11,22 @@ struct Options {
   std::string flavor;
 };
 
-/// A Schedule becomes a Program where compute_comms is asked for; a Program cannot become a Schedule.
-Expected<Ir> in_flavor(Ir ir, const std::string& flavor) {
+/// Lowered as it is asked for, for a target with what that needs.
+Expected<Program> lowered(const Schedule& schedule, const std::optional<Target>& target) {
+  LoweringOptions options;
+  if (!target) return lower(schedule, options);
+  options.communicators = target->communicators.front();
+  return lower_for(*target, schedule, options);
+}
+
+/// A Schedule becomes a Program where compute_comms is asked for.
+Expected<Ir> in_flavor(Ir ir, const std::string& flavor, const std::optional<Target>& target) {
   const bool is_schedule = std::holds_alternative<Schedule>(ir);
   if (flavor.empty() || (flavor == "compute_only" && is_schedule) ||
       (flavor == "compute_comms" && !is_schedule))
     return ir;
   if (flavor == "compute_comms") {
-    auto program = to_program(ir, {}, nullptr);
+    auto program = lowered(std::get<Schedule>(ir), target);
     if (!program) return tl::unexpected(program.error());
     return Ir(*std::move(program));
   }
@@ -29,20 +37,37 @@ Expected<Ir> in_flavor(Ir ir, const std::string& flavor) {
                     {.found = flavor, .expected = "compute_only or compute_comms"});
 }
 
+/// A file's own alphabet is asked for on the way in; what is written is the target's or PyTorch's present
+/// one, with waits where these are asked for, unless the input is native.
+Expected<std::string> written(const Options& options, const Ir& ir, bool from_json) {
+  const auto target = target_of(options.input.target);
+  if (!target) return tl::unexpected(target.error());
+  if (*target) return text_for(**target, ir, options.output);
+  const auto dialect = dialect_from_name(options.input.dialect);
+  if (!dialect) return tl::unexpected(dialect.error());
+  if (from_json && *dialect != CsvDialect::torch && suffix_of(options.output) != ".csv") {
+    return make_error(ErrorCode::bad_argument, "--dialect is for CSV, and neither file is one",
+                      {.found = "--dialect " + options.input.dialect, .expected = "no --dialect"});
+  }
+  const bool as_asked = from_json || *dialect == CsvDialect::torch_2_15;
+  return ir_text(ir, options.output, as_asked ? *dialect : CsvDialect::torch);
+}
+
 int run(const Options& options, const Output& output) {
   const auto dialect = dialect_from_name(options.input.dialect);
   if (!dialect) return report(dialect.error(), output);
+  const auto target = target_of(options.input.target);
+  if (!target) return report(target.error(), output);
   const auto text = read_text_file(options.input.input);
   if (!text) return report(text.error(), output);
-  // A file's own alphabet is asked for on the way in; what is written is PyTorch's present one, with waits
-  // where these are asked for, unless the input is native.
-  auto ir = ir_from_text(*text, options.input.input, {*dialect, CommunicatorPolicy::per_edge});
+  const CommunicatorPolicy policy = *target ? (*target)->communicators.front() : CommunicatorPolicy::per_edge;
+  auto ir = ir_from_text(*text, options.input.input, {*dialect, policy});
   if (!ir) return report(ir.error(), output);
-  const auto converted = in_flavor(*std::move(ir), options.flavor);
+  const auto converted = in_flavor(*std::move(ir), options.flavor, *target);
   if (!converted) return report(converted.error(), output);
-  const bool as_asked = is_native_json(*text, options.input.input) || *dialect == CsvDialect::torch_2_15;
-  const auto result = ir_text(*converted, options.output, as_asked ? *dialect : CsvDialect::torch);
+  const auto result = written(options, *converted, is_native_json(*text, options.input.input));
   if (!result) return report(result.error(), output);
+  if (!*target) note_gradients(*converted, options.output, output);
   if (auto written = write_text_file(options.output, *result); !written)
     return report(written.error(), output);
   if (output.json && options.output != "-") {
@@ -63,6 +88,7 @@ void add_convert(Command& program) {
       .check(output_file({".json", ".csv"}));
   command.add_option("--flavor", options->flavor, "compute_only or compute_comms; default: the input's");
   add_dialect_option(command, options->input.dialect);
+  add_target_option(command, options->input.target);
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

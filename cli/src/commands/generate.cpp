@@ -51,7 +51,10 @@ int run(const Options& options, const Output& output) {
          {.found = "--recompute " + options.costs.recompute, .expected = "ppsim lower --recompute"}},
         output);
   }
-  const auto text = ir_text(subject->ir, options.output, CsvDialect::torch);
+  const auto target = target_of(options.input.target);
+  if (!target) return report(target.error(), output);
+  const auto text = *target ? text_for(**target, subject->ir, options.output)
+                            : ir_text(subject->ir, options.output, CsvDialect::torch);
   if (!text) return report(text.error(), output);
   if (auto written = write_costs(options, *subject); !written) return report(written.error(), output);
   if (auto written = write_text_file(options.output, *text); !written) return report(written.error(), output);
@@ -77,6 +80,7 @@ void add_generate(Command& program) {
   command.add_option("-o,--output", options->output, "FILE.json, FILE.csv (PyTorch compute_only) or -")
       .required()
       .check(output_file({".json", ".csv"}));
+  add_target_option(command, options->input.target);
   command.add_option("--costs-out", options->costs_out, "the costs as a table that --costs reads")
       .check(side_file({".json"}));
   command.runs([options](const Output& output) { return run(*options, output); });

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "options/communicators.hpp"
 #include "options/validators.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
@@ -11,7 +12,7 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string output, order, policy = "per-edge", grouping = "none", extras;
+  std::string output, order, policy, grouping = "none", extras;
   std::optional<int> receive_buffers;
   bool dump_passes = false;
 };
@@ -21,12 +22,13 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
   if (!options.order.empty()) {
     if (auto set = set_order(lowering, options.order); !set) return tl::unexpected(set.error());
   }
-  const auto policy = policy_from_name(options.policy);
-  if (!policy) {
-    return make_error(
-        ErrorCode::bad_argument, "unknown --communicators",
-        {.found = options.policy, .expected = "per-rank, per-pair, per-edge or per-stage-edge"});
-  }
+  const auto target = target_of(options.input.target);
+  if (!target) return tl::unexpected(target.error());
+  const auto asked = policy_of(options.policy);
+  if (!asked) return tl::unexpected(asked.error());
+  const auto policy = *target ? communicators_for(**target, *asked)
+                              : Expected<CommunicatorPolicy>(asked->value_or(lowering.communicators));
+  if (!policy) return tl::unexpected(policy.error());
   lowering.communicators = *policy;
   if (options.grouping == "paired") lowering.grouping = Grouping::paired;
   if (options.grouping == "as-written") lowering.grouping = Grouping::as_written;
@@ -74,11 +76,24 @@ PassObserver observer_of(const Options& options, const Output& output, Json& pas
   };
 }
 
+/// Errors: bad_argument for what a target's lowering does not have.
+Expected<Program> lowered_for(const Options& options, const Subject& subject,
+                              const LoweringOptions& lowering) {
+  const auto target = target_of(options.input.target);
+  if (!target) return tl::unexpected(target.error());
+  if (options.dump_passes) {
+    return make_error(ErrorCode::bad_argument, "--dump-passes shows a lowering without target",
+                      {.found = "--for " + options.input.target, .expected = "one of the two"});
+  }
+  return lower_for(**target, std::get<Schedule>(subject.ir), lowering, subject.cost_table());
+}
+
 /// A Schedule is lowered; of a Program only the communicators can be replaced.
 Expected<Program> lowered(const Options& options, const Subject& subject, const PassObserver& observer) {
   const auto lowering = lowering_of(options, subject);
   if (!lowering) return tl::unexpected(lowering.error());
   const auto* program = std::get_if<Program>(&subject.ir);
+  if (program == nullptr && !options.input.target.empty()) return lowered_for(options, subject, *lowering);
   if (program == nullptr) return lowered_program(subject, *lowering, observer);
   LoweringOptions only_communicators = default_lowering(subject);
   only_communicators.recompute = Recompute::none;
@@ -97,7 +112,12 @@ Expected<Program> lowered(const Options& options, const Subject& subject, const 
 
 Expected<void> write_program(const Options& options, const Program& program) {
   if (options.output.empty()) return {};
-  const auto text = ir_text(program, options.output, CsvDialect::torch);
+  const auto target = target_of(options.input.target);
+  if (!target) return tl::unexpected(target.error());
+  const auto dialect = written_dialect(options.input, options.output);
+  if (!dialect) return tl::unexpected(dialect.error());
+  const auto text =
+      *target ? text_for(**target, program, options.output) : ir_text(program, options.output, *dialect);
   if (!text) return tl::unexpected(text.error());
   return write_text_file(options.output, *text);
 }
@@ -114,6 +134,7 @@ int run(const Options& options, const Output& output) {
   const auto program = lowered(options, *subject, observer_of(options, output, passes));
   if (!program) return report(program.error(), output);
   if (auto written = write_program(options, *program); !written) return report(written.error(), output);
+  if (options.input.target.empty()) note_gradients(*program, options.output, output);
   if (output.json && options.output != "-") {
     Json result = {{"file", options.output.empty() ? Json(nullptr) : Json(options.output)},
                    {"instructions", program->size()},
@@ -122,7 +143,8 @@ int run(const Options& options, const Output& output) {
     if (options.dump_passes) result["passes"] = std::move(passes);
     output.print(result);
   } else if (options.output != "-" && !options.output.empty()) {
-    output.note("wrote " + options.output + "; next: ppsim verify " + options.output);
+    const std::string target = options.input.target.empty() ? "" : " --for " + options.input.target;
+    output.note("wrote " + options.output + "; next: ppsim verify " + options.output + target);
   }
   return kDone;
 }
@@ -137,6 +159,7 @@ void add_lower(Command& program) {
   add_replicas_option(command, options->input);
   add_offload_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
+  options->input.writes_dialect = true;
   command
       .add_option("-o,--output", options->output,
                   "FILE.json, FILE.csv (PyTorch compute_comms) or -; needed without --dump-passes")
@@ -147,8 +170,9 @@ void add_lower(Command& program) {
       "issue-ordered or as-written");
   command.add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel")
       .check(count());
-  command.add_option("--communicators", options->policy, "per-rank, per-pair, per-edge or per-stage-edge")
-      .show_default();
+  command.add_option("--communicators", options->policy,
+                     "per-rank, per-pair, per-edge (the default without --for) or per-stage-edge");
+  add_target_option(command, options->input.target);
   command.add_option("--grouping", options->grouping, "none, paired or as-written")
       .show_default()
       .check(one_of({"none", "paired", "as-written"}));

@@ -49,7 +49,8 @@ Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice, c
     return make_error(ErrorCode::bad_argument, "--resident out of range",
                       {.found = std::to_string(*choice.resident), .expected = "1 or more"});
   }
-  const bool launches = spread.tensor > 1 || spread.context > 1 || spread.expert > 1;
+  const bool launches =
+      spread.tensor > 1 || spread.context > 1 || spread.expert > 1 || !choice.target.empty();
   const char* usual = choice.resident ? "in-process" : "any";
   auto capabilities = transport(choice.name.empty() ? usual : choice.name, launches);
   if (!capabilities) {
@@ -72,8 +73,21 @@ IdVector<RankId, Bytes> communicator_bytes_of(const TransportChoice& choice, con
   return of_edge == EdgeMemory() ? IdVector<RankId, Bytes>() : communicator_bytes(program, of_edge);
 }
 
+Expected<void> choose_target(TransportChoice& choice, const std::string& target) {
+  if (target.empty()) return {};
+  if ((!choice.name.empty() && choice.name != kTargetTransport) || choice.buffers != "rendezvous" ||
+      choice.resident) {
+    return make_error(ErrorCode::bad_argument, "--for names a transport: that of the release",
+                      {.found = "--transport, --buffers or --resident", .expected = "--for alone"});
+  }
+  choice.name = kTargetTransport;
+  choice.target = target;
+  return {};
+}
+
 std::string options_text(const TransportChoice& choice) {
   std::string text;
+  if (!choice.target.empty()) return " --for " + choice.target;
   if (!choice.name.empty()) text += " --transport " + choice.name;
   if (choice.buffers != "rendezvous") text += " --buffers " + choice.buffers;
   return text;

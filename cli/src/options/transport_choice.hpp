@@ -15,6 +15,7 @@ struct TransportChoice {
   std::string name;  ///< empty: any, or under --resident one with independent queues
   std::string buffers = "rendezvous";
   std::optional<int> resident = {};
+  std::string target = {};  ///< of --for: its transport, and no other
 };
 void add_transport_options(Command& command, TransportChoice& choice);
 
@@ -25,6 +26,9 @@ void add_transport_options(Command& command, TransportChoice& choice);
 /// What the communicators of the chosen transport take on each rank; empty where it takes none.
 [[nodiscard]] IdVector<RankId, Bytes> communicator_bytes_of(const TransportChoice& choice,
                                                             const Program& program);
+/// Takes the transport of --for.
+/// Errors: bad_argument where another one was asked for.
+[[nodiscard]] Expected<void> choose_target(TransportChoice& choice, const std::string& target);
 /// The options again, for the command that comes next; empty where there are none.
 [[nodiscard]] std::string options_text(const TransportChoice& choice);
 

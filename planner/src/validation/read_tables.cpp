@@ -12,7 +12,6 @@ namespace ppsim::planner {
 namespace {
 
 constexpr double kMiB = 1048576.0;
-constexpr double kGiB = 1024 * kMiB;
 
 std::string source_of(const SheetRow& row, const std::string& usual) {
   const std::string source = row.text("source");
@@ -63,7 +62,7 @@ std::vector<MeasuredMemory> memory_by_rank(SheetRow& row, int pipeline) {
   const auto allocated = row.positive("allocated_gib");
   if (megabytes.empty()) {
     if (!allocated) return {};
-    return {{.rank = {}, .bytes = *allocated * kGiB}};
+    return {{.rank = {}, .bytes = *allocated * 1024 * kMiB}};
   }
   if (megabytes.size() % static_cast<std::size_t>(pipeline) != 0) {
     row.refuse("allocated_mb_per_rank", "GPUs do not divide over the pipeline ranks",

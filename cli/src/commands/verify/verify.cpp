@@ -83,14 +83,30 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
 
 }  // namespace
 
+namespace {
+
+/// The Program as --for would run it: a schedule in the release's own lowering.
+Expected<Program> program_for(const Target& target, const Subject& subject, CommunicatorPolicy policy) {
+  const auto* program = std::get_if<Program>(&subject.ir);
+  if (program == nullptr) return lowered_program(subject, own_lowering(target, policy, subject.ir));
+  if (auto good = check_communicators(target, *program, policy); !good) return tl::unexpected(good.error());
+  return *program;
+}
+
+}  // namespace
+
 Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
                                     const std::optional<CommunicatorPolicy>& policy) {
   const auto subject =
       read_subject(request.input, request.costs, policy.value_or(CommunicatorPolicy::per_edge));
   if (!subject) return tl::unexpected(subject.error());
+  const std::optional<Target>& target = request.input.loaded_by;
+  if (target) {
+    if (auto good = communicators_for(*target, policy); !good) return tl::unexpected(good.error());
+  }
   auto asked = verify_options(request, *subject);
   if (!asked) return tl::unexpected(asked.error());
-  auto program = program_of(*subject, policy);
+  auto program = target ? program_for(*target, *subject, *policy) : program_of(*subject, policy);
   if (!program) return tl::unexpected(program.error());
   if (request.decided) {
     asked->decided = [&](const PropertyResult& result) {
@@ -102,7 +118,9 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
   VerifyReport report = verify(analyzed, *asked);
   asked->decided = {};
   VerifyAnswer answer{std::move(analyzed), *std::move(asked), std::move(report), {}, policy.has_value()};
-  if (!subject->native_program) answer.communicators = policy.value_or(CommunicatorPolicy::per_edge);
+  answer.target = target;
+  if (target || !subject->native_program)
+    answer.communicators = policy.value_or(CommunicatorPolicy::per_edge);
   return answer;
 }
 
@@ -242,8 +260,36 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   return answer->exit();
 }
 
+/// What --for says of the transport and the communicators.
+Expected<void> add_target(VerifyRequest& request) {
+  const auto target = target_of(request.input.target);
+  if (!target) return tl::unexpected(target.error());
+  if (!*target) return {};
+  if (request.all_microbatches || !request.other.empty() || request.input.offload != "none" ||
+      request.costs.recompute != "none") {
+    return make_error(ErrorCode::bad_argument,
+                      "--for is about one file as a release runs it, without --all-microbatches, "
+                      "--never-slower-than, --offload and --recompute",
+                      {.found = "--for " + request.input.target, .expected = "a FILE or NAME"});
+  }
+  if (auto good = choose_target(request.transport, request.input.target); !good) return good;
+  request.input.loaded_by = *target;
+  if (request.input.dialect == "torch" && (*target)->dialect == CsvDialect::legacy)
+    request.input.dialect = "legacy";
+  const bool is_old = request.input.dialect == "legacy" || request.input.dialect == "zero-bubble";
+  if (is_old != ((*target)->dialect == CsvDialect::legacy)) {
+    return make_error(
+        ErrorCode::bad_argument, request.input.target + " reads another alphabet",
+        {.found = "--dialect " + request.input.dialect,
+         .expected = "no --dialect; ppsim convert --for " + request.input.target + " writes its alphabet"});
+  }
+  if (request.policy.empty()) request.policy = policy_name((*target)->communicators.front());
+  return {};
+}
+
 int run_asked(VerifyRequest options, const Output& output) {
   if (auto good = add_usual_costs(options); !good) return report(good.error(), output);
+  if (auto good = add_target(options); !good) return report(good.error(), output);
   if (is_many(options)) return verify_many(options, output);
   options.input.input = options.inputs.front();
   options.decided = std::make_shared<DecidedSoFar>();
@@ -306,6 +352,7 @@ void add_verify(Command& program) {
   add_parameter_options(command, options->input);
   add_offload_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
+  add_target_option(command, options->input.target);
   command.add_option(
       "--properties", options->properties,
       "comma-separated; default: all that apply but ascending_accumulation (ppsim list properties)");

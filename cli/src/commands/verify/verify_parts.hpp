@@ -88,6 +88,7 @@ struct VerifyAnswer {
   VerifyReport report;
   std::optional<CommunicatorPolicy> communicators;  ///< none: those of a native Program
   bool policy_was_asked = false;                    ///< by --communicators
+  std::optional<Target> target = {};                ///< of --for, which loads it
   std::optional<RankMemory> devices = {};           ///< where `memory` was decided
   IdVector<RankId, Bytes> communicator_bytes = {};  ///< of the transport; empty where it takes none
 

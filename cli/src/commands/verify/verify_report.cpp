@@ -129,6 +129,7 @@ Json report_json(const VerifyAnswer& answer) {
                  {"has_backward", trains(program)},
                  {"transport", transport_name(options.capabilities)},
                  {"capabilities_hash", capabilities_hash(options.capabilities)}};
+  if (answer.target) object["target"] = answer.target->name;
   if (answer.communicators) object["communicators"] = policy_name(*answer.communicators);
   if (options.sizes) object["sizes_hash"] = sizes_hash(*options.sizes);
   for (const WorstCase& worst : report.memory)
@@ -151,6 +152,9 @@ void print_report(const VerifyAnswer& answer) {
   std::vector<std::vector<std::string>> rows = {{"property", "verdict", "method"}};
   for (const PropertyResult& r : report.results)
     rows.push_back({std::string(property_name(r.property)), std::string(verdict_name(r.verdict)), r.method});
+  if (answer.target) {
+    std::cout << "for " << answer.target->name << ", which loads it: " << answer.target->description << '\n';
+  }
   std::cout << transport_line(options.capabilities) << '\n' << table_text(rows, Align::left);
   if (answer.communicators) {
     std::cout << "with communicators " << policy_name(*answer.communicators)

@@ -18,17 +18,22 @@ namespace ppsim::planner {
 /// Either level of the IR.
 using Ir = std::variant<Schedule, Program>;
 
+struct Target;
+
 /// How a file is read.
 struct ReadOptions {
   CsvDialect dialect = CsvDialect::torch;
   CommunicatorPolicy communicators = CommunicatorPolicy::per_edge;  ///< of a compute_comms CSV
+  const Target* target = nullptr;  ///< where there is one, a CSV that it would not load is refused
 };
 
 /// Whether a text is meant as native JSON: by its first character, or by the name of its file.
 [[nodiscard]] bool is_native_json(std::string_view text, const std::string& file);
 
 /// A native JSON file, or a PyTorch CSV of either flavour, told apart by is_native_json.
-/// Errors: bad_file with the place; ill_formed for a CSV whose rows are no schedule.
+/// Errors: bad_file with the place, and with what a file looks like that is none (an old alphabet, a list as
+/// Python prints it, a file that was cut off); ill_formed for a CSV whose rows are no schedule; those of
+/// check_text_loads.
 [[nodiscard]] Expected<Ir> ir_from_text(std::string_view text, const std::string& file,
                                         const ReadOptions& options);
 

@@ -1,0 +1,89 @@
+#include <algorithm>
+
+#include "ppsim/planner/targets.hpp"
+#include "ppsim/verifier/verify.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr std::size_t kMostLines = 6;
+
+/// The first lines of a counterexample.
+std::string reason_text(const Program& program, const Counterexample& counterexample) {
+  std::string text;
+  const std::vector<std::string> lines = explain(program, counterexample);
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) text += "\n" + lines[i];
+  return text;
+}
+
+/// Errors: deadlock, or ill_formed for a mix-up.
+Expected<void> prove(const Target& target, const Program& program) {
+  VerifyOptions options;
+  options.properties = {Property::well_formed, Property::matched, Property::deadlock_free};
+  options.capabilities = target_capabilities();
+  const VerifyReport report = verify(program, options);
+  for (const PropertyResult& result : report.results) {
+    const auto* refuted = std::get_if<Refuted>(&result.verdict);
+    if (refuted == nullptr) continue;
+    const bool hangs = result.property == Property::deadlock_free;
+    return make_error(hangs ? ErrorCode::deadlock : ErrorCode::ill_formed,
+                      "for " + std::string(target.name) + (hangs ? ", this can hang:" : ", this is wrong:") +
+                          reason_text(program, refuted->counterexample));
+  }
+  return {};
+}
+
+Expected<void> check_order(const Target& target, const LoweringOptions& options) {
+  if (options.order != IssueOrder::issue_ordered && !options.receive_buffers &&
+      options.grouping != Grouping::paired)
+    return {};
+  return make_error(ErrorCode::bad_argument,
+                    std::string(target.name) +
+                        "'s files have no waits for computation and no groups: each of " +
+                        "its operations waits for the computation issued before it",
+                    {.expected = "timed, global, just-in-time or early:N, without --receive-buffers and "
+                                 "--grouping"});
+}
+
+}  // namespace
+
+Expected<Program> lower_for(const Target& target, const Schedule& schedule, const LoweringOptions& options,
+                            const CostTable* costs) {
+  const auto policy = communicators_for(target, options.communicators);
+  if (!policy) return tl::unexpected(policy.error());
+  if (auto good = check_order(target, options); !good) return tl::unexpected(good.error());
+  if (auto good = check_runs(target, schedule); !good) return tl::unexpected(good.error());
+  LoweringOptions asked = options;
+  asked.reduce_grad = options.reduce_grad || target.reduces;
+  const bool defers = options.order == IssueOrder::early;
+  if (defers) asked.order = IssueOrder::timed;
+  auto program = lower(schedule, asked, costs);
+  if (program && defers) program = defer_transfers(*program, *policy, options.early, target.waits, costs);
+  if (!program) return program;
+  if (auto good = prove(target, *program); !good) return tl::unexpected(good.error());
+  return program;
+}
+
+namespace {
+
+/// A Program with communicators that the release can use: its own where they are such.
+Expected<Program> with_usable(const Target& target, const Program& program) {
+  for (const CommunicatorPolicy policy : target.communicators) {
+    if (check_communicators(target, program, policy)) return program;
+  }
+  return with_communicators(program, target.communicators.front());
+}
+
+}  // namespace
+
+Expected<std::string> text_for(const Target& target, const Ir& ir, const std::string& path) {
+  if (auto good = check_runs(target, ir); !good) return tl::unexpected(good.error());
+  const auto* program = std::get_if<Program>(&ir);
+  if (program == nullptr) return ir_text(ir, path, target.dialect);
+  auto usable = with_usable(target, *program);
+  if (!usable) return tl::unexpected(usable.error());
+  if (auto good = prove(target, *usable); !good) return tl::unexpected(good.error());
+  return ir_text(*std::move(usable), path, target.dialect);
+}
+
+}  // namespace ppsim::planner

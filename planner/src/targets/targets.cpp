@@ -1,0 +1,99 @@
+#include "ppsim/planner/targets.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/core/ir/transports.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+using enum CommunicatorPolicy;
+
+// A process group of NCCL opens a communicator for each pair of ranks that send to each other outside a
+// batch, and one for all where it was given its device (`device_id`) or where sends and receives are
+// coalesced.
+constexpr std::array kTorch215 = {per_pair, per_rank, per_edge};  // the last: pipeline_per_edge_p2p
+constexpr std::array kTorch214 = {per_pair, per_rank};
+constexpr std::array kLegacy = {per_rank};  // every transfer is a coalesced batch
+
+constexpr std::array kTargets = {
+    Target{.name = "torch-2.15",
+           .description = "PyTorch 2.15: WAIT cells, gradients divided at REDUCE_GRAD",
+           .dialect = CsvDialect::torch_2_15,
+           .waits = true,
+           .reduces = true,
+           .overlaps = true,
+           .communicators = kTorch215},
+    Target{.name = "torch-2.14",
+           .description = "PyTorch 2.14: no WAIT cells, gradients divided at REDUCE_GRAD",
+           .dialect = CsvDialect::torch,
+           .waits = false,
+           .reduces = true,
+           .overlaps = true,
+           .communicators = kTorch214},
+    Target{.name = "legacy",
+           .description = "PyTorch before 2.6: B is the input gradient, BW the full backward",
+           .dialect = CsvDialect::legacy,
+           .waits = false,
+           .reduces = false,
+           .overlaps = false,
+           .communicators = kLegacy},
+};
+
+std::vector<std::string_view> target_names() {
+  std::vector<std::string_view> names;
+  for (const Target& target : kTargets) names.push_back(target.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const Target> targets() { return kTargets; }
+
+Expected<Target> target_named(std::string_view name) {
+  const auto found = std::ranges::find(kTargets, name, &Target::name);
+  if (found != kTargets.end()) return *found;
+  const std::vector<std::string_view> names = target_names();
+  return make_error(ErrorCode::bad_argument, "unknown target" + suggestion(std::string(name), names),
+                    {.found = std::string(name), .expected = joined(names)});
+}
+
+TransportCapabilities target_capabilities() {
+  const auto found = transport(kTargetTransport, true);
+  PPSIM_CHECK(found.has_value(), "the transport of the targets has a name");
+  return *found;
+}
+
+Expected<CommunicatorPolicy> communicators_for(const Target& target,
+                                               std::optional<CommunicatorPolicy> asked) {
+  if (!asked) return target.communicators.front();
+  if (std::ranges::find(target.communicators, *asked) != target.communicators.end()) return *asked;
+  std::vector<std::string_view> names;
+  for (const CommunicatorPolicy policy : target.communicators) names.push_back(policy_name(policy));
+  return make_error(ErrorCode::bad_argument, std::string(target.name) + " has no such communicators",
+                    {.found = std::string(policy_name(*asked)), .expected = joined(names)});
+}
+
+LoweringOptions own_lowering(const Target& target, CommunicatorPolicy policy, const Ir& ir) {
+  LoweringOptions options;
+  options.order = IssueOrder::global;
+  options.communicators = policy;
+  options.reduce_grad = target.reduces && std::holds_alternative<Schedule>(ir);
+  return options;
+}
+
+Expected<void> check_communicators(const Target& target, const Program& program, CommunicatorPolicy policy) {
+  const auto wanted = with_communicators(program, policy);
+  if (!wanted) return tl::unexpected(wanted.error());
+  if (*wanted == program) return {};
+  return make_error(ErrorCode::refused,
+                    std::string(target.name) + " would use other communicators than this Program has",
+                    {.expected = std::string(policy_name(policy)) + ", as ppsim lower --for " +
+                                 std::string(target.name) + " makes them"});
+}
+
+}  // namespace ppsim::planner
