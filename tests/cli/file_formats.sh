@@ -52,7 +52,7 @@ grep -q "</html>" R.HTML || fail "no HTML"
 head -n 1 T.CSV >stdout && expect_out "rank,queue,index"
 for file in new.txt new; do bad "--trace" "ends in .csv, .json or .pftrace" simulate p.json --unit F=1 --trace $file; done
 bad "--certificate" "ends in .json or .cert" verify p.json --certificate new.csv
-bad "--repair" "ends in .json" verify p.json --repair new.csv
+bad "--repair" "ends in .json or .csv" verify p.json --repair new.svg
 bad "--costs-out" "ends in .json" run p.json --costs-out new.csv
 bad "--output" "ends in .json" profile "${small[@]}" -o new.csv
 bad "--points" "ends in .jsonl or .json" predict "${small[@]}" --points new.csv

@@ -157,7 +157,7 @@ TEST_P(Regressions, AreRepairedWhereAnOrderIsAtFault) {
   const RepairAnswer answer = repair(broken(), {.verify = options()});
   if (GetParam().residency) {
     EXPECT_TRUE(std::holds_alternative<Unknown>(answer));
-  } else if (GetParam().broken != "hangs") {
+  } else if (GetParam().broken != "hangs" && GetParam().name != "pytorch-178815-order") {
     EXPECT_FALSE(std::get<NoRepair>(answer).why.empty());
   } else {
     EXPECT_TRUE(std::get<Repaired>(answer).report.all_proved());

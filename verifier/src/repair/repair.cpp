@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "ppsim/core/ir/check.hpp"
+#include "repair/align.hpp"
 #include "repair/search.hpp"
 
 namespace ppsim::verifier {
@@ -139,9 +140,17 @@ RepairAnswer repair(const Program& program, const RepairOptions& options) {
               "credits change no Program");
   if (options.verify.capabilities.residency)
     return Unknown{"a residency limit leaves choices that a repair does not look at"};
-  if (auto lines = no_matter_of_order(program); !lines.empty()) return NoRepair{std::move(lines)};
   const Deadline deadline(options.verify.timeout_s, options.verify.stopped);
-  return search_repair(program, options, deadline);
+  auto lines = no_matter_of_order(program);
+  if (lines.empty()) return search_repair(program, options, deadline);
+  if (std::ranges::find(options.kinds, ChangeKind::move) == options.kinds.end())
+    return NoRepair{std::move(lines)};
+  auto aligned = repairing::receives_in_order(program);
+  if (!aligned || !no_matter_of_order(aligned->program).empty()) return NoRepair{std::move(lines)};
+  RepairAnswer answer = search_repair(aligned->program, options, deadline);
+  if (auto* repaired = std::get_if<Repaired>(&answer))
+    repaired->changes.insert(repaired->changes.begin(), aligned->changes.begin(), aligned->changes.end());
+  return answer;
 }
 
 CreditsAnswer fewest_credits(const Program& program, const TransportCapabilities& capabilities,

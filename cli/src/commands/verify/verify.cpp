@@ -244,13 +244,14 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
       return report(written.error(), output);
   }
   const std::optional<Remedy> remedy = find_remedy(options, *answer);
-  const auto written = write_repaired(options.repair, remedy);
+  const auto written = write_repaired(options, remedy);
   if (!written) return report(written.error(), output);
   if (!options.repair.empty() && !*written)
     output.note("ppsim: nothing was repaired, so " + options.repair + " was not written");
   if (output.json) {
     Json object = report_json(*answer);
-    if (remedy) object["properties"]["deadlock_free"]["repair"] = remedy_json(*remedy);
+    if (remedy)
+      object["properties"][remedy->mixes ? "matched" : "deadlock_free"]["repair"] = remedy_json(*remedy);
     output.print(object);
   } else {
     print_report(*answer);
@@ -290,6 +291,7 @@ Expected<void> add_target(VerifyRequest& request) {
 int run_asked(VerifyRequest options, const Output& output) {
   if (auto good = add_usual_costs(options); !good) return report(good.error(), output);
   if (auto good = add_target(options); !good) return report(good.error(), output);
+  if (const auto kinds = kinds_of(options.repair_with); !kinds) return report(kinds.error(), output);
   if (is_many(options)) return verify_many(options, output);
   options.input.input = options.inputs.front();
   options.decided = std::make_shared<DecidedSoFar>();
@@ -390,8 +392,12 @@ void add_verify(Command& program) {
   add_query_option(command, options->smt2);
   command
       .add_option("--repair", options->repair,
-                  "write to FILE the Program after the smallest change that removes its deadlock")
-      .check(side_file({".json"}));
+                  "write to FILE the Program after the smallest change that removes its deadlock or mix-up")
+      .check(side_file({".json", ".csv"}));
+  command
+      .add_option("--repair-with", options->repair_with,
+                  "moves, groups, splits or several: what --repair may change; default: all")
+      .needs(command.option("--repair"));
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });

@@ -43,7 +43,7 @@ struct VerifyRequest {
   std::vector<std::string> inputs;
   InputOptions input;
   CostOptions costs;
-  std::string properties, memory_limit, policy, certificate, smt2, repair;
+  std::string properties, memory_limit, policy, certificate, smt2, repair, repair_with;
   std::string memory_budget;
   std::string makespan_limit, for_all, spread, other;
   bool per_stage = false;
@@ -167,8 +167,13 @@ int verify_many(const VerifyRequest& request, const Output& output);
 struct Remedy {
   RepairAnswer repair;
   CreditsAnswer credits;
+  bool mixes = false;  ///< what it mends, beside a deadlock
 };
-/// Nothing where deadlock freedom is not in question, and for large Programs unless --repair asks.
+/// What --repair-with names.
+/// Errors: bad_argument.
+[[nodiscard]] Expected<std::vector<ChangeKind>> kinds_of(const std::string& names);
+/// Nothing where deadlock freedom is not in question, and for large Programs and mix-ups unless --repair
+/// asks. Requires: kinds_of() takes request.repair_with.
 [[nodiscard]] std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer);
 [[nodiscard]] Json remedy_json(const Remedy& remedy);
 void print_remedy(const Remedy& remedy);
@@ -178,7 +183,7 @@ void print_remedy(const Remedy& remedy);
 [[nodiscard]] std::string verify_advice(const VerifyRequest& request, const VerifyAnswer& answer,
                                         const std::optional<Remedy>& remedy);
 /// Writes the repaired Program where there is one and a file is named. Returns: whether it did.
-Expected<bool> write_repaired(const std::string& file, const std::optional<Remedy>& remedy);
+Expected<bool> write_repaired(const VerifyRequest& request, const std::optional<Remedy>& remedy);
 
 /// An instruction as `verify --json` writes it.
 [[nodiscard]] Json place_json(const Place& place);

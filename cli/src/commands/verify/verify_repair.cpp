@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <sstream>
 
-#include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
 
@@ -52,9 +52,10 @@ void print_changes(const std::vector<Change>& changes) {
     std::cout << "  and " << changes.size() - kMaxLines << " more (--json has all)\n";
 }
 
-void print(const RepairAnswer& answer) {
+void print(const RepairAnswer& answer, bool mixes) {
   if (const auto* repaired = std::get_if<Repaired>(&answer)) {
-    std::cout << "\nThe smallest change that removes the deadlock, verified again:\n";
+    std::cout << (mixes ? "\nChanges that undo the mix-up, and what hangs then, verified again:\n"
+                        : "\nThe smallest change that removes the deadlock, verified again:\n");
     print_changes(repaired->changes);
   } else if (const auto* none = std::get_if<NoRepair>(&answer)) {
     std::cout << "\nNo change to the order, to groups or to communicators mends this:\n";
@@ -71,26 +72,49 @@ void print(const CreditsAnswer& answer) {
   print_changes(fewest->channels);
 }
 
-bool can_hang(const VerifyReport& report) {
-  const PropertyResult* result = report.find(Property::deadlock_free);
+bool is_refuted(const VerifyReport& report, Property property) {
+  const PropertyResult* result = report.find(property);
   return result != nullptr && std::holds_alternative<Refuted>(result->verdict);
 }
 
 }  // namespace
 
+Expected<std::vector<ChangeKind>> kinds_of(const std::string& names) {
+  std::vector<ChangeKind> kinds;
+  std::istringstream items(names);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item == "moves") {
+      kinds.push_back(ChangeKind::move);
+    } else if (item == "groups") {
+      kinds.push_back(ChangeKind::group);
+    } else if (item == "splits") {
+      kinds.push_back(ChangeKind::split);
+    } else {
+      return make_error(ErrorCode::bad_argument, "unknown --repair-with",
+                        {.found = item, .expected = "moves, groups, splits"});
+    }
+  }
+  return kinds;
+}
+
 std::optional<Remedy> find_remedy(const VerifyRequest& request, const VerifyAnswer& answer) {
   const bool wanted = !request.repair.empty();
-  if (!can_hang(answer.report) || (!wanted && answer.program().size() > kSmall)) return std::nullopt;
+  const bool mixes = is_refuted(answer.report, Property::matched);
+  const bool hangs = is_refuted(answer.report, Property::deadlock_free);
+  if (!(hangs || (mixes && wanted)) || (!wanted && answer.program().size() > kSmall)) return std::nullopt;
   RepairOptions options;
+  if (!request.repair_with.empty()) options.kinds = kinds_of(request.repair_with).value();
   options.verify = answer.asked;
   options.verify.timeout_s = wanted ? request.remaining_s() : std::min(request.remaining_s(), kSmallLimitS);
-  Remedy remedy{repair(answer.program(), options), Unknown{}};
+  Remedy remedy{repair(answer.program(), options), Unknown{}, mixes};
+  if (mixes) return remedy;
   if (!std::holds_alternative<NoRepair>(remedy.repair) || absences(answer.program()).empty())
     remedy.credits = fewest_credits(answer.program(), answer.asked.capabilities, options.verify.timeout_s);
   return remedy;
 }
 
 bool may_be_repaired(const VerifyReport& report, const std::optional<Remedy>& remedy) {
+  if (remedy && remedy->mixes) return std::holds_alternative<Repaired>(remedy->repair);
   const PropertyResult* result = report.find(Property::deadlock_free);
   const auto* refuted = result == nullptr ? nullptr : std::get_if<Refuted>(&result->verdict);
   if (refuted == nullptr || std::holds_alternative<ResidencyHang>(refuted->counterexample)) return false;
@@ -114,14 +138,22 @@ Json remedy_json(const Remedy& remedy) {
 }
 
 void print_remedy(const Remedy& remedy) {
-  print(remedy.repair);
+  print(remedy.repair, remedy.mixes);
   print(remedy.credits);
 }
 
-Expected<bool> write_repaired(const std::string& file, const std::optional<Remedy>& remedy) {
+Expected<bool> write_repaired(const VerifyRequest& request, const std::optional<Remedy>& remedy) {
+  const std::string& file = request.repair;
   const auto* repaired = remedy ? std::get_if<Repaired>(&remedy->repair) : nullptr;
   if (file.empty() || repaired == nullptr) return false;
-  return write_text_file(file, to_json(repaired->program)).map([] { return true; });
+  const bool has_waits = std::ranges::any_of(repaired->program.instructions(),
+                                             [](const Instruction& item) { return item.after_count > 0; });
+  const std::optional<Target>& target = request.input.loaded_by;
+  const auto text =
+      target ? text_for(*target, repaired->program, file)
+             : ir_text(repaired->program, file, has_waits ? CsvDialect::torch_2_15 : CsvDialect::torch);
+  if (!text) return tl::unexpected(text.error());
+  return write_text_file(file, *text).map([] { return true; });
 }
 
 }  // namespace ppsim::cli

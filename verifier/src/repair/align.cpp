@@ -1,0 +1,139 @@
+#include "repair/align.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "ppsim/core/execution/execution_graph.hpp"
+#include "repair/candidates.hpp"
+
+namespace ppsim::verifier::repairing {
+namespace {
+
+/// What a channel carries, each message as its SEND, and in which order.
+struct Messages {
+  std::vector<Action> sent;
+  std::map<Action, std::vector<InstructionId>> receives;
+};
+
+std::map<ChannelKey, Messages> messages_of(const Program& program) {
+  std::map<ChannelKey, Messages> channels;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    const RankId own = program.rank_of(id);
+    for (std::size_t a = 0; a < program.actions(id).size(); ++a) {
+      const Action& action = program.actions(id)[a];
+      if (!is_transfer(action.kind)) continue;
+      const RankId peer = peer_rank(program.pipeline(), action);
+      const CommunicatorId communicator = program.communicators_of(id)[a];
+      if (is_send(action.kind)) {
+        channels[{communicator, own, peer}].sent.push_back(action);
+      } else {
+        channels[{communicator, peer, own}].receives[counterpart(action, own)].push_back(id);
+      }
+    }
+  }
+  return channels;
+}
+
+/// The receives of a channel in the order of its sends; nothing where the ends differ.
+std::optional<std::vector<InstructionId>> wanted_order(const Messages& channel) {
+  std::vector<InstructionId> order;
+  std::map<Action, std::size_t> used;
+  for (const Action& send : channel.sent) {
+    const auto found = channel.receives.find(send);
+    std::size_t& next = used[send];
+    if (found == channel.receives.end() || next == found->second.size()) return std::nullopt;
+    order.push_back(found->second[next++]);
+  }
+  std::size_t received = 0;
+  for (const auto& [send, ids] : channel.receives) received += ids.size();
+  if (received != order.size()) return std::nullopt;
+  return order;
+}
+
+/// The list of a rank, as numbers of its instructions.
+using Places = std::vector<std::int32_t>;
+
+class Aligner {
+ public:
+  explicit Aligner(const Program& program) : program_(program) {
+    for (int r = 0; r < program.pipeline().ranks(); ++r) {
+      Places row;
+      for (std::int32_t i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i)
+        row.push_back(i);
+      rows_.push_back(std::move(row));
+    }
+  }
+
+  /// Returns: whether it could.
+  bool align(RankId rank, const std::vector<InstructionId>& order) {
+    Places& row = rows_[rank];
+    std::ptrdiff_t limit = std::numeric_limits<std::ptrdiff_t>::max();
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const auto place = std::ranges::find(row, order[i].value()) - row.begin();
+      if (place < limit) {
+        limit = place;
+        continue;
+      }
+      if (program_.instruction(order[i]).form != InstructionForm::single) return false;
+      const InstructionId other(row[static_cast<std::size_t>(limit)]);
+      changes_.push_back({.kind = ChangeKind::move,
+                          .what = place_of(program_, order[i]),
+                          .other = place_of(program_, other),
+                          .before = true});
+      std::rotate(row.begin() + limit, row.begin() + place, row.begin() + place + 1);
+    }
+    return true;
+  }
+
+  Expected<Program> build() const {
+    ProgramDraft draft = to_draft(program_);
+    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
+      const RankId rank(r);
+      const std::vector<InstructionDraft> old = draft.rows[rank];
+      draft.rows[rank] = reordered(old, rows_[rank], program_.first(rank).value());
+    }
+    return ProgramBuilder::build(program_.pipeline(), draft);
+  }
+
+  std::vector<Change>& changes() { return changes_; }
+
+ private:
+  /// What a moved receive came after and now stands behind it is dropped.
+  static std::vector<InstructionDraft> reordered(const std::vector<InstructionDraft>& old, const Places& row,
+                                                 std::int32_t first) {
+    std::vector<int> place(old.size());
+    for (std::size_t i = 0; i < row.size(); ++i)
+      place[static_cast<std::size_t>(row[i] - first)] = static_cast<int>(i);
+    std::vector<InstructionDraft> result;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      InstructionDraft item = old[static_cast<std::size_t>(row[i] - first)];
+      for (int& after : item.after) after = place[static_cast<std::size_t>(after)];
+      std::erase_if(item.after, [&](int after) { return after >= static_cast<int>(i); });
+      std::ranges::sort(item.after);
+      result.push_back(std::move(item));
+    }
+    return result;
+  }
+
+  const Program& program_;
+  IdVector<RankId, Places> rows_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace
+
+std::optional<Aligned> receives_in_order(const Program& program) {
+  Aligner aligner(program);
+  for (const auto& [key, channel] : messages_of(program)) {
+    const auto order = wanted_order(channel);
+    if (!order || !aligner.align(key.destination, *order)) return std::nullopt;
+  }
+  auto result = aligner.build();
+  if (!result) return std::nullopt;
+  return Aligned{*std::move(result), std::move(aligner.changes())};
+}
+
+}  // namespace ppsim::verifier::repairing
