@@ -158,6 +158,7 @@ enum class Align { left, right };
 void add_list(Command& program);
 void add_generate(Command& program);
 void add_convert(Command& program);
+void add_export(Command& program);
 void add_lower(Command& program);
 void add_show(Command& program);
 void add_simulate(Command& program);
