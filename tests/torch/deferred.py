@@ -15,22 +15,31 @@ import torch
 from torch.distributed.pipelining import schedules
 
 import generators
+import hangs
 
 RANKS = (2, 3, 4, 5, 6, 8)
 MICROBATCHES = range(1, 17)
-SCHEDULES = ("looped-bfs", "interleaved-1f1b", "interleaved-zb", "zb-v", "dualpipe-v")
+SCHEDULES = ("gpipe", "looped-bfs", "interleaved-1f1b", "interleaved-zb", "zb-v", "dualpipe-v")
 POLICIES = ("per-rank", "per-pair", "per-edge", "per-stage-edge")
 
 
-def _lowered(schedule, receives):
+def _of_single_stages(schedule):
+    """PyTorch runs a schedule of one stage a rank by hand; this is what it would make of the order otherwise."""
+    schedule.stage_index_to_group_rank = {rank: rank for rank in schedule.pipeline_order}
+    rows = {rank: [a for a in row if a and a.microbatch_index is not None] for rank, row in schedule.pipeline_order.items()}
+    rows = schedules._add_send_recv(rows, stage_to_rank=lambda stage: stage, num_stages=len(rows))
+    return schedules._add_wait_send(rows) if hasattr(schedules, "_add_wait_send") else rows
+
+
+def lowered(schedule, receives):
     """PyTorch's compute_comms rows, its receives as lowered or deferred."""
-    rows = schedule.pipeline_order_with_comms
+    rows = getattr(schedule, "pipeline_order_with_comms", None) or _of_single_stages(schedule)
     if receives == "deferred":
         rows = schedules._defer_recv_ops(rows, stage_to_rank=lambda s: schedule.stage_index_to_group_rank[s])
     return rows
 
 
-def _write(rows, path):
+def write_rows(rows, path):
     lines = (",".join(map(str, rows[rank])) for rank in sorted(rows))
     path.write_text("".join(line + "\r\n" for line in lines))
 
@@ -40,7 +49,7 @@ def _make_files(name, folder):
     made = refused = 0
     for ranks in RANKS:
         for microbatches in MICROBATCHES:
-            for chunks in generators.GENERATORS[name][1]:
+            for chunks in generators.GENERATORS[name][1] or (1,):
                 try:
                     schedule = generators.generate(name, ranks, microbatches, chunks)
                 except (ValueError, AssertionError):
@@ -49,7 +58,7 @@ def _make_files(name, folder):
                 made += 1
                 for receives in ("default", "deferred"):
                     path = folder / receives / f"p{ranks}-n{microbatches:02}-v{chunks}.csv"
-                    _write(_lowered(schedule, receives), path)
+                    write_rows(lowered(schedule, receives), path)
     return made, refused
 
 
@@ -60,7 +69,16 @@ def _verify(ppsim, folder):
 
 
 def _kind(result):
-    """A file that mixes tensors up is a mis-order; it is not asked whether such a file hangs as well."""
+    """A file that mixes tensors up may hang as well, which ppsim does not ask, and hangs.py does."""
+    hangs_too = hangs.hangs(Path(result["file"]), result["communicators"])
+    if "mis-order" == (kind := _verdict(result)):
+        return "mis-order and deadlock" if hangs_too else kind
+    if hangs_too != (kind == "deadlock"):
+        raise AssertionError(f"{result['file']}, {result['communicators']}: ppsim says {kind}, hangs.py does not")
+    return kind
+
+
+def _verdict(result):
     if result["verdict"] == "proved":
         return "proved"
     if result["verdict"] != "refuted":
