@@ -30,6 +30,7 @@ from ppsim.lowering import lower
 from ppsim.registry import generate, register, schedules, unregister
 from ppsim.search import Repair, Synthesis, repair, synthesize
 from ppsim.simulation import Point, RankRun, Run, simulate, simulate_many
+from ppsim.targets import targets
 from ppsim.verification import Certificate, PropertyVerdict, RankMemory, Verdict, check, verify
 
 __version__: str = _native._core.version
@@ -74,6 +75,7 @@ __all__ = [
     "simulate",
     "simulate_many",
     "synthesize",
+    "targets",
     "unregister",
     "verify",
     "write",

@@ -28,13 +28,21 @@ def read_text(
 
 
 def write(
-    value: _core.Schedule | _core.Program, path: str | os.PathLike[str], *, dialect: str = "torch"
+    value: _core.Schedule | _core.Program,
+    path: str | os.PathLike[str],
+    *,
+    dialect: str = "torch",
+    target: str | None = None,
 ) -> None:
     """PyTorch's CSV for a path that ends in .csv, else native JSON. Replaces the file in one step.
 
     dialect: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble
+    target: torch-2.15, torch-2.14 or legacy: the file that the release loads, proved if it is a Program
     Raises Error for what the CSV cannot hold, FileError where the file cannot be written.
     """
     name = os.fspath(path)
+    if target is not None:
+        _core.write_text(name, _core.text_for(value, target, name))
+        return
     text = value.to_csv(dialect) if name.lower().endswith(".csv") else value.to_json()
     _core.write_text(name, text)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from ppsim._native import _core
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error
+from ppsim.targets import lower_for
 
 _EXTRAS = ("load", "unshard", "reduce-grad", "opt", "clip")
 
@@ -15,7 +16,7 @@ def lower(
     schedule: _core.Schedule,
     *,
     order: str = "timed",
-    communicators: str = "per-edge",
+    communicators: str | None = None,
     grouping: str = "none",
     recompute: str = "none",
     offload: str = "none",
@@ -23,20 +24,28 @@ def lower(
     with_: Iterable[str] = (),
     costs: Costs | None = None,
     unit: Mapping[str, float] | None = None,
+    target: str | None = None,
 ) -> _core.Program:
     """Inserts transfers and puts every instruction on its queue, in issue order.
 
     order: timed (by costs; without them by units), global, just-in-time, early:N, issue-ordered, as-written
-    communicators: per-rank, per-pair, per-edge, per-stage-edge
+    communicators: per-rank, per-pair, per-edge (the default without target), per-stage-edge
     grouping: none, paired, as-written; recompute: none, full, stages=0,2; offload: none, all, half, 25%
     with_: load, unshard, reduce-grad, opt, clip
+    target: torch-2.15, torch-2.14 or legacy: with what that release needs, proved for it; under just-in-time
+    and early:N a transfer then moves as a whole
     Raises Error for options that do not go together, Deadlock where rows wait for each other.
     """
+    if target is not None:
+        if grouping != "none" or recompute != "none" or offload != "none" or receive_buffers or with_:
+            raise Error("a target decides this", expected="order, communicators and costs beside target")
+        known = costs_of(costs, unit)
+        return lower_for(schedule, target=target, order=order, communicators=communicators, costs=known)
     wanted = {with_} if isinstance(with_, str) else set(with_)
     if unknown := wanted.difference(_EXTRAS):
         raise Error("unknown with_", found=", ".join(sorted(unknown)), expected=", ".join(_EXTRAS))
     words = _core.LoweringWords()
-    words.order, words.communicators, words.grouping = order, communicators, grouping
+    words.order, words.communicators, words.grouping = order, communicators or "per-edge", grouping
     words.recompute, words.offload, words.receive_buffers = recompute, offload, receive_buffers
     words.load, words.unshard = "load" in wanted, "unshard" in wanted
     words.reduce_grad = "reduce-grad" in wanted

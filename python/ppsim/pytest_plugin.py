@@ -19,9 +19,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--ppsim-transport", default=None, help="what has to be safe (nccl)")
     group.addoption("--ppsim-communicators", default=None, help="of the process groups (per-pair)")
+    group.addoption("--ppsim-target", default=None, help="a release of PyTorch instead: torch-2.15, torch-2.14, legacy")
     parser.addini("ppsim_files", "CSV schedules to prove", type="args", default=[])
     parser.addini("ppsim_transport", "what has to be safe", default="nccl")
-    parser.addini("ppsim_communicators", "of the process groups", default="per-pair")
+    parser.addini("ppsim_communicators", "of the process groups", default="")
+    parser.addini("ppsim_target", "a release of PyTorch instead of a transport", default="")
 
 
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -45,7 +47,12 @@ class ScheduleItem(pytest.Item):
     def runtest(self) -> None:
         from ppsim.torch import check  # not at the top: a plugin is imported by every run of pytest
 
-        check(self.path, transport=self._setting("transport"), communicators=self._setting("communicators"))
+        check(
+            self.path,
+            target=self._setting("target") or None,
+            transport=self._setting("transport"),
+            communicators=self._setting("communicators") or None,
+        )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         from ppsim.errors import Error

@@ -11,6 +11,7 @@ from ppsim._native import _core
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, IllFormed, Mismatch, Unknown
 from ppsim.lowering import program_of
+from ppsim.targets import check_alone, program_for
 
 _MOST_LINES = 40
 
@@ -211,6 +212,7 @@ def question_of(
     transport: str,
     buffers: int | None,
     costs: Costs | None,
+    target: str | None = None,
     memory_limit: str | int | None = None,
     properties: Iterable[str] | None = None,
     timeout_s: float,
@@ -219,6 +221,7 @@ def question_of(
     """What the C++ side is asked."""
     question = _core.VerifyQuestion()
     question.transport, question.buffers = transport, buffers
+    question.target = target
     question.costs = sources_of(costs)
     question.properties = [] if properties is None else list(properties)
     question.memory_limit = None if memory_limit is None else _core.parse_size(str(memory_limit))
@@ -238,6 +241,7 @@ def verify(
     properties: Iterable[str] | None = None,
     timeout_s: float = 60,
     cross_check: bool = False,
+    target: str | None = None,
 ) -> Verdict:
     """Proves or refutes, over every timing: no deadlock, no mix-up, memory within the limit.
 
@@ -247,11 +251,19 @@ def verify(
     buffers: messages of a channel that the transport buffers; None: rendezvous, which covers every buffering
     memory_limit: of one rank, "80GB" or bytes; default: the GPU's of a model. Needs costs with sizes
     properties: names; default: all that apply but ascending_accumulation
+    target: torch-2.15, torch-2.14 or legacy instead of a transport: as that release runs it, a Schedule in its
+    own lowering
     Ctrl-C ends it. Raises Error for what cannot be asked; that something is refuted is an answer.
     """
     known = costs_of(costs, unit)
-    program = program_of(value, known, communicators)
+    if target is None:
+        program = program_of(value, known, communicators)
+    else:
+        check_alone(target, buffers=buffers, transport=None if transport in ("any", "nccl") else transport)
+        program = program_for(value, target=target, communicators=communicators)
+        transport = "nccl"
     question = question_of(
+        target=target,
         transport=transport,
         buffers=buffers,
         costs=known,
@@ -263,7 +275,7 @@ def verify(
     data = _core.verify(program, question)
     return Verdict(
         program=program,
-        transport=data["transport"],
+        transport=data["transport"] if target is None else f"{transport} as {target} uses it",
         properties={answer["name"]: PropertyVerdict(**answer) for answer in data["properties"]},
         memory=[RankMemory(**rank) for rank in data["memory"]],
         memory_limit_bytes=data["memory_limit_bytes"],

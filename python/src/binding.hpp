@@ -73,5 +73,6 @@ void bind_simulation(nb::module_& module);
 void bind_verification(nb::module_& module);
 void bind_search(nb::module_& module);
 void bind_execution(nb::module_& module);
+void bind_targets(nb::module_& module);
 
 }  // namespace ppsim::python

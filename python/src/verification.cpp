@@ -12,6 +12,7 @@
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/rank_memory.hpp"
+#include "ppsim/planner/targets.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "verification.hpp"
 
@@ -122,7 +123,9 @@ void check_proof(const std::string& certificate, const Program& program, const S
 VerifyOptions options_of(const Program& program, const VerifyQuestion& question) {
   VerifyOptions options;
   options.properties = properties_named(question.properties);
-  options.capabilities = capabilities_named(question.transport, question.buffers, question.costs);
+  options.capabilities = question.target
+                             ? target_capabilities()
+                             : capabilities_named(question.transport, question.buffers, question.costs);
   options.memory_limit = question.memory_limit;
   options.timeout_s = question.timeout_s;
   options.cross_check = question.cross_check;
@@ -151,6 +154,7 @@ void bind_verification(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("properties", &VerifyQuestion::properties)
       .def_rw("transport", &VerifyQuestion::transport)
+      .def_rw("target", &VerifyQuestion::target, nb::arg().none())
       .def_rw("buffers", &VerifyQuestion::buffers, nb::arg().none())
       .def_rw("costs", &VerifyQuestion::costs)
       .def_rw("memory_limit", &VerifyQuestion::memory_limit, nb::arg().none())

@@ -13,6 +13,7 @@ namespace ppsim::python {
 struct VerifyQuestion {
   std::vector<std::string> properties;  ///< empty: those by default
   std::string transport = "any";
+  std::optional<std::string> target;  ///< a release, whose transport it then is
   std::optional<int> buffers;
   Sources costs;
   std::optional<Bytes> memory_limit;

@@ -79,3 +79,42 @@ def test_the_plugin_makes_a_test_of_each_file(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=alone)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "deadlock_free is refuted" in done.stdout
+
+
+WITHOUT = [["0F0", "0SEND_F0", "0RECV_B0", "0B0"], ["1RECV_F0", "1F0", "1B0", "1SEND_B0"]]
+
+
+def test_a_release_is_part_of_the_answer():
+    assert ppsim.targets() == ["torch-2.15", "torch-2.14", "legacy"]
+    assert ppsim.torch.check(COMPUTE, target="torch-2.15").transport.startswith("nccl")
+    with pytest.raises(ppsim.Error, match="nothing waits") as refused:
+        ppsim.torch.check(WITHOUT, target="torch-2.15")
+    assert refused.value.code == "refused" and refused.value.row == 1
+    with pytest.raises(ppsim.Error, match="other gradients"):
+        ppsim.torch.check(WITHOUT, target="torch-2.14")
+    with pytest.raises(ppsim.Error, match="unknown target"):
+        ppsim.torch.check(WITHOUT, target="torch-1")
+
+
+def test_what_is_written_for_a_release_is_what_it_loads(tmp_path):
+    schedule = ppsim.generate("zb-v", ranks=2, microbatches=4)
+    for target, order in (("torch-2.15", "just-in-time"), ("torch-2.14", "timed")):
+        path = tmp_path / f"{target}.csv"
+        ppsim.write(ppsim.lower(schedule, target=target, order=order), path, target=target)
+        assert ppsim.torch.check(path, target=target).ok
+    with pytest.raises(ppsim.Error):
+        ppsim.lower(schedule, target="torch-2.15", grouping="paired")
+
+
+def test_lists_of_get_schedule_ops_are_taken():
+    assert ppsim.torch.check([["0F0", None, "0B0"], ["1F0", "1B0"]]).ok
+
+
+def test_the_plugin_asks_about_a_release(tmp_path):
+    (tmp_path / "bad.csv").write_text((DATA / "deferred_receives.csv").read_text())
+    command = [sys.executable, "-m", "pytest", "-p", "ppsim.pytest_plugin", "--ppsim", "*.csv"]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        [*command, "--ppsim-target", "torch-2.14"], capture_output=True, text=True, cwd=tmp_path, env=alone
+    )
+    assert "1 failed" in done.stdout and "other gradients" in done.stdout, done.stdout + done.stderr
