@@ -13,20 +13,32 @@ import ppsim
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
+#: It needs PyTorch, and torchrun starts it.
+ON_PROCESSES = "choose_and_run"
 
 
 def run(*arguments: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=folder, env=dict(os.environ), timeout=300
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=folder, env=dict(os.environ), timeout=540
     )
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.stem != ON_PROCESSES], ids=lambda path: path.stem)
 def test_examples_run(example, tmp_path):
     done = run(str(example), folder=tmp_path)
     assert done.stderr == ""
     assert done.stdout
     assert done.returncode == (1 if example.stem == "check_before_training" else 0)
+
+
+def test_choose_and_run(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is missing; `scripts/test --torch` runs this")
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    done = run(*launch, str(ROOT / "examples/python" / f"{ON_PROCESSES}.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("simulated") >= 4 and "measured" in done.stdout and "loss" in done.stdout
+    assert "<svg" in (tmp_path / "report.html").read_text() or (tmp_path / "report.html").stat().st_size > 10_000
 
 
 def test_the_example_says_what_hangs_and_what_mends_it(tmp_path):

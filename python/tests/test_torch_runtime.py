@@ -52,11 +52,30 @@ def test_every_schedule_is_run_or_named():
     assert set(ppsim.schedules()) == known
 
 
-def results(ranks: int, cases: list[dict], folder: pathlib.Path) -> list[list[dict]]:
-    """By case, of all ranks."""
+#: On two ranks: one step, and 200.
+TWO = tuple({"name": name, "microbatches": 4} for name in (*ASCENDING, *OTHERS) if name != "bpipe")
+LONG = (
+    {"name": "zb-h1", "microbatches": 3, "lowering": {"with_": [*ADDED, "opt"]}, "steps": 200},
+    {"name": "pipedream-2bw", "microbatches": 4, "steps": 200},
+)
+#: Functions of torch_runs.schedules without arguments.
+ALONE = ("own_orders", "outputs", "dropout", "traced", "profiled", "streams")
+
+
+def results(ranks: int, cases: list[dict], folder: pathlib.Path, *alone: str) -> list[list]:
+    """By case, and then by function, of all ranks. One start of the processes runs everything: starting takes longest."""
     cases = [{**case, "ranks": ranks} for case in cases]
-    by_rank = values("schedules:gradients", ranks, folder, cases)
-    return [[found[number] for found in by_rank] for number in range(len(cases))]
+    by_rank = values("schedules:everything", ranks, folder, cases, alone)
+    return [[found[number] for found in by_rank] for number in range(len(cases) + len(alone))]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> list[list]:
+    return results(2, [*TWO, *LONG], tmp_path_factory.mktemp("two"), *ALONE)
+
+
+def of(two: list[list], name: str) -> list:
+    return two[len(TWO) + len(LONG) + ALONE.index(name)]
 
 
 def check_close(found: list[dict]) -> None:
@@ -65,10 +84,8 @@ def check_close(found: list[dict]) -> None:
     assert max(one["losses"] for one in found) <= CLOSE, found
 
 
-def test_two_ranks(tmp_path):
-    names = [name for name in (*ASCENDING, *OTHERS) if name != "bpipe"]
-    cases = [{"name": name, "microbatches": 4} for name in names]
-    for case, found in zip(cases, results(2, cases, tmp_path), strict=True):
+def test_two_ranks(two):
+    for case, found in zip(TWO, two, strict=False):
         check_close(found)
         assert all(one["equal"] for one in found) == (case["name"] in ASCENDING), case
 
@@ -81,35 +98,47 @@ def test_more_ranks(ranks, cases, tmp_path):
         assert not alone or all(one["equal"] for one in found), case
 
 
-def test_200_steps_are_those_of_plain_training(tmp_path):
-    cases = [
-        {"name": "zb-h1", "microbatches": 3, "lowering": {"with_": [*ADDED, "opt"]}, "steps": 200},
-        {"name": "pipedream-2bw", "microbatches": 4, "steps": 200},
-    ]
-    for found in results(2, cases, tmp_path):
+def test_200_steps_are_those_of_plain_training(two):
+    for found in two[len(TWO) : len(TWO) + len(LONG)]:
         check_close(found)
         assert all(one["equal"] for one in found)
 
 
-def test_programs_from_python_and_synthesised_orders(tmp_path):
-    for found in zip(*values("schedules:own_orders", 2, tmp_path), strict=True):
+def test_programs_from_python_and_synthesised_orders(two):
+    for found in zip(*of(two, "own_orders"), strict=True):
         check_close(list(found))
         assert all(one["equal"] for one in found)
 
 
-def test_inference_gives_outputs(tmp_path):
-    first, last = values("schedules:outputs", 2, tmp_path)
+def test_inference_gives_outputs(two):
+    first, last = of(two, "outputs")
     assert first == {"outputs": 0, "worst": 0.0}
     assert last["outputs"] == 4 and last["worst"] <= CLOSE
 
 
-def test_random_numbers_are_repeated_by_recompute(tmp_path):
-    first, last = values("schedules:dropout", 2, tmp_path)
+def test_random_numbers_are_repeated_by_recompute(two):
+    first, last = of(two, "dropout")
     assert first["same"] and last["same"]
 
 
-def test_traces_are_those_of_the_program(tmp_path):
-    for one in values("schedules:traced", 2, tmp_path):
+def test_traces_are_those_of_the_program(two):
+    for one in of(two, "traced"):
         assert one["errors"] == []
         assert one["kinds"] == ["B", "F", "REDUCE_GRAD", "SEND_B", "SEND_F"]
         assert one["makespan_ns"] > 0
+
+
+def test_a_profile_prices_all_that_runs(two):
+    first, second = of(two, "profiled")
+    assert first == second
+    for name, makespan in first["makespans"].items():
+        assert makespan > 0, name
+    assert first["parameters"] == 8 * (16 + 144 + 136), first  # a norm and two layers in float64
+    assert first["saved"] > 0 and first["peak"] > first["parameters"]
+
+
+def test_streams_are_filled_in_issue_order(two):
+    """On stand-ins for streams: no GPU has run this."""
+    for one in of(two, "streams"):
+        check_close([one | {"blocks": 1}])
+        assert one["equal"] and one["errors"] == [] and one["waited"] > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from ppsim.errors import Error
 from ppsim.torch.plan import Plan
+from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Shape, Stage, Tensors, shapes_behind, shapes_of, summed, tensors_of
 from ppsim.torch.watch import Look, get
 
@@ -49,6 +51,8 @@ class Data:
 
     def find_shapes(self, store: Any, look: Look) -> None:
         """Of everything that crosses ranks: each rank runs its stages without data and tells the others."""
+        # Running without data brings much along. All ranks load it at the same time, and then take turns.
+        importlib.import_module("torch._meta_registrations")
         known: dict[int, tuple[Shape, ...]] = {}
         for stage in self._plan.order:
             if self._plan.is_local(stage):
@@ -65,9 +69,12 @@ class Data:
     def inputs(self, stage: int, microbatch: int) -> Tensors:
         """All inputs of a stage, those of the lowest producer first."""
         producers = self._plan.execution.producers(stage, microbatch)
-        if not producers:
-            return self._loaded.pop((stage, microbatch), None) or self._on_device(microbatch)
-        return tuple(t for producer in producers for t in self._activations.pop((stage, microbatch, producer)))
+        found: Tensors | None = self._loaded.pop((stage, microbatch), None)
+        if producers:
+            found = tuple(t for producer in producers for t in self._activations.pop((stage, microbatch, producer)))
+        found = found or self._on_device(microbatch)
+        used_here(found)
+        return found
 
     def target(self, stage: int, microbatch: int) -> Any:
         if self._targets is None or self._stages[stage].loss is None:
@@ -103,7 +110,9 @@ class Data:
         readers = self._plan.execution.consumers(stage, microbatch)
         if not readers:
             return ()
-        return summed([self._gradients.pop((stage, microbatch, reader)) for reader in readers])
+        parts = [self._gradients.pop((stage, microbatch, reader)) for reader in readers]
+        used_here(tensor for part in parts for tensor in part)
+        return summed(parts)
 
     def activations_to_send(self, stage: int, microbatch: int, reader: int) -> Tensors:
         return tuple(tensor.contiguous() for tensor in self._sent.pop((stage, microbatch, reader)))

@@ -47,13 +47,13 @@ def checked_rank(ranks: int) -> int:
     return rank
 
 
-def prepare_nccl(plan: Plan) -> None:
-    """What NCCL reads once, when the device is first used. Raises Error where that was before."""
-    wanted = {"NCCL_LAUNCH_ORDER_IMPLICIT": "1"}
-    if plan.transport == "nccl":
-        wanted["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
-    for name, value in wanted.items():
-        if name not in os.environ and name == "CUDA_DEVICE_MAX_CONNECTIONS" and torch.cuda.is_initialized():
+def prepare(backend: str) -> None:
+    """Sets what NCCL and CUDA read once, when the device is first used, where it is not set: a program calls this
+    before it uses one. Raises Error where it is too late, or where another value can hang."""
+    if backend != "nccl":
+        return
+    for name, value in (("NCCL_LAUNCH_ORDER_IMPLICIT", "1"), ("CUDA_DEVICE_MAX_CONNECTIONS", "32")):
+        if name not in os.environ and torch.cuda.is_initialized():
             raise Error(f"{name} is not set, and the device is in use already",
                         expected=f"{name}={value} before Python starts")
         os.environ.setdefault(name, value)

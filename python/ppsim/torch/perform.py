@@ -8,6 +8,7 @@ import torch
 
 from ppsim.torch.data import Data
 from ppsim.torch.plan import TRANSFERS, Action, Instruction, Plan
+from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Stage
 from ppsim.torch.transfers import Message, Transfers
 from ppsim.torch.weights import Weights
@@ -98,17 +99,12 @@ class Performer:
     def _offload(self, action: Action) -> None:
         shelf = self._stages[action.subject].cells[action.number].shelf
         assert shelf is not None
-        flat = shelf.take()
-        pinned = flat.device.type == "cuda"
-        host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=pinned)
-        self._host[action.subject, action.number] = host.copy_(flat, non_blocking=pinned)
+        self._host[action.subject, action.number] = shelf.to_host()
 
     def _reload(self, action: Action) -> None:
-        stage = self._stages[action.subject]
-        shelf = stage.cells[action.number].shelf
+        shelf = self._stages[action.subject].cells[action.number].shelf
         assert shelf is not None
-        host = self._host.pop((action.subject, action.number))
-        shelf.put_back(torch.empty(host.shape, dtype=host.dtype, device=stage.device).copy_(host, non_blocking=True))
+        shelf.from_host(self._host.pop((action.subject, action.number)))
 
     def _unshard(self, action: Action) -> None:
         """Of a module that fully_shard has wrapped; any other one is whole."""
@@ -121,6 +117,8 @@ class Performer:
 
     def _exchange(self, instruction: Instruction) -> None:
         messages = [Message(action, self._tensors(action)) for action in instruction.actions]
+        for message in messages:
+            used_here(message.tensors)
         self._transfers.exchange(messages)
         for message in messages:
             if message.action.kind == "RECV_A":

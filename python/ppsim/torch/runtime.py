@@ -95,13 +95,12 @@ class Runtime:
         rank = meeting.own_rank()
 
         def checked() -> Plan:
+            meeting.prepare(self.backend)
             transport = transport_of(self.backend)
             admit(self.program, transport, proof, unverified, None)
             plan = Plan(self.program, meeting.checked_rank(self.program.ranks), transport)
             check_features(plan)
             _check_stages(plan, stages, loss)
-            if self.backend == "nccl":
-                meeting.prepare_nccl(plan)
             return plan
 
         says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
@@ -121,7 +120,7 @@ class Runtime:
         self._data = Data(self._plan, self._stages, self._device)
         self._performer = Performer(self._plan, self._stages, self._data, self._weights, self._transfers)
         self._lanes = self._make_lanes()
-        self._deadline_s, self._first_s, self._meeting_s = deadline_s, 0.0, meeting_s
+        self._deadline_s, self._first_s = deadline_s, 0.0
         self._simulated_s = None if costs is None else simulate(self.program, costs=costs).step_ns / 1e9
         self._traces = Traces(self._plan, self._store, kept_traces)
         self._steps = 0
@@ -148,7 +147,7 @@ class Runtime:
         self._steps += 1
         begin = time.monotonic()
         progress = Progress(len(self._plan.instructions))
-        self._watch.begin(self._steps, progress, self._meeting_s if self._steps == 1 else self._deadline())
+        self._watch.begin(self._steps, progress, _FIRST_DEADLINE_S if self._steps == 1 else self._deadline())
         try:
             self._data.begin(inputs, targets)
             if self._steps == 1:
@@ -172,6 +171,10 @@ class Runtime:
     def trace(self) -> str:
         """The newest step of all ranks as the CSV that `ppsim simulate --compare-trace` reads. All ranks call it."""
         return self._traces.gather(lambda: self._watch.failure)[-1]
+
+    def traces(self) -> list[str]:
+        """The same of all kept steps, oldest first."""
+        return self._traces.gather(lambda: self._watch.failure)
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
         """The same to a file, which rank 0 writes. All ranks call it."""
@@ -231,6 +234,12 @@ def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> N
     if sorted(stages) != plan.stages:
         raise Error(f"other stages than the program places on rank {plan.rank}", found=f"modules for {sorted(stages)}",
                     expected=f"modules for {plan.stages}")
+    for number, module in stages.items():
+        found = {str(parameter.device.type) for parameter in module.parameters()}
+        wanted = "cpu" if plan.transport == "in-process" else "cuda"
+        if found - {wanted}:
+            raise Error(f"the module of stage {number} is on another device than its backend transfers from",
+                        found=", ".join(sorted(found)), expected=wanted)
     last = [stage for stage in plan.stages if not plan.readers(stage)]
     if last and loss is None and (plan.has("B") or plan.has("I")):
         raise Error(f"stage {last[0]} is a last one, and there is no loss to start backwards from",

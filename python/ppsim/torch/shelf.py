@@ -42,7 +42,9 @@ class Shelf:
         flat = torch.empty(self.bytes, dtype=torch.uint8, device=self._device)
         at = 0
         for storage, place, size in zip(self._storages, self._places, self._sizes, strict=True):
-            flat[at : at + size].copy_(_bytes_of(storage, place, size, self._device))
+            piece = _bytes_of(storage, place, size, self._device)
+            used_here([piece])
+            flat[at : at + size].copy_(piece)
             at += _aligned(size)
         self._storages = [None] * len(self._storages)
         return flat
@@ -53,6 +55,18 @@ class Shelf:
         for number, size in enumerate(self._sizes):
             self._storages[number], self._places[number] = flat.untyped_storage(), at
             at += _aligned(size)
+
+    def to_host(self) -> Any:
+        """OFFLOAD: pinned memory for a GPU, a copy elsewhere."""
+        flat = self.take()
+        pinned = flat.device.type == "cuda"
+        host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=pinned)
+        return host.copy_(flat, non_blocking=pinned)
+
+    def from_host(self, host: Any) -> None:
+        """RELOAD."""
+        flat = torch.empty(host.shape, dtype=host.dtype, device=self._device)
+        self.put_back(flat.copy_(host, non_blocking=True))
 
     def _pack(self, tensor: Any) -> Any:
         if tensor.device != self._device or _key(tensor) in self._kept or type(tensor) not in _PLAIN:
@@ -74,10 +88,20 @@ class Shelf:
         if storage is None:
             raise Error("a backward reads saved activations that are not there")
         begin = self._places[number] // dtype.itemsize + offset
-        return torch.empty(0, dtype=dtype, device=self._device).set_(storage, begin, shape, stride)
+        tensor = torch.empty(0, dtype=dtype, device=self._device).set_(storage, begin, shape, stride)
+        used_here([tensor])
+        return tensor
 
 
 _PLAIN = (torch.Tensor,)
+
+
+def used_here(tensors: Iterable[Any]) -> None:
+    """Tells the allocator of a GPU that the current stream reads or writes memory that another one asked for, so
+    that it is not given away before this stream has come so far."""
+    for tensor in tensors:
+        if tensor is not None and tensor.device.type == "cuda":
+            tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
 def _key(tensor: Any) -> int:

@@ -104,8 +104,8 @@ class Watch:
                     beat_at = time.monotonic() + _BEAT_S
                     self._others.beat()
                 found = self._find()
-            except Exception as wrong:  # the store is gone, and with it the process that held it
-                found = {"rank": -1, "why": f"the store of the processes is gone ({_first_line(wrong)})"}
+            except Exception as wrong:
+                found = self._others.without_store(wrong)
             if found is not None:
                 self._end_all(found)
                 return
@@ -227,6 +227,12 @@ class _Others:
             time.sleep(0.05)
         self._store.set(f"done/{self._plan.rank}", "")
         return states
+
+    def without_store(self, wrong: BaseException) -> dict[str, Any]:
+        """Rank 0 holds it unless torchrun does."""
+        if 0 in self._places and self._plan.rank != 0 and self._has_ended(0):
+            return {"rank": 0, "why": f"{self._name(0)} has ended, and the store of the processes with it"}
+        return {"rank": -1, "why": f"the store of the processes is gone ({_first_line(wrong)})"}
 
     def let_them_read(self, states: Iterable[int]) -> None:
         """Rank 0 may hold the store, so it goes last."""

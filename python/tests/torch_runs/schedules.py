@@ -1,7 +1,9 @@
 """Runs schedules one after another on the same processes and compares gradients with the plain model's."""
 
+import contextlib
 import json
 import os
+import time
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ import torch
 import ppsim
 import ppsim.torch
 from ppsim._native import _core
+from ppsim.torch.lanes import StreamLanes
 from torch_runs.models import Block, Plain, batch, loss, modules
 
 #: Of training: an update that keeps a state.
@@ -31,12 +34,9 @@ def makes_updates(program: ppsim.Program) -> bool:
     return any(ppsim.op_kinds[kind] == "OPT" for kind in program.actions["kind"])
 
 
-def gradients(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one_case(case) for case in cases]
-
-
-def one_case(case: dict[str, Any]) -> dict[str, Any]:
-    return trained(program_of(case), case) | {"case": case["name"]}
+def everything(cases: list[dict[str, Any]], names: list[str]) -> list[Any]:
+    """All cases, then all functions of these names."""
+    return [trained(program_of(case), case) for case in cases] + [globals()[name]() for name in names]
 
 
 def own_orders() -> list[dict[str, Any]]:
@@ -136,3 +136,67 @@ def compared(program: ppsim.Program, mine: Any, plain: Any, losses: Any, expecte
             pairs += 1
     off = max((abs(value - expected[step][int(m)]) for step, found in enumerate(losses) for m, value in found.items()), default=0)
     return {"equal": equal, "worst": worst, "pairs": pairs, "losses": off, "blocks": len(plain.modules)}
+
+
+def profiled() -> dict[str, Any]:
+    """Costs of two stages, each on its process, for schedules that split the backward, repeat the forward and move."""
+    inputs, targets = (part[: len(part) // 4] for part in batch(4))
+    costs = ppsim.torch.profile(
+        {own_rank(): Block(own_rank())}, inputs, loss=loss, targets=targets, optimizer=sgd, repeats=5, warmup=1
+    )
+    runs = {}
+    for name, lowering in (("1f1b", {"recompute": "full"}), ("zb-h1", {}), ("gpipe", {"offload": "all"})):
+        schedule = ppsim.generate(name, ranks=2, microbatches=4)
+        program = ppsim.lower(schedule, costs=costs, with_=("reduce-grad", "opt"), **lowering)
+        runs[name] = ppsim.simulate(program, costs=costs)
+    sizes = {row["tensor"]: row["bytes"] for row in json.loads(costs.bound(schedule))["sizes"] if 0 in row.values()}
+    return {
+        "makespans": {name: run.makespan_ns for name, run in runs.items()},
+        "parameters": sizes["parameters"],
+        "saved": sizes["saved_for_weight"],
+        "peak": runs["1f1b"].peak_bytes,
+    }
+
+
+class FakeEvent:
+    """Of a stream on which work is over when it was enqueued."""
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.at = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self.at = time.monotonic()
+
+    def query(self) -> bool:
+        return self.at > 0
+
+    def elapsed_time(self, other: "FakeEvent") -> float:
+        return 1e3 * (other.at - self.at)
+
+
+class FakeStream:
+    def __init__(self, device: Any = None) -> None:
+        self.waited = 0
+
+    def wait_event(self, event: FakeEvent) -> None:
+        assert event.query(), "a stream waits for an event that nobody has recorded"
+        self.waited += 1
+
+
+def streams() -> dict[str, Any]:
+    """The lanes for GPUs on streams that are none: all is issued in order by one thread, and gloo blocks it."""
+    torch.cuda.Stream = torch.cuda.current_stream = FakeStream
+    torch.cuda.Event, torch.cuda.synchronize = FakeEvent, lambda *_: None
+    torch.cuda.stream = lambda stream: contextlib.nullcontext()
+    program = ppsim.lower(ppsim.generate("zb-v", ranks=2, microbatches=4), with_=("reduce-grad", "opt"))
+    every = modules(program)
+    mine = {stage: module for stage, module in every.items() if program.placement[stage] == own_rank()}
+    proof = ppsim.check(program, transport="nccl-one-queue")
+    with ppsim.torch.Runtime(program, mine, proof.certificate, loss=loss, optimizer=sgd, unverified=True) as runtime:
+        runtime._lanes = StreamLanes(runtime._plan, runtime._performer.perform, runtime._watch, None)
+        losses = [{k: float(v) for k, v in runtime.step(*batch(4, step)).losses.items()} for step in range(2)]
+        errors = runtime._plan.execution.trace_errors(runtime.trace())
+        waited = sum(stream.waited for stream in runtime._lanes._streams.values())
+    plain = Plain(program, sgd)
+    expected = [plain.step(step) for step in range(2)]
+    return compared(program, mine, plain, losses, expected) | {"errors": errors, "waited": waited}

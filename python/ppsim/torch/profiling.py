@@ -1,0 +1,265 @@
+"""What the user's stages cost and need: times and sizes as Costs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ppsim.costs import Costs
+from ppsim.errors import Error
+from ppsim.torch.shelf import Shelf
+from ppsim.torch.stage import Loss, Stage, Tensors, shapes_behind, shapes_of, tensors_of
+from ppsim.torch.weights import MakeOptimizer
+
+_OUTLIERS = 0.1
+#: Rows of the tables in JSON.
+Row = dict[str, Any]
+
+
+@dataclass
+class _Samples:
+    """Nanoseconds by kind, and bytes by tensor, of one stage."""
+
+    stage: int
+    times: dict[str, list[int]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+
+def profile(
+    stages: Mapping[int, Any],
+    inputs: Any,
+    *,
+    loss: Loss | None = None,
+    targets: Any = None,
+    optimizer: MakeOptimizer | None = None,
+    repeats: int = 20,
+    warmup: int = 3,
+) -> Costs:
+    """Measures F, B, I, W, R, OFFLOAD, RELOAD, REDUCE_GRAD, OPT and transfers of a chain of stages, and the memory that each needs.
+
+    stages: modules by number; with torch.distributed initialized those of this process, and all processes
+    together have the whole chain: they measure at the same time, as they would run, and get the same Costs
+    inputs: one microbatch for stage 0; other processes may give None
+    loss, targets: of the last stage; optimizer: parameters -> what updates them
+    repeats, warmup: of each measurement; outliers (a tenth on both sides) are left out of the means
+    """
+    together = dist.is_initialized() and dist.get_world_size() > 1
+    owners = _gathered({number: _rank() for number in stages}) if together else dict.fromkeys(stages, 0)
+    if sorted(owners) != list(range(len(owners))):
+        raise Error("stages are missing", found=str(sorted(owners)), expected="0, 1, 2, ... on some process each")
+    shapes = _Shapes(owners, stages, inputs, together)
+    samples = []
+    for number, module in sorted(stages.items()):
+        is_last = number == len(owners) - 1
+        stage = Stage(number, module, is_first=number == 0, loss=loss if is_last else None, trains=True, splits=True,
+                      recomputed=frozenset([-2]), moved=frozenset([-1]))
+        arguments = tensors_of(inputs, "inputs") if number == 0 else shapes.example(number, stage.device)
+        samples.append(_measure(stage, arguments, targets if is_last else None, optimizer, repeats, warmup))
+    rows, sizes = _tables(samples)
+    if together:
+        rows += _Transfers(owners, shapes, repeats, warmup).rows()
+        rows, sizes = _merged(rows), _merged(sizes)
+    return Costs.table({"format": "ppsim-tables", "version": 1, "costs": rows, "sizes": sizes})
+
+
+def _rank() -> int:
+    return int(dist.get_rank())
+
+
+def _gathered(mine: dict[int, Any]) -> dict[int, Any]:
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, mine)
+    return {key: value for one in every for key, value in one.items()}
+
+
+def _merged(rows: list[Row]) -> list[Row]:
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, rows)
+    return [row for one in every for row in one]
+
+
+class _Shapes:
+    """Of the outputs of every stage, found without data, stage after stage."""
+
+    def __init__(self, owners: dict[int, int], stages: Mapping[int, Any], inputs: Any, together: bool) -> None:
+        self.outputs: dict[int, tuple[Any, ...]] = {}
+        for number in range(len(owners)):
+            mine: dict[int, Any] = {}
+            if number in stages:
+                stage = Stage(number, stages[number], is_first=number == 0, loss=None, trains=True)
+                given = shapes_of(tensors_of(inputs, "inputs")) if number == 0 else self.outputs[number - 1]
+                mine = {number: shapes_behind(stage, given)[0]}
+            self.outputs.update(_gathered(mine) if together else mine)
+
+    def example(self, number: int, device: Any) -> Tensors:
+        """Inputs of a stage with values as activations have them."""
+        result = []
+        for shape in self.outputs[number - 1]:
+            tensor = shape.empty(device)
+            result.append(tensor.normal_() if shape.has_gradient else tensor.zero_())
+        return tuple(result)
+
+
+def _measure(
+    stage: Stage, inputs: Tensors, target: Any, make: MakeOptimizer | None, repeats: int, warmup: int
+) -> _Samples:
+    samples = _Samples(stage.number)
+    clock = _Clock(stage.device)
+    optimizer = make(stage.parameters(0)) if make and stage.parameters(0) else None
+    for number in range(-warmup, repeats):
+        found = _pass(stage, inputs, target, optimizer, clock)
+        if number >= 0:
+            for kind, ns in found.items():
+                samples.times.setdefault(kind, []).append(ns)
+    samples.sizes = _sizes(stage, inputs, target, optimizer)
+    stage.module.zero_grad(set_to_none=True)
+    return samples
+
+
+def _pass(stage: Stage, inputs: Tensors, target: Any, optimizer: Any, clock: _Clock) -> dict[str, int]:
+    """One of each action, as a runtime does them. Microbatch 0: B; 1: I and W; -2: R; -1: copies."""
+    times: dict[str, int] = {}
+    times["F"] = clock.time(lambda: stage.forward(0, inputs, target, 0))
+    gradients = tuple(torch.ones_like(t) if t.is_floating_point() else None for t in stage.cells[0].outputs)
+    times["B"] = clock.time(lambda: stage.backward(0, gradients))
+    stage.forward(1, inputs, target, 0)
+    times["I"] = clock.time(lambda: stage.backward_input(1, gradients))
+    times["W"] = clock.time(lambda: stage.backward_weight(1))
+    stage.forward(-2, inputs, target, 0)
+    times["R"] = clock.time(lambda: stage.recompute(-2))
+    stage.backward(-2, gradients)
+    shelf = stage.forward(-1, inputs, target, 0).shelf
+    assert shelf is not None
+    host: list[Any] = []
+    times["OFFLOAD"] = clock.time(lambda: host.append(shelf.to_host()))
+    times["RELOAD"] = clock.time(lambda: shelf.from_host(host[0]))
+    stage.backward(-1, gradients)
+    # Of a block that nobody else has: there is nothing to add up, gradients are divided.
+    weights = [weight for weight in stage.parameters(0) if weight.grad is not None]
+    times["REDUCE_GRAD"] = clock.time(lambda: [weight.grad.div_(2) for weight in weights])
+    if optimizer is not None:
+        times["OPT"] = clock.time(optimizer.step)
+    return times
+
+
+class _Clock:
+    """Events on a GPU, the clock on the wall elsewhere."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+
+    def time(self, work: Callable[[], Any]) -> int:
+        if self._device.type != "cuda":
+            begin = time.perf_counter_ns()
+            work()
+            return time.perf_counter_ns() - begin
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        return int(begin.elapsed_time(end) * 1e6)
+
+
+def _sizes(stage: Stage, inputs: Tensors, target: Any, optimizer: Any) -> dict[str, int]:
+    """Autograd frees nothing at I, so all that is saved lives to W."""
+    cell = stage.forward(-1, inputs, target, 0)
+    assert cell.shelf is not None
+    saved, outputs = cell.shelf.bytes, _bytes(cell.outputs)
+    del stage.cells[-1]
+    inner = _inner_bytes(stage, inputs, target)
+    weights = stage.parameters(0)
+    states = [] if optimizer is None else [t for state in optimizer.state.values() for t in state.values()]
+    return {
+        "parameters": _bytes(stage.module.parameters()) + _bytes(stage.module.buffers()),
+        "gradients": _bytes(weights),
+        "optimizer_state": _bytes(t for t in states if isinstance(t, torch.Tensor)),
+        "boundary_input": _bytes(inputs),
+        "boundary_output": outputs,
+        "incoming_gradient": outputs,
+        "outgoing_gradient": 0 if stage.is_first else _bytes(inputs),
+        "saved_for_input": 0,
+        "saved_for_weight": saved,
+        "inner_gradients": inner,
+        "workspace": 0,
+    }
+
+
+def _inner_bytes(stage: Stage, inputs: Tensors, target: Any) -> int:
+    """What I leaves for W beside the graph."""
+    cell = stage.forward(2, inputs, target, 0)
+    stage.backward_input(2, tuple(torch.ones_like(t) if t.is_floating_point() else None for t in cell.outputs))
+    kept = [g for group in cell.groups for grads in group.get("grads") or () for g in grads or ()]
+    size = _bytes({g.untyped_storage()._cdata: g for g in kept if g is not None}.values())
+    del stage.cells[2]
+    return size
+
+
+def _bytes(tensors: Iterable[Any]) -> int:
+    return sum(int(tensor.numel()) * int(tensor.element_size()) for tensor in tensors)
+
+
+def _tables(samples: Iterable[_Samples]) -> tuple[list[Row], list[Row]]:
+    rows, sizes = list[Row](), list[Row]()
+    for one in samples:
+        for kind, times in sorted(one.times.items()):
+            rows.append({"kind": kind, "block" if kind in ("OPT", "REDUCE_GRAD") else "stage": one.stage, **_spread(times)})
+        rows.append({"kind": "OVERLAP_F_B", "stage": one.stage, "ns": _mean(one.times["F"]) + _mean(one.times["B"])})
+        for tensor, size in one.sizes.items():
+            key = "block" if tensor in ("parameters", "gradients", "optimizer_state") else "stage"
+            sizes.append({"tensor": tensor, key: one.stage, "bytes": size})
+    return rows, sizes
+
+
+def _spread(times: list[int]) -> Row:
+    ordered = sorted(times)
+    quarters = statistics.quantiles(ordered, n=4) if len(ordered) > 1 else [float(ordered[0])] * 3
+    return {
+        "ns": _mean(ordered),
+        "samples": len(ordered),
+        "lower_quartile_ns": int(quarters[0]),
+        "median_ns": int(quarters[1]),
+        "upper_quartile_ns": int(quarters[2]),
+    }
+
+
+def _mean(times: list[int]) -> int:
+    ordered = sorted(times)
+    left_out = int(len(ordered) * _OUTLIERS)
+    return int(statistics.fmean(ordered[left_out : len(ordered) - left_out]))
+
+
+class _Transfers:
+    """Sends each boundary's tensors there and back between the processes that have its two sides."""
+
+    def __init__(self, owners: dict[int, int], shapes: _Shapes, repeats: int, warmup: int) -> None:
+        self._owners, self._shapes, self._repeats, self._warmup = owners, shapes, repeats, warmup
+
+    def rows(self) -> list[Row]:
+        """Those of this process, which prices what it sends."""
+        rows = []
+        for number in range(len(self._owners) - 1):
+            pair = self._owners[number], self._owners[number + 1]
+            dist.barrier()
+            if pair[0] == pair[1] or _rank() not in pair:
+                continue
+            times = [self._there_and_back(number, pair) for _ in range(self._warmup + self._repeats)][self._warmup :]
+            if _rank() == pair[0]:
+                rows.append({"kind": "SEND_F", "stage": number, "peer": number + 1, **_spread(times)})
+                rows.append({"kind": "SEND_B", "stage": number + 1, "peer": number, **_spread(times)})
+        return rows
+
+    def _there_and_back(self, number: int, pair: tuple[int, int]) -> int:
+        """Half the time of both ways."""
+        device = torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+        tensors = [shape.empty(device) for shape in self._shapes.outputs[number]]
+        here, there = pair if _rank() == pair[0] else (pair[1], pair[0])
+        clock = _Clock(device)
+        calls = [dist.send, dist.recv] if here == pair[0] else [dist.recv, dist.send]
+        return clock.time(lambda: [call(tensor, there) for call in calls for tensor in tensors]) // 2
