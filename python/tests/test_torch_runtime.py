@@ -1,6 +1,8 @@
 """Modules under Programs, on processes with gloo: the gradients and weights of the same model without a pipeline."""
 
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -44,7 +46,7 @@ THREE = (
      "clip": 0.02, "steps": 2},
 )
 #: They add across ranks, or in another order.
-NOT_EQUAL = {"looped-bfs", "chimera", "dualpipe", "bitpipe"}
+NOT_EQUAL = {"replicas", "looped-bfs", "chimera", "dualpipe", "bitpipe"}
 
 
 def test_every_schedule_is_run_or_named():
@@ -90,9 +92,18 @@ def test_two_ranks(two):
         assert all(one["equal"] for one in found) == (case["name"] in ASCENDING), case
 
 
+def replicas(folder: pathlib.Path) -> dict:
+    """Two copies of a pipeline of two ranks, as one Program."""
+    path = folder / "replicas.json"
+    words = ["lower", "1f1b", "--ranks", "2", "--microbatches", "2", "--replicas", "2", "--with", "reduce-grad"]
+    subprocess.run([sys.executable, "-m", "ppsim", *words, "-o", str(path)], check=True)
+    return {"name": "replicas", "file": str(path)}
+
+
 @pytest.mark.parametrize("ranks, cases", [(3, THREE), (4, FOUR)], ids=["three", "four"])
 def test_more_ranks(ranks, cases, tmp_path):
-    for case, found in zip(cases, results(ranks, list(cases), tmp_path), strict=True):
+    cases = [*cases, *([replicas(tmp_path)] if ranks == 4 else [])]
+    for case, found in zip(cases, results(ranks, cases, tmp_path), strict=True):
         check_close(found)
         alone = case["name"] not in NOT_EQUAL and not case.get("clip") and "graph" not in case.get("settings", {})
         assert not alone or all(one["equal"] for one in found), case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class Performer:
         self._weights, self._transfers = weights, transfers
         self._host: dict[tuple[int, int], Any] = {}
         self._beside: Any = None  #: the second stream of OVERLAP_F_B
-        self._do = {
+        self._do: dict[str, Callable[[Action], None]] = {
             "F": self._forward,
             "B": self._backward,
             "I": self._backward_input,
@@ -38,8 +39,8 @@ class Performer:
             "LOAD": lambda action: self._data.load(action.subject, action.number),
             "OFFLOAD": self._offload,
             "RELOAD": self._reload,
-            "UNSHARD": self._unshard,
-            "RESHARD": self._reshard,
+            "UNSHARD": lambda action: None,  # modules are whole: those that are not are refused
+            "RESHARD": lambda action: None,
         }
 
     def perform(self, instruction: Instruction) -> None:
@@ -105,15 +106,6 @@ class Performer:
         shelf = self._stages[action.subject].cells[action.number].shelf
         assert shelf is not None
         shelf.from_host(self._host.pop((action.subject, action.number)))
-
-    def _unshard(self, action: Action) -> None:
-        """Of a module that fully_shard has wrapped; any other one is whole."""
-        if hasattr(self._stages[action.subject].module, "unshard"):
-            self._stages[action.subject].module.unshard()
-
-    def _reshard(self, action: Action) -> None:
-        if hasattr(self._stages[action.subject].module, "reshard"):
-            self._stages[action.subject].module.reshard()
 
     def _exchange(self, instruction: Instruction) -> None:
         messages = [Message(action, self._tensors(action)) for action in instruction.actions]

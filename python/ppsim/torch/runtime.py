@@ -30,6 +30,7 @@ from ppsim.torch.watch import StepFailed, Watch
 from ppsim.torch.weights import MakeOptimizer, Weights
 from ppsim.verification import Certificate, Verdict
 
+_WRAPPERS = ("FSDPModule", "FullyShardedDataParallel", "DistributedDataParallel")
 #: The rule of the C++ executor: times what is known, and more for a machine that is busy.
 _DEADLINE_TIMES, _DEADLINE_MORE_S, _FIRST_DEADLINE_S = 10.0, 30.0, 600.0
 
@@ -235,6 +236,10 @@ def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> N
         raise Error(f"other stages than the program places on rank {plan.rank}", found=f"modules for {sorted(stages)}",
                     expected=f"modules for {plan.stages}")
     for number, module in stages.items():
+        wrapper = next((kind.__name__ for kind in type(module).__mro__ if kind.__name__ in _WRAPPERS), None)
+        if wrapper is not None:
+            raise Error(f"the module of stage {number} communicates inside of its computation, which no proof covers",
+                        found=wrapper, expected="a plain module; replicas are ranks of the program (lower --replicas)")
         found = {str(parameter.device.type) for parameter in module.parameters()}
         wanted = "cpu" if plan.transport == "in-process" else "cuda"
         if found - {wanted}:

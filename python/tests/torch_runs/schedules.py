@@ -23,7 +23,9 @@ def sgd(parameters: list[Any]) -> Any:
 
 
 def program_of(case: dict[str, Any]) -> ppsim.Program:
-    """name, ranks, microbatches; settings of the schedule; lowering: arguments of ppsim.lower"""
+    """name, ranks, microbatches; settings of the schedule; lowering: arguments of ppsim.lower; or the path of a file"""
+    if "file" in case:
+        return ppsim.read(case["file"])
     settings = case.get("settings", {})
     schedule = ppsim.generate(case["name"], ranks=case["ranks"], microbatches=case["microbatches"], **settings)
     options = {"with_": ["reduce-grad"], **case.get("lowering", {})}
