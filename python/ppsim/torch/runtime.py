@@ -86,7 +86,7 @@ class Runtime:
         clip_norm: float | None = None,
         costs: Costs | None = None,
         deadline_s: float | None = None,
-        silence_s: float = 10.0,
+        silence_s: float = 15.0,
         meeting_s: float = 60.0,
         kept_traces: int = 20,
     ) -> None:

@@ -47,7 +47,7 @@ def dies(ranks: int, who: int, how: str) -> Any:
     if rank == who:
         mine[rank] = Deadly(mine[rank], how)
     proof = ppsim.check(program, transport="in-process").certificate
-    one = ppsim.torch.Runtime(program, mine, proof, loss=loss, silence_s=4)
+    one = ppsim.torch.Runtime(program, mine, proof, loss=loss, silence_s=8 if how == "stop" else 120)
     return _until_failure(one, program)
 
 
