@@ -10,7 +10,7 @@ namespace ppsim::gpu_backend {
 namespace {
 
 constexpr double kNoNorm = -1;
-/// What shows a use of memory that nothing has written: a NaN in float32, -1 in integers.
+/// A value that shows a use of memory that nothing has written: a NaN in float32, -1 in integers.
 constexpr std::byte kPoison{0xFF};
 
 std::tuple<BlockId, int, RankId> key_of(const BlockGradients& g) { return {g.block, g.update, g.rank}; }
@@ -245,7 +245,7 @@ void ActionRunner::add_part(ActionPlace place, const Action& action, CollectiveC
   call.receiver = own.receiver;
 }
 
-/// What the rank adds to the squared norm: a block that several ranks hold counts on the lowest of them.
+/// The rank's part of the squared norm: a block that several ranks hold counts on the lowest of them.
 std::span<std::byte> ActionRunner::own_norm(ActionPlace place, const Action& action) {
   const int update = std::max(action.microbatch, 0);
   double& norm = squared_norm(place.rank, update);

@@ -13,7 +13,7 @@ namespace ppsim::gpu_backend {
 
 using Devices = std::vector<std::unique_ptr<Device>>;
 
-/// What each action does to the tensors, on a device for each rank with one pool of memory; the ranks of
+/// Carries out each action on the tensors, on a device for each rank with one pool of memory; the ranks of
 /// other processes have neither.
 class ActionRunner final : public Worker {
  public:

@@ -47,7 +47,8 @@ std::string text_of(const TransportCapabilities& capabilities) {
   return text.str();
 }
 
-/// What a run relies on. A bound on memory is its own matter: the pool is planned from the Program.
+/// The properties that a run relies on. A bound on memory is not among them: the pool is planned from the
+/// Program.
 constexpr auto kRelied =
     std::to_array<std::string_view>({"well_formed", "matched", "deadlock_free", "tensor_use"});
 

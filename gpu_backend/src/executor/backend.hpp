@@ -9,7 +9,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the executor runs on: what does the work of the ranks, and a transport between them.
+/// The parts that the executor runs on: a worker for the ranks, and a transport between them.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -24,7 +24,7 @@ class Backend {
                                                                   CompletionSink& sink) const = 0;
 };
 
-/// What threads of one process can be to each other. Errors: bad_argument.
+/// Whether threads of one process can carry messages with these capabilities. Errors: bad_argument.
 [[nodiscard]] Expected<void> check_in_process(const TransportCapabilities& capabilities);
 
 /// The backend that runs threads of this process for every rank; null for CUDA, whose ranks are streams.

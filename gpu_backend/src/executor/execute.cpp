@@ -67,7 +67,7 @@ class Executor {
   }
 
  private:
-  /// What completes on several processes together each of them notices by itself, perhaps after something
+  /// Each process notices by itself what completes on several of them together, perhaps after something
   /// that the others' end has made possible and that has the same bytes.
   void freed(std::uint32_t tensor) {
     const bool late = options_.poison && !team_.alone() && meter_.used_again(tensor);

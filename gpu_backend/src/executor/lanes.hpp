@@ -6,9 +6,9 @@
 
 namespace ppsim::gpu_backend {
 
-/// What one thread does: the instructions of one queue of one rank, in issue order. A group on several queues
-/// stands in the lane of the first; it starts when it heads all its queues because the execution graph has it
-/// wait for the instruction before it on each.
+/// The work of one thread: the instructions of one queue of one rank, in issue order. A group on several
+/// queues is in the lane of the first; it starts when it heads all its queues because the execution graph has
+/// it wait for the instruction before it on each.
 ///
 /// There is no thread that issues (E1): nothing in a list can be issued late but for a blocking instruction,
 /// and the execution graph has every instruction wait for the last blocking one before it.

@@ -6,7 +6,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What a device does for an action of a compute or copy queue.
+/// The work of a device for an action of a compute or copy queue.
 enum class LocalWork : std::uint8_t {
   compute,
   optimize,

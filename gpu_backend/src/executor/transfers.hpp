@@ -8,8 +8,8 @@
 
 namespace ppsim::gpu_backend {
 
-/// What an instruction of sends and receives moves, in member order. Both ends of a message have the same
-/// pieces: activations lent to another rank are there as one tensor that is cut as their owner's are.
+/// The pieces that an instruction of sends and receives moves, in member order. Both ends of a message have
+/// the same pieces: activations lent to another rank are one tensor there, cut as their owner's are.
 [[nodiscard]] std::vector<Transfer> transfers_of(const Program& program, const TensorMap& tensors,
                                                  ActionPlace place);
 

@@ -16,7 +16,7 @@ struct RankRange {
   [[nodiscard]] bool has(RankId rank) const { return rank.value() >= begin && rank.value() < end; }
 };
 
-/// What is to run, with what arithmetic, how, and which part of it here.
+/// A Program to run, its arithmetic and options, and the part of it that runs here.
 struct RunInput {
   const Program& program;
   const StageModel& model;
@@ -24,7 +24,7 @@ struct RunInput {
   RankRange here;
 };
 
-/// What the instructions of the ranks of this process do, apart from when they do it. Different lanes call it
+/// Carries out the instructions of this process's ranks, apart from when they happen. Different lanes call it
 /// at the same time; the Program's dependencies keep them off each other's tensors. Errors: throws
 /// BackendError.
 class Worker {
@@ -34,7 +34,7 @@ class Worker {
   virtual void begin_step(int step) = 0;
   /// Runs an instruction of compute or copy actions, and returns when it is complete.
   virtual void run(ActionPlace place) = 0;
-  /// What a communication instruction posts, all of it transfers or one collective.
+  /// The operations that a communication instruction posts: transfers, or one collective.
   [[nodiscard]] virtual std::vector<Transfer> transfers(ActionPlace place) = 0;
   [[nodiscard]] virtual CollectiveCall collective(ActionPlace place) = 0;
   /// The last user of a tensor is complete.

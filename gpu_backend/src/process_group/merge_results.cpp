@@ -11,7 +11,7 @@ namespace {
 
 struct Part {
   std::vector<StepBegin> begins;
-  std::vector<std::vector<Span>> kept;  ///< of the newest steps, spans of its own instructions
+  std::vector<std::vector<Span>> kept;  ///< of the newest steps: the spans of its instructions
   std::vector<Bytes> high_water;
   std::vector<Nanoseconds> durations;  ///< of the steps
   std::vector<double> losses;
@@ -50,7 +50,7 @@ void place(const std::vector<Span>& from, Nanoseconds shift, InstructionId first
   }
 }
 
-/// What a step took, from the first start to the last end of all.
+/// The time of a step, from the first start to the last end of all.
 Nanoseconds duration(const std::vector<Part>& parts, std::size_t step) {
   Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
   Nanoseconds last = std::numeric_limits<Nanoseconds>::min();

@@ -21,7 +21,7 @@ struct PartOfRun {
   const std::vector<StepBegin>& begins;
 };
 
-/// What the other processes need to know of the ranks here.
+/// The results of the ranks here that the other processes need.
 [[nodiscard]] std::string result_bytes(const RunResult& result, const PartOfRun& part);
 
 /// Puts the parts of all processes into the result of process 0, times on its clock, each step from the

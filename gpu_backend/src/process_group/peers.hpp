@@ -45,12 +45,13 @@ class Peers final : public BootstrapListener {
   void assemble();
   /// The same around a step, not longer than it may take. Errors: throws what one of them has stopped with.
   void assemble(const StepDeadline& deadline);
-  /// What process 0 has given. Errors: as assemble().
+  /// The bytes from process 0. Errors: as assemble().
   [[nodiscard]] std::string from_leader(const std::string& bytes);
   /// Begins a step with all others. Errors: as assemble().
   void begin_step(int step, const StepDeadline& deadline);
 
-  /// Stops all for a failure of this process. Returns: what all have stopped with, which may have come first.
+  /// Stops all for a failure of this process. Returns: the error that all stopped with, which may be an
+  /// earlier one.
   Error stop(const Error& error);
   [[nodiscard]] bool stopped() const { return stopped_; }
   /// Requires: stopped().

@@ -96,7 +96,7 @@ void set_option(const Socket& socket, int level, int option, int value) {
 }
 
 /// Small messages go at once. A host that no longer answers, cut off or without power, closes no connection:
-/// the kernel here gives up after kLostHost, whether something is in flight or not.
+/// the kernel here gives up after kLostHost, whether data is in flight or not.
 void configure(const Socket& socket) {
   constexpr int kProbes = 5;  // one each second, the last of them when the time is over
   constexpr int kSeconds = static_cast<int>(kLostHost.count());

@@ -14,7 +14,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 /// After this long without an answer a connection is over.
 constexpr std::chrono::seconds kLostHost{10};
 
-/// What a frame is about.
+/// The purpose of a frame.
 enum class FrameKind : std::uint32_t {
   hello,
   welcome,

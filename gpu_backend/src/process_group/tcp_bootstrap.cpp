@@ -30,8 +30,13 @@ Error error_from(ByteReader& reader) {
 
 double seconds_of(Timeout timeout) { return std::chrono::duration<double>(*timeout).count(); }
 
+<<<<<<< HEAD:gpu_backend/src/process_group/tcp_bootstrap.cpp
 /// Processes that did not come before the timeout.
 Error not_come(const std::vector<int>& processes, double seconds) {
+=======
+/// The error of processes that did not come.
+Error missing_processes(const std::vector<int>& processes, double seconds) {
+>>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/process_group/star.cpp
   std::ostringstream text;
   text << (processes.size() == 1 ? "process " : "processes ");
   for (std::size_t i = 0; i < processes.size(); ++i) text << (i == 0 ? "" : ", ") << processes[i];
@@ -66,7 +71,7 @@ TcpBootstrap::TcpBootstrap(const Membership& self, std::map<int, Socket>&& socke
 TcpBootstrap::~TcpBootstrap() {
   for (auto& [process, peer] : peers_) {
     send(peer, FrameKind::bye, 0, {});
-    ::shutdown(peer.socket.descriptor(), SHUT_RD);  // ends the reader; what was sent still arrives
+    ::shutdown(peer.socket.descriptor(), SHUT_RD);  // ends the reader; messages already sent still arrive
   }
   for (auto& [process, peer] : peers_) peer.reader.join();
 }
@@ -172,7 +177,11 @@ void TcpBootstrap::stop_without(const std::vector<int>& processes, std::uint32_t
   for (const int process : processes) {
     if (process != process_) give_up(process);
   }
+<<<<<<< HEAD:gpu_backend/src/process_group/tcp_bootstrap.cpp
   stop_all(not_come(processes, seconds), epoch);
+=======
+  stop_all(missing_processes(processes, seconds), epoch);
+>>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/process_group/star.cpp
 }
 
 /// A stop by process 0.
@@ -240,7 +249,7 @@ bool TcpBootstrap::set_stop(const Error& error, std::optional<std::uint32_t> epo
     const std::lock_guard lock(mutex_);
     if (epoch && *epoch != epoch_) return false;  // another stop came first
     ++epoch_;
-    if (!stopped_) stopped_ = error;  // what follows is its consequence
+    if (!stopped_) stopped_ = error;  // later errors follow from it
     all_.clear();
     for (auto& [process, peer] : peers_) peer.parts.clear();
     changed_.notify_all();
@@ -350,7 +359,11 @@ void TcpBootstrap::ask_who_is_missing(std::uint32_t epoch, double seconds) {
     return;
   lock.unlock();
   give_up(0);
+<<<<<<< HEAD:gpu_backend/src/process_group/tcp_bootstrap.cpp
   static_cast<void>(set_stop(not_come({0}, seconds), epoch));
+=======
+  static_cast<void>(set_stop(missing_processes({0}, seconds), epoch));
+>>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/process_group/star.cpp
 }
 
 Expected<ClockOffset> TcpBootstrap::offset_of(int process, Peer& peer, Timeout timeout) {

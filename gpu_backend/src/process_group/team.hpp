@@ -27,7 +27,8 @@ class Team {
   void watch();
   /// Waits until the step is over on all processes.
   [[nodiscard]] StepEnd wait_for_end(const StepDeadline& deadline);
-  /// Stops all for a failure of this process. Returns: what all have stopped with, which may have come first.
+  /// Stops all for a failure of this process. Returns: the error that all stopped with, which may be an
+  /// earlier one.
   Error stop(const Error& error);
 
   /// Why the others have stopped this process.

@@ -183,7 +183,7 @@ class Reference {
     for (auto stage = route.rbegin(); stage != route.rend(); ++stage) pass(OpKind::backward, *stage, mb);
   }
 
-  /// What a microbatch visits, every stage behind its producers.
+  /// The stages that a microbatch visits, each after its producers.
   [[nodiscard]] std::vector<StageId> stages_in_order(MicrobatchId mb) const {
     std::vector<StageId> order;
     std::vector<std::size_t> missing(stages_.size(), 0);
@@ -325,7 +325,7 @@ Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeli
   // A step without updates leaves nothing to those behind it.
   const int first = pipeline.asynchronous() || options.update ? 0 : options.steps - 1;
   for (int step = first; step < options.steps; ++step) {
-    // What the last update of a run makes nobody reads; within an asynchronous step somebody does.
+    // Nothing reads the result of a run's last update; within an asynchronous step it is read.
     const bool updates = pipeline.asynchronous() || (options.update && step + 1 < options.steps);
     reference.step(step, updates, options.clip_norm);
   }

@@ -188,7 +188,7 @@ std::vector<std::span<std::byte>> TensorMap::copies_of_dx(ActionPlace place, con
   return copies;
 }
 
-/// What a Program that is not well-formed lacks is no part.
+/// A tensor that is missing, because the Program is not well-formed, is no part.
 CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action, Bytes statistics) const {
   const Collective& collective = pipeline_.spec().collectives[action.collective()];
   CollectiveBuffers out;
@@ -236,7 +236,7 @@ std::span<std::byte> TensorMap::input(ActionPlace place, const Action& action) c
   return need(place, action, of_stage(TensorKind::boundary_input, action));
 }
 
-/// What comes from several ranks stands in x one after the other, by ascending producer.
+/// Inputs from several ranks follow each other in x, by ascending producer.
 std::span<std::byte> TensorMap::received_part(ActionPlace place, const Action& receive) const {
   const std::span<std::byte> x = need(place, receive, of_stage(TensorKind::boundary_input, receive));
   std::size_t offset = 0;

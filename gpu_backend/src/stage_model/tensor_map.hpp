@@ -12,11 +12,11 @@
 
 namespace ppsim::gpu_backend {
 
-/// What LOAD gets, of a slice or, where it is negative, of a whole microbatch.
+/// The tensors of LOAD, of a slice or, where it is negative, of a whole microbatch.
 [[nodiscard]] ActionBuffers batch_buffers(std::span<std::byte> x, std::int32_t slice,
                                           const std::int64_t* step);
 
-/// What a collective of a microbatch reads and writes on one rank.
+/// The tensors that a collective of a microbatch reads and writes on one rank.
 struct CollectiveBuffers {
   CollectivePart part;
   std::span<std::byte> result;  ///< on the rank of the stage that reads the sum
@@ -25,7 +25,7 @@ struct CollectiveBuffers {
 
 /// Finds the memory of the tensors that actions touch. A class may have several tensors over a step (before
 /// OFFLOAD and after RELOAD): an action touches the newest one whose first writer stands at or before it in
-/// the list; in a list out of order, where there is none, the oldest of those behind it.
+/// the list; in a list out of order, where none is before it, the oldest of those after it.
 /// Errors: throws BackendError for a tensor that an action needs and none makes, and for pieces that do not
 /// fit.
 class TensorMap {
@@ -34,16 +34,16 @@ class TensorMap {
   TensorMap(const Program& program, const MemoryPlan& plan, const SizeTable& sizes,
             std::vector<std::span<std::byte>> pools);
 
-  /// What F, B, I, W or R gets.
+  /// The tensors of F, B, I, W or R.
   [[nodiscard]] ActionBuffers buffers(ActionPlace place, const Action& action) const;
   /// Where the gradient of x goes as well as to ActionBuffers::dx: the input is a sum of what several stages
   /// make, and each of them gets the gradient of the sum.
   [[nodiscard]] std::vector<std::span<std::byte>> copies_of_dx(ActionPlace place, const Action& action) const;
-  /// What a COLL of a microbatch works on, with so many bytes of statistics.
+  /// The tensors of a COLL of a microbatch, with so many bytes of statistics.
   [[nodiscard]] CollectiveBuffers collective(ActionPlace place, const Action& action, Bytes statistics) const;
-  /// What a SEND reads or a RECV writes.
+  /// The tensor that a SEND reads or a RECV writes.
   [[nodiscard]] Payload payload(ActionPlace place, const Action& transfer) const;
-  /// The saved activations of a stage: what OFFLOAD reads and RELOAD writes.
+  /// The saved activations of a stage, which OFFLOAD reads and RELOAD writes.
   [[nodiscard]] Payload saved(ActionPlace place, const Action& action) const;
   [[nodiscard]] std::array<Bytes, 2> saved_sizes(const Action& action) const;
   [[nodiscard]] std::span<std::byte> batch(ActionPlace place, const Action& load) const;
@@ -59,7 +59,7 @@ class TensorMap {
   [[nodiscard]] bool makes_gradients(ActionPlace place, BlockId block, int update) const;
 
   [[nodiscard]] std::span<std::byte> memory(std::uint32_t tensor) const;
-  /// What all tensors of a rank lie in.
+  /// The memory that holds all tensors of a rank.
   [[nodiscard]] std::span<std::byte> pool(RankId rank) const { return pools_[rank.index()]; }
 
  private:

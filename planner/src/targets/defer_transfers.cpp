@@ -19,7 +19,7 @@ struct Item {
 struct Transfer {
   InstructionId send;
   InstructionId recv;
-  std::size_t after = 0;   ///< it stands behind this many items
+  std::size_t after = 0;   ///< it follows this many items
   std::size_t needed = 0;  ///< and its consumer is this item
 };
 

@@ -55,7 +55,7 @@ class EventRun {
     std::uint32_t index;
     friend auto operator<=>(const Event&, const Event&) = default;
   };
-  /// What a rank computes, where transfers slow it down.
+  /// The computation of a rank that transfers slow down.
   struct Computing {
     InstructionId id;
     SlowedWork work;

@@ -4,7 +4,7 @@
 
 namespace ppsim::simulator {
 
-/// Runs a Program event by event, as it has to be where what is in flight matters: under a limit on started
+/// Runs a Program event by event, which is needed where operations in flight matter: under a limit on started
 /// and incomplete communication per rank, and where that communication slows computation down. Ties break by
 /// rank and position: of the ready communication of a rank, the earliest in its list takes a free place.
 /// Requires: `graph` is that of `program`.

@@ -67,7 +67,7 @@ class GapWalk {
     return gap.begin >= last_forward_ ? bubble_.cooldown : bubble_.steady;
   }
 
-  /// How long what ended last before `id` was in flight within the gap.
+  /// How much of the gap the action that ended last before `id` was in flight.
   [[nodiscard]] Nanoseconds exposed_before(InstructionId id, Interval gap) const {
     Nanoseconds exposed = 0;
     Nanoseconds ready = 0;

@@ -88,7 +88,8 @@ class PathFinder {
     }
   }
 
-  /// What ended when `id` started; the reason goes to the step added last. Invalid at the step's start.
+  /// The instruction that ended when `id` started; the reason goes to the step added last. Invalid at the
+  /// start.
   InstructionId explain_start(InstructionId id) {
     const auto before = run_.graph.predecessors_of(id);
     for (std::size_t i = 0; i < before.size(); ++i) {

@@ -101,7 +101,7 @@ class Aligner {
   std::vector<Change>& changes() { return changes_; }
 
  private:
-  /// What a moved receive came after and now stands behind it is dropped.
+  /// What a moved receive came after and now follows it is dropped.
   static std::vector<InstructionDraft> reordered(const std::vector<InstructionDraft>& old, const Places& row,
                                                  std::int32_t first) {
     std::vector<int> place(old.size());

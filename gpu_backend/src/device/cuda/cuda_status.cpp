@@ -11,7 +11,7 @@
 namespace ppsim::gpu_backend {
 namespace {
 
-/// What a look at a library says, or why it cannot be had.
+/// The description of a library, or why it cannot be loaded.
 template <class Look>
 std::string looked_up(const Look& look) {
   try {

@@ -4,7 +4,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What of driver, devices, NCCL and cuBLASLt there is, with versions, and what is missing.
+/// Which of driver, devices, NCCL and cuBLASLt are installed, with versions, and which are missing.
 [[nodiscard]] BackendStatus cuda_status();
 
 }  // namespace ppsim::gpu_backend

@@ -21,7 +21,7 @@ inline constexpr int kCudnnInt32 = 4;
 inline constexpr int kCudnnBfloat16 = 9;
 inline constexpr int kCudnnBoolean = 11;
 
-/// cudnnBackendDescriptorType_t: what an object is.
+/// cudnnBackendDescriptorType_t: the kind of an object.
 namespace cudnn_object {
 inline constexpr int kPointwise = 0;
 inline constexpr int kEngine = 2;
@@ -40,7 +40,7 @@ inline constexpr int kReshapeOperation = 31;
 inline constexpr int kDevice = 38;
 }  // namespace cudnn_object
 
-/// cudnnBackendAttributeType_t: what the values of an attribute are.
+/// cudnnBackendAttributeType_t: the type of an attribute's values.
 namespace cudnn_type {
 inline constexpr int kHandle = 0;
 inline constexpr int kDataType = 1;

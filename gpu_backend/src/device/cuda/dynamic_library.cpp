@@ -23,7 +23,7 @@ std::string last_failure() {
 }  // namespace
 
 DynamicLibrary::DynamicLibrary(const LibrarySource& source) : name_(name_of(source)) {
-  // What these libraries have started (threads, handlers, loaded kernels) does not outlive their unloading.
+  // Threads, handlers and kernels of these libraries do not outlive their unloading.
   void* const handle = dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     throw BackendError(ErrorCode::io, std::string(source.purpose) + " needs " + name_ + ": " +

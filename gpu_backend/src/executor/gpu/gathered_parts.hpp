@@ -12,7 +12,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What a member of a collective of a microbatch adds to its sum; 0 for a collective that sums nothing.
+/// The bytes that a member of a collective of a microbatch adds to its sum; 0 for one that sums nothing.
 /// Requires: passes that it comes after.
 [[nodiscard]] Bytes summand_bytes(const Collective& collective, const SizeTable& sizes);
 

@@ -93,7 +93,7 @@ void GpuActions::find_buffers() {
       try {
         buffers_.back() = compute_buffers(id, action);
       } catch (const BackendError&) {
-        // What the Program lacks is told by the step that comes to it, if one does.
+        // A missing entry is an error of the step that reaches it, if one does.
       }
     }
   }
@@ -346,7 +346,7 @@ void GpuActions::unshard(InstructionId id, StageId stage, GpuStream stream) {
   device_.copy(stream, gathered, tensors_.parameters(device_.rank(), blocks.front(), pipeline_.updates()));
 }
 
-/// What the rank adds to the squared norm.
+/// The rank's part of the squared norm.
 void GpuActions::begin_norm(int update, GpuStream stream) {
   const std::span<std::byte> own = norm(update);
   device_.fill(stream, own, std::byte{0});

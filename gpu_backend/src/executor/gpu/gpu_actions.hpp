@@ -15,7 +15,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What is to run on GPUs, with what kernels, and how.
+/// A Program to run on GPUs, its kernels, and the options of the run.
 struct GpuRunInput {
   const Program& program;
   const GpuStageModel& model;
@@ -31,8 +31,8 @@ struct BlockLoss {
   double loss = 0;
 };
 
-/// What each action of one rank enqueues: its meaning apart from when it happens. All memory beyond the
-/// tensors is there once the object is.
+/// Enqueues each action of one rank: its meaning apart from when it happens. All memory beyond the
+/// tensors is allocated by the constructor.
 class GpuActions {
  public:
   /// Requires: references that outlive it.
@@ -48,7 +48,7 @@ class GpuActions {
   /// Enqueues an instruction of compute or copy actions.
   void enqueue(InstructionId id, GpuStream stream);
   [[nodiscard]] std::vector<Transfer> transfers(InstructionId id) const;
-  /// Enqueues what a collective does on its own rank first. Returns: what remains to be summed.
+  /// Enqueues what a collective does on its own rank first. Returns: the memory that remains to be summed.
   [[nodiscard]] StreamCollective collective(InstructionId id, GpuStream stream);
   /// Enqueues what it does with the sum.
   void end_collective(InstructionId id, GpuStream stream);
@@ -58,13 +58,13 @@ class GpuActions {
   [[nodiscard]] bool has_losses_left() const;
   /// Enqueues taking those.
   void end_step(GpuStream stream);
-  /// The losses of the step. Requires: what took them is complete. Order: block, update.
+  /// The losses of the step. Requires: their copies are complete. Order: block, update.
   [[nodiscard]] std::vector<BlockLoss> losses() const;
   /// The memory that it sums.
   [[nodiscard]] std::span<std::byte> summed(InstructionId id) const;
   /// Enqueues taking the gradients of the step that no OPT has consumed.
   void end_run(GpuStream stream);
-  /// The gradients that were taken. Requires: what took them is complete.
+  /// The gradients that were taken. Requires: their copies are complete.
   [[nodiscard]] std::vector<BlockGradients> gradients() const;
 
  private:
@@ -76,7 +76,7 @@ class GpuActions {
     bool optimized = false;
     bool counts = true;  ///< in the norm: a block that several ranks hold counts on the lowest of them
   };
-  /// What an action works on, and where its dx goes as well.
+  /// The tensors of an action, and where its dx goes as well.
   struct ComputeBuffers {
     ActionBuffers tensors;
     std::vector<std::span<std::byte>> copies_of_dx;
@@ -116,7 +116,7 @@ class GpuActions {
   void begin_norm(int update, GpuStream stream);
   [[nodiscard]] bool is_norm(const Action& action) const;
   void copy_part(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const;
-  /// What a collective of a microbatch works on; of any other there is nothing.
+  /// The tensors of a collective of a microbatch; empty for any other.
   [[nodiscard]] CollectiveBuffers buffers_of(InstructionId id, const Action& action) const;
   [[nodiscard]] ActionPlace place(InstructionId id) const { return {device_.rank(), id}; }
 
@@ -133,7 +133,7 @@ class GpuActions {
   std::vector<std::optional<ComputeBuffers>> buffers_;
   std::map<Cell, Payload> host_copies_;
   std::map<InstructionId, std::span<std::byte>>
-      summed_;  ///< what a collective sums that has no tensor to sum
+      summed_;  ///< summed by a collective that has no tensor to sum
   std::map<CollectiveId, GatheredParts> gathered_;
   std::vector<std::span<std::byte>> newest_;  ///< per block: room for its newest version
   std::span<std::byte> norms_;                ///< a double for each update

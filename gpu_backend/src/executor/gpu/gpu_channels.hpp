@@ -48,7 +48,7 @@ class GpuChannels {
   virtual void check() = 0;
   /// Makes everything that is enqueued end, whatever it waits for.
   virtual void abort() noexcept = 0;
-  /// Begins that while other threads enqueue, as often as it is wanted: what goes on may come to wait again.
+  /// Begins that while other threads enqueue, as often as needed: threads that go on may wait again.
   /// Nothing but an abort follows, and both come from one thread.
   virtual void release() noexcept = 0;
 };
@@ -56,7 +56,7 @@ class GpuChannels {
 /// The memory of other ranks that the copy transport reads and writes.
 struct SharedMemory {
   std::map<Channel, std::vector<Payload>> receives;  ///< of every channel, in order
-  /// What a rank adds to the sums of a communicator, in order.
+  /// The parts of a rank in the sums of a communicator, in order.
   std::map<std::pair<CommunicatorId, RankId>, std::vector<std::span<std::byte>>> sums;
 };
 

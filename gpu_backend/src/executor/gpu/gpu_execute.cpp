@@ -169,7 +169,7 @@ class GpuExecutor {
     api_.marks.pop();
     peers_.throw_if_stopped();
     if (!left) {
-      // What was released looks complete.
+      // An instruction that was released looks complete.
       throw BackendError(
           ErrorCode::io,
           "a step did not finish within its deadline; a thread was held in a call by a full queue");
@@ -259,17 +259,17 @@ class GpuExecutor {
     keep_trace(result.traces, in_.options.kept_traces, {.spans = no_spans()});
   }
 
-  /// What the events tell; nothing outside of a step, or where a device does not even tell that.
+  /// The states by the events; empty outside of a step, or where a device does not answer.
   [[nodiscard]] std::vector<InstructionState> states_here() const {
     try {
       if (in_step_) return read_states(program_, analyzed_.graph(), runs_);
     } catch (const BackendError&) {
-      // What has failed tells why.
+      // The failed call says why.
     }
     return std::vector<InstructionState>(program_.size(), InstructionState::waiting);
   }
 
-  /// What else than a deadlock keeps a step from finishing.
+  /// The reason, other than a deadlock, that keeps a step from finishing.
   [[nodiscard]] std::optional<Error> why_not_deadlock(const std::vector<InstructionState>& states) const {
     const auto running = running_action(program_, states);
     if (!running) return std::nullopt;
@@ -342,7 +342,7 @@ class GpuExecutor {
   MemoryPlan memory_;
   StepDeadline deadline_;
   Peers peers_;
-  // What follows holds what stands above it, and goes in the opposite order.
+  // Members below hold those above them, and are destroyed in the opposite order.
   GpuRanks ranks_;
   TensorMap tensors_;
   std::deque<GpuActions> actions_;

@@ -35,7 +35,7 @@ std::optional<InstructionId> running_action(const Program& program,
 
 namespace {
 
-/// What the ranks on a device had not done when they were last looked at.
+/// The instructions that the ranks on a device had not completed when they were last looked at.
 std::string in_flight_text(const Program& program, const std::deque<RankRun>& runs, int device) {
   std::string text;
   for (const RankRun& run : runs) {

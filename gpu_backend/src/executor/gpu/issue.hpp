@@ -13,7 +13,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the host enqueues in steps. Everything outlives it.
+/// The input of enqueuing steps. Everything outlives it.
 struct IssueSetup {
   std::deque<RankRun>& runs;
   const HostClock& clock;

@@ -81,7 +81,7 @@ const RankRun::InstructionEvents& RankRun::events(InstructionId id) const {
   return events_[static_cast<std::size_t>(id.value() - first_.value())];
 }
 
-/// What other streams wait for: a node that tells the host something does not order a graph.
+/// The event that other streams wait for: a node that tells the host something does not order a graph.
 CUevent_st* RankRun::completion(InstructionId id) const {
   return events(id).done ? events(id).done.get() : events(id).end.get();
 }
@@ -111,7 +111,7 @@ bool RankRun::warm_up(std::size_t number) {
     }
     return true;
   } catch (const BackendError& failure) {
-    // What the Program lacks is told by the step that comes to it, if one does.
+    // A missing entry is an error of the step that reaches it, if one does.
     if (failure.error().code != ErrorCode::ill_formed)
       throw error_of(in_.device.rank(), actions_text(in_.program, id), failure);
     return false;
@@ -296,7 +296,7 @@ void RankRun::find_transfers() {
     try {
       transfers_[n] = transfers(step);
     } catch (const BackendError&) {
-      // What the Program lacks is told by the step that comes to it, if one does.
+      // A missing entry is an error of the step that reaches it, if one does.
     }
   }
 }
@@ -316,7 +316,7 @@ void RankRun::finish(const StreamStep& step) {
     in_.device.wait(lead, joined);
   }
   if (is_collective(in_.program.actions(step.id).front().kind)) in_.actions.end_collective(step.id, lead);
-  // What waits for it starts after its end is on the clock.
+  // An instruction that waits for it starts after its end is on the clock.
   if (events(step.id).end) record_timed(events(step.id).end.get(), lead);
   if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);
   if (capturing_ && is_communication(in_.program.actions(step.id).front().kind)) {
@@ -325,7 +325,7 @@ void RankRun::finish(const StreamStep& step) {
   }
 }
 
-/// In a graph an event tells the host something only as a node of its own.
+/// In a graph an event tells the host something only as a separate node.
 void RankRun::record_timed(CUevent_st* event, GpuStream stream) const {
   in_.device.record(event, stream, capturing_ ? kCudaEventRecordExternal : kCudaEventDefault);
 }

@@ -15,7 +15,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the run of one rank is made of. Everything outlives it.
+/// The input of the run of one rank. Everything outlives it.
 struct RankSetup {
   const GpuApi& api;
   const Program& program;
@@ -45,7 +45,7 @@ class RankRun {
   /// Starts capturing the step; advance() goes on, end_capture() makes the graph.
   void begin_capture(bool takes);
   void end_capture(bool takes);
-  /// Ends a capture that failed; nothing where there is none.
+  /// Ends a capture that failed, if one is open.
   void abandon_capture() noexcept;
   /// Lets go of the graphs, whatever runs of them: a communicator does not end before them.
   void drop_graphs() noexcept;
@@ -68,13 +68,13 @@ class RankRun {
   /// Whether an instruction of the rank is complete in this step; nothing where no event tells, as in a
   /// graph.
   [[nodiscard]] std::optional<bool> complete(InstructionId id) const;
-  /// Start and end of every instruction, in time since `origin()`: what belongs to the chain starts no
-  /// earlier than what was launched before it. Requires: a complete step, profiled.
+  /// Start and end of every instruction, in time since `origin()`: one that belongs to the chain starts no
+  /// earlier than the one launched before it. Requires: a complete step, profiled.
   void read_times(TimedTrace& trace, const LaunchChain& chain, Nanoseconds origin) const;
   /// When the step started, on the host's clock.
   [[nodiscard]] Nanoseconds origin() const { return origin_; }
   [[nodiscard]] Nanoseconds step_time() const;
-  /// What the host spent on the steps so far.
+  /// The time that the host spent on the steps so far.
   [[nodiscard]] const HostTime& host_time() const { return host_; }
   [[nodiscard]] const StreamPlan& plan() const { return in_.plan; }
   /// Ordinal of the device that it is on.

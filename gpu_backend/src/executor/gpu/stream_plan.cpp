@@ -105,7 +105,7 @@ class Planner {
     plan_.steps.push_back(std::move(step));
   }
 
-  /// The latest issued first: what an earlier one implies is never later than it.
+  /// The latest issued first: an instruction that an earlier one implies is never later than it.
   void add_waits(StreamStep& step, Clock& clock) {
     const auto predecessors = graph_.predecessors_of(step.id);
     std::vector<InstructionId> candidates(predecessors.begin(), predecessors.end());
@@ -137,10 +137,10 @@ class Planner {
   StreamPlan plan_;
   std::vector<InstructionId> blocking_before_;  ///< per instruction: the last blocking one before it
   InstructionId host_known_;                    ///< the last blocking instruction that the host waited for
-  Clock known_;                                 ///< what the host knows to be complete
+  Clock known_;                                 ///< instructions that the host knows to be complete
   Clock issued_;
-  std::vector<Clock> tail_;   ///< per queue: what is complete once all issued on it is
-  std::vector<Clock> after_;  ///< per instruction: what is complete once it is
+  std::vector<Clock> tail_;   ///< per queue: complete once all issued on it is
+  std::vector<Clock> after_;  ///< per instruction: complete once it is
   std::vector<Place> place_;
   std::vector<std::size_t> issue_number_;
 };

@@ -13,13 +13,13 @@ struct StreamStep {
   InstructionId id;
   int queue = 0;
   std::vector<int> other_queues = {};
-  std::vector<InstructionId> waits = {};  ///< on other streams: what its stream waits for
-  InstructionId host_wait;                ///< what the host waits for before it issues; invalid: nothing
+  std::vector<InstructionId> waits = {};  ///< on other streams, before it starts
+  InstructionId host_wait;                ///< the host waits for it before it issues; invalid: nothing
   bool awaited = false;                   ///< some other stream or the host waits for it
 };
 
-/// What the host of one rank enqueues, in order. It is the list of the rank, but for an instruction that
-/// waits for a later one of its list, which comes after that one.
+/// The instructions that the host of one rank enqueues, in order: the list of the rank, but for an
+/// instruction that waits for a later one of its list, which comes after that one.
 ///
 /// A stream runs in order, so a wait is needed for predecessors on other queues alone, and only for those
 /// that no other wait of the instruction, nor anything before it on its stream, implies. Every edge of the

@@ -19,16 +19,15 @@ namespace ppsim::gpu_backend {
 enum class InstructionState : std::uint8_t { waiting, started, complete };
 
 /// How a step ended: every lane done, every lane waiting, an exception in a lane, too late, or because
-/// another process says so.
+/// another process stopped it.
 enum class StepEnd : std::uint8_t { finished, deadlock, failed, late, stopped };
 
-/// The one place where instructions start and complete. All transitions happen under one mutex, each at a
-/// time of its own, later than that of the one before; so memory is metered exactly, and a replay of the
-/// trace meters the same.
+/// The one place where instructions start and complete. All transitions happen under one mutex, each later
+/// than the one before; so memory is metered exactly, and a replay of the trace meters the same.
 ///
 /// Hangs are recognised exactly. A lane either runs or waits for something that only a running lane can bring
 /// about, and whoever brings it about counts it as running again at that moment: no lane running means that
-/// none ever will. What a transport has in flight counts as a running lane. Where other processes may bring
+/// none ever will. A transfer in flight counts as a running lane. Where other processes may bring
 /// something about, the monitor only says that this one is quiet.
 class Monitor final : public CompletionSink {
  public:
@@ -110,7 +109,7 @@ class Monitor final : public CompletionSink {
   TimedTrace trace_;
   std::chrono::steady_clock::time_point origin_;
   Nanoseconds last_time_ = 0;
-  std::size_t running_ = 0;  ///< lanes that do not wait, and what is in flight without one
+  std::size_t running_ = 0;  ///< lanes that do not wait, and transfers in flight without one
   std::size_t left_ = 0;
   std::uint64_t changes_ = 0;
   std::optional<StepEnd> end_;

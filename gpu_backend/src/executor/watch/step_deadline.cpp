@@ -7,7 +7,7 @@ namespace ppsim::gpu_backend {
 namespace {
 
 std::optional<std::chrono::nanoseconds> limit_of(double seconds) {
-  constexpr double kLongest = 1e9;  // what is longer does not fit and never passes
+  constexpr double kLongest = 1e9;  // a longer time does not fit and never passes
   if (seconds == 0 || seconds > kLongest) return std::nullopt;
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }

@@ -13,13 +13,13 @@ class StepDeadline {
   /// Requires: options that outlive it.
   explicit StepDeadline(const RunOptions& options) : options_(options) {}
 
-  /// A step is over; what the first one took is the measure of the others.
+  /// A step is over; the time of the first one is the measure of the others.
   void took(Nanoseconds duration) {
     if (!first_ns_) first_ns_ = duration;
   }
   /// Of the next step; none: it may take for ever.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> limit() const;
-  /// What is wrong with a step that takes longer.
+  /// The error of a step that takes longer.
   [[nodiscard]] Error late() const;
 
  private:

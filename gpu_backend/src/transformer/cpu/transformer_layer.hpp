@@ -119,7 +119,7 @@ template <class T>
   return {qkv, {d.before, d.length}, d.length, 0, d.hidden};
 }
 
-/// What a layer shares with other slices of its microbatch; nothing where there is one slice.
+/// The state that a layer shares with other slices of its microbatch; empty with one slice.
 template <class T>
 struct SharedBySlices {
   std::vector<KeysValues<T>> earlier;       ///< of the slices in front of this one
@@ -299,7 +299,7 @@ class Layer {
   SharedBySlices<T> shared_;
 };
 
-/// What the W of one layer reads.
+/// The tensors that the W of one layer reads.
 template <class T>
 struct LayerWeightInputs {
   const LayerWeights<T>& weights;

@@ -20,7 +20,7 @@
 
 namespace ppsim::gpu_backend::transformer {
 
-/// What the shards of a vocabulary make together in a collective, added up in the order of the parts.
+/// The sum over the shards of a vocabulary in a collective, in the order of the parts.
 template <class Policy, class T = typename Policy::Scalar>
 class Combination {
  public:
@@ -285,7 +285,7 @@ class TransformerModel : public StageModel {
     own.set_workspace(OpKind::backward, bytes_of<StageInner<T>>(own.d, own.role) + std::max(input, weight));
   }
 
-  /// Pieces draw from streams of their own, so that a layer's parameters do not depend on the stage that
+  /// Pieces draw from separate streams, so that a layer's parameters do not depend on the stage that
   /// holds it, nor a token's on how the vocabulary is cut.
   void initialize_ends(const StageRole& own, StageWeights<T>& weights) const {
     const TokenRange tokens = vocabulary_of(d_, own);

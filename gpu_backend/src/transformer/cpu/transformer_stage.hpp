@@ -16,7 +16,7 @@ class StagePass {
   using T = typename Policy::Scalar;
   using Loss = typename Policy::Loss;
 
-  /// What an action is about besides its tensors.
+  /// The model, piece, sequences and slices of an action.
   struct Place {
     const TransformerConfig& config;
     StageRole role;

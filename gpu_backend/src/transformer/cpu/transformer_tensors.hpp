@@ -162,7 +162,7 @@ struct LayerWeights {
   View<T> attention_gain, qkv, projection, mlp_gain, gate_up, down;
 };
 
-/// Parameters of a stage, or their gradients; what the stage does not have is empty.
+/// Parameters of a stage, or their gradients; those that the stage does not have are empty.
 template <class T>
 struct StageWeights {
   StageWeights(Arena& arena, const Dimensions& d, const StageRole& role)
@@ -236,8 +236,8 @@ struct StageForWeight {
   Loss* loss;
 };
 
-/// What a shard of the head makes of the gradient of its input before it knows the other shards: the part
-/// that is still to be scaled, row by row, and the part of the targets, which is not.
+/// A shard's gradient of the head's input before it knows the other shards: the part that is still to be
+/// scaled, row by row, and the part of the targets, which is not.
 template <class T>
 struct EarlyGradient {
   EarlyGradient(Arena& arena, const Dimensions& d)
@@ -246,7 +246,8 @@ struct EarlyGradient {
   View<T> scaled, of_targets;
 };
 
-/// What I leaves for the W of one layer. Gradients of gains are small, so I computes them and W adds them.
+/// The tensors that I leaves for the W of one layer. Gradients of gains are small, so I computes them and W
+/// adds them.
 template <class T, class Sum = T>
 struct LayerInner {
   LayerInner(Arena& arena, const Dimensions& d)
@@ -260,8 +261,8 @@ struct LayerInner {
   View<T> d_qkv, d_middle, d_gate_up;
 };
 
-/// What I leaves for W. Boundary i is the input of layer i of the stage, the last one the output of its last
-/// layer; the outer ones are dx and dy where the stage has them.
+/// The tensors that I leaves for W. Boundary i is the input of layer i of the stage, the last one the output
+/// of its last layer; the outer ones are dx and dy where the stage has them.
 template <class T, class Sum = T>
 struct StageInner {
   StageInner(Arena& arena, const Dimensions& d, const StageRole& role)
@@ -280,8 +281,8 @@ struct StageInner {
   View<T> boundaries;
 };
 
-/// Gradient of the keys and values of one layer for all tokens in front of the last slice: what the slices
-/// behind each have given so far. Made from the sizes of the last slice.
+/// Gradient of the keys and values of one layer for all tokens in front of the last slice: the sum over the
+/// slices after each so far. Made from the sizes of the last slice.
 template <class T>
 struct LayerKvGradient {
   LayerKvGradient(Arena& arena, const Dimensions& last)
@@ -293,8 +294,8 @@ struct LayerKvGradient {
 /// Temporary tensors of F and R.
 template <class T, class Loss, class Sum = T>
 struct ForwardTensors {
-  /// What F or R must keep for itself: the residual stream where there is no y, saved activations where none
-  /// are kept.
+  /// Memory that F or R must keep for itself: the residual stream where there is no y, saved activations
+  /// where none are kept.
   struct Own {
     bool stream;
     bool saved;

@@ -12,7 +12,7 @@ constexpr std::size_t kMinVersion = 91600;
 /// The major capability for which the graphs are known to be deterministic.
 constexpr int kCapability = 9;
 
-/// What speaks against cuDNN before it is asked.
+/// The reason not to ask cuDNN at all, if there is one.
 std::optional<std::string> objection(const TransformerConfig& config) {
   constexpr int kHeadUnit = CudnnGraph::kAlignment / 2;  // of two bytes each
   if (config.arithmetic != Arithmetic::bf16 && config.arithmetic != Arithmetic::fp8)

@@ -26,7 +26,7 @@ class Attention {
     graph.multiply(a, b, result);
     return result;
   }
-  /// What lies above the diagonal is forbidden.
+  /// Scores above the diagonal are masked.
   [[nodiscard]] GraphTensor masked(const GraphTensor& scores) {
     const GraphTensor row = graph.pointwise({.mode = CudnnPointwise::index, .x = scores, .axis = 2});
     const GraphTensor column = graph.pointwise({.mode = CudnnPointwise::index, .x = scores, .axis = 3});

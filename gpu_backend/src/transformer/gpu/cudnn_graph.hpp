@@ -98,7 +98,7 @@ class CudnnGraph {
   [[nodiscard]] GraphTensor in_memory(std::int64_t id, const TensorLayout& layout);
   /// A float32 that the host gives when the graph runs.
   [[nodiscard]] GraphTensor number(std::int64_t id);
-  /// What nobody sees but the operations.
+  /// A tensor that only the operations see.
   [[nodiscard]] GraphTensor inner(const TensorLayout& layout);
 
   void pointwise(const PointwiseStep& step, const GraphTensor& y);
@@ -125,7 +125,7 @@ class CudnnGraph {
   std::int64_t next_inner_ = kFirstInner;
 };
 
-/// What a plan is for: the device of a handle, or one that a device object describes, where it cannot run.
+/// The target of a plan: the device of a handle, or one that a device object describes, where it cannot run.
 struct CudnnTarget {
   cudnnContext* handle = nullptr;
   void* device = nullptr;

@@ -52,8 +52,8 @@ class FlashAttention {
   CudnnPlan forward_, backward_;
 };
 
-/// What the plans of a device need that a device object describes: of device 0, or from cuDNN's JSON of one
-/// that need not be there.
+/// The workspace of the plans for a device that a device object describes: device 0, or one that cuDNN's
+/// JSON describes and that need not be present.
 /// Errors: throws BackendError; bad_argument where cuDNN has no plan.
 [[nodiscard]] AttentionWorkspace attention_workspace(const CudnnTable& cudnn, const AttentionSizes& d,
                                                      const std::string& device_json = "");

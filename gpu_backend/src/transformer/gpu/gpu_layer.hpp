@@ -12,8 +12,8 @@ using transformer::LayerForWeight;
 using transformer::LayerInner;
 using transformer::LayerWeights;
 
-/// What one layer of a stage shares with other slices of its microbatch: the keys and values of those before,
-/// which lie in what these have saved, and the sums of gradients that go from slice to slice.
+/// The state that one layer of a stage shares with other slices of its microbatch: the keys and values of
+/// those before, which lie in what these have saved, and the sums of gradients that go from slice to slice.
 template <class T>
 class AttendedSlices {
  public:

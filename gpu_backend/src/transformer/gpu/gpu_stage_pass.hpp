@@ -14,7 +14,8 @@ using transformer::StageForWeight;
 using transformer::StageInner;
 using transformer::StageWeights;
 
-/// What F saves for W: as on the CPU, and on a shard of the head its targets, which are drawn once.
+/// The tensors that F saves for W: as on the CPU, and on a shard of the head its targets, which are drawn
+/// once.
 template <class T>
 struct GpuForWeight : StageForWeight<T, SumOf<T>, SumOf<T>> {
   GpuForWeight(Arena& arena, const Dimensions& d, const StageRole& role, bool shared = false)

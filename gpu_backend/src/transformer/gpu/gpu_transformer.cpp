@@ -39,7 +39,7 @@ void check_fp8(const CudaTable& cuda, const GpuPlace& place) {
                          std::to_string(minor));
 }
 
-/// Each slice is a matrix of its own.
+/// Each slice is a separate matrix.
 Expected<void> check_fp8_slices(const TransformerConfig& config, int slices) {
   if (config.arithmetic != Arithmetic::fp8) return {};
   for (const Dimensions& d : transformer::slices_of(config, slices)) {

@@ -32,7 +32,7 @@ __global__ void whole_norm_kernel(SquaredNorm call) {
 
 __global__ void add_norm_kernel(AddNorm call) { *call.into += *call.from; }
 
-/// What brings all gradients within the largest norm.
+/// The factor that brings all gradients within the largest norm.
 __device__ double clip_scale(const Descend& call) {
   if (call.squared_norm == nullptr) return 1;
   const double norm = sqrt(*call.squared_norm);

@@ -9,8 +9,8 @@ namespace ppsim::gpu_backend::transformer {
 /// Saved activations that others than their own I read, or that change until it.
 struct KeptActivations {
   std::function<bool(const Action&)> concerns;  ///< whether an action is of a stage that saves such
-  const char* why;                              ///< what is done with them
-  const char* of;                               ///< of what, for an F without backward
+  const char* why;                              ///< the use that is made of them
+  const char* of;                               ///< their source, for an F without backward
 };
 
 /// Whether they stay on the device from F to B or I.

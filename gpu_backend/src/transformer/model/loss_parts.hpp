@@ -2,7 +2,7 @@
 
 namespace ppsim::gpu_backend::transformer {
 
-/// What the loss of a position takes from the logits of a part of the vocabulary, or from all.
+/// The statistics for the loss of a position, over the logits of a part of the vocabulary or of all.
 template <class T>
 struct LossParts {
   T top;     ///< largest logit

@@ -15,7 +15,7 @@ namespace ppsim::gpu_backend::transformer {
 /// SplitMix64. Standard distributions are not used anywhere: they differ between standard libraries.
 class Random {
  public:
-  /// Every (seed, stream) is a sequence of its own.
+  /// Every (seed, stream) is a separate sequence.
   constexpr Random(std::uint64_t seed, std::uint64_t stream) : state_(mix(seed) ^ mix(~stream)) {}
   [[nodiscard]] constexpr std::uint64_t next() { return mix(state_ += kStep); }
   /// Leaves out the next `count` numbers.

@@ -114,7 +114,7 @@ class Checker {
   int vocab_;
 };
 
-/// The stages that follow the last of a chain, on any route.
+/// The stages after the last of a chain, on any route.
 std::set<StageId> head_shards(const Pipeline& pipeline) {
   std::set<StageId> shards;
   for (const StageEdge& edge : pipeline.spec().edges) {

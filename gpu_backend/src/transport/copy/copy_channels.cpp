@@ -98,7 +98,7 @@ void CopyChannels::set_numbers(CudaValue value) noexcept {
 
 void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
   RankState& state = ranks_[rank.index()];
-  // All receives are announced before anything waits: no member of a group follows another one.
+  // All receives are announced before anything waits: no member of a group waits behind another one.
   for (const StreamTransfer& end : group) announce(state, end);
   if (group.size() == 1) return complete(state, group[0].transfer, group[0].stream);
   for (const StreamTransfer& end : group) {
@@ -175,7 +175,7 @@ void CopyChannels::sum(const StreamCollective& call, CudaValue nth) {
   for (const RankId rank : std::span(members).subspan(1)) {
     const std::span<std::byte>* const from = summand({call.communicator, rank}, nth);
     if (from == nullptr) {
-      // A number of its own that stays as it is.
+      // A separate number that stays as it is.
       const CudaAddress own = members_.at({call.communicator, call.rank}).number;
       return wait(call.stream, call.rank, own, nth);
     }

@@ -8,7 +8,8 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the copy transport moves and sums. Shape: a plan for each of the actions, of all ranks ascending.
+/// The memory that the copy transport moves and sums. Shape: a plan for each of the actions, of all ranks
+/// ascending.
 [[nodiscard]] SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
                                               const std::deque<GpuActions>& actions);
 

@@ -34,7 +34,8 @@ void EmulatedTransport::post(std::span<const Transfer> group) {
   for (const Transfer& end : group) progress(channels_[end.channel], now);
 }
 
-/// Moves what can move at `now`, which may be a little past: what was posted since begins when it was posted.
+/// Moves all that can move at `now`, which may be a little past: operations posted since begin when they were
+/// posted.
 void EmulatedTransport::progress(ChannelState& channel, Time now) {
   receive(channel);
   while (may_move(channel)) {

@@ -92,7 +92,7 @@ std::uint64_t random_token() {
   return (std::uint64_t{random()} << 32U) | random();
 }
 
-/// An MPI that does not understand the launcher takes every process for a run of its own.
+/// An MPI that does not understand the launcher takes every process for a separate run.
 Expected<void> check_launcher(const MpiWorld& world) {
   const auto told = membership_from_environment([](const char* name) -> const char* {
     const char* value = std::getenv(name);

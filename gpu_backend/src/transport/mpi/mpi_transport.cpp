@@ -40,7 +40,7 @@ MpiTransport::~MpiTransport() {
   try {
     if (step_ < 0 || (bootstrap_.all_here() && clear_away(kFarewell))) return;
   } catch (const BackendError&) {
-    // MPI itself has failed; what matters now is not to call it again.
+    // MPI itself has failed and must not be called again.
   }
   world_.leave_in_disorder();
 }
@@ -129,9 +129,10 @@ void MpiTransport::open_channels() {
   }
 }
 
-/// Receives and drops what is in flight until no process has anything in flight. A send is complete when it
-/// was received, so a process that waits in the barrier has none, and all are in it when it ends (Hoefler,
-/// Siebert and Lumsdaine, "Scalable Communication Protocols for Dynamic Sparse Data Exchange", PPoPP 2010).
+/// Receives and drops messages in flight until no process has any. A send is complete when it
+/// was received, so a process that waits in the barrier has none left, and all are in it when it ends
+/// (Hoefler, Siebert and Lumsdaine, "Scalable Communication Protocols for Dynamic Sparse Data Exchange",
+/// PPoPP 2010).
 bool MpiTransport::clear_away(std::chrono::seconds timeout) {
   const auto limit = std::chrono::steady_clock::now() + timeout;
   MPI_Request barrier = MPI_REQUEST_NULL;
@@ -180,7 +181,7 @@ void MpiTransport::progress() {
         moved |= start_sends(channel, state);
         moved |= match_receive(channel, state);
       }
-      moved |= pending_.progress();  // first: what came before a collective is told before it
+      moved |= flights_.progress();  // first: messages before a collective are reported before it
       for (Group& group : groups_) moved |= progress_group(group);
       if (moved) backoff.reset();
       const bool awaited = anything_awaited();

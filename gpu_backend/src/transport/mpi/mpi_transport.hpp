@@ -45,7 +45,7 @@ class MpiTransport final : public Transport {
     int tag = 0;
     std::vector<InstructionId> senders;  ///< of its messages, in order
     std::deque<Transfer> sends;          ///< posted and not out
-    std::deque<Transfer> receives;       ///< posted, and their message is not there
+    std::deque<Transfer> receives;       ///< posted, and their message has not arrived
     int unreceived = 0;                  ///< messages that are out
     std::uint32_t received = 0;
     std::uint32_t sent = 0;

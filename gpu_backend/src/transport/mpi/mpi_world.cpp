@@ -7,7 +7,7 @@
 namespace ppsim::gpu_backend {
 namespace {
 
-constexpr int kMinLargestTag = 32767;  // what the standard promises
+constexpr int kMinLargestTag = 32767;  // promised by the standard
 
 MPI_Comm own_copy() {
   MPI_Comm copy = MPI_COMM_NULL;

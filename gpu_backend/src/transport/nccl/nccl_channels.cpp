@@ -111,8 +111,7 @@ NcclChannels::NcclChannels(const NcclSetup& setup)
   config_.blocking = 0;
   config_.max_ctas = setup.max_ctas;
   config_.split_share = 0;
-  for (const RankDevice* const rank : ranks_)
-    pending_[rank->rank()] = {};  // each used by a thread of its own
+  for (const RankDevice* const rank : ranks_) pending_[rank->rank()] = {};  // each used by a separate thread
   try {
     make_root(setup);
     for (std::size_t c = 0; c < program_.communicators().size(); ++c) {
@@ -310,7 +309,8 @@ bool NcclChannels::busy(RankId rank) {
   const auto what = [&] { return rank_text(rank) + ": a communicator"; };
   std::erase_if(pending, [&](NcclCommunicator* one) {
     const Taken taken(*one);
-    return taken && !in_progress(one->handle, what);  // what is over has no end that could be seen
+    return taken &&
+           !in_progress(one->handle, what);  // an operation that is over has no end that could be seen
   });
   return !pending.empty();
 }
@@ -371,7 +371,7 @@ void NcclChannels::check() {
   }
 }
 
-/// Each by a thread of its own: the end of one may wait for what its device still does, and so for the end of
+/// Each by a separate thread: the end of one may wait for the work of its device, and so for the end of
 /// others, and for graphs that hold it.
 void NcclChannels::release() noexcept {
   for (auto& [key, one] : communicators_) {

@@ -15,7 +15,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the ranks of this process need to meet the others.
+/// The input that the ranks of this process need to meet the others.
 struct NcclSetup {
   const GpuApi& api;
   const Program& program;
