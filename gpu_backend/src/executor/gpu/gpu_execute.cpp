@@ -22,7 +22,6 @@
 #include "process_group/peers.hpp"
 #include "rank_run.hpp"
 #include "transport/copy/copy_channels.hpp"
-#include "transport/copy/shared_memory.hpp"
 #include "transport/nccl/nccl_channels.hpp"
 
 namespace ppsim::gpu_backend {

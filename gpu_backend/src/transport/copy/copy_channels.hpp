@@ -1,9 +1,12 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <vector>
 
+#include "executor/gpu/gpu_actions.hpp"
 #include "executor/gpu/gpu_channels.hpp"
+#include "executor/gpu/stream_plan.hpp"
 #include "ppsim/core/ir/program.hpp"
 
 namespace ppsim::gpu_backend {
@@ -77,5 +80,10 @@ class CopyChannels final : public GpuChannels {
   std::map<MemberKey, Member> members_;
   std::vector<RankState> ranks_;
 };
+
+/// The memory that the copy transport moves and sums. Shape: a plan for each of the actions, of all ranks
+/// ascending.
+[[nodiscard]] SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
+                                              const std::deque<GpuActions>& actions);
 
 }  // namespace ppsim::gpu_backend

@@ -181,7 +181,7 @@ void MpiTransport::progress() {
         moved |= start_sends(channel, state);
         moved |= match_receive(channel, state);
       }
-      moved |= flights_.progress();  // first: messages before a collective are reported before it
+      moved |= pending_.progress();  // first: messages before a collective are reported before it
       for (Group& group : groups_) moved |= progress_group(group);
       if (moved) backoff.reset();
       const bool awaited = anything_awaited();
