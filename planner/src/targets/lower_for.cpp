@@ -6,13 +6,13 @@
 namespace ppsim::planner {
 namespace {
 
-constexpr std::size_t kMostLines = 6;
+constexpr std::size_t kMaxLines = 6;
 
 /// The first lines of a counterexample.
 std::string reason_text(const Program& program, const Counterexample& counterexample) {
   std::string text;
   const std::vector<std::string> lines = explain(program, counterexample);
-  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i) text += "\n" + lines[i];
+  for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) text += "\n" + lines[i];
   return text;
 }
 

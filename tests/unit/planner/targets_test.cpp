@@ -128,7 +128,7 @@ TEST(Targets, HaveProvedFilesInEveryOrder) {
 }
 
 /// The most messages of a rank that are received and not used yet, as they stand in its row.
-int most_waiting(const Program& program) {
+int max_waiting(const Program& program) {
   int most = 0;
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     int waiting = 0;
@@ -149,7 +149,7 @@ int most_waiting(const Program& program) {
 TEST(DeferredTransfers, LeaveNoMessageWaiting) {
   const Schedule schedule = test::generated("interleaved-1f1b", {.ranks = 4, .microbatches = 8});
   const auto most = [&](const char* order) {
-    return most_waiting(lower_for(kNew, schedule, ordered(order, kNew)).value());
+    return max_waiting(lower_for(kNew, schedule, ordered(order, kNew)).value());
   };
   EXPECT_EQ(most("just-in-time"), 1);
   EXPECT_LE(most("early:1"), 2);

@@ -3,7 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "alarms.hpp"
+#include "timer_queue.hpp"
 #include "emulated_transport.hpp"
 #include "executor/worker.hpp"
 
