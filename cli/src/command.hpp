@@ -170,6 +170,7 @@ void add_run(Command& program);
 void add_profile(Command& program);
 void add_predict(Command& program);
 void add_validate(Command& program);
+void add_plan(Command& program);
 void add_doctor(Command& program);
 
 }  // namespace ppsim::cli

@@ -53,7 +53,7 @@ Expected<SoftwareStack> stack_from_argument(const std::string& argument) {
   return stack_from_json(*text, argument);
 }
 
-Expected<Workload> workload_from_words(const WorkloadWords& words) {
+Expected<Workload> unspread_workload(const WorkloadWords& words) {
   Workload result;
   result.parallelism = words.parallelism;
   auto model = read_model(words.model);
@@ -75,7 +75,13 @@ Expected<Workload> workload_from_words(const WorkloadWords& words) {
   result.cluster = *std::move(cluster);
   result.parallelism.dtype = *dtype;
   result.parallelism.rank_order = *order;
-  if (auto good = check_parallelism(result.parallelism, result.model, result.cluster); !good)
+  return result;
+}
+
+Expected<Workload> workload_from_words(const WorkloadWords& words) {
+  auto result = unspread_workload(words);
+  if (!result) return result;
+  if (auto good = check_parallelism(result->parallelism, result->model, result->cluster); !good)
     return tl::unexpected(good.error());
   return result;
 }

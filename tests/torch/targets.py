@@ -192,7 +192,7 @@ def _compare(case, number, folder):
     pairs = [(a, b) for stage in gradients for a, b in zip(expected[stage], gradients[stage], strict=True)]
     ratio = (pairs[0][1].norm() / pairs[0][0].norm()).item()
     equal = all(torch.allclose(b, a, rtol=RELATIVE, atol=ABSOLUTE) for a, b in pairs)
-    return {"equal": equal, "times": round(ratio, 6), "max_waiting_receives": waiting}
+    return {"equal": equal, "times": round(ratio, 6), "most_waiting_receives": waiting}
 
 
 BROKEN = {

@@ -26,9 +26,13 @@ struct WorkloadWords {
 /// Errors: bad_argument and bad_file naming what there is; those of check_parallelism.
 [[nodiscard]] Expected<Workload> workload_from_words(const WorkloadWords& words);
 
+/// The same where the parallelism is to be searched, and so is not checked.
+[[nodiscard]] Expected<Workload> unspread_workload(const WorkloadWords& words);
+
 }  // namespace ppsim::planner
 
 namespace ppsim {
+using planner::unspread_workload;
 using planner::workload_from_words;
 using planner::WorkloadWords;
 }  // namespace ppsim

@@ -1,0 +1,269 @@
+#include "plan_options.hpp"
+
+#include <limits>
+#include <sstream>
+
+#include "ppsim/planner/workload_words.hpp"
+#include "shell_words.hpp"
+#include "validators.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+Expected<std::vector<int>> nodes_of(const std::string& text) {
+  std::vector<int> nodes;
+  for (const std::string& part : parts_of(text, ',')) {
+    int count = 0;
+    if (!read_number(part, count) || count < 1) {
+      return make_error(ErrorCode::bad_argument, "--nodes is no list of numbers of nodes",
+                        {.found = text, .expected = "8, or 8,16,32"});
+    }
+    nodes.push_back(count);
+  }
+  return nodes;
+}
+
+Expected<void> add_fixed(const std::string& text, PlanRequest& request) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return make_error(ErrorCode::bad_argument, "--fix needs key=value",
+                      {.found = text, .expected = "tp=8, or tp=4+8, schedule=zb-v+1f1b"});
+  }
+  const std::string key = text.substr(0, equals);
+  if (request.fixed.contains(key)) {
+    return make_error(ErrorCode::bad_argument, key + " is fixed twice",
+                      {.found = text, .expected = "all its values at once, such as tp=4+8"});
+  }
+  request.fixed[key] = parts_of(text.substr(equals + 1), '+');
+  return {};
+}
+
+std::string dtype_of(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return "bf16";
+    case DataType::fp8:
+      return "fp8";
+    case DataType::nvfp4:
+      return "nvfp4";
+  }
+  return "bf16";
+}
+
+/// The costs of a plan as options say them.
+CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
+  CostOptions costs = options.costs;
+  const Parallelism given = costs.spread;
+  costs.nodes = choice.nodes;
+  costs.spread = choice.spread;
+  costs.spread.global_batch_size = given.global_batch_size;
+  costs.spread.sequence = given.sequence;
+  costs.dtype = dtype_of(choice.spread.dtype);
+  std::ostringstream recompute;
+  recompute << choice.spread.recompute;
+  costs.recompute = recompute.str();
+  costs.layout = choice.layout == LayoutRule::even ? "even" : "auto";
+  return costs;
+}
+
+std::string megatron(const PlanRow& row) {
+  const Parallelism& spread = row.choice.spread;
+  std::ostringstream text;
+  text << "--tensor-model-parallel-size " << spread.tensor << '\n'
+       << "--pipeline-model-parallel-size " << spread.pipeline << '\n';
+  if (spread.context > 1) text << "--context-parallel-size " << spread.context << '\n';
+  if (spread.expert > 1) text << "--expert-model-parallel-size " << spread.expert << '\n';
+  if (spread.pipeline > 1)
+    text << "--pipeline-model-parallel-layout " << shell_word(layout_text(row.layout)) << '\n';
+  text << "--micro-batch-size " << spread.microbatch_size << '\n'
+       << "--global-batch-size " << spread.global_batch_size << '\n';
+  if (spread.tensor > 1) text << "--sequence-parallel\n";
+  if (spread.recompute.any(Recompute::full))
+    text << "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n";
+  if (spread.recompute.any(Recompute::selective))
+    text << "--recompute-granularity selective --recompute-modules layernorm mlp\n";
+  text << "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n";
+  text << "--bf16\n";
+  if (row.choice.schedule != "interleaved-1f1b" && row.choice.schedule != "1f1b") {
+    text << "# Megatron-LM has no schedule " << row.choice.schedule
+         << ": it runs 1F1B, interleaved where the layout has several stages a rank.\n";
+  }
+  return text.str();
+}
+
+/// As torchtitan's names of schedules are.
+std::string torch_schedule(const PlanChoice& choice) {
+  if (choice.schedule == "gpipe") return "GPipe";
+  if (choice.schedule == "1f1b") return "1F1B";
+  if (choice.schedule == "interleaved-1f1b") return "Interleaved1F1B";
+  if (choice.schedule == "looped-bfs") return "LoopedBFS";
+  if (choice.schedule == "interleaved-zb") return "InterleavedZeroBubble";
+  if (choice.schedule == "zb-v") return "ZBVZeroBubble";
+  if (choice.schedule == "dualpipe-v") return "DualPipeV";
+  return "";
+}
+
+std::string torchtitan(const PlanRow& row) {
+  const Parallelism& spread = row.choice.spread;
+  const std::string schedule = torch_schedule(row.choice);
+  std::ostringstream text;
+  text << "[training]\nlocal_batch_size = " << spread.global_batch_size / spread.data
+       << "\nglobal_batch_size = " << spread.global_batch_size << "\n\n[parallelism]\n"
+       << "data_parallel_replicate_degree = 1\ndata_parallel_shard_degree = " << spread.data
+       << "\ntensor_parallel_degree = " << spread.tensor << "\ncontext_parallel_degree = " << spread.context
+       << "\npipeline_parallel_degree = " << spread.pipeline << '\n';
+  if (spread.expert > 1) text << "expert_parallel_degree = " << spread.expert << '\n';
+  if (spread.pipeline > 1) {
+    text << "pipeline_parallel_microbatch_size = " << spread.microbatch_size << '\n';
+    text << (schedule.empty() ? "# PyTorch has no schedule " + row.choice.schedule +
+                                    ": ppsim generate "
+                                    "writes it for pipeline_parallel_schedule_csv\n"
+                              : "pipeline_parallel_schedule = \"" + schedule + "\"\n");
+  }
+  const char* mode = spread.recompute.any(Recompute::full)        ? "full"
+                     : spread.recompute.any(Recompute::selective) ? "selective"
+                                                                  : "none";
+  text << "\n[activation_checkpoint]\nmode = \"" << mode << "\"\n";
+  return text.str();
+}
+
+std::string maxtext(const PlanRow& row) {
+  const Parallelism& spread = row.choice.spread;
+  std::ostringstream text;
+  text << "dcn_data_parallelism: -1\nici_tensor_parallelism: " << spread.tensor
+       << "\ndcn_pipeline_parallelism: " << spread.pipeline << "\nici_context_parallelism: " << spread.context
+       << '\n';
+  if (spread.expert > 1) text << "ici_expert_parallelism: " << spread.expert << '\n';
+  text << "num_pipeline_microbatches: " << spread.microbatches() << '\n'
+       << "per_device_batch_size: "
+       << static_cast<double>(spread.global_batch_size) / static_cast<double>(spread.gpus()) << '\n'
+       << "remat_policy: " << (spread.recompute.any(Recompute::full) ? "full" : "minimal") << '\n'
+       << "# MaxText's pipeline repeats layers in a circle; it has no schedule " << row.choice.schedule
+       << '\n';
+  return text.str();
+}
+
+std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
+  const PlanChoice& choice = row.choice;
+  const Parallelism& spread = choice.spread;
+  std::ostringstream recompute;
+  recompute << spread.recompute;
+  const Json object = {{"schedule", choice.schedule},
+                       {"chunks", choice.chunks ? Json(*choice.chunks) : Json()},
+                       {"nodes", choice.nodes},
+                       {"tp", spread.tensor},
+                       {"pp", spread.pipeline},
+                       {"dp", spread.data},
+                       {"cp", spread.context},
+                       {"ep", spread.expert},
+                       {"microbatch_size", spread.microbatch_size},
+                       {"global_batch_size", spread.global_batch_size},
+                       {"dtype", dtype_of(spread.dtype)},
+                       {"fsdp", spread.sharded_parameters},
+                       {"recompute", recompute.str()},
+                       {"layout", layout_text(row.layout)},
+                       {"command", plan_command(options, choice)}};
+  return object.dump(2) + "\n";
+}
+
+}  // namespace
+
+void add_plan_options(Command& command, PlanOptions& options) {
+  command.add_option("--model", options.costs.model, "NAME[:layers=..,...] or a Hugging Face config.json")
+      .required();
+  command.add_option("--cluster", options.costs.cluster, "NAME or a JSON description").required();
+  command.add_option("--nodes", options.nodes, "nodes of the cluster, or several numbers of them: 8,16")
+      .required();
+  command.add_option("--global-batch-size", options.costs.spread.global_batch_size, "sequences")
+      .required()
+      .check(count());
+  command
+      .add_option("--fix", options.fixed,
+                  "key=value: tp, pp, dp, cp, ep, microbatch-size, schedule, chunks, layout, recompute, "
+                  "dtype or fsdp; several values as tp=4+8; may be repeated")
+      .one_value_each();
+  command.add_option("--objective", options.objective, "time, tokens-per-dollar (GPU hours) or memory")
+      .show_default()
+      .check(one_of({"time", "tokens-per-dollar", "memory"}));
+  command.add_option("--min-spare-memory", options.spare, "that is left on every GPU, such as 8GB");
+  command.add_option("--top", options.top, "plans to show").show_default().check(count());
+  command
+      .add_option("--front", options.front,
+                  "how much worse than the best plans on the front of time and memory may be")
+      .show_default()
+      .check(between(1, 100));
+  command
+      .add_option("--against", options.against,
+                  "a plan to compare with: tp=4,pp=4,schedule=interleaved-1f1b,chunks=5; may be repeated")
+      .one_value_each();
+  command.add_option("--transport", options.transport,
+                     "what the best is verified for: any (the default), nccl, nccl-one-queue, mpi, copy or "
+                     "in-process");
+  command
+      .add_option("--emit", options.format, "the best in the words of: json, megatron, torchtitan, maxtext")
+      .check(one_of({"json", "megatron", "torchtitan", "maxtext"}));
+  command.add_option("--sequence-length", options.costs.spread.sequence, "tokens; 0: the model's")
+      .show_default()
+      .check(whole(0, std::numeric_limits<std::int64_t>::max()));
+  command.add_option("--stack", options.costs.stack, "what the software does, NAME or a JSON description")
+      .show_default();
+  command.add_option("--rank-order", options.costs.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first")
+      .show_default();
+  command.add_flag("--pipeline-only", options.costs.pipeline_only,
+                   "without reduction of gradients and optimizer");
+}
+
+Expected<PlanRequest> plan_request(const PlanOptions& options) {
+  PlanRequest request;
+  auto nodes = nodes_of(options.nodes);
+  if (!nodes) return tl::unexpected(nodes.error());
+  request.nodes = *std::move(nodes);
+  auto work = unspread_workload({.model = options.costs.model,
+                                 .cluster = options.costs.cluster,
+                                 .nodes = request.nodes.empty() ? 1 : request.nodes.front(),
+                                 .parallelism = options.costs.spread,
+                                 .rank_order = options.costs.rank_order,
+                                 .stack = options.costs.stack,
+                                 .whole_step = !options.costs.pipeline_only});
+  if (!work) return tl::unexpected(work.error());
+  request.work = *std::move(work);
+  for (const std::string& item : options.fixed) {
+    if (auto good = add_fixed(item, request); !good) return tl::unexpected(good.error());
+  }
+  if (!options.spare.empty()) {
+    const auto spare = parse_size(options.spare);
+    if (!spare) return tl::unexpected(spare.error());
+    request.min_spare_bytes = *spare;
+  }
+  const auto objective = plan_objective(options.objective);
+  if (!objective) return tl::unexpected(objective.error());
+  request.objective = *objective;
+  request.top = options.top;
+  request.front = options.front;
+  request.transport = options.transport;
+  return request;
+}
+
+std::string plan_command(const PlanOptions& options, const PlanChoice& choice) {
+  std::string command = "ppsim simulate " + choice.schedule;
+  if (choice.chunks) command += " --chunks " + std::to_string(*choice.chunks);
+  command += cost_words(costs_of(options, choice));
+  if (!options.transport.empty()) command += " --transport " + options.transport;
+  return command;
+}
+
+std::string emitted(const PlanOptions& options, const PlanRow& row) {
+  if (options.format == "megatron") return megatron(row);
+  if (options.format == "torchtitan") return torchtitan(row);
+  if (options.format == "maxtext") return maxtext(row);
+  return emitted_json(options, row);
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,106 @@
+#include "plan/row.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/ir_source.hpp"
+#include "ppsim/planner/rank_memory.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+Expected<TransportCapabilities> transport_of(const PlanRequest& request, const Parallelism& spread) {
+  const bool launches = spread.tensor > 1 || spread.context > 1 || spread.expert > 1;
+  return transport(request.transport.empty() ? "any" : request.transport, launches);
+}
+
+/// The Program of a choice and its costs.
+struct PlannedProgram {
+  Program program;
+  CostBinding costs;
+  TransportCapabilities capabilities;
+};
+
+Expected<PlannedProgram> program_of_choice(const PlanRequest& request, const PlanChoice& choice) {
+  const Workload work = workload_of(request, choice);
+  const auto capabilities = transport_of(request, choice.spread);
+  if (!capabilities) return tl::unexpected(capabilities.error());
+  if (auto good = check_parallelism(work.parallelism, work.model, work.cluster); !good)
+    return tl::unexpected(good.error());
+  ScheduleParameters parameters;
+  parameters.ranks = choice.spread.pipeline;
+  parameters.microbatches = choice.spread.microbatches();
+  parameters.chunks = choice.chunks;
+  const auto ir = ir_from_name(choice.schedule, parameters, work);
+  if (!ir) return tl::unexpected(ir.error());
+  auto costs = bind_cost_source(work, pipeline_of(*ir));
+  if (!costs) return tl::unexpected(costs.error());
+  auto program = to_program(*ir, {.recompute = work.parallelism.recompute}, &costs->tables.costs);
+  if (!program) return tl::unexpected(program.error());
+  return PlannedProgram{*std::move(program), *std::move(costs), *capabilities};
+}
+
+StepParts parts_of(const Evaluation& step) {
+  const auto ranks = static_cast<Nanoseconds>(step.metrics.ranks.size());
+  Nanoseconds busy = 0;
+  for (const RankMetrics& rank : step.metrics.ranks) busy = checked_add(busy, rank.times.busy);
+  StepParts parts;
+  parts.layers = busy / ranks;
+  parts.communication = step.metrics.bubble().exposed_communication / ranks;
+  parts.bubble = step.metrics.times.makespan - parts.layers - parts.communication;
+  parts.step_end = step.step() - step.metrics.times.makespan;
+  return parts;
+}
+
+}  // namespace
+
+Workload workload_of(const PlanRequest& request, const PlanChoice& choice) {
+  Workload work = request.work;
+  work.cluster.nodes = choice.nodes;
+  work.parallelism = choice.spread;
+  work.layout = choice.layout;
+  return work;
+}
+
+Expected<Evaluation> evaluate_choice(const PlanRequest& request, const PlanChoice& choice) {
+  auto planned = program_of_choice(request, choice);
+  if (!planned) return tl::unexpected(planned.error());
+  const EdgeMemory of_edge = edge_memory(request.transport);
+  auto step = evaluate(choice.schedule, std::move(planned->program), std::move(planned->costs),
+                       planned->capabilities);
+  if (step && of_edge != EdgeMemory()) step->communicator_bytes = communicator_bytes(step->program, of_edge);
+  return step;
+}
+
+PlanRow row_of(const Evaluation& step, const PlanChoice& choice) {
+  PlanRow row{.choice = choice, .layout = step.costs.layout.value_or(PipelineLayout())};
+  row.step = step.step();
+  row.parts = parts_of(step);
+  for (std::size_t r = 0; r < step.metrics.ranks.size(); ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    const Bytes beside = step.communicator_bytes.empty() ? 0 : step.communicator_bytes[rank];
+    row.peak_bytes = std::max(row.peak_bytes, checked_add(step.metrics.ranks[rank].peak_bytes, beside));
+  }
+  row.memory_limit = step.costs.memory_limit.value_or(0);
+  row.tokens_per_second = tokens_per_second(step.work(), step.step());
+  row.model_flops_utilization = model_flops_utilization(step.work(), step.step());
+  return row;
+}
+
+Expected<PlanRow> plan_row(const PlanRequest& request, const PlanChoice& choice) {
+  return evaluate_choice(request, choice).map([&](const Evaluation& step) { return row_of(step, choice); });
+}
+
+Expected<VerifyReport> verify_plan(const PlanRequest& request, const PlanChoice& choice) {
+  const auto planned = program_of_choice(request, choice);
+  if (!planned) return tl::unexpected(planned.error());
+  VerifyOptions options{.capabilities = planned->capabilities,
+                        .sizes = planned->costs.tables.sizes,
+                        .memory_limit = planned->costs.memory_limit,
+                        .stopped = request.stopped};
+  options.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::memory};
+  return verify(planned->program, options);
+}
+
+}  // namespace ppsim::planner

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "plan/space.hpp"
+#include "ppsim/planner/evaluate.hpp"
+
+namespace ppsim::planner {
+
+/// What a choice is simulated as.
+[[nodiscard]] Workload workload_of(const PlanRequest& request, const PlanChoice& choice);
+/// Everything that `ppsim simulate` says of it.
+[[nodiscard]] Expected<Evaluation> evaluate_choice(const PlanRequest& request, const PlanChoice& choice);
+[[nodiscard]] PlanRow row_of(const Evaluation& step, const PlanChoice& choice);
+
+}  // namespace ppsim::planner

@@ -1,0 +1,377 @@
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <set>
+#include <sstream>
+
+#include "plan/bounds.hpp"
+#include "plan/row.hpp"
+#include "plan/space.hpp"
+#include "plan/structure.hpp"
+#include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/planner/plan.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+/// How much is known of the plans of a node, from a whole spread to one plan.
+enum class Depth : std::uint8_t { spread, schedule, simulated, measured };
+
+/// What the objective compares, and the other of time and memory.
+struct Score {
+  std::int64_t first = 0;
+  std::int64_t second = 0;
+  friend auto operator<=>(const Score&, const Score&) = default;
+};
+
+/// Plans that have something in common, and what none of them is below.
+struct Node {
+  Score score;
+  LowerBound bound;
+  Depth depth = Depth::spread;
+  std::uint64_t number = 0;  ///< in the order of making, which decides between equals
+  PlanChoice choice;
+  bool overlaps = false;      ///< of a spread: only schedules that overlap F and B
+  std::size_t recompute = 0;  ///< of a spread: index into Space::recomputes
+  Bytes own_peak = 0;         ///< of a spread: what this recompute needs at least
+  RowForm form;
+  std::shared_ptr<const PlacedCosts> costs;
+  std::shared_ptr<const PlanRow> row;
+};
+
+struct Later {
+  bool operator()(const Node& a, const Node& b) const {
+    if (a.score != b.score) return a.score > b.score;
+    if (a.depth != b.depth) return a.depth < b.depth;
+    return a.number > b.number;
+  }
+};
+
+class PlanSearch {
+ public:
+  PlanSearch(const PlanRequest& request, Space space) : request_(request), space_(std::move(space)) {}
+
+  Expected<Plan> run() {
+    const std::vector<Spread> spreads = space_.spreads();
+    plan_.counts.spreads = static_cast<std::int64_t>(spreads.size());
+    for (const Spread& spread : spreads) {
+      if (stopped()) return end(false);
+      add_spread(spread, 0, false);
+      if (hides_exchange(spread)) add_spread(spread, 0, true);
+    }
+    if (made_ == 0 && plan_.counts.misfits == 0) return nothing_to_search();
+    while (!queue_.empty()) {
+      const Node node = queue_.top();
+      queue_.pop();
+      plan_.counts.proved = node.bound.step;
+      if (stopped()) return end(false);
+      if (is_done(node)) break;
+      if (is_dominated(node)) continue;
+      if (auto good = descend(node); !good) return tl::unexpected(good.error());
+    }
+    return end(true);
+  }
+
+ private:
+  bool stopped() {
+    if (request_.progress) {
+      plan_.counts.best = best_ ? &*best_ : nullptr;
+      plan_.counts.waiting = static_cast<std::int64_t>(queue_.size());
+      request_.progress(plan_.counts);
+    }
+    return request_.stopped && request_.stopped();
+  }
+
+  [[nodiscard]] Score score_of(const LowerBound& bound, int nodes) const {
+    switch (request_.objective) {
+      case PlanObjective::time:
+        return {bound.step, bound.peak};
+      case PlanObjective::tokens_per_dollar:
+        return {checked_multiply(bound.step, space_.cluster(nodes).gpu_count()), bound.peak};
+      case PlanObjective::memory:
+        return {bound.peak, bound.step};
+    }
+    return {bound.step, bound.peak};
+  }
+
+  /// No plan of the node, nor any behind it, is among the best or on the front.
+  [[nodiscard]] bool is_done(const Node& node) const {
+    if (!request_.prunes || plan_.best.empty() || !is_full()) return false;
+    const double most = static_cast<double>(first_score_) * std::max(1.0, request_.front);
+    return static_cast<double>(node.score.first) > most;
+  }
+  [[nodiscard]] bool is_full() const { return static_cast<int>(plan_.best.size()) >= request_.top; }
+  /// No plan of the node is among the best, nor on the front: all need more of both than one that is there.
+  [[nodiscard]] bool is_dominated(const Node& node) const {
+    if (!request_.prunes || node.score.second < least_second_) return false;
+    return is_full() || (node.depth != Depth::spread && groups_.contains(group_of(node.choice)));
+  }
+  /// Plans that differ in chunks and layout only: the best stands for them.
+  [[nodiscard]] static std::string group_of(const PlanChoice& choice) {
+    PlanChoice group = choice;
+    group.chunks = std::nullopt;
+    group.layout = LayoutRule::even;
+    std::ostringstream text;
+    text << group.nodes << ' ' << group;
+    return text.str();
+  }
+
+  [[nodiscard]] Bytes capacity(int nodes) const {
+    return space_.cluster(nodes).gpu.memory_bytes - request_.min_spare_bytes;
+  }
+
+  void push(Node node) {
+    if (request_.prunes && node.bound.peak > capacity(node.choice.nodes)) {
+      ++plan_.counts.misfits;
+      return;
+    }
+    // Without pruning, bounds decide nothing: whatever is not measured comes first.
+    if (request_.prunes || node.depth == Depth::measured)
+      node.score = score_of(node.bound, node.choice.nodes);
+    node.number = ++made_;
+    queue_.push(std::move(node));
+  }
+
+  /// Schedules that overlap F and B hide the exchange with experts: their bounds are others.
+  [[nodiscard]] bool hides_exchange(const Spread& spread) const {
+    return request_.work.model.experts > 0 && spread.parallelism.pipeline > 1;
+  }
+
+  void add_spread(const Spread& spread, std::size_t recompute, bool overlaps) {
+    Node node{.overlaps = overlaps, .recompute = recompute};
+    node.choice = {.nodes = spread.nodes, .spread = spread.parallelism};
+    node.choice.spread.recompute = space_.recomputes()[recompute];
+    const auto& chain = chain_of(spread.parallelism.pipeline);
+    const Workload work = space_.workload(spread, space_.recomputes()[recompute], LayoutRule::even);
+    auto costs = analytic_costs(work, chain->pipeline);
+    if (!costs) {
+      refusal_ = costs.error();
+      return;
+    }
+    const PlacedCosts placed(work, chain, *std::move(costs));
+    node.bound = placed.of_any_placement(spread.parallelism.microbatches(), overlaps);
+    node.own_peak = node.bound.peak;
+    // More recompute takes longer and needs less: only its time is bounded by that of less.
+    if (recompute + 1 < space_.recomputes().size()) node.bound.peak = 0;
+    push(std::move(node));
+  }
+
+  const std::shared_ptr<const Placement>& chain_of(int ranks) {
+    auto& chain = chains_[ranks];
+    if (chain) return chain;
+    Placement made{*make_chain(ranks, ranks, 1), {}};
+    for (std::int32_t s = 0; s < ranks; ++s)
+      made.producers.push_back(s == 0 ? std::vector<StageId>() : std::vector<StageId>{StageId(s - 1)});
+    return chain = std::make_shared<const Placement>(std::move(made));
+  }
+
+  Expected<void> descend(const Node& node) {
+    switch (node.depth) {
+      case Depth::spread:
+        open_spread(node);
+        break;
+      case Depth::schedule:
+        return simulate_node(node);
+      case Depth::simulated:
+        return measure_node(node);
+      case Depth::measured:
+        accept(node);
+    }
+    return {};
+  }
+
+  /// Whether less than this is too much memory, or no less than a plan needs that is better.
+  [[nodiscard]] bool is_too_large(const Node& node) const {
+    if (!request_.prunes) return false;
+    const LowerBound own{node.bound.step, node.own_peak};
+    return node.own_peak > capacity(node.choice.nodes) ||
+           (is_full() && score_of(own, node.choice.nodes).second >= least_second_);
+  }
+
+  void open_spread(const Node& node) {
+    if (node.recompute + 1 < space_.recomputes().size())
+      add_spread({node.choice.nodes, node.choice.spread}, node.recompute + 1, node.overlaps);
+    if (is_too_large(node)) return;
+    const auto& placed =
+        placements_.of(space_, node.choice.spread.pipeline, node.choice.spread.microbatches());
+    for (std::size_t begin = 0; begin < placed.size();) {
+      std::size_t end = begin;
+      while (end < placed.size() && placed[end].placement == placed[begin].placement) ++end;
+      add_schedules(node, std::span(placed).subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  /// Of one placement.
+  void add_schedules(const Node& node, std::span<const PlacedSchedule> schedules) {
+    const bool told_apart = hides_exchange({node.choice.nodes, node.choice.spread});
+    const auto belongs = [&](const PlacedSchedule& one) {
+      return !told_apart || one.form.overlaps == node.overlaps;
+    };
+    if (std::ranges::none_of(schedules, belongs)) return;
+    std::optional<PipelineLayout> first;
+    for (const LayoutRule layout : space_.layouts()) {
+      Workload work = workload_of(request_, node.choice);
+      work.layout = layout;
+      auto costs = analytic_costs(work, schedules.front().placement->pipeline);
+      if (!costs) continue;  // a layer for each stage, where there are more stages
+      if (first && costs->layout == *first) continue;
+      first = costs->layout;
+      const auto placed = std::make_shared<PlacedCosts>(work, schedules.front().placement, *std::move(costs));
+      for (const PlacedSchedule& one : schedules) {
+        if (belongs(one)) add_schedule(node, one, layout, placed);
+      }
+      placed->forget_tables();
+    }
+  }
+
+  void add_schedule(const Node& node, const PlacedSchedule& one, LayoutRule layout,
+                    const std::shared_ptr<const PlacedCosts>& costs) {
+    ++plan_.counts.bounded;
+    Node next{.bound = costs->of_form(one.form, node.choice.spread.microbatches()),
+              .depth = Depth::schedule,
+              .choice = node.choice,
+              .form = one.form,
+              .costs = costs};
+    next.choice.schedule = std::string(one.choice.info->name);
+    next.choice.chunks = one.choice.chunks;
+    next.choice.layout = layout;
+    push(std::move(next));
+  }
+
+  /// The times on independent queues are what no transport is faster than.
+  Expected<void> simulate_node(const Node& node) {
+    const PlanChoice& choice = node.choice;
+    const auto costs = analytic_costs(workload_of(request_, choice), node.costs->placement().pipeline);
+    if (!costs) return tl::unexpected(costs.error());
+    const Tables& tables = costs->tables;
+    const auto info = find_schedule(choice.schedule);
+    const StructureKey key{(*info)->name, choice.chunks.value_or(0), choice.spread.pipeline,
+                           choice.spread.microbatches(), choice.spread.recompute.any(Recompute::full)};
+    const auto moments = structures_.moments(key, tables.costs);
+    if (!moments) return {};  // the schedule refuses these parameters
+    Node next = node;
+    next.bound.peak = std::max(node.bound.peak, node.costs->peak_of(**moments));
+    if (request_.prunes && next.bound.peak > capacity(choice.nodes)) {
+      note_misfit(next);
+      ++plan_.counts.misfits;
+      return {};
+    }
+    next.score = score_of(next.bound, choice.nodes);
+    if (is_dominated(next)) return {};
+    const auto compiled = structures_.compiled(key, tables.costs);
+    if (!compiled) return {};
+    const auto bound = bind_costs(**compiled, tables.costs);
+    if (!bound) return tl::unexpected(bound.error());
+    ++plan_.counts.simulated;
+    next.depth = Depth::simulated;
+    next.bound.step = node.costs->step_of(simulate(**compiled, *bound, scratch_));
+    push(std::move(next));
+    return {};
+  }
+
+  /// Keeps the fastest that does not fit.
+  void note_misfit(const Node& node) {
+    if (misfit_ && misfit_->bound.step <= node.bound.step) return;
+    misfit_ = node;
+  }
+
+  Expected<void> measure_node(const Node& node) {
+    const auto step = evaluate_choice(request_, node.choice);
+    if (!step) return {};  // such as a schedule that hangs on this transport
+    ++plan_.counts.measured;
+    const PlanRow row = row_of(*step, node.choice);
+    if (row.peak_bytes > capacity(node.choice.nodes)) {
+      note_misfit(node);
+      return {};
+    }
+    Node next = node;
+    next.depth = Depth::measured;
+    next.bound = {row.step, row.peak_bytes};
+    next.row = std::make_shared<const PlanRow>(row);
+    const Score score = score_of(next.bound, next.choice.nodes);
+    if (!best_ || score < best_score_) {
+      best_ = row;
+      best_score_ = score;
+    }
+    push(std::move(next));
+    return {};
+  }
+
+  void accept(const Node& node) {
+    if (plan_.best.empty()) first_score_ = node.score.first;
+    if (!is_full() && groups_.insert(group_of(node.choice)).second) plan_.best.push_back(*node.row);
+    if (node.score.second < least_second_) {
+      const double most = static_cast<double>(first_score_) * std::max(1.0, request_.front);
+      if (static_cast<double>(node.score.first) <= most) plan_.front.push_back(*node.row);
+      least_second_ = node.score.second;
+    }
+  }
+
+  [[nodiscard]] tl::unexpected<Error> nothing_to_search() const {
+    if (refusal_) return tl::unexpected(*refusal_);
+    return make_error(ErrorCode::bad_argument, "no parallelism is possible",
+                      {.found = std::to_string(space_.cluster(request_.work.cluster.nodes).gpu_count()) +
+                                " GPUs and a global batch of " +
+                                std::to_string(request_.work.parallelism.global_batch_size),
+                       .expected = "a batch that some dp divides, and fixed values that divide the GPUs"});
+  }
+
+  Expected<Plan> end(bool complete) {
+    plan_.complete = complete;
+    plan_.counts.waiting = static_cast<std::int64_t>(queue_.size());
+    if (!complete && plan_.best.empty() && best_) plan_.best.push_back(*best_);
+    plan_.counts.best = nullptr;
+    if (misfit_ && !plan_.best.empty() && misfit_->bound.step < plan_.best.front().step) {
+      const auto row = plan_row(request_, misfit_->choice);
+      if (row && row->step < plan_.best.front().step) plan_.fastest_misfit = *row;
+    }
+    return std::move(plan_);
+  }
+
+  const PlanRequest& request_;
+  Space space_;
+  Placements placements_;
+  Structures structures_;
+  std::map<int, std::shared_ptr<const Placement>> chains_;
+  SimulationScratch scratch_;
+  std::priority_queue<Node, std::vector<Node>, Later> queue_;
+  std::uint64_t made_ = 0;
+  Plan plan_;
+  std::optional<PlanRow> best_;
+  Score best_score_;
+  std::int64_t first_score_ = 0;
+  std::int64_t least_second_ = std::numeric_limits<std::int64_t>::max();
+  std::set<std::string> groups_;  ///< of those in `best`
+  std::optional<Node> misfit_;
+  std::optional<Error> refusal_;
+};
+
+/// The plan that needs least, whatever there is.
+Expected<std::optional<PlanRow>> least_memory(const PlanRequest& request) {
+  PlanRequest unlimited = request;
+  unlimited.objective = PlanObjective::memory;
+  unlimited.top = 1;
+  unlimited.front = 1;
+  unlimited.min_spare_bytes = std::numeric_limits<Bytes>::min() / 2;
+  const auto space = Space::make(unlimited);
+  if (!space) return tl::unexpected(space.error());
+  return PlanSearch(unlimited, *space).run().map([](const Plan& found) {
+    return found.best.empty() ? std::nullopt : std::optional(found.best.front());
+  });
+}
+
+}  // namespace
+
+Expected<Plan> plan(const PlanRequest& request) {
+  auto space = Space::make(request);
+  if (!space) return tl::unexpected(space.error());
+  auto found = PlanSearch(request, *std::move(space)).run();
+  if (!found || !found->best.empty() || !found->complete) return found;
+  auto least = least_memory(request);
+  if (!least) return tl::unexpected(least.error());
+  found->tightest = *std::move(least);
+  return found;
+}
+
+}  // namespace ppsim::planner

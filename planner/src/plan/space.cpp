@@ -1,0 +1,252 @@
+#include "plan/space.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/workload/parallelism.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr std::array<std::string_view, 7> kCountKeys = {"tp",    "pp", "dp", "cp", "ep", "microbatch-size",
+                                                        "chunks"};
+constexpr std::array<std::string_view, 12> kPlanKeys = {
+    "tp",       "pp",     "dp",        "cp",    "ep",   "microbatch-size",
+    "schedule", "chunks", "recompute", "dtype", "fsdp", "layout"};
+
+/// Updates without a flush compute other gradients; a building block is 1F1B as long as it is not described.
+constexpr std::array<std::string_view, 3> kOtherTraining = {"pipedream", "pipedream-2bw", "building-block"};
+
+tl::unexpected<Error> not_a_value(const std::string& key, const std::string& value,
+                                  const std::string& expected) {
+  return make_error(ErrorCode::bad_argument, "no value of " + key,
+                    {.found = key + "=" + value, .expected = expected});
+}
+
+std::vector<int> divisors(int number) {
+  std::vector<int> result;
+  for (int i = 1; i <= number; ++i) {
+    if (number % i == 0) result.push_back(i);
+  }
+  return result;
+}
+
+std::vector<int> powers_of_two(int most) {
+  std::vector<int> result;
+  for (std::int64_t i = 1; i <= most; i *= 2) result.push_back(static_cast<int>(i));
+  return result;
+}
+
+/// Whether the planner looks at it where it is not asked for.
+bool is_searched(const ScheduleInfo& info) {
+  return !info.forward_only && !info.has_slices && !info.uses_costs &&
+         std::ranges::find(kOtherTraining, info.name) == kOtherTraining.end();
+}
+
+}  // namespace
+
+std::string_view layout_rule_name(LayoutRule rule) {
+  switch (rule) {
+    case LayoutRule::even:
+      return "even";
+    case LayoutRule::balanced:
+      return "auto";
+  }
+  return "even";
+}
+
+std::string_view data_type_name(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return "bf16";
+    case DataType::fp8:
+      return "fp8";
+    case DataType::nvfp4:
+      return "nvfp4";
+  }
+  return "bf16";
+}
+
+Expected<Space> Space::make(const PlanRequest& request) {
+  Space space(request);
+  if (auto good = space.read(); !good) return tl::unexpected(good.error());
+  return space;
+}
+
+Expected<void> Space::read() {
+  nodes_ = request_->nodes;
+  if (nodes_.empty()) nodes_ = {request_->work.cluster.nodes};
+  for (const auto& [key, values] : request_->fixed) {
+    if (std::ranges::find(kPlanKeys, key) != kPlanKeys.end() && !values.empty()) continue;
+    const std::vector<std::string_view> known(kPlanKeys.begin(), kPlanKeys.end());
+    return make_error(ErrorCode::bad_argument, "nothing to fix" + suggestion(key, known),
+                      {.found = key, .expected = joined(known)});
+  }
+  for (const ScheduleInfo& info : registered_schedules()) {
+    if (is_searched(info)) schedules_.push_back(&info);
+  }
+  if (auto good = read_counts(); !good) return good;
+  return read_words();
+}
+
+Expected<void> Space::read_counts() {
+  for (const std::string_view name : kCountKeys) {
+    const std::string key(name);
+    const auto given = request_->fixed.find(key);
+    if (given == request_->fixed.end()) continue;
+    for (const std::string& text : given->second) {
+      int value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (error != std::errc() || end != text.data() + text.size() || value < 1)
+        return not_a_value(key, text, "a whole number from 1 on");
+      counts_[key].push_back(value);
+    }
+  }
+  return {};
+}
+
+Expected<void> Space::read_words() {
+  const auto words = [&](const char* key) {
+    const auto given = request_->fixed.find(key);
+    return given == request_->fixed.end() ? std::vector<std::string>() : given->second;
+  };
+  /// Reads the words of a key in the place of what is searched by default.
+  const auto read = [&]<class T>(const char* key, std::vector<T>& values,
+                                 const std::vector<std::pair<std::string, T>>& known) -> Expected<void> {
+    const std::vector<std::string> given = words(key);
+    if (given.empty()) return {};
+    std::string names;
+    for (const auto& [name, value] : known) names += (names.empty() ? "" : ", ") + name;
+    values.clear();
+    for (const auto& [name, value] : known) {
+      if (std::ranges::find(given, name) != given.end()) values.push_back(value);
+    }
+    for (const std::string& word : given) {
+      if (std::ranges::none_of(known, [&](const auto& one) { return one.first == word; }))
+        return not_a_value(key, word, names);
+    }
+    return {};
+  };
+  if (auto good =
+          read("recompute", recomputes_,
+               {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}});
+      !good)
+    return good;
+  if (auto good = read("layout", layouts_, {{"even", LayoutRule::even}, {"auto", LayoutRule::balanced}});
+      !good)
+    return good;
+  if (auto good = read("dtype", types_,
+                       {{"bf16", DataType::bf16},
+                        {"fp8", DataType::fp8},
+                        {"mxfp8", DataType::fp8},
+                        {"nvfp4", DataType::nvfp4}});
+      !good)
+    return good;
+  if (auto good = read("fsdp", sharded_, {{"off", false}, {"on", true}}); !good) return good;
+  const std::vector<std::string> names = words("schedule");
+  schedules_given_ = !names.empty();
+  if (schedules_given_) schedules_.clear();
+  for (const std::string& name : names) {
+    const auto info = find_schedule(name);
+    if (!info) return tl::unexpected(info.error());
+    if ((*info)->forward_only || (*info)->has_slices)
+      return not_a_value("schedule", name, "a schedule that trains in whole sequences");
+    schedules_.push_back(*info);
+  }
+  return {};
+}
+
+bool Space::allows(const std::string& key, int value) const {
+  const auto given = counts_.find(key);
+  return given == counts_.end() || std::ranges::find(given->second, value) != given->second.end();
+}
+
+ClusterDescription Space::cluster(int nodes) const {
+  ClusterDescription cluster = request_->work.cluster;
+  cluster.nodes = nodes;
+  return cluster;
+}
+
+Workload Space::workload(const Spread& spread, Recompute recompute, LayoutRule layout) const {
+  Workload work = request_->work;
+  work.cluster.nodes = spread.nodes;
+  work.parallelism = spread.parallelism;
+  work.parallelism.recompute = recompute;
+  work.layout = layout;
+  return work;
+}
+
+std::vector<Spread> Space::spreads() const {
+  std::vector<Spread> result;
+  for (const int nodes : nodes_) add_spreads(nodes, result);
+  return result;
+}
+
+void Space::add_spreads(int nodes, std::vector<Spread>& spreads) const {
+  const ClusterDescription own = cluster(nodes);
+  const int gpus = own.gpu_count();
+  Parallelism groups = request_->work.parallelism;
+  for (const int tp : divisors(gpus)) {
+    for (const int cp : divisors(gpus / tp)) {
+      for (const int pp : divisors(gpus / tp / cp)) {
+        groups.tensor = tp;
+        groups.context = cp;
+        groups.pipeline = pp;
+        groups.data = gpus / tp / cp / pp;
+        if (!allows("tp", tp) || !allows("cp", cp) || !allows("pp", pp) || !allows("dp", groups.data))
+          continue;
+        if (pp > request_->work.model.layers) continue;
+        add_with_groups(own, groups, spreads);
+      }
+    }
+  }
+}
+
+void Space::add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
+                            std::vector<Spread>& spreads) const {
+  const ModelDescription& model = request_->work.model;
+  const int members = groups.tensor * groups.context * groups.data;
+  std::vector<int> experts = {1};
+  if (model.experts > 0) experts = divisors(members);
+  for (const int ep : experts) {
+    for (const int size : powers_of_two(std::max(1, groups.global_batch_size / groups.data))) {
+      if (!allows("ep", ep) || !allows("microbatch-size", size)) continue;
+      Parallelism spread = groups;
+      spread.expert = ep;
+      spread.microbatch_size = size;
+      if (!check_parallelism(spread, model, cluster)) continue;
+      for (const DataType type : types_) {
+        for (const bool sharded : sharded_) {
+          spread.dtype = type;
+          spread.sharded_parameters = sharded;
+          spreads.push_back({cluster.nodes, spread});
+        }
+      }
+    }
+  }
+}
+
+std::vector<ScheduleChoice> Space::schedules(int ranks) const {
+  std::vector<ScheduleChoice> choices;
+  for (const ScheduleInfo* info : schedules_) {
+    if (ranks == 1 && !schedules_given_ && info->name != "1f1b") continue;
+    add_chunks(*info, ranks, choices);
+  }
+  return choices;
+}
+
+void Space::add_chunks(const ScheduleInfo& info, int ranks, std::vector<ScheduleChoice>& choices) const {
+  if (info.least_chunks == info.most_chunks || info.default_chunks == info.most_chunks) {
+    if (allows("chunks", info.default_chunks)) choices.push_back({&info, std::nullopt});
+    return;
+  }
+  // Embedding and loss may have a stage of their own.
+  const std::int64_t most = (request_->work.model.layers + 2) / ranks;
+  for (int chunks = std::max(2, info.least_chunks); chunks <= std::min<std::int64_t>(most, info.most_chunks);
+       ++chunks) {
+    if (allows("chunks", chunks)) choices.push_back({&info, chunks});
+  }
+}
+
+}  // namespace ppsim::planner

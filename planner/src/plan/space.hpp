@@ -1,0 +1,67 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ppsim/planner/plan.hpp"
+#include "ppsim/schedules/registry.hpp"
+
+namespace ppsim::planner {
+
+/// A way to spread a model over GPUs, but for schedule, layout and recompute.
+struct Spread {
+  int nodes = 1;
+  Parallelism parallelism;
+};
+
+/// A schedule of the registry and its chunks.
+struct ScheduleChoice {
+  const ScheduleInfo* info = nullptr;
+  std::optional<int> chunks;
+};
+
+/// The values of each dimension that a request leaves.
+class Space {
+ public:
+  /// Keeps a reference to the request.
+  /// Errors: bad_argument naming the key or value of `fixed` that is none.
+  [[nodiscard]] static Expected<Space> make(const PlanRequest& request);
+
+  /// All that check_parallelism accepts, in a fixed order.
+  [[nodiscard]] std::vector<Spread> spreads() const;
+  /// From the one whose steps are shortest on.
+  [[nodiscard]] const std::vector<Recompute>& recomputes() const { return recomputes_; }
+  [[nodiscard]] const std::vector<LayoutRule>& layouts() const { return layouts_; }
+  /// Of a pipeline of so many ranks. One rank has one schedule.
+  [[nodiscard]] std::vector<ScheduleChoice> schedules(int ranks) const;
+  [[nodiscard]] ClusterDescription cluster(int nodes) const;
+  [[nodiscard]] Workload workload(const Spread& spread, Recompute recompute, LayoutRule layout) const;
+
+ private:
+  explicit Space(const PlanRequest& request) : request_(&request) {}
+  Expected<void> read();
+  Expected<void> read_counts();
+  Expected<void> read_words();
+  [[nodiscard]] bool allows(const std::string& key, int value) const;
+  void add_spreads(int nodes, std::vector<Spread>& spreads) const;
+  void add_with_groups(const ClusterDescription& cluster, const Parallelism& groups,
+                       std::vector<Spread>& spreads) const;
+  void add_chunks(const ScheduleInfo& info, int ranks, std::vector<ScheduleChoice>& choices) const;
+
+  const PlanRequest* request_;
+  std::vector<int> nodes_;
+  std::map<std::string, std::vector<int>> counts_;
+  std::vector<Recompute> recomputes_ = {Recompute::none, Recompute::selective, Recompute::full};
+  std::vector<LayoutRule> layouts_ = {LayoutRule::even, LayoutRule::balanced};
+  std::vector<DataType> types_ = {DataType::bf16};
+  std::vector<bool> sharded_ = {false};
+  std::vector<const ScheduleInfo*> schedules_;
+  bool schedules_given_ = false;
+};
+
+/// "even" and "auto".
+[[nodiscard]] std::string_view layout_rule_name(LayoutRule rule);
+[[nodiscard]] std::string_view data_type_name(DataType type);
+
+}  // namespace ppsim::planner

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "plan/space.hpp"
+#include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/planner/plan.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr std::array<PlanObjective, 3> kObjectives = {PlanObjective::time, PlanObjective::tokens_per_dollar,
+                                                      PlanObjective::memory};
+
+std::string milliseconds(Nanoseconds difference) {
+  std::ostringstream text;
+  text << std::showpos << std::fixed << std::setprecision(1) << static_cast<double>(difference) * 1e-6
+       << " ms";
+  return text.str();
+}
+
+/// The items of "key=value,...".
+Expected<std::map<std::string, std::vector<std::string>>> items_of(std::string_view text) {
+  std::map<std::string, std::vector<std::string>> items;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string item(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == item.size() ||
+        !items.emplace(item.substr(0, equals), std::vector{item.substr(equals + 1)}).second) {
+      return make_error(ErrorCode::bad_argument, "an item of a plan is none, or there twice",
+                        {.found = item, .expected = "key=value, such as tp=4,pp=4,schedule=1f1b"});
+    }
+  }
+  return items;
+}
+
+/// How a choice says each of its parts.
+std::vector<std::pair<std::string, std::string>> words_of(const PlanChoice& choice) {
+  const Parallelism& spread = choice.spread;
+  std::ostringstream recompute;
+  recompute << spread.recompute;
+  return {{"nodes", std::to_string(choice.nodes)},
+          {"schedule", choice.schedule},
+          {"chunks", choice.chunks ? std::to_string(*choice.chunks) : "as many as it has"},
+          {"tp", std::to_string(spread.tensor)},
+          {"pp", std::to_string(spread.pipeline)},
+          {"dp", std::to_string(spread.data)},
+          {"cp", std::to_string(spread.context)},
+          {"ep", std::to_string(spread.expert)},
+          {"microbatch size", std::to_string(spread.microbatch_size)},
+          {"recompute", recompute.str()},
+          {"layout", std::string(layout_rule_name(choice.layout))},
+          {"dtype", std::string(data_type_name(spread.dtype))},
+          {"fsdp", spread.sharded_parameters ? "on" : "off"}};
+}
+
+}  // namespace
+
+std::string_view plan_objective_name(PlanObjective objective) {
+  switch (objective) {
+    case PlanObjective::time:
+      return "time";
+    case PlanObjective::tokens_per_dollar:
+      return "tokens-per-dollar";
+    case PlanObjective::memory:
+      return "memory";
+  }
+  return "time";
+}
+
+Expected<PlanObjective> plan_objective(std::string_view name) {
+  for (const PlanObjective objective : kObjectives) {
+    if (name == plan_objective_name(objective)) return objective;
+  }
+  return make_error(ErrorCode::bad_argument, "unknown objective",
+                    {.found = std::string(name), .expected = "time, tokens-per-dollar or memory"});
+}
+
+std::ostream& operator<<(std::ostream& out, const PlanChoice& choice) {
+  out << choice.schedule;
+  if (choice.chunks) out << " v" << *choice.chunks;
+  const Parallelism& spread = choice.spread;
+  out << ", TP" << spread.tensor << " PP" << spread.pipeline << " DP" << spread.data;
+  if (spread.context > 1) out << " CP" << spread.context;
+  if (spread.expert > 1) out << " EP" << spread.expert;
+  out << ", microbatch " << spread.microbatch_size;
+  if (spread.recompute != StageRecompute()) out << ", recompute " << spread.recompute;
+  if (choice.layout != LayoutRule::even) out << ", layout " << layout_rule_name(choice.layout);
+  if (spread.dtype != DataType::bf16) out << ", " << data_type_name(spread.dtype);
+  if (spread.sharded_parameters) out << ", fsdp";
+  return out;
+}
+
+Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_view text) {
+  auto items = items_of(text);
+  if (!items) return tl::unexpected(items.error());
+  PlanRequest only = request;
+  only.nodes = {request.work.cluster.nodes};
+  // A choice within the same dimensions, of which everything else is the plain one.
+  only.fixed = {{"microbatch-size", {"1"}},
+                {"recompute", {"none"}},
+                {"layout", {"even"}},
+                {"cp", {"1"}},
+                {"pp", {"1"}},
+                {"tp", {"1"}},
+                {"schedule", {"1f1b"}}};
+  if (request.work.model.experts > 0) only.fixed["ep"] = {"1"};
+  const bool chunks = items->contains("chunks");
+  const std::vector<std::string> chunk_words = chunks ? items->at("chunks") : std::vector<std::string>();
+  for (auto& [key, values] : *items) only.fixed[key] = values;
+  const auto space = Space::make(only);
+  if (!space) return tl::unexpected(space.error());
+  const std::vector<Spread> spreads = space->spreads();
+  if (spreads.empty()) {
+    return make_error(ErrorCode::bad_argument, "no parallelism of these GPUs and this batch",
+                      {.found = std::string(text),
+                       .expected = "tp x pp x dp x cp = " + std::to_string(only.work.cluster.gpu_count())});
+  }
+  PlanChoice choice{.nodes = spreads.front().nodes, .spread = spreads.front().parallelism};
+  choice.spread.recompute = space->recomputes().front();
+  choice.layout = space->layouts().front();
+  choice.schedule = only.fixed["schedule"].front();
+  if (chunks) choice.chunks = std::stoi(chunk_words.front());
+  return choice;
+}
+
+std::string why_slower(const PlanRow& best, const PlanRow& other) {
+  std::vector<std::pair<Nanoseconds, std::string>> parts = {
+      {other.parts.layers - best.parts.layers, "layers"},
+      {other.parts.bubble - best.parts.bubble, "bubble"},
+      {other.parts.communication - best.parts.communication, "communication"},
+      {other.parts.step_end - best.parts.step_end, "step end"}};
+  std::ranges::stable_sort(parts, std::ranges::greater(),
+                           [](const auto& part) { return std::abs(part.first); });
+  std::string text;
+  for (const auto& [difference, name] : parts) {
+    if (std::abs(difference) < 50'000) continue;
+    text += (text.empty() ? "" : ", ") + name + " " + milliseconds(difference);
+  }
+  return text.empty() ? "as long" : text;
+}
+
+std::string what_differs(const PlanChoice& choice, const PlanChoice& other) {
+  const auto own = words_of(choice);
+  const auto others = words_of(other);
+  std::string text;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i].second == others[i].second) continue;
+    text +=
+        (text.empty() ? "" : ", ") + own[i].first + " " + own[i].second + " in place of " + others[i].second;
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace ppsim::planner

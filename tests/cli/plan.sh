@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# plan: rows are what their commands simulate, what does not fit is exit code 3, and the best in words of frameworks.
+source "$(dirname "$0")/support/lib.sh"
+job=(--model llama3-8b:layers=8,sequence=2048 --cluster dgx-h100 --nodes 1 --global-batch-size 16)
+
+expect_exit 0 plan "${job[@]}" --top 3 --front 1.2 --against pp=4,schedule=zb-v --json
+expect_json 'len(d["plans"]) == 3 and [r["step_ns"] for r in d["plans"]] == sorted(r["step_ns"] for r in d["plans"])'
+expect_json 'all(r["layers_ns"] + r["bubble_ns"] + r["communication_ns"] + r["step_end_ns"] == r["step_ns"] for r in d["plans"])'
+expect_json 'd["against"][0]["step_ns"] >= d["plans"][0]["step_ns"] and "zb-v" in d["against"][0]["plan"]'
+expect_json 'd["verified"]["deadlock_free"] == "proved" and d["tightest_miss"] is None'
+expect_json 'd["front"][0] == {k: v for k, v in d["plans"][0].items()}'
+
+# The command of each row simulates it.
+python3 -c 'import json
+for row in json.load(open("stdout"))["plans"]: print(row["step_ns"], row["peak_bytes"], row["command"].removeprefix("ppsim "))' >rows
+while read -r step peak command; do
+  eval "expect_exit 0 $command --json"
+  expect_json "d['step_ns'] == $step and d['peak_bytes'] == $peak"
+done <rows
+
+expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=1f1b+zb-h1 --fix recompute=none
+expect_out "The runner-up takes"
+expect_out "Verified: "
+expect_out "Not modelled: "
+expect_out "1  ppsim simulate"
+
+expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=interleaved-1f1b --emit megatron
+expect_out "--pipeline-model-parallel-size 2"
+expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=zb-v --emit torchtitan
+expect_out 'pipeline_parallel_schedule = "ZBVZeroBubble"'
+expect_exit 0 plan "${job[@]}" --fix pp=2 --emit json
+expect_json 'd["pp"] == 2 and d["command"].startswith("ppsim simulate ")'
+
+expect_exit 3 plan "${job[@]}" --min-spare-memory 79.9GB
+expect_err "no plan fits into 100.00 MB of a GPU"
+expect_err "the least is"
+expect_exit 2 plan "${job[@]}" --fix pq=2
+expect_err "nothing to fix"
+expect_exit 2 plan "${job[@]}" --fix pp=2 --fix pp=4
+expect_err "pp is fixed twice"
+expect_exit 2 plan "${job[@]}" --nodes 0

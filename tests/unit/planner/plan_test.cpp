@@ -1,0 +1,174 @@
+#include "ppsim/planner/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ppsim {
+namespace {
+
+PlanRequest small_request() {
+  PlanRequest request;
+  request.work.model = *model_from_name("llama3-8b:layers=8,sequence=2048");
+  request.work.cluster = *cluster_from_name("dgx-h100", 1);
+  request.work.stack = *stack_from_name("megatron-core");
+  request.work.parallelism.global_batch_size = 16;
+  return request;
+}
+
+TEST(Plan, BestComesFirstAndEachGroupOnce) {
+  const PlanRequest request = small_request();
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  ASSERT_EQ(found->best.size(), 10U);
+  EXPECT_TRUE(found->complete);
+  for (std::size_t i = 1; i < found->best.size(); ++i) {
+    EXPECT_LE(found->best[i - 1].step, found->best[i].step);
+    EXPECT_FALSE(found->best[i - 1].choice.spread == found->best[i].choice.spread &&
+                 found->best[i - 1].choice.schedule == found->best[i].choice.schedule);
+  }
+  for (const PlanRow& row : found->best) EXPECT_GE(row.spare_bytes(), 0);
+}
+
+TEST(Plan, PartsAddUpToTheStep) {
+  const auto found = planner::plan(small_request());
+  ASSERT_TRUE(found) << found.error();
+  for (const PlanRow& row : found->best) {
+    EXPECT_EQ(row.parts.layers + row.parts.bubble + row.parts.communication + row.parts.step_end, row.step);
+    EXPECT_GE(row.parts.bubble, 0);
+  }
+}
+
+TEST(Plan, RowsAreWhatOnePlanIsSimulatedAs) {
+  const PlanRequest request = small_request();
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  for (const PlanRow& row : found->best) EXPECT_EQ(*planner::plan_row(request, row.choice), row);
+}
+
+TEST(Plan, FrontNeedsLessAndLess) {
+  PlanRequest request = small_request();
+  request.front = 1.5;
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  ASSERT_GT(found->front.size(), 1U);
+  EXPECT_EQ(found->front.front(), found->best.front());
+  for (std::size_t i = 1; i < found->front.size(); ++i) {
+    EXPECT_LT(found->front[i].peak_bytes, found->front[i - 1].peak_bytes);
+    EXPECT_GE(found->front[i].step, found->front[i - 1].step);
+  }
+}
+
+TEST(Plan, FixedValuesAreKept) {
+  PlanRequest request = small_request();
+  request.fixed = {{"pp", {"4"}}, {"schedule", {"zb-v", "1f1b"}}, {"recompute", {"none"}}, {"dp", {"2"}}};
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  ASSERT_FALSE(found->best.empty());
+  for (const PlanRow& row : found->best) {
+    EXPECT_EQ(row.choice.spread.pipeline, 4);
+    EXPECT_EQ(row.choice.spread.data, 2);
+    EXPECT_EQ(row.choice.spread.recompute, StageRecompute());
+    EXPECT_TRUE(row.choice.schedule == "zb-v" || row.choice.schedule == "1f1b");
+  }
+}
+
+TEST(Plan, UnknownKeysAndValuesAreNamed) {
+  PlanRequest request = small_request();
+  request.fixed = {{"chunk", {"4"}}};
+  EXPECT_NE(planner::plan(request).error().message.find("chunks"), std::string::npos);
+  request.fixed = {{"layout", {"odd"}}};
+  EXPECT_EQ(planner::plan(request).error().place.found, "layout=odd");
+  request.fixed = {{"tp", {"0"}}};
+  EXPECT_EQ(planner::plan(request).error().place.found, "tp=0");
+}
+
+TEST(Plan, TheTightestMissIsFoundWhereNothingFits) {
+  PlanRequest request = small_request();
+  request.work.cluster.gpu.memory_bytes = 1'000'000'000;
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_TRUE(found->best.empty());
+  ASSERT_TRUE(found->tightest);
+  EXPECT_GT(found->tightest->peak_bytes, 1'000'000'000);
+  // With so much there is a plan.
+  request.work.cluster.gpu.memory_bytes = found->tightest->peak_bytes;
+  EXPECT_FALSE(planner::plan(request)->best.empty());
+  --request.work.cluster.gpu.memory_bytes;
+  EXPECT_TRUE(planner::plan(request)->best.empty());
+}
+
+TEST(Plan, SpareMemoryIsLeft) {
+  PlanRequest request = small_request();
+  request.min_spare_bytes = 60'000'000'000;
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  ASSERT_FALSE(found->best.empty());
+  for (const PlanRow& row : found->best) EXPECT_GE(row.spare_bytes(), 60'000'000'000);
+}
+
+TEST(Plan, MemoryAsObjectiveTakesTheLeast) {
+  PlanRequest request = small_request();
+  request.objective = PlanObjective::memory;
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  const auto by_time = planner::plan(small_request());
+  ASSERT_FALSE(found->best.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(found->best, {}, &PlanRow::peak_bytes));
+  EXPECT_LE(found->best.front().peak_bytes, by_time->best.front().peak_bytes);
+}
+
+TEST(Plan, GpuHoursDecideBetweenNumbersOfNodes) {
+  PlanRequest request = small_request();
+  request.nodes = {1, 2};
+  request.fixed = {{"tp", {"1"}}, {"cp", {"1"}}, {"recompute", {"none"}}};
+  const auto fast = planner::plan(request);
+  request.objective = PlanObjective::tokens_per_dollar;
+  const auto cheap = planner::plan(request);
+  ASSERT_TRUE(fast && cheap);
+  EXPECT_EQ(fast->best.front().choice.nodes, 2);
+  EXPECT_EQ(cheap->best.front().choice.nodes, 1);
+}
+
+TEST(Plan, StoppedSaysSo) {
+  PlanRequest request = small_request();
+  request.stopped = [] { return true; };
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  EXPECT_FALSE(found->complete);
+}
+
+TEST(Plan, AChoiceIsReadInWords) {
+  const PlanRequest request = small_request();
+  const auto choice = parse_plan_choice(request, "pp=2,schedule=interleaved-1f1b,chunks=2,recompute=full");
+  ASSERT_TRUE(choice) << choice.error();
+  EXPECT_EQ(choice->spread.pipeline, 2);
+  EXPECT_EQ(choice->spread.data, 4);
+  EXPECT_EQ(choice->chunks, 2);
+  EXPECT_EQ(choice->spread.recompute, StageRecompute(Recompute::full));
+  EXPECT_FALSE(parse_plan_choice(request, "pp=3"));
+  EXPECT_FALSE(parse_plan_choice(request, "pp"));
+}
+
+TEST(Plan, TheBestIsProved) {
+  const PlanRequest request = small_request();
+  const auto found = planner::plan(request);
+  ASSERT_TRUE(found) << found.error();
+  const auto proof = planner::verify_plan(request, found->best.front().choice);
+  ASSERT_TRUE(proof) << proof.error();
+  EXPECT_TRUE(proof->proved(Property::deadlock_free));
+}
+
+TEST(Plan, DifferencesAreNamed) {
+  PlanRow best;
+  best.step = 100'000'000;
+  best.parts = {80'000'000, 20'000'000, 0, 0};
+  PlanRow other = best;
+  other.parts = {79'000'000, 30'000'000, 0, 500'000};
+  EXPECT_EQ(planner::why_slower(best, other), "bubble +10.0 ms, layers -1.0 ms, step end +0.5 ms");
+  other.choice.spread.tensor = 4;
+  EXPECT_EQ(planner::what_differs(best.choice, other.choice), "tp 1 in place of 4");
+}
+
+}  // namespace
+}  // namespace ppsim
