@@ -1,0 +1,210 @@
+#include "study.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <thread>
+
+#include "options/validators.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/study.hpp"
+#include "processes/interruption.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  std::string action, file, store, shard = "0/1", output = "-", baseline;
+  std::vector<std::string> merged;
+  int jobs = 0;
+  double tolerance = 0.01;
+
+  [[nodiscard]] std::string store_file() const { return store.empty() ? file + ".sqlite" : store; }
+};
+
+/// A study, its store and what that has.
+struct Opened {
+  Study study;
+  StudyStore store;
+};
+
+Expected<Opened> opened(const Options& options, bool must_exist) {
+  const auto text = read_text_file(options.file);
+  if (!text) return tl::unexpected(text.error());
+  auto study = read_study(*text, options.file);
+  if (!study) return tl::unexpected(study.error());
+  auto store = StudyStore::open(options.store_file(), must_exist);
+  if (!store) return tl::unexpected(store.error());
+  return Opened{*std::move(study), *std::move(store)};
+}
+
+/// "1/4" is the second of four.
+Expected<void> read_shard(const std::string& text, StudyRun& run) {
+  const std::size_t slash = text.find('/');
+  const bool read = slash != std::string::npos && read_number(text.substr(0, slash), run.shard) &&
+                    read_number(text.substr(slash + 1), run.shards);
+  if (read && run.shards >= 1 && run.shard >= 0 && run.shard < run.shards) return {};
+  return make_error(ErrorCode::bad_argument, "--shard is no share of a study",
+                    {.found = text, .expected = "i/n with i from 0 to n - 1, such as 0/4"});
+}
+
+struct Counts {
+  std::size_t fits = 0, does_not_fit = 0, impossible = 0, missing = 0;
+};
+
+Counts counts_of(const Study& study, const std::map<std::string, planner::StoredResult>& results) {
+  Counts counts;
+  for (const StudyPoint& point : study.points) {
+    const auto found = results.find(point.key());
+    if (found == results.end()) {
+      ++counts.missing;
+    } else if (found->second.status == "fits") {
+      ++counts.fits;
+    } else {
+      ++(found->second.status == "does_not_fit" ? counts.does_not_fit : counts.impossible);
+    }
+  }
+  return counts;
+}
+
+int print_status(const Options& options, const Opened& open, const Output& output) {
+  const auto results = open.store.results();
+  if (!results) return report(results.error(), output);
+  const Counts counts = counts_of(open.study, *results);
+  const std::size_t all = open.study.points.size();
+  if (output.json) {
+    output.print({{"store", options.store_file()},
+                  {"points", all},
+                  {"done", all - counts.missing},
+                  {"fits", counts.fits},
+                  {"does_not_fit", counts.does_not_fit},
+                  {"impossible", counts.impossible},
+                  {"missing", counts.missing}});
+  } else {
+    std::cout << options.store_file() << ": " << all - counts.missing << " of " << all << " points done; "
+              << counts.fits << " fit, " << counts.does_not_fit << " do not, " << counts.impossible
+              << " are impossible\n";
+  }
+  return kDone;
+}
+
+/// A line on a terminal, with the time left.
+std::function<void(std::size_t, std::size_t)> progress_line(const Output& output) {
+  if (output.json || ::isatty(STDERR_FILENO) != 1) return {};
+  const auto start = std::chrono::steady_clock::now();
+  return [start](std::size_t done, std::size_t all) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::cerr << "\r\033[K" << done << " of " << all << " points";
+    if (done > 0 && done < all)
+      std::cerr << ", "
+                << static_cast<long long>(seconds * static_cast<double>(all - done) /
+                                          static_cast<double>(done)) +
+                       1
+                << " s left";
+    std::cerr << (done == all ? "\r\033[K" : "") << std::flush;
+  };
+}
+
+int run_points(const Options& options, bool must_exist, const Output& output) {
+  StudyRun run;
+  if (auto good = read_shard(options.shard, run); !good) return report(good.error(), output);
+  run.jobs =
+      options.jobs > 0 ? options.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  run.progress = progress_line(output);
+  auto open = opened(options, must_exist);
+  if (!open) return report(open.error(), output);
+  for (const std::string& other : options.merged) {
+    if (auto good = open->store.merge(other); !good) return report(good.error(), output);
+  }
+  tell_when_interrupted({.note = "what is done is in " + options.store_file() + "; ppsim study resume " +
+                                 options.file + " goes on"});
+  const auto added = run_study(open->study, open->store, run);
+  if (!added) return report(added.error(), output);
+  return print_status(options, *open, output);
+}
+
+int export_points(const Options& options, const Output& output) {
+  const auto open = opened(options, true);
+  if (!open) return report(open.error(), output);
+  const auto results = open->store.results();
+  if (!results) return report(results.error(), output);
+  const bool lines = suffix_of(options.output) == ".jsonl";
+  const std::string text =
+      lines ? planner::study_jsonl(open->study, *results) : planner::study_csv(open->study, *results);
+  if (auto written = write_text_file(options.output, text); !written) return report(written.error(), output);
+  if (output.json && options.output != "-") output.print({{"file", options.output}});
+  return kDone;
+}
+
+std::string words_of(const StudyPoint& point) {
+  std::string text;
+  for (const auto& [name, value] : point.values) text += (text.empty() ? "" : ", ") + name + " " + value;
+  return text;
+}
+
+int diff_points(const Options& options, const Output& output) {
+  if (options.baseline.empty()) return report({ErrorCode::bad_argument, "diff needs a --baseline"}, output);
+  const auto open = opened(options, true);
+  if (!open) return report(open.error(), output);
+  const auto baseline = StudyStore::open(options.baseline, true);
+  if (!baseline) return report(baseline.error(), output);
+  const auto results = open->store.results();
+  const auto before = baseline->results();
+  if (!results) return report(results.error(), output);
+  if (!before) return report(before.error(), output);
+  const auto worse = planner::study_regressions(open->study, *results, *before, options.tolerance);
+  if (output.json) {
+    Json items = Json::array();
+    for (const auto& one : worse) items.push_back({{"point", words_of(one.point)}, {"what", one.what}});
+    output.print({{"baseline", options.baseline}, {"tolerance", options.tolerance}, {"regressions", items}});
+  } else {
+    for (const auto& one : worse) std::cout << words_of(one.point) << ": " << one.what << '\n';
+    std::cout << worse.size() << " of " << open->study.points.size() << " points are worse than in "
+              << options.baseline << " by more than " << percent_text(options.tolerance) << '\n';
+  }
+  return worse.empty() ? kDone : kRegression;
+}
+
+int run(const Options& options, const Output& output) {
+  if (options.action == "run" || options.action == "resume")
+    return run_points(options, options.action == "resume", output);
+  if (options.action == "export") return export_points(options, output);
+  if (options.action == "diff") return diff_points(options, output);
+  const auto open = opened(options, true);
+  return open ? print_status(options, *open, output) : report(open.error(), output);
+}
+
+}  // namespace
+
+void add_study(Command& program) {
+  auto options = std::make_shared<Options>();
+  Command command =
+      program.add_subcommand("study", "many configurations of one question, in a store that resumes");
+  command
+      .add_option(
+          "ACTION", options->action,
+          "run the points that the store lacks; resume, of a store that is there; status; export as a "
+          "table; diff, with an earlier store")
+      .required()
+      .check(one_of({"run", "resume", "status", "export", "diff"}));
+  command.add_option("FILE", options->file, "the study (JSON)").required();
+  command.add_option("--store", options->store, "results (SQLite); default: FILE.sqlite");
+  command.add_option("--jobs", options->jobs, "run: threads; default: as many as there are processors")
+      .check(count());
+  command.add_option("--shard", options->shard, "run: i/n, every n-th point from the i-th on, from 0")
+      .show_default();
+  command.add_option("--merge", options->merged, "run: another store, whose results are added first")
+      .one_value_each();
+  command.add_option("-o,--output", options->output, "export: FILE.csv, FILE.jsonl or -")
+      .show_default()
+      .check(output_file({".csv", ".jsonl"}));
+  command.add_option("--baseline", options->baseline, "diff: the earlier store");
+  command.add_option("--tolerance", options->tolerance, "diff: share by which step and peak may grow")
+      .show_default()
+      .check(not_negative());
+  command.runs([options](const Output& output) { return run(*options, output); });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ppsim/planner/plan.hpp"
+
+namespace ppsim::planner {
+
+/// A configuration by the names of its parts, such as `tp` or `schedule`, in the order of the names.
+struct StudyPoint {
+  std::map<std::string, std::string> values;
+  /// Hash of the values and of the version of ppsim: what a store finds a result by.
+  [[nodiscard]] std::string key() const;
+  friend bool operator==(const StudyPoint&, const StudyPoint&) = default;
+};
+
+/// All points of a study, each once, in the order of its file.
+struct Study {
+  std::vector<StudyPoint> points;
+};
+
+/// A study as a file describes it: the schema "study" of docs/study.md.
+/// Errors: bad_file with the place: what is no study, a name that no point has, a constraint that is none,
+/// more than a million points.
+[[nodiscard]] Expected<Study> read_study(std::string_view text, const std::string& file);
+
+/// impossible: something does not divide, or the schedule refuses it.
+enum class PointStatus : std::uint8_t { fits, does_not_fit, impossible };
+[[nodiscard]] std::string_view status_name(PointStatus status);
+
+/// What is known of a point.
+struct PointResult {
+  PointStatus status = PointStatus::impossible;
+  std::string reason;          ///< why it is impossible
+  std::optional<PlanRow> row;  ///< where it fits
+  /// Of what does not fit: the memory that it needs at least, whatever the timing.
+  Bytes least_bytes = 0;
+  double gpu_hours = 0;  ///< of a step
+};
+
+/// Evaluates points one after another. What several have in common is made once.
+class PointEvaluator {
+ public:
+  PointEvaluator();
+  ~PointEvaluator();
+  PointEvaluator(PointEvaluator&&) noexcept;
+  PointEvaluator& operator=(PointEvaluator&&) noexcept;
+
+  [[nodiscard]] PointResult operator()(const StudyPoint& point);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A result as it is stored.
+struct StoredResult {
+  std::string point;  ///< its values as JSON, which tell the same point of another version of ppsim
+  std::string status;
+  std::string reason;
+  std::map<std::string, double> figures;  ///< step_ns, peak_bytes, ... as far as they are known
+  std::string layout;
+  friend bool operator==(const StoredResult&, const StoredResult&) = default;
+};
+
+/// Results in an SQLite file, which several processes may write at once. What was added is there after a
+/// crash; a result is there once.
+class StudyStore {
+ public:
+  /// Errors: io naming the file and what SQLite says; bad_file for a file of something else.
+  [[nodiscard]] static Expected<StudyStore> open(const std::string& file, bool must_exist = false);
+  ~StudyStore();
+  StudyStore(StudyStore&&) noexcept;
+  StudyStore& operator=(StudyStore&&) noexcept;
+
+  /// Errors: io.
+  [[nodiscard]] Expected<void> add(const std::vector<std::pair<StudyPoint, PointResult>>& results);
+  /// Results of these points, as far as they are there. Errors: io.
+  [[nodiscard]] Expected<std::map<std::string, StoredResult>> results() const;
+  /// Adds what another store has. Errors: as of open.
+  [[nodiscard]] Expected<void> merge(const std::string& file);
+
+ private:
+  struct State;
+  explicit StudyStore(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// How to run a study.
+struct StudyRun {
+  int jobs = 1;
+  int shard = 0;  ///< of `shards`, which take turns
+  int shards = 1;
+  std::function<void(std::size_t done, std::size_t all)> progress = {};
+  std::function<bool()> stopped = {};
+};
+
+/// Evaluates the points that the store lacks. Returns how many.
+/// Requires: jobs >= 1, 0 <= shard < shards. Errors: io of the store, and where it was stopped.
+[[nodiscard]] Expected<std::size_t> run_study(const Study& study, StudyStore& store, const StudyRun& run);
+
+/// The columns of an export: names of values, then of results.
+[[nodiscard]] std::string study_csv(const Study& study, const std::map<std::string, StoredResult>& results);
+[[nodiscard]] std::string study_jsonl(const Study& study, const std::map<std::string, StoredResult>& results);
+
+/// A point that is worse than it was.
+struct StudyRegression {
+  StudyPoint point;
+  std::string what;
+};
+/// Points whose step or peak is above that of the baseline by more than the tolerance, or that fitted.
+[[nodiscard]] std::vector<StudyRegression> study_regressions(
+    const Study& study, const std::map<std::string, StoredResult>& results,
+    const std::map<std::string, StoredResult>& baseline, double tolerance);
+
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::PointEvaluator;
+using planner::PointResult;
+using planner::PointStatus;
+using planner::read_study;
+using planner::run_study;
+using planner::Study;
+using planner::StudyPoint;
+using planner::StudyRun;
+using planner::StudyStore;
+}  // namespace ppsim

@@ -1,0 +1,178 @@
+#include <sstream>
+
+#include "plan/bounds.hpp"
+#include "plan/row.hpp"
+#include "plan/structure.hpp"
+#include "ppsim/planner/study.hpp"
+#include "ppsim/planner/workload_words.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr double kNanosecondsOfHour = 3.6e12;
+
+/// Reads the values of one point.
+class PointWords {
+ public:
+  explicit PointWords(const StudyPoint& point) : values_(point.values) {}
+
+  [[nodiscard]] std::string text(const std::string& name, const std::string& otherwise) const {
+    const auto found = values_.find(name);
+    return found == values_.end() ? otherwise : found->second;
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return values_.contains(name); }
+
+  /// Errors: bad_argument for what is no whole number from 1 on.
+  [[nodiscard]] Expected<int> count(const std::string& name, int otherwise) const {
+    if (!has(name)) return otherwise;
+    const std::string& value = values_.at(name);
+    std::istringstream stream(value);
+    int number = 0;
+    if (stream >> number && stream.eof() && number >= 1) return number;
+    return make_error(ErrorCode::bad_argument, name + " is no whole number from 1 on",
+                      {.found = value, .expected = "such as 8"});
+  }
+
+ private:
+  const std::map<std::string, std::string>& values_;
+};
+
+Expected<void> read_spread(const PointWords& words, Parallelism& spread) {
+  const std::vector<std::pair<const char*, int*>> counts = {{"tp", &spread.tensor},
+                                                            {"pp", &spread.pipeline},
+                                                            {"cp", &spread.context},
+                                                            {"ep", &spread.expert},
+                                                            {"microbatch_size", &spread.microbatch_size},
+                                                            {"global_batch_size", &spread.global_batch_size}};
+  for (const auto& [name, value] : counts) {
+    const auto number = words.count(name, 1);
+    if (!number) return tl::unexpected(number.error());
+    *value = *number;
+  }
+  if (words.has("sequence_length")) {
+    const auto length = words.count("sequence_length", 1);
+    if (!length) return tl::unexpected(length.error());
+    spread.sequence = *length;
+  }
+  spread.sharded_parameters = words.text("fsdp", "false") == "true";
+  return {};
+}
+
+/// As many replicas as the GPUs leave, where none are said.
+Expected<int> replicas_of(const PointWords& words, const Parallelism& spread, int gpus) {
+  if (words.has("dp")) return words.count("dp", 1);
+  const std::int64_t others = std::int64_t{spread.tensor} * spread.pipeline * spread.context;
+  if (gpus % others == 0) return static_cast<int>(gpus / others);
+  return make_error(ErrorCode::bad_argument, "tp x pp x cp must divide the number of GPUs",
+                    {.found = std::to_string(others), .expected = "a divisor of " + std::to_string(gpus)});
+}
+
+/// A point as a plan.
+struct PlannedPoint {
+  PlanRequest request;
+  PlanChoice choice;
+};
+
+Expected<PlannedPoint> planned_point(const StudyPoint& point) {
+  const PointWords words(point);
+  const auto nodes = words.count("nodes", 1);
+  if (!nodes) return tl::unexpected(nodes.error());
+  WorkloadWords asked{.model = words.text("model", ""),
+                      .cluster = words.text("cluster", ""),
+                      .nodes = *nodes,
+                      .dtype = words.text("dtype", "bf16"),
+                      .layout = words.text("layout", "even"),
+                      .stack = words.text("stack", "megatron-core")};
+  if (auto good = read_spread(words, asked.parallelism); !good) return tl::unexpected(good.error());
+  const auto recompute = recompute_from_text(words.text("recompute", "none"));
+  if (!recompute) return tl::unexpected(recompute.error());
+  asked.parallelism.recompute = *recompute;
+  auto work = unspread_workload(asked);
+  if (!work) return tl::unexpected(work.error());
+  const auto replicas = replicas_of(words, work->parallelism, work->cluster.gpu_count());
+  if (!replicas) return tl::unexpected(replicas.error());
+  work->parallelism.data = *replicas;
+  PlannedPoint planned;
+  planned.choice = {.nodes = *nodes, .spread = work->parallelism, .schedule = words.text("schedule", "1f1b")};
+  if (words.has("chunks")) {
+    const auto chunks = words.count("chunks", 1);
+    if (!chunks) return tl::unexpected(chunks.error());
+    planned.choice.chunks = *chunks;
+  }
+  if (const auto* rule = std::get_if<LayoutRule>(&work->layout)) {
+    planned.choice.layout = *rule;
+  } else {
+    return make_error(ErrorCode::bad_argument, "no layout of a study",
+                      {.found = asked.layout, .expected = "even or auto"});
+  }
+  planned.request.work = *std::move(work);
+  return planned;
+}
+
+PointResult impossible(const Error& error) {
+  std::ostringstream reason;
+  reason << error;
+  return {.status = PointStatus::impossible, .reason = reason.str()};
+}
+
+}  // namespace
+
+std::string_view status_name(PointStatus status) {
+  switch (status) {
+    case PointStatus::fits:
+      return "fits";
+    case PointStatus::does_not_fit:
+      return "does_not_fit";
+    case PointStatus::impossible:
+      return "impossible";
+  }
+  return "impossible";
+}
+
+struct PointEvaluator::State {
+  Structures structures;
+  Placements placements;
+
+  /// What the plan needs at least; 0 where that is not known.
+  [[nodiscard]] Expected<Bytes> least_bytes(const PlannedPoint& planned) {
+    const PlanChoice& choice = planned.choice;
+    const Workload work = workload_of(planned.request, choice);
+    if (auto good = check_parallelism(work.parallelism, work.model, work.cluster); !good)
+      return tl::unexpected(good.error());
+    const auto info = find_schedule(choice.schedule);
+    if (!info) return tl::unexpected(info.error());
+    const auto placed =
+        placements.one({*info, choice.chunks}, choice.spread.pipeline, choice.spread.microbatches());
+    if (!placed || (*info)->uses_costs) return Bytes{0};
+    auto costs = analytic_costs(work, placed->placement->pipeline);
+    if (!costs) return tl::unexpected(costs.error());
+    const StructureKey key{(*info)->name, choice.chunks.value_or(0), choice.spread.pipeline,
+                           choice.spread.microbatches(), false};
+    const auto moments = structures.moments(key, costs->tables.costs);
+    if (!moments) return tl::unexpected(moments.error());
+    return PlacedCosts(work, placed->placement, *std::move(costs)).peak_of(**moments);
+  }
+};
+
+PointEvaluator::PointEvaluator() : state_(std::make_unique<State>()) {}
+PointEvaluator::~PointEvaluator() = default;
+PointEvaluator::PointEvaluator(PointEvaluator&&) noexcept = default;
+PointEvaluator& PointEvaluator::operator=(PointEvaluator&&) noexcept = default;
+
+PointResult PointEvaluator::operator()(const StudyPoint& point) {
+  const auto planned = planned_point(point);
+  if (!planned) return impossible(planned.error());
+  const auto least = state_->least_bytes(*planned);
+  if (!least) return impossible(least.error());
+  const Bytes limit = planned->request.work.cluster.gpu.memory_bytes;
+  if (*least > limit) return {.status = PointStatus::does_not_fit, .least_bytes = *least};
+  const auto row = plan_row(planned->request, planned->choice);
+  if (!row) return impossible(row.error());
+  if (row->peak_bytes > limit) return {.status = PointStatus::does_not_fit, .least_bytes = row->peak_bytes};
+  const double gpus = planned->request.work.cluster.gpu_count();
+  return {.status = PointStatus::fits,
+          .row = *row,
+          .gpu_hours = gpus * static_cast<double>(row->step) / kNanosecondsOfHour};
+}
+
+}  // namespace ppsim::planner

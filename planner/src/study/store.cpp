@@ -1,0 +1,202 @@
+#include <sqlite3.h>
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "ppsim/planner/study.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+constexpr int kStoreVersion = 1;
+constexpr int kBusyMilliseconds = 60'000;  // until another process has written
+
+constexpr const char* kTables =
+    "CREATE TABLE IF NOT EXISTS points ("
+    "key TEXT PRIMARY KEY, point TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, layout TEXT NOT "
+    "NULL, "
+    "step_ns REAL, layers_ns REAL, bubble_ns REAL, communication_ns REAL, step_end_ns REAL, peak_bytes REAL, "
+    "memory_limit_bytes REAL, tokens_per_second REAL, model_flops_utilization REAL, gpu_hours REAL, "
+    "least_bytes REAL) WITHOUT ROWID";
+
+constexpr std::array<const char*, 11> kFigureColumns = {
+    "step_ns",    "layers_ns",          "bubble_ns",         "communication_ns",        "step_end_ns",
+    "peak_bytes", "memory_limit_bytes", "tokens_per_second", "model_flops_utilization", "gpu_hours",
+    "least_bytes"};
+
+std::map<std::string, double> figures_of(const PointResult& result) {
+  if (!result.row) {
+    if (result.least_bytes == 0) return {};
+    return {{"least_bytes", static_cast<double>(result.least_bytes)}};
+  }
+  const PlanRow& row = *result.row;
+  return {{"step_ns", static_cast<double>(row.step)},
+          {"layers_ns", static_cast<double>(row.parts.layers)},
+          {"bubble_ns", static_cast<double>(row.parts.bubble)},
+          {"communication_ns", static_cast<double>(row.parts.communication)},
+          {"step_end_ns", static_cast<double>(row.parts.step_end)},
+          {"peak_bytes", static_cast<double>(row.peak_bytes)},
+          {"memory_limit_bytes", static_cast<double>(row.memory_limit)},
+          {"tokens_per_second", row.tokens_per_second},
+          {"model_flops_utilization", row.model_flops_utilization},
+          {"gpu_hours", result.gpu_hours}};
+}
+
+std::string point_json(const StudyPoint& point) { return nlohmann::json(point.values).dump(); }
+
+/// A prepared statement, and the end of it.
+class Statement {
+ public:
+  Statement(sqlite3* base, const std::string& sql) {
+    ready_ = sqlite3_prepare_v2(base, sql.c_str(), -1, &statement_, nullptr) == SQLITE_OK;
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  [[nodiscard]] bool ready() const { return ready_; }
+  void bind(int at, const std::string& text) {
+    sqlite3_bind_text(statement_, at, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+  }
+  void bind(int at, double value) { sqlite3_bind_double(statement_, at, value); }
+  void unbind(int at) { sqlite3_bind_null(statement_, at); }
+  [[nodiscard]] int step() { return sqlite3_step(statement_); }
+  void reset() { sqlite3_reset(statement_); }
+  [[nodiscard]] std::string text(int column) const {
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return text == nullptr ? "" : text;
+  }
+  [[nodiscard]] std::optional<double> number(int column) const {
+    if (sqlite3_column_type(statement_, column) == SQLITE_NULL) return std::nullopt;
+    return sqlite3_column_double(statement_, column);
+  }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  bool ready_ = false;
+};
+
+}  // namespace
+
+struct StudyStore::State {
+  sqlite3* base = nullptr;
+  std::string file;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { sqlite3_close(base); }
+
+  [[nodiscard]] tl::unexpected<Error> failed() const {
+    const int code = sqlite3_errcode(base);
+    const bool foreign = code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR;
+    return make_error(foreign ? ErrorCode::bad_file : ErrorCode::io,
+                      "the store of a study cannot be used: " + std::string(sqlite3_errmsg(base)),
+                      {.file = file});
+  }
+  [[nodiscard]] Expected<void> run(const std::string& sql) const {
+    if (sqlite3_exec(base, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) return failed();
+    return {};
+  }
+  [[nodiscard]] Expected<void> prepare() const;
+};
+
+Expected<void> StudyStore::State::prepare() const {
+  sqlite3_busy_timeout(base, kBusyMilliseconds);
+  // The log is written before the file, so that a result is there whole or not at all, and readers go on.
+  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"}) {
+    if (auto good = run(sql); !good) return good;
+  }
+  Statement version(base, "PRAGMA user_version");
+  if (!version.ready() || version.step() != SQLITE_ROW) return failed();
+  const auto found = static_cast<int>(version.number(0).value_or(0));
+  if (found != 0 && found != kStoreVersion) {
+    return make_error(
+        ErrorCode::bad_file, "no store of a study that this version knows",
+        {.file = file, .found = std::to_string(found), .expected = std::to_string(kStoreVersion)});
+  }
+  if (auto good = run(kTables); !good) return good;
+  return run("PRAGMA user_version=" + std::to_string(kStoreVersion));
+}
+
+StudyStore::StudyStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+StudyStore::~StudyStore() = default;
+StudyStore::StudyStore(StudyStore&&) noexcept = default;
+StudyStore& StudyStore::operator=(StudyStore&&) noexcept = default;
+
+Expected<StudyStore> StudyStore::open(const std::string& file, bool must_exist) {
+  std::error_code ignored;
+  if (must_exist && !std::filesystem::exists(file, ignored)) {
+    return make_error(ErrorCode::bad_file, "there is no such store",
+                      {.file = file, .expected = "what `ppsim study run` has written"});
+  }
+  auto state = std::make_unique<State>();
+  state->file = file;
+  if (sqlite3_open(file.c_str(), &state->base) != SQLITE_OK) return state->failed();
+  if (auto good = state->prepare(); !good) return tl::unexpected(good.error());
+  return StudyStore(std::move(state));
+}
+
+Expected<void> StudyStore::add(const std::vector<std::pair<StudyPoint, PointResult>>& results) {
+  if (auto good = state_->run("BEGIN IMMEDIATE"); !good) return good;
+  std::string columns = "key, point, status, reason, layout";
+  std::string places = "?, ?, ?, ?, ?";
+  for (const char* name : kFigureColumns) {
+    columns += std::string(", ") + name;
+    places += ", ?";
+  }
+  Statement insert(state_->base, "INSERT OR IGNORE INTO points (" + columns + ") VALUES (" + places + ")");
+  if (!insert.ready()) return state_->failed();
+  for (const auto& [point, result] : results) {
+    insert.bind(1, point.key());
+    insert.bind(2, point_json(point));
+    insert.bind(3, std::string(status_name(result.status)));
+    insert.bind(4, result.reason);
+    insert.bind(5, result.row ? layout_text(result.row->layout) : "");
+    const auto figures = figures_of(result);
+    for (std::size_t i = 0; i < kFigureColumns.size(); ++i) {
+      const auto found = figures.find(kFigureColumns[i]);
+      const int at = static_cast<int>(i) + 6;
+      found == figures.end() ? insert.unbind(at) : insert.bind(at, found->second);
+    }
+    if (insert.step() != SQLITE_DONE) return state_->failed();
+    insert.reset();
+  }
+  return state_->run("COMMIT");
+}
+
+Expected<std::map<std::string, StoredResult>> StudyStore::results() const {
+  std::string columns = "key, point, status, reason, layout";
+  for (const char* name : kFigureColumns) columns += std::string(", ") + name;
+  Statement select(state_->base, "SELECT " + columns + " FROM points ORDER BY key");
+  if (!select.ready()) return state_->failed();
+  std::map<std::string, StoredResult> results;
+  int code = select.step();
+  for (; code == SQLITE_ROW; code = select.step()) {
+    StoredResult& result = results[select.text(0)];
+    result.point = select.text(1);
+    result.status = select.text(2);
+    result.reason = select.text(3);
+    result.layout = select.text(4);
+    for (std::size_t i = 0; i < kFigureColumns.size(); ++i) {
+      if (const auto value = select.number(static_cast<int>(i) + 5))
+        result.figures[kFigureColumns[i]] = *value;
+    }
+  }
+  if (code != SQLITE_DONE) return state_->failed();
+  return results;
+}
+
+Expected<void> StudyStore::merge(const std::string& file) {
+  // Opened by itself first: what is no store is said of this file.
+  if (const auto other = open(file, true); !other) return tl::unexpected(other.error());
+  Statement attach(state_->base, "ATTACH ? AS other");
+  attach.bind(1, file);
+  if (!attach.ready() || attach.step() != SQLITE_DONE) return state_->failed();
+  if (auto good = state_->run("INSERT OR IGNORE INTO points SELECT * FROM other.points"); !good) return good;
+  attach.reset();
+  return state_->run("DETACH other");
+}
+
+}  // namespace ppsim::planner

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# study: points resume after a kill with the same rows, shards merge, exports agree, and a regression is exit code 6.
+source "$(dirname "$0")/support/lib.sh"
+cat >study.json <<'EOF'
+{
+  "base": {"model": "llama3-8b:layers=8,sequence=2048", "cluster": "dgx-h100", "nodes": 1, "global_batch_size": 16},
+  "axes": {"tp": [1, 2, 3], "pp": [1, 2, 4], "schedule": ["1f1b", "zb-v", "gpipe"], "microbatch_size": [1, 2],
+           "recompute": ["none", "selective", "full"]},
+  "constraints": ["tp*pp <= 8"]
+}
+EOF
+rows() { python3 -c 'import sqlite3, sys
+for row in sqlite3.connect(sys.argv[1]).execute("SELECT * FROM points ORDER BY key"): print(row)' "$1"; }
+
+expect_exit 0 study run study.json --jobs 2 --json
+expect_json 'd["points"] == d["done"] and d["fits"] > 0 and d["impossible"] > 0 and d["missing"] == 0'
+rows study.json.sqlite >whole
+
+# Killed at five moments, and resumed.
+for pause in 0.01 0.03 0.05 0.08 0.15; do
+  "$ppsim" study run study.json --jobs 2 --store killed.sqlite >/dev/null 2>&1 &
+  pid=$!
+  sleep "$pause"
+  kill -KILL "$pid" 2>/dev/null || true
+  wait "$pid" 2>/dev/null || true
+done
+expect_exit 0 study run study.json --store killed.sqlite
+rows killed.sqlite >resumed
+cmp whole resumed || fail "a killed study has other rows"
+
+for shard in 0 1 2; do
+  expect_exit 0 study run study.json --shard "$shard/3" --store "part$shard.sqlite"
+done
+expect_exit 0 study run study.json --store merged.sqlite --merge part0.sqlite --merge part1.sqlite --merge part2.sqlite
+rows merged.sqlite >merged
+cmp whole merged || fail "shards have other rows"
+expect_exit 0 study status study.json --store part1.sqlite --json
+expect_json 'd["done"] + d["missing"] == d["points"] and d["missing"] > 0'
+
+# Rows agree with simulate.
+expect_exit 0 study export study.json -o points.jsonl
+expect_exit 0 study export study.json -o points.csv
+python3 -c 'import csv, json
+lines = [json.loads(line) for line in open("points.jsonl")]
+table = list(csv.DictReader(open("points.csv")))
+assert len(lines) == len(table)
+for line, row in zip(lines, table):
+    assert line["status"] == row["status"] and line["point"]["tp"] == row["tp"]
+    if line["status"] == "fits": assert line["step_ns"] == int(row["step_ns"])
+one = next(l for l in lines if l["status"] == "fits" and l["point"]["schedule"] == "zb-v" and l["point"]["pp"] == "4")
+p = one["point"]
+print(one["step_ns"], one["peak_bytes"], p["tp"], p["microbatch_size"], p["recompute"])' >one
+read -r step peak tp size recompute <one
+expect_exit 0 simulate zb-v --model llama3-8b:layers=8,sequence=2048 --cluster dgx-h100 --nodes 1 --tp "$tp" --pp 4 \
+  --dp "$((8 / tp / 4))" --global-batch-size 16 --microbatch-size "$size" --recompute "$recompute" --json
+expect_json "d['step_ns'] == $step and d['peak_bytes'] == $peak"
+
+# A baseline that was faster.
+expect_exit 0 study diff study.json --baseline study.json.sqlite
+cp killed.sqlite faster.sqlite
+python3 -c 'import sqlite3
+base = sqlite3.connect("faster.sqlite"); base.execute("UPDATE points SET step_ns = step_ns * 0.9, key = key || 1"); base.commit()'
+expect_exit 6 study diff study.json --baseline faster.sqlite
+expect_out "step_ns is "
+expect_exit 0 study diff study.json --baseline faster.sqlite --tolerance 0.2
+
+expect_exit 2 study resume study.json --store none.sqlite
+expect_err "there is no such store"
+echo '{"base": {"modle": "llama3-8b"}}' >bad.json
+expect_exit 2 study run bad.json
+expect_err 'did you mean "model"'
+expect_exit 2 study run study.json --shard 3/3
+echo text >text.sqlite
+expect_exit 2 study run study.json --store text.sqlite
