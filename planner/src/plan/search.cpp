@@ -103,7 +103,7 @@ class PlanSearch {
   [[nodiscard]] bool is_full() const { return static_cast<int>(plan_.best.size()) >= request_.top; }
   /// No plan of the node is among the best, nor on the front: all need more of both than one that is there.
   [[nodiscard]] bool is_dominated(const Node& node) const {
-    if (!request_.prunes || node.score.second < least_second_) return false;
+    if (!request_.prunes || node.score.second < min_second_) return false;
     return is_full() || (node.depth != Depth::spread && groups_.contains(group_of(node.choice)));
   }
   /// Plans that differ in chunks and layout only: the best stands for them.
@@ -185,7 +185,7 @@ class PlanSearch {
     if (!request_.prunes) return false;
     const LowerBound own{node.bound.step, node.own_peak};
     return node.own_peak > capacity(node.choice.nodes) ||
-           (is_full() && score_of(own, node.choice.nodes).second >= least_second_);
+           (is_full() && score_of(own, node.choice.nodes).second >= min_second_);
   }
 
   void open_spread(const Node& node) {
@@ -301,10 +301,10 @@ class PlanSearch {
   void accept(const Node& node) {
     if (plan_.best.empty()) first_score_ = node.score.first;
     if (!is_full() && groups_.insert(group_of(node.choice)).second) plan_.best.push_back(*node.row);
-    if (node.score.second < least_second_) {
+    if (node.score.second < min_second_) {
       const double most = static_cast<double>(first_score_) * std::max(1.0, request_.front);
       if (static_cast<double>(node.score.first) <= most) plan_.front.push_back(*node.row);
-      least_second_ = node.score.second;
+      min_second_ = node.score.second;
     }
   }
 
@@ -341,14 +341,14 @@ class PlanSearch {
   std::optional<PlanRow> best_;
   Score best_score_;
   std::int64_t first_score_ = 0;
-  std::int64_t least_second_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t min_second_ = std::numeric_limits<std::int64_t>::max();
   std::set<std::string> groups_;  ///< of those in `best`
   std::optional<Node> misfit_;
   std::optional<Error> refusal_;
 };
 
 /// The plan that needs least, whatever there is.
-Expected<std::optional<PlanRow>> least_memory(const PlanRequest& request) {
+Expected<std::optional<PlanRow>> min_memory(const PlanRequest& request) {
   PlanRequest unlimited = request;
   unlimited.objective = PlanObjective::memory;
   unlimited.top = 1;
@@ -368,7 +368,7 @@ Expected<Plan> plan(const PlanRequest& request) {
   if (!space) return tl::unexpected(space.error());
   auto found = PlanSearch(request, *std::move(space)).run();
   if (!found || !found->best.empty() || !found->complete) return found;
-  auto least = least_memory(request);
+  auto least = min_memory(request);
   if (!least) return tl::unexpected(least.error());
   found->tightest = *std::move(least);
   return found;

@@ -237,13 +237,13 @@ std::vector<ScheduleChoice> Space::schedules(int ranks) const {
 }
 
 void Space::add_chunks(const ScheduleInfo& info, int ranks, std::vector<ScheduleChoice>& choices) const {
-  if (info.least_chunks == info.most_chunks || info.default_chunks == info.most_chunks) {
+  if (info.min_chunks == info.max_chunks || info.default_chunks == info.max_chunks) {
     if (allows("chunks", info.default_chunks)) choices.push_back({&info, std::nullopt});
     return;
   }
   // Embedding and loss may have a stage of their own.
   const std::int64_t most = (request_->work.model.layers + 2) / ranks;
-  for (int chunks = std::max(2, info.least_chunks); chunks <= std::min<std::int64_t>(most, info.most_chunks);
+  for (int chunks = std::max(2, info.min_chunks); chunks <= std::min<std::int64_t>(most, info.max_chunks);
        ++chunks) {
     if (allows("chunks", chunks)) choices.push_back({&info, chunks});
   }

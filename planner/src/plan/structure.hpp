@@ -61,7 +61,7 @@ class KeptBySchedule {
     const auto shared = std::make_shared<const T>(std::move(value));
     kept_[key] = {shared, weight, used_.begin()};
     weight_ += weight;
-    while (weight_ > kMostWeight && used_.size() > 1) {
+    while (weight_ > kMaxWeight && used_.size() > 1) {
       const auto oldest = kept_.find(used_.back());
       weight_ -= oldest->second.weight;
       kept_.erase(oldest);
@@ -71,7 +71,7 @@ class KeptBySchedule {
   }
 
  private:
-  static constexpr std::size_t kMostWeight = std::size_t{1} << 25U;  ///< some 500 MB
+  static constexpr std::size_t kMaxWeight = std::size_t{1} << 25U;  ///< some 500 MB
   struct Kept {
     std::shared_ptr<const T> value;
     std::size_t weight = 0;

@@ -134,7 +134,7 @@ struct PointEvaluator::State {
   Placements placements;
 
   /// What the plan needs at least; 0 where that is not known.
-  [[nodiscard]] Expected<Bytes> least_bytes(const PlannedPoint& planned) {
+  [[nodiscard]] Expected<Bytes> min_bytes(const PlannedPoint& planned) {
     const PlanChoice& choice = planned.choice;
     const Workload work = workload_of(planned.request, choice);
     if (auto good = check_parallelism(work.parallelism, work.model, work.cluster); !good)
@@ -162,13 +162,13 @@ PointEvaluator& PointEvaluator::operator=(PointEvaluator&&) noexcept = default;
 PointResult PointEvaluator::operator()(const StudyPoint& point) {
   const auto planned = planned_point(point);
   if (!planned) return impossible(planned.error());
-  const auto least = state_->least_bytes(*planned);
+  const auto least = state_->min_bytes(*planned);
   if (!least) return impossible(least.error());
   const Bytes limit = planned->request.work.cluster.gpu.memory_bytes;
-  if (*least > limit) return {.status = PointStatus::does_not_fit, .least_bytes = *least};
+  if (*least > limit) return {.status = PointStatus::does_not_fit, .min_bytes = *least};
   const auto row = plan_row(planned->request, planned->choice);
   if (!row) return impossible(row.error());
-  if (row->peak_bytes > limit) return {.status = PointStatus::does_not_fit, .least_bytes = row->peak_bytes};
+  if (row->peak_bytes > limit) return {.status = PointStatus::does_not_fit, .min_bytes = row->peak_bytes};
   const double gpus = planned->request.work.cluster.gpu_count();
   return {.status = PointStatus::fits,
           .row = *row,

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<const char*, 11> kExported = {
     "step_ns",    "layers_ns",          "bubble_ns",         "communication_ns",        "step_end_ns",
     "peak_bytes", "memory_limit_bytes", "tokens_per_second", "model_flops_utilization", "gpu_hours",
-    "least_bytes"};
+    "min_bytes"};
 
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;

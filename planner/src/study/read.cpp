@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using StudyValues = std::map<std::string, std::string>;
 
-constexpr std::size_t kMostPoints = 1'000'000;
+constexpr std::size_t kMaxPoints = 1'000'000;
 constexpr std::array<std::string_view, 18> kPointKeys = {
     "model",  "cluster",  "nodes", "global_batch_size", "sequence_length", "stack", "tp",       "pp",
     "dp",     "cp",       "ep",    "microbatch_size",   "dtype",           "fsdp",  "schedule", "chunks",
@@ -171,7 +171,7 @@ class StudyReader {
     const json most = member("most");
     const json number = member("count");
     if (!least.is_number_unsigned() || !most.is_number_unsigned() || !number.is_number_unsigned() ||
-        least.get<std::uint64_t>() > most.get<std::uint64_t>() || number.get<std::uint64_t>() > kMostPoints)
+        least.get<std::uint64_t>() > most.get<std::uint64_t>() || number.get<std::uint64_t>() > kMaxPoints)
       return bad(path, "no random values", object.dump(),
                  "{\"random\": {\"least\": 1, \"most\": 100, \"count\": 5}}");
     const auto first = least.get<std::uint64_t>();
@@ -223,7 +223,7 @@ class StudyReader {
     if (!std::ranges::all_of(constraints_, kept)) return {};
     StudyPoint point{values};
     if (!seen_.insert(values).second) return {};
-    if (study_.points.size() == kMostPoints)
+    if (study_.points.size() == kMaxPoints)
       return bad({"axes"}, "too many points", "more than 1000000", "fewer values, or constraints");
     study_.points.push_back(std::move(point));
     return {};

@@ -18,17 +18,17 @@ constexpr const char* kTables =
     "NULL, "
     "step_ns REAL, layers_ns REAL, bubble_ns REAL, communication_ns REAL, step_end_ns REAL, peak_bytes REAL, "
     "memory_limit_bytes REAL, tokens_per_second REAL, model_flops_utilization REAL, gpu_hours REAL, "
-    "least_bytes REAL) WITHOUT ROWID";
+    "min_bytes REAL) WITHOUT ROWID";
 
 constexpr std::array<const char*, 11> kFigureColumns = {
     "step_ns",    "layers_ns",          "bubble_ns",         "communication_ns",        "step_end_ns",
     "peak_bytes", "memory_limit_bytes", "tokens_per_second", "model_flops_utilization", "gpu_hours",
-    "least_bytes"};
+    "min_bytes"};
 
 std::map<std::string, double> figures_of(const PointResult& result) {
   if (!result.row) {
-    if (result.least_bytes == 0) return {};
-    return {{"least_bytes", static_cast<double>(result.least_bytes)}};
+    if (result.min_bytes == 0) return {};
+    return {{"min_bytes", static_cast<double>(result.min_bytes)}};
   }
   const PlanRow& row = *result.row;
   return {{"step_ns", static_cast<double>(row.step)},

@@ -37,7 +37,7 @@ std::ostream& operator<<(std::ostream& out, const PlanChoice& choice);
 struct StepParts {
   Nanoseconds layers = 0;         ///< kernels, and the communication within layers that nothing hides
   Nanoseconds bubble = 0;         ///< idle, but not for a transfer
-  Nanoseconds communication = 0;  ///< idle while a transfer between ranks is under way
+  Nanoseconds communication = 0;  ///< idle while a transfer between ranks is in flight
   Nanoseconds step_end = 0;       ///< reduction of gradients and optimizer, behind the pipeline
   friend bool operator==(const StepParts&, const StepParts&) = default;
 };

@@ -40,7 +40,7 @@ struct PointResult {
   std::string reason;          ///< why it is impossible
   std::optional<PlanRow> row;  ///< where it fits
   /// Of what does not fit: the memory that it needs at least, whatever the timing.
-  Bytes least_bytes = 0;
+  Bytes min_bytes = 0;
   double gpu_hours = 0;  ///< of a step
 };
 
