@@ -30,13 +30,8 @@ Error error_from(ByteReader& reader) {
 
 double seconds_of(Timeout timeout) { return std::chrono::duration<double>(*timeout).count(); }
 
-<<<<<<< HEAD:gpu_backend/src/process_group/tcp_bootstrap.cpp
-/// Processes that did not come before the timeout.
-Error not_come(const std::vector<int>& processes, double seconds) {
-=======
 /// The error of processes that did not come.
 Error missing_processes(const std::vector<int>& processes, double seconds) {
->>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/process_group/star.cpp
   std::ostringstream text;
   text << (processes.size() == 1 ? "process " : "processes ");
   for (std::size_t i = 0; i < processes.size(); ++i) text << (i == 0 ? "" : ", ") << processes[i];
@@ -177,11 +172,7 @@ void TcpBootstrap::stop_without(const std::vector<int>& processes, std::uint32_t
   for (const int process : processes) {
     if (process != process_) give_up(process);
   }
-<<<<<<< HEAD:gpu_backend/src/process_group/tcp_bootstrap.cpp
-  stop_all(not_come(processes, seconds), epoch);
-=======
   stop_all(missing_processes(processes, seconds), epoch);
->>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/process_group/star.cpp
 }
 
 /// A stop by process 0.
@@ -359,11 +350,7 @@ void TcpBootstrap::ask_who_is_missing(std::uint32_t epoch, double seconds) {
     return;
   lock.unlock();
   give_up(0);
-<<<<<<< HEAD:gpu_backend/src/process_group/tcp_bootstrap.cpp
-  static_cast<void>(set_stop(not_come({0}, seconds), epoch));
-=======
   static_cast<void>(set_stop(missing_processes({0}, seconds), epoch));
->>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/process_group/star.cpp
 }
 
 Expected<ClockOffset> TcpBootstrap::offset_of(int process, Peer& peer, Timeout timeout) {

@@ -19,15 +19,9 @@ namespace ppsim::gpu_backend {
 /// A connection from every process to process 0, each served by a thread that does nothing but read. The end
 /// of a connection that nobody announced is the death of a process.
 ///
-<<<<<<< HEAD:gpu_backend/src/process_group/tcp_bootstrap.hpp
-/// Stops are numbered: whoever has seen one more is in a later epoch, and what was sent in an earlier one is
-/// dropped. So after a stop all begin again, wherever each of them was.
-class TcpBootstrap final : public Bootstrap {
-=======
 /// Stops are numbered: whoever has seen one more is in a later epoch, and messages of an earlier one are
 /// dropped. So after a stop all begin again, wherever each of them was.
 class TcpBootstrap final : public Bootstrap {
->>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/process_group/star.hpp
  public:
   /// Waits for all others as process 0. Errors: io or bad_argument naming who is missing or wrong.
   [[nodiscard]] static Expected<std::unique_ptr<Bootstrap>> host(const Membership& self, Socket listener);

@@ -36,13 +36,8 @@ struct MpiArrival {
 /// Receives a message at once.
 [[nodiscard]] std::vector<std::byte> take(const MpiArrival& arrival);
 
-<<<<<<< HEAD:gpu_backend/src/transport/mpi/pending_requests.hpp
-/// What MPI is at work on, with the memory that it uses meanwhile.
-class PendingRequests {
-=======
 /// The operations that MPI has in flight, with the memory that it uses meanwhile.
 class PendingRequests {
->>>>>>> 2e2ab4d (gpu_backend, simulator: comments in plain English):gpu_backend/src/transport/mpi/mpi_flights.hpp
  public:
   using Done = std::function<void()>;
   using HeaderDone = std::function<void(const MessageHeader&)>;
