@@ -113,7 +113,7 @@ Expected<CompiledProgram> compiled_schedule(const StructureKey& key, const CostT
   // On independent queues the order between queues is no matter of time.
   const auto program = lower(*schedule, {.order = IssueOrder::global, .recompute = recompute});
   if (!program) return tl::unexpected(program.error());
-  auto compiled = compile(*program, build_execution_graph(*program, rendezvous()));
+  auto compiled = compile({*program, rendezvous()});
   if (!compiled) return tl::unexpected(to_error(*program, compiled.error()));
   return *std::move(compiled);
 }
