@@ -218,7 +218,7 @@ Expected<void> check_runs(const Target& target, const Ir& ir) {
   } else {
     counts.add(std::get<Schedule>(ir));
   }
-  const auto holds = std::visit([&](const auto& value) { return check_cells(target, value); }, ir);
+  auto holds = std::visit([&](const auto& value) { return check_cells(target, value); }, ir);
   if (!holds) return holds;
   if (auto good = check_backwards(target, pipeline, counts); !good) return good;
   return program == nullptr ? Expected<void>() : check_reductions(target, *program, counts);

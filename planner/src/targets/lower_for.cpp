@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "ppsim/planner/targets.hpp"
 #include "ppsim/verifier/verify.hpp"
+#include "prove.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -16,8 +16,9 @@ std::string reason_text(const Program& program, const Counterexample& counterexa
   return text;
 }
 
-/// Errors: deadlock, or ill_formed for a mix-up.
-Expected<void> prove(const Target& target, const Program& program) {
+}  // namespace
+
+Expected<void> prove_for(const Target& target, const Program& program) {
   VerifyOptions options;
   options.properties = {Property::well_formed, Property::matched, Property::deadlock_free};
   options.capabilities = target_capabilities();
@@ -30,8 +31,15 @@ Expected<void> prove(const Target& target, const Program& program) {
                       "for " + std::string(target.name) + (hangs ? ", this can hang:" : ", this is wrong:") +
                           reason_text(program, refuted->counterexample));
   }
+  for (const PropertyResult& result : report.results) {
+    if (const auto* unknown = std::get_if<Unknown>(&result.verdict))
+      return make_error(ErrorCode::refused,
+                        "for " + std::string(target.name) + ", this is not proved: " + unknown->reason);
+  }
   return {};
 }
+
+namespace {
 
 Expected<void> check_order(const Target& target, const LoweringOptions& options) {
   if (options.order != IssueOrder::issue_ordered && !options.receive_buffers &&
@@ -60,30 +68,8 @@ Expected<Program> lower_for(const Target& target, const Schedule& schedule, cons
   auto program = lower(schedule, asked, costs);
   if (program && defers) program = defer_transfers(*program, *policy, options.early, target.waits, costs);
   if (!program) return program;
-  if (auto good = prove(target, *program); !good) return tl::unexpected(good.error());
+  if (auto good = prove_for(target, *program); !good) return tl::unexpected(good.error());
   return program;
-}
-
-namespace {
-
-/// A Program with communicators that the release can use: its own where they are such.
-Expected<Program> with_usable(const Target& target, const Program& program) {
-  for (const CommunicatorPolicy policy : target.communicators) {
-    if (check_communicators(target, program, policy)) return program;
-  }
-  return with_communicators(program, target.communicators.front());
-}
-
-}  // namespace
-
-Expected<std::string> text_for(const Target& target, const Ir& ir, const std::string& path) {
-  if (auto good = check_runs(target, ir); !good) return tl::unexpected(good.error());
-  const auto* program = std::get_if<Program>(&ir);
-  if (program == nullptr) return ir_text(ir, path, target.dialect);
-  auto usable = with_usable(target, *program);
-  if (!usable) return tl::unexpected(usable.error());
-  if (auto good = prove(target, *usable); !good) return tl::unexpected(good.error());
-  return ir_text(*std::move(usable), path, target.dialect);
 }
 
 }  // namespace ppsim::planner
