@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -57,6 +57,18 @@ class Costs:
     def read(cls, path: str | os.PathLike[str]) -> Costs:
         """A table of costs and sizes in a JSON file. Raises FileError."""
         return cls((("table", _core.Source.table(_text_of(path), os.fspath(path)).table_json()),))
+
+    @classmethod
+    def from_kineto(cls, traces: Iterable[str | os.PathLike[str]], *, transfer_ns: int = 0) -> Costs:
+        """What F, B, I, W and overlapped pairs of each stage take in traces of torch.profiler, one a rank.
+
+        Medians of the ranges `PP:0F0`, of the GPU where it has any. transfer_ns: of one transfer, which its
+        range does not say
+        Raises FileError for what is no trace of a pipeline.
+        """
+        from ppsim.kineto import costs_from_kineto  # which makes Costs
+
+        return costs_from_kineto(traces, transfer_ns=transfer_ns)
 
     @classmethod
     def from_model(

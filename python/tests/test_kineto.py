@@ -1,0 +1,48 @@
+"""Traces of torch.profiler, as it writes them."""
+
+import gzip
+import json
+
+import pytest
+
+import ppsim
+
+
+def event(name: str, microseconds: float, cat: str = "user_annotation") -> dict[str, object]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": 0, "dur": microseconds}
+
+
+def trace(path, events):
+    text = json.dumps({"schemaVersion": 1, "traceEvents": [{"ph": "M", "name": "process_name"}, *events]})
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return path
+
+
+def test_medians_of_each_stage_are_costs(tmp_path):
+    first = trace(
+        tmp_path / "0.json",
+        [event("PP:0F0", 100), event("PP:0F1", 10), event("PP:0F2", 12), event("PP:0B0", 30), event("PP:0SEND_F0", 900)],
+    )
+    second = trace(tmp_path / "1.json.gz", [event("PP:1F0", 20), event("PP:1B0", 40), event("## step", 1)])
+    costs = ppsim.Costs.from_kineto([first, second], transfer_ns=1000)
+    run = ppsim.simulate(ppsim.generate("1f1b", ranks=2, microbatches=1), costs=costs)
+    assert run.makespan_ns == 12_000 + 1000 + 20_000 + 40_000 + 1000 + 30_000
+
+
+def test_ranges_of_the_gpu_go_before_those_of_the_host(tmp_path):
+    events = [event("PP:0F0", 5), event("PP:0B0", 6), event("PP:0F0", 50, "gpu_user_annotation")]
+    path = trace(tmp_path / "0.json", [*events, event("PP:0B0", 60, "gpu_user_annotation")])
+    run = ppsim.simulate(ppsim.generate("1f1b", ranks=1, microbatches=1), costs=ppsim.Costs.from_kineto([path]))
+    assert run.makespan_ns == 110_000
+
+
+def test_what_is_no_trace_of_a_pipeline_is_refused(tmp_path):
+    with pytest.raises(ppsim.FileError, match="no range of a pipeline"):
+        ppsim.Costs.from_kineto([trace(tmp_path / "0.json", [event("aten::mm", 1)])])
+    (tmp_path / "not.json").write_text("0F0,0B0")
+    for name in ("not.json", "missing.json"):
+        with pytest.raises(ppsim.FileError, match="no trace"):
+            ppsim.Costs.from_kineto([tmp_path / name])
