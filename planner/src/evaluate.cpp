@@ -10,6 +10,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/planner/priced_program.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 
@@ -91,23 +92,7 @@ StepWork Evaluation::work() const {
           costs.peak_flops.value_or(0)};
 }
 
-Nanoseconds Evaluation::step() const {
-  if (costs.ends.empty() || !trains(program())) return metrics.times.makespan;
-  const auto has = [&](OpKind kind) {
-    return std::ranges::find(program().all_actions(), kind, &Action::kind) != program().all_actions().end();
-  };
-  const bool reduces = has(OpKind::reduce_grad);
-  const bool updates = has(OpKind::optimizer);
-  Nanoseconds reduced = metrics.times.makespan;
-  Nanoseconds update = 0;
-  for (std::size_t r = 0; r < metrics.ranks.size(); ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
-    const StepEnd& end = costs.ends[rank];
-    if (!reduces) reduced = std::max(reduced, checked_add(metrics.ranks[rank].times.end, end.reduction));
-    if (!updates) update = std::max(update, end.update);
-  }
-  return checked_add(reduced, update);
-}
+Nanoseconds Evaluation::step() const { return whole_step(program(), costs.ends, metrics.times); }
 
 Bytes Evaluation::peak_bytes() const {
   Bytes most = 0;

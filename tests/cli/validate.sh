@@ -39,6 +39,15 @@ expect_exit 0 validate --groups node.csv
 expect_out "B200 node dense"
 if grep -q "Not simulated" stdout; then fail "rows in spite of --groups"; fi
 
+# The constants fitted again: to nothing of these rows but the one on H100, and without its source to none.
+expect_exit 0 validate published.csv --refit --json
+expect_json 'd["refit"]["fitted_to"] == 1 and [s["fitted_to"] for s in d["refit"]["sources"]] == [0]'
+expect_json 'set(d["refit"]["constants"]) == {c["name"] for c in d["fitted_constants"]}'
+expect_json 'd["refit"]["dense"]["n"] == 1 and "dense leave-one-source-out" in {g["name"] for g in d["groups"]}'
+expect_exit 0 validate published.csv --refit --groups -o refit.md
+expect_out "(constants as they are)"
+grep -qF "## Without each source" refit.md || fail "refit.md"
+
 # A page and a picture beside the result; no row is in the page with --groups.
 expect_exit 0 validate node.csv published.csv -o page.md -o picture.svg --json
 expect_json 'len(d["rows"]) == 5'

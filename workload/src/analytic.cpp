@@ -18,8 +18,7 @@
 namespace ppsim::workload {
 namespace {
 
-constexpr double kTokenId = 4;          // bytes
-constexpr double kOptimizerBytes = 12;  // float32 master weights and two moments, a parameter
+constexpr double kTokenId = 4;  // bytes
 
 class Estimator {
  public:
@@ -254,7 +253,7 @@ class Estimator {
         checked_add(costs({OpKind::forward, forward.value()}), costs({OpKind::backward, backward.value()}));
     const Nanoseconds host = nanoseconds(host_.at(forward) + kHostBackward * host_.at(backward));
     const double exchange = exchange_.at(forward) + exchange_.at(backward);
-    const Nanoseconds beside = sum - nanoseconds((1 - kExposedShare) * exchange);
+    const Nanoseconds beside = sum - nanoseconds((1 - workload_.fitted.exposed_share) * exchange);
     costs.set({OpKind::overlap, forward.value(), backward.value()}, std::min(sum, std::max(beside, host)));
   }
 
@@ -316,12 +315,13 @@ class Estimator {
     const double shards = spread_.sharded_parameters ? replicas(spread_) : 1;
     const double optimizer =
         stack_.sharded_optimizer || spread_.sharded_parameters
-            ? sum.parameters / replicas(spread_) + sum.expert_parameters / expert_replicas(spread_)
+            ? sum.parameters / replicas(spread_) + sum.expert_parameters / expert_replicas(workload_)
             : parameters;
+    const double kept = kFloat32 + 2.0 * stack_.moment_bytes;  // master weights and both moments
     for (const BlockId block : pipeline_.blocks_of(stage)) {
       sizes.set({TensorKind::parameters, block.value()}, bytes(kBf16 * parameters / shards));
       sizes.set({TensorKind::gradients, block.value()}, bytes(stack_.gradient_bytes * parameters / shards));
-      sizes.set({TensorKind::optimizer_state, block.value()}, bytes(kOptimizerBytes * optimizer));
+      sizes.set({TensorKind::optimizer_state, block.value()}, bytes(kept * optimizer));
       sizes.set({TensorKind::gathered_parameters, s}, bytes(kBf16 * parameters));
     }
   }

@@ -1,5 +1,6 @@
 #include "analytic_check.hpp"
 
+#include "analytic_work.hpp"
 #include "route_parts.hpp"
 
 #include <string>
@@ -70,6 +71,12 @@ Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline
     return make_error(
         ErrorCode::bad_argument, "ep needs a model with experts",
         {.found = "ep " + std::to_string(spread.expert) + ", " + model.name, .expected = "ep 1"});
+  }
+  if (expert_split(workload) > 1 && spread.context * spread.data % spread.expert != 0) {
+    return make_error(ErrorCode::bad_argument, "experts that are split over tp need ep to divide cp x dp",
+                      {.found = "ep " + std::to_string(spread.expert) + ", cp x dp " +
+                                std::to_string(spread.context * spread.data),
+                       .expected = "a divisor, or a stack that does not split experts"});
   }
   if (workload.stack.context == ContextExchange::all_to_all &&
       model.heads % (std::int64_t{spread.tensor} * spread.context) != 0) {

@@ -2,12 +2,31 @@
 
 #include <cstdint>
 
+#include "ppsim/workload/analytic.hpp"
 #include "ppsim/workload/layout.hpp"
 
 namespace ppsim::workload {
 
 inline constexpr double kBf16 = 2;  ///< bytes
 inline constexpr double kFloat32 = 4;
+
+/// Bytes of an operand of products, without the scales of its blocks.
+[[nodiscard]] inline double operand_bytes(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return kBf16;
+    case DataType::fp8:
+      return 1;
+    case DataType::nvfp4:
+      return 0.5;
+  }
+  return kBf16;
+}
+
+/// GPUs that share an expert where experts have a group of their own.
+[[nodiscard]] inline int expert_split(const Workload& workload) {
+  return workload.stack.split_experts && workload.parallelism.expert > 1 ? workload.parallelism.tensor : 1;
+}
 
 /// What a stage holds of its model, and what stands before it.
 struct StageShare {

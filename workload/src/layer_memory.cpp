@@ -19,8 +19,9 @@ void LayerMemory::add_parameters(std::int64_t layer, LayerWork& work) const {
   const double experts =
       is_mixture(layer) ? static_cast<double>(model_.experts * mlp_parameters(model_, model_.moe_ffn)) : 0;
   work.parameters = (all - experts) / spread_.tensor;
-  // Experts with a group of their own are not split over the tensor-parallel one.
-  work.expert_parameters = experts / spread_.expert / (spread_.expert > 1 ? 1 : spread_.tensor);
+  // Experts with a group of their own are split over the tensor-parallel one only where the stack does it.
+  const bool apart = spread_.expert > 1 && !stack_.split_experts;
+  work.expert_parameters = experts / spread_.expert / (apart ? 1 : spread_.tensor);
 }
 
 LayerWork LayerMemory::layer(std::int64_t layer) const {
@@ -33,16 +34,21 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   const double channels = active_channels(layer);
   const double gate = model_.gated_mlp ? 2 : 1;
   LayerWork work;
-  work.saved_for_weight = kBf16 * tokens_ * (2 * hidden / own + (query + channels) / tp);
-  work.saved_for_input = tokens_ * (kBf16 * (2 * hidden / own + (query + key_value + gate * channels) / tp) +
-                                    kFloat32 * heads / tp);
+  // Inputs of products, as they are quantised for the weight gradient. Below bf16 attention's backward has
+  // its own output besides.
+  const double operand = operand_bytes(spread_.dtype);
+  const double output = spread_.dtype == DataType::bf16 ? 0 : query;
+  work.saved_for_weight = operand * tokens_ * (2 * hidden / own + (query + channels) / tp);
+  work.saved_for_input =
+      tokens_ * (kBf16 * (2 * hidden / own + (query + key_value + output + gate * channels) / tp) +
+                 kFloat32 * heads / tp);
   if (stack_.attention == AttentionKernel::unfused) {
     // Scores, their softmax, and a mask of dropout (2205.05198, section 4.1: 5 a s^2 b bytes).
     const auto sequence = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
     work.core_saved = 5 * heads / tp * sequence * tokens_;
     work.saved_for_input += work.core_saved;
   }
-  work.cheap_saved = kBf16 * tokens_ * (2 * hidden / own + channels / tp);
+  work.cheap_saved = operand * tokens_ * (2 * hidden / own + channels / tp);
   work.inner_gradients = kBf16 * tokens_ * (2 * hidden / own + (query + key_value + gate * channels) / tp);
   add_parameters(layer, work);
   if (stack_.fused_weight_gradient) work.weight_products = kBf16 * (work.parameters + work.expert_parameters);

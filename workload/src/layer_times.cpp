@@ -6,29 +6,15 @@
 #include "operators/constants.hpp"
 
 namespace ppsim::workload {
-namespace {
-
-/// Bytes of an operand of products.
-double operand_bytes(DataType type) {
-  switch (type) {
-    case DataType::bf16:
-      return 2;
-    case DataType::fp8:
-      return 1;
-    case DataType::nvfp4:
-      return 0.5;
-  }
-  return 2;
-}
-
-}  // namespace
 
 LayerTimer::LayerTimer(const Workload& workload)
     : model_(workload.model),
       spread_(workload.parallelism),
       stack_(workload.stack),
-      operators_(workload.cluster.gpu, workload.stack.graphs),
-      network_(workload.cluster, workload.parallelism, operators_.table()),
+      split_(expert_split(workload)),
+      operators_(workload.cluster.gpu, workload.stack.graphs, workload.fitted),
+      network_(workload.cluster, workload.parallelism, operators_.table(), workload.fitted),
+      exposed_share_(workload.fitted.exposed_share),
       sequence_(static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence)),
       tokens_(sequence_ / spread_.context * spread_.microbatch_size),
       hidden_(static_cast<double>(model_.hidden)) {}
@@ -38,7 +24,7 @@ double LayerTimer::own_tokens() const {
 }
 
 double LayerTimer::exposed(bool overlapped, double seconds) const {
-  return overlapped ? kExposedShare * seconds : seconds;
+  return overlapped ? exposed_share_ * seconds : seconds;
 }
 
 std::vector<LayerTimer::Linear> LayerTimer::attention_linears() const {
@@ -74,8 +60,9 @@ void LayerTimer::add_linear(const Linear& linear, DataType type, PassTimes& time
   times.input += product({rows, linear.in, linear.out});
   times.weight += product({linear.out, linear.in, rows});
   const double elements = linear.matrices * linear.in * linear.out;
-  const double sums = stack_.fused_weight_gradient ? 2 * kFloat32 : kBf16 + 2.0 * stack_.gradient_bytes;
-  times.weight += operators_.traffic(elements * sums);
+  times.weight += stack_.fused_weight_gradient
+                      ? operators_.beside(elements * 2 * kFloat32)
+                      : operators_.traffic(elements * (kBf16 + 2.0 * stack_.gradient_bytes));
   if (type == DataType::bf16) return;
   const double copies = kBf16 + 2 * operand_bytes(type);
   times.forward += operators_.traffic(rows * linear.in * copies);
@@ -97,23 +84,29 @@ void LayerTimer::add_dense_mlp(double channels, PassTimes& times) const {
   add_activation(tokens_ * own, times);
 }
 
-/// Router, permutation, exchange with the experts and back. Experts are split over their group alone where
-/// there is one, else over the tensor-parallel group.
+/// Router, permutation, exchange with the experts and back. Experts are split over their group where there is
+/// one, and over the tensor-parallel group where there is none or the stack does it: those that share an
+/// expert gather its tokens and sum what it makes of them.
 void LayerTimer::add_mixture(PassTimes& times) const {
   const double tp = spread_.tensor;
   const auto chosen = static_cast<double>(model_.top_k);
   const double routed = tokens_ / tp * chosen;  // copies of tokens of one GPU
   const bool apart = spread_.expert > 1;
   const double experts = static_cast<double>(model_.experts) / spread_.expert;
-  const double channels = static_cast<double>(model_.moe_ffn) / (apart ? 1 : tp);
-  const double rows = (apart ? routed : tokens_ * chosen) / experts;
+  const bool whole = apart && split_ == 1;
+  const double channels = static_cast<double>(model_.moe_ffn) / (whole ? 1 : tp);
+  const double rows = (whole ? routed : tokens_ * chosen) / experts;
   add_linear({own_tokens(), hidden_, static_cast<double>(model_.experts)}, DataType::bf16, times);
   add_linear({rows, hidden_, (model_.gated_mlp ? 2 : 1) * channels, experts}, spread_.dtype, times);
   add_linear({rows, channels, hidden_, experts}, spread_.dtype, times);
   add_activation(rows * experts * channels, times);
   const double copies = rows * experts * hidden_ * kBf16;
   const double permutation = 2 * operators_.traffic((apart ? 4 : 2) * copies);
-  const double exchange = 2 * network_.expert_exchange(routed * hidden_ * kBf16, chosen);
+  double exchange = 2 * network_.expert_exchange(network_.expert(split_), routed * hidden_ * kBf16, chosen);
+  if (split_ > 1) {
+    exchange += network_.collective(CollectiveKind::all_gather, network_.tensor(), copies) +
+                network_.collective(CollectiveKind::reduce_scatter, network_.tensor(), copies);
+  }
   times.forward += permutation + exchange;
   times.input += permutation + exchange;
   times.exchange += exchange;
@@ -208,7 +201,8 @@ void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
   const double both = gather + time(CollectiveKind::reduce_scatter);
   times.forward += exposed(stack_.overlap_tensor, both);
   times.input += exposed(stack_.overlap_tensor, both);
-  if (!stack_.overlap_tensor) times.weight += gather;
+  // Beside the product for the input gradient, whatever else overlaps (2205.05198, section 4.2.2).
+  if (!stack_.overlap_tensor) times.weight += exposed(true, gather);
 }
 
 PassTimes LayerTimer::layer(bool mixture) const {
@@ -229,10 +223,10 @@ PassTimes LayerTimer::layer(bool mixture) const {
   return times;
 }
 
-/// A GPU is not faster than the host that launches its kernels.
+/// A GPU is not faster than the host that launches its kernels, of a mixture in graphs those of its experts.
 void LayerTimer::wait_for_host(bool mixture, PassTimes& times) const {
-  if (stack_.graphs) return;
-  const double host = mixture ? kHostMixture : kHostLayer;
+  if (stack_.graphs && (!mixture || stack_.graphed_experts)) return;
+  const double host = (mixture ? kHostMixture : kHostLayer) - (stack_.graphs ? kHostLayer : 0);
   times.host = host;
   times.forward = std::max(times.forward, host);
   times.input = std::max(times.input, kHostBackward * host - times.weight);

@@ -76,8 +76,10 @@ class LayerTimer {
   const ModelDescription& model_;
   const Parallelism& spread_;
   const SoftwareStack& stack_;
+  int split_;  ///< GPUs that share an expert
   OperatorTimes operators_;
   Network network_;
+  double exposed_share_;
   double sequence_ = 0;
   double tokens_ = 0;  ///< of a microbatch on one context-parallel rank
   double hidden_ = 0;

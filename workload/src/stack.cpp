@@ -30,7 +30,9 @@ void read_switches(const json& root, SoftwareStack& stack) {
                                     {"sharded_optimizer", &SoftwareStack::sharded_optimizer},
                                     {"fused_weight_gradient", &SoftwareStack::fused_weight_gradient},
                                     {"fused_cross_entropy", &SoftwareStack::fused_cross_entropy},
-                                    {"graphs", &SoftwareStack::graphs}}) {
+                                    {"graphs", &SoftwareStack::graphs},
+                                    {"graphed_experts", &SoftwareStack::graphed_experts},
+                                    {"split_experts", &SoftwareStack::split_experts}}) {
     stack.*member = root.value(key, stack.*member);
   }
 }
@@ -60,6 +62,7 @@ Expected<SoftwareStack> stack_from_json(std::string_view text, const std::string
   SoftwareStack stack = *std::move(base);
   stack.name = root.value("name", stack.name + ", changed,");
   stack.gradient_bytes = root.value("gradient_bytes", stack.gradient_bytes);
+  stack.moment_bytes = root.value("moment_bytes", stack.moment_bytes);
   read_choices(root, stack);
   read_switches(root, stack);
   return stack;

@@ -11,15 +11,22 @@
 namespace ppsim::workload {
 namespace {
 
-/// A collective over the replicas of every parameter. `bytes` of one parameter. Copies of a stage on other
+/// A collective over parameters, and the bytes of each.
+struct ParameterBytes {
+  CollectiveKind kind;
+  double bytes;
+};
+
+/// A collective over the replicas of every parameter. Copies of a stage on other
 /// pipeline ranks are replicas that NVLink does not connect.
-double over_replicas(const Network& network, const RankParameters& rank, CollectiveKind kind, double bytes) {
+double over_replicas(const Network& network, int split, const RankParameters& rank,
+                     const ParameterBytes& moved) {
   RankGroup dense = network.replicas();
-  RankGroup experts = network.expert_replicas();
+  RankGroup experts = network.expert_replicas(split);
   dense.members *= rank.copies;
   experts.members *= rank.copies;
-  return network.collective(kind, dense, bytes * rank.dense) +
-         network.collective(kind, experts, bytes * rank.expert);
+  return network.collective(moved.kind, dense, moved.bytes * rank.dense) +
+         network.collective(moved.kind, experts, moved.bytes * rank.expert);
 }
 
 /// The first and the last rank of a pipeline sum the gradients of the embedding that both hold.
@@ -68,26 +75,30 @@ IdVector<RankId, StepEnd> step_ends(const Workload& workload, const LayerTimer& 
 
 double replicas(const Parallelism& spread) { return static_cast<double>(spread.data) * spread.context; }
 
-double expert_replicas(const Parallelism& spread) {
-  return spread.expert > 1 ? replicas(spread) * spread.tensor / spread.expert : replicas(spread);
+double expert_replicas(const Workload& workload) {
+  const Parallelism& spread = workload.parallelism;
+  if (spread.expert == 1) return replicas(spread);
+  return replicas(spread) * spread.tensor / (spread.expert * expert_split(workload));
 }
 
 StepEnd step_end(const Workload& workload, const LayerTimer& timer, const RankParameters& rank) {
   const Parallelism& spread = workload.parallelism;
   const SoftwareStack& stack = workload.stack;
   const bool sharded = stack.sharded_optimizer || spread.sharded_parameters;
-  const double exposed = stack.overlap_data ? kExposedShare : 1;
+  const double exposed = stack.overlap_data ? workload.fitted.exposed_share : 1;
   const CollectiveKind sum = sharded ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-  double reduction = exposed * over_replicas(timer.network(), rank, sum, stack.gradient_bytes);
-  double gather =
-      sharded ? exposed * over_replicas(timer.network(), rank, CollectiveKind::all_gather, kBf16) : 0;
+  const auto exchanged = [&](CollectiveKind kind, double bytes) {
+    return exposed * over_replicas(timer.network(), expert_split(workload), rank, {kind, bytes});
+  };
+  double reduction = exchanged(sum, stack.gradient_bytes);
+  double gather = sharded ? exchanged(CollectiveKind::all_gather, kBf16) : 0;
   if (spread.sharded_parameters) {
     // Every microbatch gathers parameters forward and backward, and reduces its gradients.
     reduction = spread.microbatches() * (reduction + 2 * gather);
     gather = 0;
   }
   if (rank.tied) reduction += tied_reduction(workload, timer.network());
-  const double own = sharded ? rank.dense / replicas(spread) + rank.expert / expert_replicas(spread)
+  const double own = sharded ? rank.dense / replicas(spread) + rank.expert / expert_replicas(workload)
                              : rank.dense + rank.expert;
   const double update = gather + timer.operators().stream(kOptimizerTraffic * own);
   return {checked_round(reduction * 1e9), checked_round(update * 1e9)};

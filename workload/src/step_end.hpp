@@ -17,7 +17,7 @@ struct RankParameters {
 
 /// GPUs that hold the same parameters, and the same experts.
 [[nodiscard]] double replicas(const Parallelism& spread);
-[[nodiscard]] double expert_replicas(const Parallelism& spread);
+[[nodiscard]] double expert_replicas(const Workload& workload);
 
 /// Of every block, on each rank that holds it.
 using BlockParameters = std::map<BlockId, RankParameters>;

@@ -17,6 +17,7 @@ struct Options {
   std::vector<std::string> files;
   std::vector<std::string> written;  ///< page and picture
   bool groups_only = false;
+  bool refit = false;
 };
 
 std::string decimals(double value, const char* format = "%.2f") {
@@ -70,11 +71,33 @@ Json constants_json(const std::vector<Constant>& constants, bool fitted) {
   return items;
 }
 
+Json fitted_json(const FittedConstants& constants) {
+  return {{"exposed_share", constants.exposed_share},
+          {"network_efficiency", constants.network_efficiency},
+          {"product_slowdown", constants.product_slowdown},
+          {"kernel_time", constants.kernel_time}};
+}
+
+Json refit_json(const Refit& refit) {
+  Json object = {{"fitted_to", refit.fitted_to},
+                 {"constants", fitted_json(refit.constants)},
+                 {"sources", Json::array()},
+                 {"dense", statistics_json(refit.dense)}};
+  for (const SourceLeftOut& one : refit.sources) {
+    Json item = {
+        {"source", one.source}, {"fitted_to", one.fitted_to}, {"constants", fitted_json(one.constants)}};
+    item.update(statistics_json(one.errors));
+    object["sources"].push_back(std::move(item));
+  }
+  return object;
+}
+
 Json validation_json(const Validation& validation) {
   Json object = agreement_json(validation.steps, validation.rows, "s");
   object["memory"] = agreement_json(validation.memory, validation.rows, "bytes");
   object["fitted_constants"] = constants_json(validation.constants, true);
   object["sourced_constants"] = constants_json(validation.constants, false);
+  if (validation.refit) object["refit"] = refit_json(*validation.refit);
   return object;
 }
 
@@ -138,6 +161,27 @@ void print_constants(const std::vector<Constant>& constants, bool fitted) {
   }
 }
 
+/// Of the constants as they are, as all rows would have them, and as those of all sources but one would.
+void print_refit(const Refit& refit) {
+  std::vector<std::vector<std::string>> table = {{"source left out", "fitted to", "exposed", "network",
+                                                  "products", "kernel, us", "runs", "mean", "median", "max"}};
+  const auto add = [&](const std::string& name, const std::string& rows, const FittedConstants& constants) {
+    table.push_back({name, rows, decimals(constants.exposed_share), decimals(constants.network_efficiency),
+                     decimals(constants.product_slowdown), decimals(constants.kernel_time * 1e6, "%.0f")});
+  };
+  for (const SourceLeftOut& one : refit.sources) {
+    add(one.source, std::to_string(one.fitted_to), one.constants);
+    for (const std::string& figure : {std::to_string(one.errors.n), decimals(one.errors.mean_percent),
+                                      decimals(one.errors.median_percent), decimals(one.errors.max_percent)})
+      table.back().push_back(figure);
+  }
+  add("none", std::to_string(refit.fitted_to), refit.constants);
+  add("(constants as they are)", "", FittedConstants());
+  for (auto row = table.end() - 2; row != table.end(); ++row) row->resize(table.front().size());
+  std::cout << "\nConstants fitted again without each source, and errors in % of its dense runs then\n"
+            << table_text(table);
+}
+
 /// What is asked for most comes last, next to the prompt: the errors by group.
 void print_text(const Validation& validation, bool groups_only) {
   const bool has_memory = !validation.memory.comparisons.empty();
@@ -154,6 +198,7 @@ void print_text(const Validation& validation, bool groups_only) {
   print_constants(validation.constants, true);
   std::cout << "Constants with a source:\n";
   print_constants(validation.constants, false);
+  if (validation.refit) print_refit(*validation.refit);
   print_groups(validation.steps, "the step");
   if (has_memory) print_groups(validation.memory, "allocated memory");
   std::cout << "Groups overlap: a row counts in those of its kind, in that of its source, and in that of its "
@@ -192,7 +237,8 @@ int run(const Options& options, const Output& output) {
     if (!read) return report(read.error(), output);
     rows.insert(rows.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
   }
-  const Validation validation = validate(std::move(rows));
+  Validation validation = validate(std::move(rows));
+  if (options.refit) add_refit(validation);
   for (const std::string& file : options.written) {
     if (const auto written = write_result(validation, file, options); !written)
       return report(written.error(), output);
@@ -224,6 +270,9 @@ void add_validate(Command& program) {
       .one_value_each()
       .check(side_file({".svg", ".md"}));
   command.add_flag("--groups", options->groups_only, "no table of the rows");
+  command.add_flag(
+      "--refit", options->refit,
+      "fit the constants again, without each source, and give the errors of its dense runs then");
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

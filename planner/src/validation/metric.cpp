@@ -48,7 +48,6 @@ constexpr auto kStepMetrics = std::to_array<std::pair<std::string_view, Seconds>
         const RunDescription& run) { return seconds_at(value, run, {.recomputed = true, .causal = false}); }},
 });
 
-constexpr double kGiB = 1073741824.0;
 constexpr auto kMemoryMetrics = std::to_array<std::pair<std::string_view, double>>(
     {{"GiB", kGiB}, {"allocated GiB", kGiB}, {"GB", 1e9}, {"allocated GB", 1e9}});
 

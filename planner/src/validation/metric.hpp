@@ -4,6 +4,8 @@
 
 namespace ppsim::planner {
 
+inline constexpr double kGiB = 1073741824.0;  ///< bytes
+
 /// What the training of one token takes in operations.
 struct FlopCount {
   bool recomputed = false;  ///< the forward of the layers counts twice

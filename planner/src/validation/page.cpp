@@ -92,6 +92,30 @@ void write_constants(std::ostream& out, const std::vector<Constant>& constants, 
   }
 }
 
+/// The values of the fitted constants.
+std::string constants_cells(const FittedConstants& constants) {
+  return " | " + printed(constants.exposed_share, "%.6g") + " | " +
+         printed(constants.network_efficiency, "%.6g") + " | " + printed(constants.product_slowdown, "%.6g") +
+         " | " + printed(constants.kernel_time, "%.6g");
+}
+
+void write_refit(std::ostream& out, const Refit& refit) {
+  out << "\n## Without each source\n\nThe constants fitted again to the rows of dense models on A100 and "
+         "H100, without those of one source, "
+         "and the errors of the dense runs of that source with them.\n\n"
+         "| source left out | fitted to | exposed share | network efficiency | product slowdown | kernel "
+         "time, s "
+         "| runs | mean, % | median, % | max, % |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+  for (const SourceLeftOut& one : refit.sources) {
+    out << "| " << cell(one.source) << " | " << one.fitted_to << constants_cells(one.constants) << " | "
+        << one.errors.n << " | " << printed(one.errors.mean_percent, "%.2f") << " | "
+        << printed(one.errors.median_percent, "%.2f") << " | " << printed(one.errors.max_percent, "%.2f")
+        << " |\n";
+  }
+  out << "| none | " << refit.fitted_to << constants_cells(refit.constants) << " | | | | |\n";
+  out << "| as they are | " << constants_cells({}) << " | | | | |\n";
+}
+
 }  // namespace
 
 std::string validation_page(const Validation& validation, bool with_rows) {
@@ -109,6 +133,7 @@ std::string validation_page(const Validation& validation, bool with_rows) {
   write_constants(out, validation.constants, true);
   out << "\n## Constants with a source\n\n";
   write_constants(out, validation.constants, false);
+  if (validation.refit) write_refit(out, *validation.refit);
   if (!with_rows) return out.str();
   write_agreement(out, validation, validation.steps, {"steps", "s", 1, "%.3f"});
   if (has_memory)

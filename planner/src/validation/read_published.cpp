@@ -9,8 +9,13 @@ namespace {
 
 /// The software that sources describe, by what is in their name.
 constexpr std::pair<std::string_view, std::string_view> kStackOfSource[] = {
-    {"2104.04473", "megatron-2021"}, {"2205.05198", "megatron-2022"}, {"torchtitan", "torchtitan"},
-    {"maxtext", "maxtext"},          {"vtrain", "deepspeed"},         {"deepspeed", "deepspeed"}};
+    {"2104.04473", "megatron-2021"},
+    {"2205.05198", "megatron-2022"},
+    {"torchtitan", "torchtitan"},
+    {"maxtext", "maxtext"},
+    {"vtrain", "deepspeed"},
+    {"deepspeed", "deepspeed"},
+    {"dgxc-benchmarking v25.01", "nemo-mixture"}};
 
 std::string usual_stack(const std::string& source) {
   for (const auto& [part, stack] : kStackOfSource) {

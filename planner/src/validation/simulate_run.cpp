@@ -2,9 +2,9 @@
 
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/ir_source.hpp"
-#include "ppsim/planner/validate.hpp"
 #include "ppsim/planner/workload_words.hpp"
 #include "ppsim/workload/cluster.hpp"
+#include "run_workload.hpp"
 
 namespace ppsim::planner {
 namespace {
@@ -51,6 +51,8 @@ Expected<SoftwareStack> stack_of(const RunDescription& run) {
   return stack;
 }
 
+}  // namespace
+
 Expected<Workload> workload_of(const RunDescription& run) {
   auto cluster = cluster_of(run);
   if (!cluster) return tl::unexpected(cluster.error());
@@ -75,7 +77,19 @@ Expected<Workload> workload_of(const RunDescription& run) {
                   .stack = *std::move(stack)};
 }
 
-}  // namespace
+Expected<RunProgram> program_of(const RunDescription& run, const Workload& work) {
+  ScheduleParameters parameters;
+  parameters.ranks = run.pipeline;
+  parameters.microbatches = work.parallelism.microbatches();
+  if (run.chunks > 1) parameters.chunks = run.chunks;
+  const auto ir = ir_from_name(run.schedule, parameters, work);
+  if (!ir) return tl::unexpected(ir.error());
+  auto costs = bind_cost_source(work, pipeline_of(*ir));
+  if (!costs) return tl::unexpected(costs.error());
+  auto program = to_program(*ir, {.recompute = work.parallelism.recompute}, &costs->tables.costs);
+  if (!program) return tl::unexpected(program.error());
+  return RunProgram{*std::move(program), *std::move(costs)};
+}
 
 PipelineLayout usual_layout(std::int64_t layers, int stages) {
   PipelineLayout layout = even_layout(layers, stages);
@@ -90,20 +104,13 @@ PipelineLayout usual_layout(std::int64_t layers, int stages) {
   return layout;
 }
 
-Expected<SimulatedRun> simulate_run(const RunDescription& run) {
-  const auto work = workload_of(run);
+Expected<SimulatedRun> simulate_run(const RunDescription& run, const FittedConstants& constants) {
+  auto work = workload_of(run);
   if (!work) return tl::unexpected(work.error());
-  ScheduleParameters parameters;
-  parameters.ranks = run.pipeline;
-  parameters.microbatches = work->parallelism.microbatches();
-  if (run.chunks > 1) parameters.chunks = run.chunks;
-  const auto ir = ir_from_name(run.schedule, parameters, *work);
-  if (!ir) return tl::unexpected(ir.error());
-  auto costs = bind_cost_source(*work, pipeline_of(*ir));
-  if (!costs) return tl::unexpected(costs.error());
-  auto program = to_program(*ir, {.recompute = work->parallelism.recompute}, &costs->tables.costs);
-  if (!program) return tl::unexpected(program.error());
-  const auto step = evaluate(run.schedule, *std::move(program), *std::move(costs));
+  work->fitted = constants;
+  auto lowered = program_of(run, *work);
+  if (!lowered) return tl::unexpected(lowered.error());
+  const auto step = evaluate(run.schedule, std::move(lowered->program), std::move(lowered->costs));
   if (!step) return tl::unexpected(step.error());
   SimulatedRun result{.step_s = static_cast<double>(step->step()) * 1e-9, .allocated = {}};
   for (const auto& rank : step->metrics.ranks) result.allocated.push_back(rank.peak_bytes);

@@ -137,6 +137,50 @@ TEST(Validate, RowsAreComparedByGroupAndNoneIsDropped) {
   EXPECT_EQ(group_named(validation.memory, "dense")->errors.n, 2);
 }
 
+/// Measured by the simulation itself under other constants, which the fit has to find.
+TEST(Validate, ARefitFindsTheConstantsOfItsRows) {
+  FittedConstants truth;
+  truth.exposed_share = 0.6;
+  truth.product_slowdown = 1.1;
+  std::vector<MeasuredRow> rows;
+  for (const int tensor : {1, 2, 4}) {
+    for (const int size : {1, 4}) {
+      RunDescription run = small_run();
+      run.gpus = 16;
+      run.tensor = tensor;
+      run.microbatch_size = size;
+      run.global_batch_size = 64;
+      rows.push_back(row_of(tensor == 4 ? "one" : "other", run));
+      rows.back().seconds = simulate_run(run, truth)->step_s;
+    }
+  }
+  RunDescription blackwell = small_run();
+  blackwell.cluster = "dgx-b200";
+  rows.push_back(row_of("blackwell", blackwell));
+  Validation validation = validate(rows);
+  add_refit(validation);
+  const Refit& refit = *validation.refit;
+  EXPECT_EQ(refit.fitted_to, 6) << "rows of B200 are predicted, not fitted to";
+  ASSERT_EQ(refit.sources.size(), 3U);
+  EXPECT_EQ(refit.sources[0].source, "other");
+  EXPECT_EQ(refit.sources[0].fitted_to, 2);
+  EXPECT_EQ(refit.sources[1].fitted_to, 4);
+  EXPECT_EQ(refit.sources[2].fitted_to, 6);
+  EXPECT_EQ(refit.sources[2].constants, refit.constants);
+  EXPECT_LT(refit.sources[0].errors.max_percent, 5);
+  EXPECT_LT(refit.sources[1].errors.max_percent, 5);
+  EXPECT_EQ(refit.dense.n, 7);
+  EXPECT_EQ(group_named(validation.steps, "dense leave-one-source-out")->errors, refit.dense);
+}
+
+TEST(Validate, ARefitToNothingSaysSo) {
+  Validation validation = validate({row_of("traces", two_stages())});
+  add_refit(validation);
+  EXPECT_EQ(validation.refit->fitted_to, 0);
+  EXPECT_TRUE(validation.refit->sources.empty());
+  EXPECT_EQ(group_named(validation.steps, "dense leave-one-source-out"), nullptr);
+}
+
 TEST(Validate, ConstantsHaveASource) {
   const Validation validation = validate({});
   EXPECT_EQ(validation.steps.all, ErrorStatistics());

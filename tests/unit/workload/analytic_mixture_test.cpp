@@ -33,6 +33,41 @@ TEST(AnalyticMixture, ExpertsAreSpreadOverTheirGroup) {
   EXPECT_TRUE(analytic_costs(workload, test::chain(4, 4, 128)).has_value());
 }
 
+/// Where the stack splits experts over the tensor-parallel group, too, a GPU has a part of as many, and those
+/// that share them are further apart.
+TEST(AnalyticMixture, AStackMaySplitExperts) {
+  Workload workload = mixture();
+  workload.parallelism.tensor = 2;
+  workload.parallelism.data = 8;
+  const AnalyticCosts whole = analytic_costs(workload, test::chain(4, 4, 128)).value();
+  workload.stack.split_experts = true;
+  const AnalyticCosts split = analytic_costs(workload, test::chain(4, 4, 128)).value();
+  const double experts = 2 * 2 * 256 * 3 * 7168.0 * 2048 / 8;  // bytes of two layers
+  EXPECT_NEAR(static_cast<double>(whole.tables.sizes({TensorKind::parameters, 2}) -
+                                  split.tables.sizes({TensorKind::parameters, 2})),
+              experts / 2, 64);
+  EXPECT_NEAR(static_cast<double>(whole.tables.sizes({TensorKind::optimizer_state, 2})),
+              static_cast<double>(split.tables.sizes({TensorKind::optimizer_state, 2})), 64)
+      << "a part of an expert on half as many replicas";
+  EXPECT_GT(split.tables.costs({OpKind::forward, 2}), whole.tables.costs({OpKind::forward, 2}));
+  workload.parallelism.expert = 16;
+  EXPECT_FALSE(analytic_costs(workload, test::chain(4, 4, 128)).has_value()) << "16 of 8 x 2 GPUs with tp 2";
+}
+
+/// Eager kernels of experts in a step whose other kernels are in graphs.
+TEST(AnalyticMixture, TheHostLaunchesExpertsThatAreInNoGraph) {
+  Workload workload = mixture();
+  workload.model = model_from_name("qwen3-30b-a3b:layers=8").value();
+  workload.parallelism.sequence = 512;
+  workload.stack.graphs = true;
+  const auto forward = [&] {
+    return in_seconds(analytic_costs(workload, test::chain(4, 4, 64))->tables.costs({OpKind::forward, 2}));
+  };
+  EXPECT_LT(forward(), 2 * 2e-3);
+  workload.stack.graphed_experts = false;
+  EXPECT_NEAR(forward(), 2 * 2e-3, 1e-9);
+}
+
 /// Eight experts of a node have their replicas in the other nodes.
 TEST(AnalyticMixture, ReplicasOfExpertsAreFarApart) {
   Workload workload = mixture();

@@ -79,8 +79,8 @@ TEST(Analytic, PassesAreTheirProductsAndAttention) {
   }
 }
 
-/// All-gathers and reduce-scatters, two each, of what the other ranks have of a layer's hidden states; three
-/// fifths of them are hidden.
+/// All-gathers and reduce-scatters, two each, of what the other ranks have of a layer's hidden states; but
+/// for a share they are hidden.
 TEST(Analytic, ForwardWaitsForItsTensorParallelCollectives) {
   Workload workload = on_paper();
   const auto forward = [&] {
@@ -90,7 +90,7 @@ TEST(Analytic, ForwardWaitsForItsTensorParallelCollectives) {
   const double fast = forward();
   workload.cluster.gpu.nvlink_gbytes = 200;
   const double once = 20 * 4 * (2.0 * 8192 * 8192 * 7 / 8) / (0.8 * 400e9);
-  EXPECT_NEAR(forward() - fast, 0.4 * once, 1e-8);
+  EXPECT_NEAR(forward() - fast, workload.fitted.exposed_share * once, 1e-8);
   workload.stack.overlap_tensor = false;
   const double slow = forward();
   workload.cluster.gpu.nvlink_gbytes = 400;
@@ -135,7 +135,7 @@ TEST(Analytic, TheStepEndsWithGradientsAndOptimizer) {
   const AnalyticCosts costs = analytic_costs(workload, test::chain(4, 4, 64)).value();
   const double parameters = static_cast<double>(costs.tables.sizes({TensorKind::parameters, 1})) / 2;
   // Two replicas, each GPU with a link of 50 GB/s into the network.
-  const double links = 0.82 * 50e9;
+  const double links = workload.fitted.network_efficiency * 50e9;
   EXPECT_NEAR(seconds(costs.ends[RankId(1)].reduction), 4 * parameters / 2 / links + 4 * 10e-6, 1e-6);
   EXPECT_NEAR(seconds(costs.ends[RankId(1)].update),
               2 * parameters / 2 / links + 4 * 10e-6 + 50 * parameters / 2 / 1e12, 1e-6);
@@ -219,6 +219,31 @@ TEST(Analytic, ShardedParametersTakeTheirShare) {
   workload.parallelism.sharded_parameters = true;
   EXPECT_EQ(bytes(TensorKind::parameters), parameters / 2);
   EXPECT_EQ(bytes(TensorKind::optimizer_state), state);
+}
+
+/// Moments of Adam in bf16, beside float32 weights.
+TEST(Analytic, MomentsMayBeShort) {
+  Workload workload = llama();
+  const auto state = [&] {
+    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({TensorKind::optimizer_state, 1});
+  };
+  const Bytes full = state();
+  workload.stack.moment_bytes = 2;
+  EXPECT_NEAR(static_cast<double>(state()), static_cast<double>(full) * 8 / 12, 1);
+}
+
+/// Inputs of products are kept as FP8; what norms, activation functions and attention need stays bf16.
+TEST(Analytic, QuantisedInputsTakeHalf) {
+  Workload workload = llama();
+  workload.parallelism.sequence = 4096;
+  const auto bytes = [&](TensorKind kind) {
+    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({kind, 1});
+  };
+  const Bytes for_weight = bytes(TensorKind::saved_for_weight);
+  const Bytes for_input = bytes(TensorKind::saved_for_input);
+  workload.parallelism.dtype = DataType::fp8;
+  EXPECT_EQ(bytes(TensorKind::saved_for_weight), for_weight / 2);
+  EXPECT_EQ(bytes(TensorKind::saved_for_input) - for_input, 20 * 2 * 4096 * 8192 / 8) << "attention's output";
 }
 
 TEST(Analytic, FlopsAreSixPerParameterAndTokenPlusAttention) {

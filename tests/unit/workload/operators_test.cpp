@@ -67,7 +67,8 @@ TEST(OperatorTimes, PowerLimitsWhatASteadyStepReaches) {
   const ClusterDescription b200_node = cluster_from_name("dgx-b200", 1).value();
   const Product large{8192, 8192, 8192};
   const auto rate = [&](const GpuDescription& gpu, DataType type) {
-    return large.flops() / (OperatorTimes(gpu, false).product(large, type) - kKernelTime) / 1e12;
+    return large.flops() / (OperatorTimes(gpu, false).product(large, type) - FittedConstants().kernel_time) /
+           1e12;
   };
   EXPECT_NEAR(rate(h100_node.gpu, DataType::bf16), 700, 1e-6);
   EXPECT_NEAR(rate(b200_node.gpu, DataType::bf16), 1100, 1e-6);
@@ -108,7 +109,7 @@ TEST(Network, GroupsShareTheLinksOfTheirNodes) {
   EXPECT_EQ(network.replicas().members, 4);
   EXPECT_EQ(network.replicas().per_domain, 2) << "GPUs 0, 2 | 4, 6";
   // Two members of a node have two of its four links, 25 GB/s each.
-  const double links = kNetworkEfficiency * 50e9;
+  const double links = FittedConstants().network_efficiency * 50e9;
   EXPECT_DOUBLE_EQ(network.collective(CollectiveKind::all_reduce, network.replicas(), 1e9),
                    4 * kNetworkLatency + 2 * 0.75 * 1e9 / links);
   EXPECT_DOUBLE_EQ(network.collective(CollectiveKind::all_gather, network.tensor(), 1e9),
@@ -121,7 +122,7 @@ TEST(Network, AGroupBeyondItsDomainIsNoNvlinkGroup) {
   const Parallelism spread{.tensor = 8};
   const Network network(cluster, spread, nullptr);
   EXPECT_EQ(network.tensor().per_domain, 4);
-  const double links = std::min(4 * kNetworkEfficiency * 25e9, kNvlinkEfficiency * 100e9);
+  const double links = std::min(4 * FittedConstants().network_efficiency * 25e9, kNvlinkEfficiency * 100e9);
   EXPECT_DOUBLE_EQ(network.collective(CollectiveKind::all_gather, network.tensor(), 1e9),
                    4 * kNetworkLatency + 0.875 * 1e9 / links);
 }
@@ -129,14 +130,17 @@ TEST(Network, AGroupBeyondItsDomainIsNoNvlinkGroup) {
 /// Experts within an NVLink domain take none of the network, and a token goes to a node once.
 TEST(Network, ExpertsOfADomainExchangeOverNvlink) {
   const ClusterDescription cluster = two_nodes();
+  const auto exchange = [&](const Parallelism& spread) {
+    const Network network(cluster, spread, nullptr);
+    return network.expert_exchange(network.expert(1), 1e9, 8);
+  };
   const Parallelism near{.data = 8, .expert = 4};
-  EXPECT_DOUBLE_EQ(Network(cluster, near, nullptr).expert_exchange(1e9, 8),
-                   kNvlinkLatency + 0.75 * 1e9 / (kNvlinkEfficiency * 100e9));
+  EXPECT_DOUBLE_EQ(exchange(near), kNvlinkLatency + 0.75 * 1e9 / (kNvlinkEfficiency * 100e9));
   const Parallelism far{.data = 8, .expert = 8};
   // Of 8 copies of a token some go to the other of two nodes but with a chance of 1 in 256.
   const double visited = 2 * (1 - std::pow(0.5, 8));
-  EXPECT_DOUBLE_EQ(Network(cluster, far, nullptr).expert_exchange(1e9, 8),
-                   2 * kNetworkLatency + 1e9 / 8 * visited * 0.5 / (kNetworkEfficiency * 25e9));
+  EXPECT_DOUBLE_EQ(exchange(far), 2 * kNetworkLatency + 1e9 / 8 * visited * 0.5 /
+                                                            (FittedConstants().network_efficiency * 25e9));
 }
 
 }  // namespace

@@ -30,13 +30,16 @@ TEST(Stack, AnUnknownOneNamesThoseThereAre) {
 TEST(Stack, AFileSaysWhatDiffers) {
   const auto stack = stack_from_json(
       R"({"base": "megatron-core", "name": "ours", "attention": "unfused", "gradient_bytes": 2,
-          "overlap_tensor": false, "context": "all-to-all"})",
+          "moment_bytes": 2, "split_experts": true, "graphed_experts": false, "overlap_tensor": false, "context": "all-to-all"})",
       "stack.json");
   ASSERT_TRUE(stack.has_value());
   SoftwareStack expected = stack_from_name("megatron-core").value();
   expected.name = "ours";
   expected.attention = AttentionKernel::unfused;
   expected.gradient_bytes = 2;
+  expected.moment_bytes = 2;
+  expected.split_experts = true;
+  expected.graphed_experts = false;
   expected.overlap_tensor = false;
   expected.context = ContextExchange::all_to_all;
   EXPECT_EQ(*stack, expected);

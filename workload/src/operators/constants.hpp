@@ -2,12 +2,7 @@
 
 namespace ppsim::workload {
 
-// Fitted to measured steps on A100 and H100 (studies/accuracy); everything else has a source.
-inline constexpr double kExposedShare = 0.4;  ///< of communication that runs beside computation, in time
-inline constexpr double kNetworkEfficiency = 0.82;  ///< of a node's links into the network
-inline constexpr double kProductSlowdown = 1.05;    ///< products in a step over the fastest measured alone
-inline constexpr double kKernelTime = 10e-6;        ///< seconds a kernel costs beside its work
-
+// Those that are fitted to measured steps are FittedConstants.
 inline constexpr double kGroupedRows =
     200;  ///< of an expert, with which grouped products reach half their rate
 inline constexpr double kHostLayer = 1e-3;    ///< seconds that the host takes to launch a dense layer forward

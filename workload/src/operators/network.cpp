@@ -22,8 +22,9 @@ int within(int members, std::int64_t stride, std::int64_t domain) {
 
 }  // namespace
 
-Network::Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table)
-    : cluster_(cluster), spread_(spread), table_(table) {}
+Network::Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table,
+                 const FittedConstants& fitted)
+    : cluster_(cluster), spread_(spread), table_(table), efficiency_(fitted.network_efficiency) {}
 
 RankGroup Network::tensor() const {
   return {spread_.tensor, within(spread_.tensor, 1, cluster_.node.nvlink_domain)};
@@ -55,11 +56,12 @@ RankGroup Network::every(int step, int members) const {
   return {members, std::max(1, near)};
 }
 
-RankGroup Network::expert() const { return every(1, spread_.expert); }
+RankGroup Network::expert(int split) const { return every(split, spread_.expert); }
 
-RankGroup Network::expert_replicas() const {
+RankGroup Network::expert_replicas(int split) const {
   if (spread_.expert == 1) return replicas();
-  return every(spread_.expert, spread_.tensor * spread_.context * spread_.data / spread_.expert);
+  const int apart = spread_.expert * split;
+  return every(apart, spread_.tensor * spread_.context * spread_.data / apart);
 }
 
 double Network::network_latency() const {
@@ -70,7 +72,7 @@ double Network::network_latency() const {
 /// Of one GPU.
 double Network::network_rate() const {
   const NodeDescription& node = cluster_.node;
-  return kNetworkEfficiency * node.node_gbytes.value_or(0) * kGiga / node.gpus;
+  return efficiency_ * node.node_gbytes.value_or(0) * kGiga / node.gpus;
 }
 
 double Network::nvlink(CollectiveKind kind, int members, double bytes) const {
@@ -90,8 +92,7 @@ double Network::collective(CollectiveKind kind, RankGroup group, double bytes) c
   return hops * network_latency() + bytes * moved(kind, group.members) / links;
 }
 
-double Network::expert_exchange(double bytes, double experts_per_token) const {
-  const RankGroup group = expert();
+double Network::expert_exchange(RankGroup group, double bytes, double experts_per_token) const {
   if (group.members <= 1) return 0;
   if (group.per_domain >= group.members) return nvlink(CollectiveKind::all_to_all, group.members, bytes);
   const double domains = static_cast<double>(group.members) / group.per_domain;

@@ -3,6 +3,7 @@
 #include "operator_times.hpp"
 #include "ppsim/core/ir/ids.hpp"
 #include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/constants.hpp"
 #include "ppsim/workload/parallelism.hpp"
 
 namespace ppsim::workload {
@@ -19,22 +20,24 @@ struct RankGroup {
 /// the links of its members into the network, which all groups of a node share evenly.
 class Network {
  public:
-  Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table);
+  Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table,
+          const FittedConstants& fitted = {});
 
   [[nodiscard]] RankGroup tensor() const;
   [[nodiscard]] RankGroup context() const;
   /// Of replicas of a parameter: data- and context-parallel ranks.
   [[nodiscard]] RankGroup replicas() const;
-  /// Over tensor-, context- and data-parallel ranks, innermost first.
-  [[nodiscard]] RankGroup expert() const;
-  /// Of replicas of an expert: every so many GPUs of those ranks as its group has members.
-  [[nodiscard]] RankGroup expert_replicas() const;
+  /// Over tensor-, context- and data-parallel ranks, innermost first; every `split` of them where so many
+  /// share an expert.
+  [[nodiscard]] RankGroup expert(int split) const;
+  /// Of replicas of an expert: every so many GPUs of those ranks as have one copy of all experts.
+  [[nodiscard]] RankGroup expert_replicas(int split) const;
 
   /// `bytes` of the whole buffer of a member: gathered, reduced, to be scattered or exchanged.
   [[nodiscard]] double collective(CollectiveKind kind, RankGroup group, double bytes) const;
   /// To the experts of each token and back is two of these. `bytes` as if every copy of a token travelled by
   /// itself; into another node it goes once, however many of its experts are there.
-  [[nodiscard]] double expert_exchange(double bytes, double experts_per_token) const;
+  [[nodiscard]] double expert_exchange(RankGroup group, double bytes, double experts_per_token) const;
   /// Over the slower of the links between two pipeline ranks, that is NVLink where they share its domain.
   [[nodiscard]] double between(RankId a, RankId b, double bytes) const;
   /// To host memory.
@@ -50,6 +53,7 @@ class Network {
   const ClusterDescription& cluster_;
   const Parallelism& spread_;
   const OperatorTable* table_;
+  double efficiency_;  ///< of the links into the network
 };
 
 }  // namespace ppsim::workload

@@ -26,8 +26,11 @@ double speedup(DataType type) {
 
 }  // namespace
 
-OperatorTimes::OperatorTimes(const GpuDescription& gpu, bool graphs)
-    : gpu_(gpu), table_(operator_table(gpu.operators)), kernel_(graphs ? kGraphKernelTime : kKernelTime) {}
+OperatorTimes::OperatorTimes(const GpuDescription& gpu, bool graphs, const FittedConstants& fitted)
+    : gpu_(gpu),
+      table_(operator_table(gpu.operators)),
+      slowdown_(fitted.product_slowdown),
+      kernel_(graphs ? kGraphKernelTime : fitted.kernel_time) {}
 
 double OperatorTimes::sustained(DataType type) const {
   if (gpu_.sustained_tflops <= 0) return std::numeric_limits<double>::infinity();
@@ -37,7 +40,7 @@ double OperatorTimes::sustained(DataType type) const {
 double OperatorTimes::rate(const Product& product, DataType type) const {
   if (table_ != nullptr) {
     if (const auto measured = table_->product_rate(product, type))
-      return std::min(*measured / kProductSlowdown, sustained(type));
+      return std::min(*measured / slowdown_, sustained(type));
   }
   const double achievable = type == DataType::bf16
                                 ? gpu_.bf16_achievable_tflops
@@ -54,9 +57,11 @@ double OperatorTimes::grouped_product(const Product& all, double rows, DataType 
   return all.flops() / (rate(all, type) * share) + kernel_;
 }
 
-double OperatorTimes::traffic(double bytes) const {
-  return bytes / (gpu_.memory_efficiency * gpu_.memory_tbps * kTera) + kernel_;
+double OperatorTimes::beside(double bytes) const {
+  return bytes / (gpu_.memory_efficiency * gpu_.memory_tbps * kTera);
 }
+
+double OperatorTimes::traffic(double bytes) const { return beside(bytes) + kernel_; }
 
 double OperatorTimes::flash_attention(double flops, double heads, double sequence, double head_dim) const {
   double rate = kRooflineAttention * gpu_.bf16_achievable_tflops * kTera;

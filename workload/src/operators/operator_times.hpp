@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/constants.hpp"
 #include "tables.hpp"
 
 namespace ppsim::workload {
@@ -9,7 +10,7 @@ namespace ppsim::workload {
 class OperatorTimes {
  public:
   /// `graphs`: kernels are launched by a CUDA graph.
-  OperatorTimes(const GpuDescription& gpu, bool graphs);
+  OperatorTimes(const GpuDescription& gpu, bool graphs, const FittedConstants& fitted = {});
 
   /// At the measured rate where there is one, else at the achievable one; never above what power sustains.
   [[nodiscard]] double product(const Product& product, DataType type) const;
@@ -17,6 +18,8 @@ class OperatorTimes {
   [[nodiscard]] double grouped_product(const Product& all, double rows, DataType type) const;
   /// An element-wise kernel, by what it reads and writes.
   [[nodiscard]] double traffic(double bytes) const;
+  /// What a kernel reads and writes beside its own work.
+  [[nodiscard]] double beside(double bytes) const;
   /// Forward of flash attention; `heads` over all sequences.
   [[nodiscard]] double flash_attention(double flops, double heads, double sequence, double head_dim) const;
   /// Scores times values and the like at the rate of small products, without a kernel's own time.
@@ -32,6 +35,7 @@ class OperatorTimes {
 
   const GpuDescription& gpu_;
   const OperatorTable* table_ = nullptr;
+  double slowdown_ = 1;
   double kernel_ = 0;
 };
 

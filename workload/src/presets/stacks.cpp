@@ -10,7 +10,10 @@ namespace {
 // megatron-core: Megatron-LM's and NeMo's performance guides (--overlap-grad-reduce, --overlap-param-gather,
 // --tp-comm-overlap, --use-distributed-optimizer, p2p overlap with interleaving). megatron-core-no-overlap:
 // the same library without overlap and with context parallelism by all-to-all, as SimuMax's measurements ran
-// it. megatron-bridge: Megatron-Bridge 0.2, iterations as CUDA graphs for dense models. torchtitan: its
+// it. nemo-mixture: NeMo 1.0's recipe of Grok-1 (NVIDIA/dgxc-benchmarking v25.01, grok1/grok1_314b.yaml): no
+// tp overlap, gradients reduced in bf16, and a Megatron-Core whose experts have the tensor-parallel size of
+// all layers. megatron-bridge: Megatron-Bridge, iterations as CUDA graphs for dense models, of mixtures
+// attention and routing (docs/training/cuda-graphs.md). torchtitan: its
 // docs/fsdp.md and composability.md. deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO stage 0.
 const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "megatron-2021",
@@ -38,7 +41,8 @@ const auto kStacks = std::to_array<SoftwareStack>({
      .overlap_data = false,
      .overlap_pipeline = false,
      .context = ContextExchange::all_to_all},
-    {.name = "megatron-bridge", .graphs = true},
+    {.name = "nemo-mixture", .overlap_tensor = false, .split_experts = true, .gradient_bytes = 2},
+    {.name = "megatron-bridge", .graphs = true, .graphed_experts = false},
     {.name = "torchtitan", .fused_weight_gradient = false, .gradient_bytes = 2},
     {.name = "deepspeed",
      .attention = AttentionKernel::unfused,

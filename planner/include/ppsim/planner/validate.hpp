@@ -107,7 +107,8 @@ struct SimulatedRun {
 
 /// Simulates the run with the costs of --model.
 /// Errors: those of the costs, of the schedule, and bad_argument for what the costs do not know.
-[[nodiscard]] Expected<SimulatedRun> simulate_run(const RunDescription& run);
+[[nodiscard]] Expected<SimulatedRun> simulate_run(const RunDescription& run,
+                                                  const FittedConstants& constants = {});
 
 /// Simulates 1F1B with the times given. A transfer holds up the computation of both ranks, and the optimizer
 /// of the largest stage ends the step.
@@ -153,19 +154,46 @@ struct Agreement {
   ErrorStatistics all;
 };
 
+/// Runs of one source, simulated with constants that were fitted without it.
+struct SourceLeftOut {
+  std::string source;
+  int fitted_to = 0;  ///< rows of other sources
+  FittedConstants constants;
+  ErrorStatistics errors;
+  friend bool operator==(const SourceLeftOut&, const SourceLeftOut&) = default;
+};
+
+/// The fitted constants, fitted again to the rows of dense models on A100 and H100: other GPUs and mixtures
+/// of experts are predicted, never fitted to.
+struct Refit {
+  int fitted_to = 0;          ///< rows
+  FittedConstants constants;  ///< of all of these rows
+  std::vector<SourceLeftOut> sources;
+  ErrorStatistics dense;  ///< of dense runs, each with constants fitted without its source
+};
+
 struct Validation {
   std::vector<MeasuredRow> rows;
   Agreement steps;
   Agreement memory;
   std::vector<Constant> constants;  ///< that the simulations rest on
+  std::optional<Refit> refit;       ///< of add_refit
 };
 
 /// Simulates every row that can be.
 [[nodiscard]] Validation validate(std::vector<MeasuredRow> rows);
 
+/// Fits the constants again, to all rows and to those of all sources but one, for each source of dense runs.
+/// Adds the group "dense leave-one-source-out" to the steps.
+/// Order: deterministic; of each kind of file the mean of |log(simulated / measured)| times the root of its
+/// number of rows is lowered over a grid of values, one constant at a time in steps that get smaller, until
+/// no step lowers the sum.
+void add_refit(Validation& validation);
+
 }  // namespace ppsim::planner
 
 namespace ppsim {
+using planner::add_refit;
 using planner::Agreement;
 using planner::Comparison;
 using planner::error_statistics;
@@ -178,9 +206,11 @@ using planner::NotRun;
 using planner::Precision;
 using planner::precision_name;
 using planner::read_measurements;
+using planner::Refit;
 using planner::RunDescription;
 using planner::simulate_run;
 using planner::SimulatedRun;
+using planner::SourceLeftOut;
 using planner::StageRun;
 using planner::usual_layout;
 using planner::validate;

@@ -6,6 +6,7 @@
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/workload/cluster.hpp"
+#include "ppsim/workload/constants.hpp"
 #include "ppsim/workload/layout.hpp"
 #include "ppsim/workload/model.hpp"
 #include "ppsim/workload/parallelism.hpp"
@@ -25,6 +26,7 @@ struct Workload {
   std::variant<LayoutRule, PipelineLayout> layout = LayoutRule::even;  ///< of every route
   SoftwareStack stack = {.name = "megatron-core"};
   bool whole_step = true;  ///< its end is part of the step: reduction of gradients, optimizer
+  FittedConstants fitted;
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 

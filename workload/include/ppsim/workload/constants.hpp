@@ -6,6 +6,18 @@
 
 namespace ppsim::workload {
 
+/// The numbers that are fitted to measured steps (studies/accuracy); every other one has a source. At most
+/// four.
+struct FittedConstants {
+  FittedConstants();  ///< as they were fitted
+
+  double exposed_share;       ///< of communication that runs beside computation, in time
+  double network_efficiency;  ///< of a node's links into the network
+  double product_slowdown;    ///< products in a step over the fastest measured alone
+  double kernel_time;         ///< seconds a kernel costs beside its work
+  friend bool operator==(const FittedConstants&, const FittedConstants&) = default;
+};
+
 /// A number that simulated times or sizes rest on, besides the description of model and cluster.
 struct Constant {
   std::string name;
@@ -24,4 +36,5 @@ struct Constant {
 
 namespace ppsim {
 using workload::Constant;
+using workload::FittedConstants;
 }  // namespace ppsim

@@ -30,7 +30,10 @@ struct SoftwareStack {
   bool fused_weight_gradient = true;  ///< products add to the main gradients themselves
   bool fused_cross_entropy = true;    ///< logits are not copied in float32
   bool graphs = false;                ///< kernels are launched by CUDA graphs
+  bool graphed_experts = true;        ///< where there are graphs: what experts do is part of them
+  bool split_experts = false;         ///< experts are split over the tensor-parallel group as well
   int gradient_bytes = 4;             ///< of one gradient, kept and reduced
+  int moment_bytes = 4;               ///< of each of the optimizer's two moments of a parameter
   SelectiveRecompute selective = SelectiveRecompute::elementwise;
   ContextExchange context = ContextExchange::ring;
 

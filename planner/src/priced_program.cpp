@@ -1,0 +1,47 @@
+#include "ppsim/planner/priced_program.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/simulator/engine/stuck.hpp"
+#include "require_well_formed.hpp"
+
+namespace ppsim::planner {
+
+Nanoseconds whole_step(const Program& program, const IdVector<RankId, StepEnd>& ends,
+                       const StepTimes& times) {
+  if (ends.empty() || !trains(program)) return times.makespan;
+  const auto has = [&](OpKind kind) {
+    return std::ranges::find(program.all_actions(), kind, &Action::kind) != program.all_actions().end();
+  };
+  const bool reduces = has(OpKind::reduce_grad);
+  const bool updates = has(OpKind::optimizer);
+  Nanoseconds reduced = times.makespan;
+  Nanoseconds update = 0;
+  for (std::size_t r = 0; r < times.ranks.size(); ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    if (!reduces) reduced = std::max(reduced, checked_add(times.ranks[rank].end, ends[rank].reduction));
+    if (!updates) update = std::max(update, ends[rank].update);
+  }
+  return checked_add(reduced, update);
+}
+
+Expected<PricedProgram> PricedProgram::make(Program program) {
+  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
+  if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
+  auto compiled = compile(program, graph);
+  if (!compiled) return tl::unexpected(to_error(program, compiled.error()));
+  return PricedProgram(std::move(program), *std::move(compiled));
+}
+
+Expected<Nanoseconds> PricedProgram::step(const Workload& workload) {
+  const auto costs = analytic_costs(workload, program_.pipeline());
+  if (!costs) return tl::unexpected(costs.error());
+  const auto bound = bind_costs(compiled_, costs->tables.costs);
+  if (!bound) return tl::unexpected(bound.error());
+  const StepTimes times = simulate(compiled_, *bound, scratch_);
+  return workload.whole_step ? whole_step(program_, costs->ends, times) : times.makespan;
+}
+
+}  // namespace ppsim::planner

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "ppsim/core/ir/program.hpp"
+#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/validate.hpp"
+
+namespace ppsim::planner {
+
+/// Errors: an unknown cluster or stack, GPUs that do not fill their nodes, a layout that is none.
+[[nodiscard]] Expected<Workload> workload_of(const RunDescription& run);
+
+/// The schedule of a run, lowered, with the costs that its order follows.
+struct RunProgram {
+  Program program;
+  CostBinding costs;
+};
+/// Errors: those of ir_from_name, bind_cost_source and to_program.
+[[nodiscard]] Expected<RunProgram> program_of(const RunDescription& run, const Workload& work);
+
+}  // namespace ppsim::planner
