@@ -39,6 +39,11 @@ expect_exit 0 validate --groups node.csv
 expect_out "B200 node dense"
 if grep -q "Not simulated" stdout; then fail "rows in spite of --groups"; fi
 
+# What may be in the column `stack`.
+expect_exit 0 list stacks --json
+expect_json 'next(s for s in d["stacks"] if s["name"] == "torchtitan")["gradient_bytes"] == 2'
+expect_json 'next(s for s in d["stacks"] if s["name"] == "nemo-mixture")["split_experts"]'
+
 # The constants fitted again: to nothing of these rows but the one on H100, and without its source to none.
 expect_exit 0 validate published.csv --refit --json
 expect_json 'd["refit"]["fitted_to"] == 1 and [s["fitted_to"] for s in d["refit"]["sources"]] == [0]'

@@ -9,6 +9,7 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/schedule_sheet.hpp"
 #include "ppsim/verifier/property.hpp"
+#include "ppsim/workload/stack.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -74,6 +75,26 @@ Listing cluster_listing() {
   return listing;
 }
 
+Listing stack_listing() {
+  Listing listing{
+      {"name", "attention", "sequence_parallel", "overlap_tensor", "overlap_data", "overlap_pipeline",
+       "gradient_bytes", "moment_bytes", "sharded_optimizer", "fused_weight_gradient", "fused_cross_entropy",
+       "graphs", "graphed_experts", "split_experts", "selective", "context"},
+      {}};
+  for (const SoftwareStack& stack : stack_presets()) {
+    const bool flash = stack.attention == workload::AttentionKernel::flash;
+    const bool core = stack.selective == workload::SelectiveRecompute::attention_core;
+    const bool ring = stack.context == workload::ContextExchange::ring;
+    listing.rows.push_back({stack.name, flash ? "flash" : "unfused", stack.sequence_parallel,
+                            stack.overlap_tensor, stack.overlap_data, stack.overlap_pipeline,
+                            stack.gradient_bytes, stack.moment_bytes, stack.sharded_optimizer,
+                            stack.fused_weight_gradient, stack.fused_cross_entropy, stack.graphs,
+                            stack.graphed_experts, stack.split_experts,
+                            core ? "attention-core" : "elementwise", ring ? "ring" : "all-to-all"});
+  }
+  return listing;
+}
+
 Listing property_listing() {
   Listing listing{{"name", "summary"}, {}};
   for (const PropertyInfo& info : property_registry())
@@ -96,10 +117,11 @@ Listing transport_listing() {
   return listing;
 }
 
-constexpr std::array<std::pair<std::string_view, Listing (*)()>, 6> kListings = {
+constexpr std::array<std::pair<std::string_view, Listing (*)()>, 7> kListings = {
     {{"schedules", schedule_listing},
      {"models", model_listing},
      {"clusters", cluster_listing},
+     {"stacks", stack_listing},
      {"properties", property_listing},
      {"policies", policy_listing},
      {"transports", transport_listing}}};
@@ -174,8 +196,8 @@ void add_list(Command& program) {
   auto what = std::make_shared<std::string>();
   auto docs = std::make_shared<std::string>();
   Command command = program.add_subcommand(
-      "list", "what there is: schedules, models, clusters, properties, policies, transports");
-  command.add_option("WHAT", *what, "schedules, models, clusters, properties, policies or transports")
+      "list", "what there is: schedules, models, clusters, stacks, properties, policies, transports");
+  command.add_option("WHAT", *what, "schedules, models, clusters, stacks, properties, policies or transports")
       .required();
   command.add_option("--docs", *docs,
                      "write the page and the pictures of schedules to DIR and DIR/schedules");
