@@ -7,6 +7,7 @@
 
 #include "options/validators.hpp"
 #include "ppsim/planner/files.hpp"
+#include "output/terminal.hpp"
 
 namespace ppsim::cli {
 
@@ -25,6 +26,10 @@ bool Output::color() const {
   const bool dumb = term == nullptr || std::string(term) == "dumb";
   return !no_color && !json && !dumb && (unwanted == nullptr || *unwanted == '\0') &&
          ::isatty(STDOUT_FILENO) == 1;
+}
+
+void Output::done(std::size_t parts, std::size_t all) const {
+  if (terminal != nullptr) terminal->done(static_cast<double>(parts) / static_cast<double>(all));
 }
 
 int exit_code(ErrorCode code) {

@@ -26,17 +26,22 @@ inline constexpr int kUnknown = 5;
 inline constexpr int kInterrupted = 130;
 inline constexpr int kTerminated = 143;
 
+class Terminal;
+
 /// How results are printed: data to stdout, everything else to stderr.
 struct Output {
   bool json = false;
   bool no_color = false;
   bool silent = false;                 ///< one of several processes, of which another one speaks
   std::vector<std::string> arguments;  ///< of the command line, without the program's name
+  Terminal* terminal = nullptr;        ///< where there may be one
 
   void print(const Json& object) const;
   /// A note to the person at the terminal.
   void note(const std::string& text) const;
   [[nodiscard]] bool color() const;
+  /// So many of so many parts of the work are done.
+  void done(std::size_t parts, std::size_t all) const;
 };
 
 /// Exit code of an error.
@@ -172,5 +177,7 @@ void add_predict(Command& program);
 void add_validate(Command& program);
 void add_plan(Command& program);
 void add_doctor(Command& program);
+/// help, completion and man.
+void add_help(Command& program);
 
 }  // namespace ppsim::cli

@@ -7,6 +7,7 @@
 #include "command.hpp"
 #include "commands/study.hpp"
 #include "options/command_line.hpp"
+#include "output/terminal.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "processes/interruption.hpp"
 #include "program.hpp"
@@ -32,23 +33,21 @@ int run(int argc, char** argv) {
   using namespace ppsim::cli;
   CommandLine program(
       {.name = "ppsim",
-       .version = PPSIM_VERSION,
        .summary =
-           "Pipeline-parallel schedules: what they cost, what memory they need, and that they cannot hang.",
-       .footer =
-           "Exit codes: 0 done; 1 run-time failure; 2 bad command line or file; 3 does not fit; 4 refuted; 5 "
-           "unknown; 6 worse than a baseline; 130 interrupted."});
+           "Pipeline-parallel schedules: what they cost, what memory they need, and that they cannot hang."});
   Output output{.arguments = {argv + 1, argv + argc}};
   program.add_flag("--json", output.json, "print one JSON object, units in the keys");
   program.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
   for (const auto add : {add_list, add_generate, add_convert, add_export, add_lower, add_show, add_simulate,
                          add_compare, add_verify, add_check_certificate, add_synthesize, add_run, add_profile,
-                         add_predict, add_validate, add_plan, add_study, add_doctor}) {
+                         add_predict, add_validate, add_plan, add_study, add_doctor, add_help}) {
     add(program);
   }
   output.json = asks_for_json(argc, argv);  // so that a bad command line is reported as asked
   const auto action = parse_command_line(program, argc, argv);
   if (!action) return report(action.error(), output);
+  Terminal terminal(!output.json);
+  output.terminal = &terminal;
   return flushed((*action)(output), output);
 }
 

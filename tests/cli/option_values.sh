@@ -4,12 +4,12 @@ source "$(dirname "$0")/support/lib.sh"
 small=(1f1b --ranks 2 --microbatches 3)
 bad() { expect_error 2 "$@"; }
 
-# An unset variable is not an option that was not given. All options of all subcommands, as --help lists them.
+# An unset variable is not an option that was not given. All options of all subcommands, as --help-all lists them.
 empty_values() {
   local command=$1
   shift
-  expect_exit 0 "$command" --help
-  grep -oE '^ +(-[a-z],)?--[a-z0-9-]+ (TEXT|INT|UINT|FLOAT)' stdout | grep -oE -- '--[a-z0-9-]+' >options
+  expect_exit 0 "$command" --help-all
+  grep -oE '^ +(-[a-z],)?--[a-z0-9-]+ [A-Z{]' stdout | grep -oE -- '--[a-z0-9-]+' >options
   [ "$(wc -l <options)" -ge 1 ] || fail "$command has no options"
   while read -r option; do
     expect_exit 2 "$command" "$@" "$option" ""
@@ -109,7 +109,7 @@ cmp s.json kept-s.json || fail "an input was overwritten"
 [ ! -e x.json ] && [ ! -e new.csv ] || fail "a bad command line wrote a file"
 
 # Help is a result, too; what cannot be written is said once.
-for words in --help "show --help" --version; do
+for words in --help "show --help" "show --help-all" "help show" "completion zsh" man --version; do
   found=0
   timeout $limit_s "$ppsim" $words >/dev/full 2>stderr || found=$?
   [ $found -eq 1 ] || fail "a full stdout: exit $found of $words"

@@ -239,6 +239,7 @@ int run(const Options& options, const Output& output) {
     auto step = named(options, {input, *capabilities}, output);
     if (!step) return report_on(*capabilities, step.error(), output);
     steps.push_back(*std::move(step));
+    output.done(steps.size(), options.inputs.size());
   }
   if (auto same = check_same_work(steps); !same) return report(same.error(), output);
   const std::vector<Work> works = works_of(steps);

@@ -201,7 +201,7 @@ void print_text(const Outcome& outcome) {
 }
 
 /// Runs all points, each into the file as soon as it is there.
-Outcome run_points(const Setting& setting, const Stopwatch& watch) {
+Outcome run_points(const Setting& setting, const Stopwatch& watch, const Output& output) {
   const Options& options = setting.options;
   Outcome outcome;
   for (const std::string& name : options.inputs) {
@@ -210,6 +210,7 @@ Outcome run_points(const Setting& setting, const Stopwatch& watch) {
       continue;
     }
     outcome.points.push_back(point_of(setting, name));
+    output.done(outcome.points.size() + outcome.left_out, options.inputs.size());
     if (options.points.empty() || !outcome.written) continue;
     outcome.written = append_text_file(options.points, point_json(outcome.points.back()).dump() + '\n');
   }
@@ -243,7 +244,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   Expected<void> written;
   if (!options.costs_out.empty()) written = write_text_file(options.costs_out, to_json(*tables));
   const double calibration_s = watch.seconds();
-  Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch);
+  Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch, output);
   if (!written) outcome.written = written;
   if (!outcome.written) std::cerr << "ppsim: " << outcome.written.error() << '\n';
   if (!output.json) {

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 
 #include "command.hpp"
+#include "help.hpp"
+#include "output/terminal.hpp"
 #include "ppsim/core/ir/nearest.hpp"
+#include "ppsim/gpu_backend/executor/backends.hpp"
+#include "ppsim/gpu_backend/process_group/bootstrap.hpp"
+#include "ppsim/verifier/solver/solver_version.hpp"
 #include "validators.hpp"
 
 namespace ppsim::cli {
@@ -154,13 +160,47 @@ Error error_of(const ParsedLine& line, const Words& words) {
   return {ErrorCode::bad_argument, "one argument too many; see --help", {.found = line.extras.front()}};
 }
 
+int print_version(const Output& output) {
+  if (output.json) {
+    Json backends = Json::array();
+    for (const BackendStatus& backend : backend_statuses())
+      backends.push_back(
+          {{"name", backend.name}, {"available", backend.available}, {"detail", backend.detail}});
+    output.print({{"version", PPSIM_VERSION},
+                  {"build", PPSIM_BUILD},
+                  {"z3", solver_version()},
+                  {"mpi", mpi_version()},
+                  {"backends", std::move(backends)}});
+    return kDone;
+  }
+  const std::string mpi = mpi_version();
+  std::cout << "ppsim " << PPSIM_VERSION << "\nbuild       " << PPSIM_BUILD << "\nsolver      Z3 "
+            << solver_version()
+            << "\ntransports  in-process, emulated, copy; mpi: " << (mpi.empty() ? "not in this build" : mpi)
+            << "; nccl: opened at run time\n";
+  return kDone;
+}
+
+CommandRun help_of(const CommandText& program, const ParsedLine& line) {
+  const HelpStyle style{help_width(), line.all_help};
+  std::string text = program_help(program, style);
+  for (const CommandText& command : program.commands) {
+    if (command.name == line.subcommand) text = command_help(command, style);
+  }
+  return [text](const Output&) {
+    std::cout << text;
+    return kDone;
+  };
+}
+
 }  // namespace
 
 Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** argv) {
   const Words words(argv + 1, argv + argc);
   ParsedLine line = program.parse(argc, argv);
   if (line.error) return tl::unexpected(error_of(line, words));
-  if (line.helped) return [](const Output&) { return kDone; };
+  if (line.versioned) return print_version;
+  if (line.helped) return help_of(program.text(), line);
   if (auto missing = missing_value(line, words)) return tl::unexpected(*std::move(missing));
   if (auto shared = shared_input(line)) return tl::unexpected(*std::move(shared));
   if (auto overwritten = overwritten_input(line)) return tl::unexpected(*std::move(overwritten));

@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <sstream>
 #include <utility>
 
 namespace ppsim::cli {
@@ -70,11 +71,56 @@ Option Command::option(const std::string& name) const { return Option(app_->get_
 
 bool Command::has_been_given(const std::string& name) const { return app_->count(name) > 0; }
 
+namespace {
+
+/// "TEXT:{text,svg}" is "{text,svg}", "TEXT:FILE" is "FILE".
+std::string value_of(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return "";
+  const std::string type = option.get_type_name();
+  const std::size_t at = type.find(':');
+  return at == std::string::npos ? type : type.substr(at + 1);
+}
+
+std::vector<std::string> choices_of(const std::string& value) {
+  std::vector<std::string> words;
+  if (!value.starts_with('{') || !value.ends_with('}')) return words;
+  std::istringstream list(value.substr(1, value.size() - 2));
+  for (std::string word; std::getline(list, word, ',');) words.push_back(word);
+  return words;
+}
+
+OptionText text_of(const CLI::Option& option) {
+  OptionText text{.help = option.get_description(),
+                  .group = option.get_group(),
+                  .value = value_of(option),
+                  .otherwise = option.get_default_str(),
+                  .positional = option.get_positional(),
+                  .required = option.get_required(),
+                  .several = option.get_items_expected_max() > 1};
+  text.choices = choices_of(text.value);
+  for (const std::string& name : option.get_snames()) text.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) text.names.push_back("--" + name);
+  if (text.positional) text.names = {option.get_name(true)};
+  for (const CLI::Option* needed : option.get_needs()) text.needs = needed->get_name();
+  return text;
+}
+
+CommandText text_of(const CLI::App& app) {
+  CommandText text{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) text.options.push_back(text_of(*option));
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    text.commands.push_back(text_of(*command));
+  return text;
+}
+
+}  // namespace
+
+CommandText Command::text() const { return text_of(*app_); }
+
 struct CommandLine::State {
-  explicit State(const Text& text) : app(text.summary, text.name), footer(text.footer) {}
+  explicit State(const Text& text) : app(text.summary, text.name) {}
 
   CLI::App app;
-  std::string footer;
   CommandRun chosen;
 };
 
@@ -82,7 +128,11 @@ CommandLine::CommandLine(std::shared_ptr<State> state)
     : Command(&state->app, &state->chosen), state_(std::move(state)) {}
 
 CommandLine::CommandLine(const Text& text) : CommandLine(std::make_shared<State>(text)) {
-  app_->set_version_flag("--version", text.version);
+  // Before there are subcommands, which take them over.
+  app_->set_help_flag("-h,--help", "what it does, and the options that matter first");
+  app_->set_help_all_flag("--help-all", "all options");
+  app_->set_version_flag("--version", "");
+  app_->get_option("--version")->description("version, build, solver and transports");
   app_->require_subcommand(1);
   app_->fallthrough();
 }
@@ -104,23 +154,22 @@ void add_options_of(const CLI::App& app, ParsedLine& line) {
   for (const CLI::Option* option : app.get_options()) line.options.push_back(parsed(*option));
 }
 
-/// Whether it is a command line that only asks; what it asks for is printed.
-bool is_help(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) return false;
-  app.exit(error);
-  return true;
+/// A command line that only asks.
+void take_question(const CLI::ParseError& error, ParsedLine& line) {
+  line.all_help = error.get_name() == "CallForAllHelp";
+  line.helped = line.all_help || error.get_name() == "CallForHelp";
+  line.versioned = error.get_name() == "CallForVersion";
+  if (!line.helped && !line.versioned) line.error = error.what();
 }
 
 }  // namespace
 
 ParsedLine CommandLine::parse(int argc, char** argv) {
-  app_->footer(state_->footer);  // not before, or every subcommand would have it
   ParsedLine line;
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    line.helped = is_help(*app_, error);
-    if (!line.helped) line.error = error.what();
+    take_question(error, line);
   }
   for (const CLI::App* command : app_->get_subcommands([](const CLI::App*) { return true; }))
     line.subcommands.push_back(command->get_name());

@@ -52,6 +52,24 @@ class Option {
   CLI::Option* option_;
 };
 
+/// What --help, the completion and the man page say of an option, a flag or an argument.
+struct OptionText {
+  std::vector<std::string> names = {};  ///< "-o", "--output"; of an argument its own, "INPUT"
+  std::string help = {}, group = {};
+  std::string value = {};                 ///< what it takes, "INT" or "{text,svg}"; empty: a flag
+  std::vector<std::string> choices = {};  ///< all values that it may have, where these are few
+  std::string otherwise = {};             ///< its value where it is not given
+  std::string needs = {};                 ///< an option without which it is refused
+  bool positional = false, required = false, several = false;
+};
+
+/// The same of a command and its subcommands.
+struct CommandText {
+  std::string name, summary;
+  std::vector<OptionText> options;
+  std::vector<CommandText> commands;
+};
+
 /// A command of the program:
 ///
 ///     Command command = program.add_subcommand("show", "draw the timeline");
@@ -74,6 +92,7 @@ class Command {
   /// Requires: it was added.
   [[nodiscard]] Option option(const std::string& name) const;
   [[nodiscard]] bool has_been_given(const std::string& name) const;
+  [[nodiscard]] CommandText text() const;
 
  protected:
   CLI::App* app_;
@@ -93,7 +112,9 @@ struct ParsedOption {
 /// A command line, good or bad.
 struct ParsedLine {
   std::optional<std::string> error;
-  bool helped = false;                   ///< help or the version was asked for and is printed
+  bool helped = false;                   ///< --help or --help-all was asked for
+  bool all_help = false;                 ///< the latter
+  bool versioned = false;                ///< --version was asked for
   std::vector<std::string> subcommands;  ///< that there are
   std::string subcommand;                ///< the chosen one, if any
   std::vector<ParsedOption> options;     ///< of the program and of its chosen subcommand
@@ -105,7 +126,7 @@ struct ParsedLine {
 class CommandLine : public Command {
  public:
   struct Text {
-    std::string name, version, summary, footer;
+    std::string name, summary;
   };
   explicit CommandLine(const Text& text);
   [[nodiscard]] ParsedLine parse(int argc, char** argv);

@@ -1,7 +1,9 @@
 #include "ppsim/core/ir/nearest.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 namespace ppsim {
@@ -23,14 +25,50 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// Without case and what stands between words: ZB_V and zbv are zb-v.
+std::string bare(std::string_view text) {
+  std::string result = lower_case(text);
+  std::erase_if(result, [](char c) { return c == '-' || c == '_' || c == '.' || c == ' '; });
+  return result;
+}
+
+bool is_subsequence(std::string_view part, std::string_view whole) {
+  for (const char c : whole) {
+    if (!part.empty() && part.front() == c) part.remove_prefix(1);
+  }
+  return part.empty();
+}
+
+/// How far a candidate is from what was written, of three kinds: the same but for case and separators; what
+/// was written and more; a few letters off. Nothing when it is farther.
+std::optional<std::size_t> distance_of(std::string_view name, std::string_view candidate) {
+  constexpr std::size_t kBegins = 1, kContains = 2, kDiffers = 1000;
+  if (bare(name) == bare(candidate)) return 0;
+  const std::string written = lower_case(name);
+  const std::string other = lower_case(candidate);
+  const std::size_t at = other.find(written);
+  if (name.size() >= 2 && at == 0) return kBegins;
+  if (name.size() >= 3 && at != std::string::npos && !name.starts_with('-')) return kContains + other.size();
+  const std::size_t distance = edit_distance(written, other);
+  if (distance > std::max<std::size_t>(2, name.size() / 3)) return std::nullopt;
+  // Letters are left out more often than mistaken.
+  return kDiffers + 2 * distance + (is_subsequence(written, other) ? 0 : 1);
+}
+
 }  // namespace
 
 std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;
-  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  std::optional<std::size_t> least;
   for (const std::string_view candidate : known) {
-    const std::size_t distance = edit_distance(name, candidate);
-    if (distance >= least) continue;
+    const std::optional<std::size_t> distance = distance_of(name, candidate);
+    if (!distance || (least && *distance >= *least)) continue;
     least = distance;
     best = candidate;
   }

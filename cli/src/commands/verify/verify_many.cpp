@@ -202,6 +202,7 @@ int verify_many(const VerifyRequest& request, const Output& output) {
   const auto files = files_of(request.inputs);
   if (!files) return report(files.error(), output);
   Table table(output.json);
+  std::size_t done = 0;
   for (const std::string& file : *files) {
     VerifyRequest single = request;
     single.input.input = file;
@@ -210,6 +211,7 @@ int verify_many(const VerifyRequest& request, const Output& output) {
       Row row{file, policy, verify_input(single, policy)};
       if (row.answer) add_devices(single, *row.answer);
       table.add(row);
+      output.done(++done, files->size() * policies->size());
     }
   }
   return table.finish(output);

@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <array>
+
+#include "help.hpp"
+
+namespace ppsim::cli {
+
+std::span<const HelpTopic> help_topics() {
+  static const std::vector<HelpTopic> kTopics = {
+      {"list", "Make and convert", {}, {"list schedules", "list models --json"}},
+      {"generate",
+       "Make and convert",
+       {"--ranks", "--microbatches", "--chunks", "--set", "--output"},
+       {"generate 1f1b --ranks 4 --microbatches 8 -o schedule.json"}},
+      {"convert", "Make and convert", {}, {"convert schedule.json schedule.csv"}},
+      {"lower",
+       "Make and convert",
+       {"--ranks", "--microbatches", "--chunks", "--communicators", "--with", "--order", "--output"},
+       {"lower 1f1b --ranks 4 --microbatches 8 --with opt -o program.json"}},
+      {"show",
+       "Look",
+       {"--ranks", "--microbatches", "--chunks", "--format", "--output", "--width", "--title", "--trace",
+        "--unit", "--model"},
+       {"show zb-v --ranks 4 --microbatches 8", "show zb-v --ranks 4 --microbatches 8 -o zb-v.svg"}},
+      {"simulate",
+       "Look",
+       {"--ranks", "--microbatches", "--chunks", "--unit", "--costs", "--model", "--cluster", "--trace",
+        "--report", "--recompute"},
+       {"simulate 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2 --report page.html",
+        "simulate 1f1b --model llama3-70b --cluster dgx-h100 --nodes 8 --tp 8 --pp 4 --dp 2 "
+        "--global-batch-size 128"}},
+      {"compare",
+       "Look",
+       {"--ranks", "--microbatches", "--unit", "--costs", "--model", "--cluster", "--report", "--recompute"},
+       {"compare gpipe 1f1b zb-h1 --ranks 4 --microbatches 8 --unit F=1,B=2 --report page.html"}},
+      {"verify",
+       "Prove",
+       {"--ranks", "--microbatches", "--properties", "--memory-limit", "--unit", "--model", "--transport",
+        "--all-microbatches", "--certificate", "--repair"},
+       {"verify 1f1b --ranks 4 --microbatches 8", "verify my-order.csv --communicators all"}},
+      {"check-certificate", "Prove", {}, {"check-certificate program.json proof.json"}},
+      {"synthesize",
+       "Prove",
+       {"--ranks", "--microbatches", "--activation-limit", "--unit", "--timeout", "--certificate",
+        "--output"},
+       {"synthesize --ranks 4 --microbatches 12 --activation-limit 3 --unit F=5,I=6,W=4 -o least.json"}},
+      {"run",
+       "Run and measure",
+       {"--ranks", "--microbatches", "--backend", "--transport", "--steps", "--transformer", "--with",
+        "--compare", "--report", "--unit"},
+       {"run 1f1b --ranks 2 --microbatches 4 --compare",
+        "run 1f1b --ranks 4 --microbatches 8 --backend emulated --unit F=20,B=40,c=2 --report page.html"}},
+      {"profile",
+       "Run and measure",
+       {"--ranks", "--microbatches", "--backend", "--steps", "--transformer", "--output"},
+       {"profile 1f1b --ranks 2 --microbatches 8 -o table.json"}},
+      {"predict", "Run and measure", {}, {"predict zb-h1:microbatches=8 --ranks 2 --microbatches 8"}},
+      {"validate", "Run and measure", {}, {"validate --groups studies/accuracy/data/*.csv"}},
+      {"doctor", "This program", {}, {}},
+      {"help", "This program", {}, {"help simulate", "help simulate --all"}},
+      {"completion",
+       "This program",
+       {},
+       {"completion bash > ~/.local/share/bash-completion/completions/ppsim"}},
+      {"man", "This program", {}, {"man > ppsim.1"}},
+  };
+  return kTopics;
+}
+
+const HelpTopic* help_topic(std::string_view command) {
+  const auto topics = help_topics();
+  const auto found = std::ranges::find(topics, command, &HelpTopic::command);
+  return found == topics.end() ? nullptr : &*found;
+}
+
+}  // namespace ppsim::cli
