@@ -1,12 +1,10 @@
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <iostream>
 #include <sstream>
 
 #include "command.hpp"
 #include "options/communicators.hpp"
 #include "options/validators.hpp"
+#include "output/terminal.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
@@ -19,22 +17,19 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string format, output = "-", palette = "colour-blind", trace;
+  std::string format, output = "-", palette = "colour-blind", trace, font, title;
+  std::optional<int> row_height;
   int width = 0;
+  bool memory = false;
 };
-
-/// Columns of the terminal; 100 where there is none.
-int terminal_width() {
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 100;
-  return size.ws_col;
-}
 
 /// A run of a Program, simulated or read.
 struct Drawing {
   std::string name;
   Program program;
   TimedTrace trace;
+  bool unit_axis = false;
+  IdVector<RankId, MemoryProfile> memory = {};  ///< where it is known and wanted
 };
 
 Expected<Drawing> drawing_of(const Options& options, const Output& output) {
@@ -53,7 +48,14 @@ Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   }
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));
   if (!step) return tl::unexpected(step.error());
-  return Drawing{std::move(step->name), step->program(), std::move(step->trace)};
+  Drawing drawing{std::move(step->name), step->program(), std::move(step->trace),
+                  !costs.unit.empty()};
+  if (!options.memory) return drawing;
+  if (!step->costs.has_sizes)
+    return make_error(ErrorCode::bad_argument,
+                      "--memory needs sizes: give --model, --costs or --unit with A");
+  drawing.memory = std::move(step->metrics.memory);
+  return drawing;
 }
 
 /// The rows of the Program, and the file where there is one.
@@ -93,11 +95,16 @@ Expected<std::string> format_of(const Options& options, const Output& output) {
 std::string picture(const Drawing& step, const Options& options, const Output& output, Palette palette) {
   std::ostringstream text;
   if (options.format == "svg") {
-    SvgOptions svg{.title = step.name, .palette = palette};
+    SvgOptions svg{.title = options.title.empty() ? step.name : options.title, .palette = palette};
     if (options.width > 0) svg.width = options.width;
+    if (options.row_height) svg.row_height = *options.row_height;
+    if (!options.font.empty()) svg.font = options.font;
+    svg.unit_axis = step.unit_axis;
+    svg.memory = step.memory.items();
     write_svg(text, step.program, step.trace, svg);
   } else {
-    const int width = options.width > 0 ? options.width : terminal_width();
+    const auto columns = static_cast<int>(terminal_columns());
+    const int width = options.width > 0 ? options.width : columns > 0 ? columns : 100;
     const bool colour = output.color() && options.output == "-";
     write_text_timeline(text, step.program, step.trace,
                         {.width = width, .colour = colour, .palette = palette});
@@ -144,6 +151,11 @@ void add_show(Command& program) {
       .check(output_file({".txt", ".svg"}));
   command.add_option("--trace", options->trace, "draw this run of the program: what --trace X.csv wrote");
   command.add_option("--width", options->width, "characters or pixels").check(whole(20, 20000));
+  command.add_option("--title", options->title, "of the SVG picture; default: the name of the schedule");
+  command.add_option("--row-height", options->row_height, "pixels of a rank in the SVG picture (26)")
+      .check(whole(4, 400));
+  command.add_option("--font", options->font, "of the SVG picture, such as \"Times, serif\"");
+  command.add_flag("--memory", options->memory, "memory over time below the SVG picture, of every rank");
   command.add_option("--palette", options->palette, "colour-blind or pytorch").show_default();
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

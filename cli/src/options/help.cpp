@@ -186,7 +186,7 @@ std::string program_help(const CommandText& program, const HelpStyle& style) {
           "\n\n" +
           wrapped(
               "Exit codes: 0 done; 1 run-time failure; 2 bad command line or file; 3 does not fit; "
-              "4 refuted; 5 unknown; 130 interrupted.",
+              "4 refuted; 5 unknown; 6 worse than a baseline; 130 interrupted.",
               style.width, 2) +
           '\n';
   if (!style.all) return text;

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <iomanip>
 #include <ostream>
 #include <set>
 #include <sstream>
@@ -30,6 +33,49 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
+/// Colours of a row of pixels, weighted by what each covers; the rest is white.
+class PixelMixture {
+ public:
+  /// Pixels of one colour, from `begin` to before `end`.
+  struct Run {
+    std::size_t begin, end;
+    Rgb colour;
+  };
+
+  explicit PixelMixture(std::size_t pixels) : darker_(pixels) {}
+
+  void add(double left, double right, Rgb colour) {
+    for (auto x = static_cast<std::size_t>(left); static_cast<double>(x) < right && x < darker_.size(); ++x) {
+      const auto edge = static_cast<double>(x);
+      const double share = std::min(right, edge + 1) - std::max(left, edge);
+      darker_[x][0] += share * (255 - colour.red);
+      darker_[x][1] += share * (255 - colour.green);
+      darker_[x][2] += share * (255 - colour.blue);
+    }
+  }
+
+  [[nodiscard]] std::vector<Run> runs() const {
+    std::vector<Run> list;
+    for (std::size_t x = 0; x < darker_.size(); ++x) {
+      const Rgb colour{channel(darker_[x][0]), channel(darker_[x][1]), channel(darker_[x][2])};
+      if (colour == Rgb{255, 255, 255}) continue;
+      if (!list.empty() && list.back().end == x && list.back().colour == colour) {
+        ++list.back().end;
+      } else {
+        list.push_back({x, x + 1, colour});
+      }
+    }
+    return list;
+  }
+
+ private:
+  static std::uint8_t channel(double darker) {
+    return static_cast<std::uint8_t>(std::lround(std::clamp(255 - darker, 0.0, 255.0)));
+  }
+
+  std::vector<std::array<double, 3>> darker_;  ///< than white, by channel
+};
+
 /// A rectangle in pixels.
 struct Box {
   double x = 0;
@@ -52,30 +98,35 @@ class SvgWriter {
 
   void write() {
     const int ranks = program_.pipeline().ranks();
-    const double bottom = top_ + ranks * options_.row_height;
-    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << options_.width << "\" height=\""
-         << bottom + (options_.rows_only ? 1 : 62)
-         << "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n"
-         << "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
-    if (!options_.rows_only) write_frame(bottom);
+    const double rows = top_ + ranks * options_.row_height;
+    const double bottom = rows + (options_.memory.empty() ? 0 : kMemoryHeight + kMemoryGap);
+    if (!options_.rows_only) write_frame(rows, bottom);
     for (int r = 0; r < ranks; ++r) write_row(RankId(r));
-    if (!options_.rows_only) write_legend(bottom + 44);
-    out_ << "</svg>\n";
+    if (!options_.memory.empty()) write_memory(rows + kMemoryGap);
+    const double height = options_.rows_only ? rows + 1 : write_legend(bottom + 44) + 18;
+    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << options_.width << "\" height=\"" << height
+         << "\" font-family=\"" << escaped(options_.font)
+         << "\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+         << body_.str() << "</svg>\n";
   }
 
  private:
   static constexpr double kDigitWidth = 6.2;
+  static constexpr int kLabelHeight = 12;
+  static constexpr double kNarrow = 2;  // pixels of a cell that still has a border
+  static constexpr double kMemoryHeight = 110, kMemoryGap = 14;
 
   /// Title, axis and the names of the ranks.
-  void write_frame(double bottom) {
+  void write_frame(double rows, double bottom) {
     if (!options_.title.empty()) {
-      out_ << "<text x=\"" << left_ << "\" y=\"20\" font-size=\"14\" font-weight=\"bold\">"
-           << escaped(options_.title) << "</text>\n";
+      body_ << "<text x=\"" << left_ << "\" y=\"20\" font-size=\"14\" font-weight=\"bold\">"
+            << escaped(options_.title) << "</text>\n";
     }
-    write_grid(bottom);
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
-      out_ << "<text x=\"" << left_ - 8 << "\" y=\"" << top_of(RankId(r)) + options_.row_height / 2.0 + 4
-           << "\" text-anchor=\"end\">rank " << r << "</text>\n";
+    write_grid(rows, bottom);
+    const int every = (kLabelHeight + options_.row_height - 1) / options_.row_height;
+    for (int r = 0; r < program_.pipeline().ranks(); r += every) {
+      body_ << "<text x=\"" << left_ - 8 << "\" y=\"" << top_of(RankId(r)) + options_.row_height / 2.0 + 4
+            << "\" text-anchor=\"end\">rank " << r << "</text>\n";
     }
   }
 
@@ -93,35 +144,137 @@ class SvgWriter {
       const Nanoseconds step = axis_step(end_, most);
       std::size_t longest = 0;
       for (Nanoseconds time = 0; time <= end_; time += step)
-        longest = std::max(longest, time_text(time).size());
+        longest = std::max(longest, axis_text(time).size());
       if (x_of(step) - x_of(0) >= kDigitWidth * static_cast<double>(longest) + kGap) return step;
     }
     return axis_step(end_, 1);
   }
 
-  void write_grid(double bottom) {
+  /// The times are below everything, the lines go through all of it.
+  void write_grid(double rows, double bottom) {
     const Nanoseconds step = grid_step();
     for (Nanoseconds time = 0; time <= end_; time += step) {
-      out_ << "<line x1=\"" << x_of(time) << "\" y1=\"" << top_ << "\" x2=\"" << x_of(time) << "\" y2=\""
-           << bottom + 4 << "\" stroke=\"#d8d8d8\"/>\n<text x=\"" << x_of(time) << "\" y=\"" << bottom + 17
-           << "\" text-anchor=\"middle\" fill=\"#444444\">" << time_text(time) << "</text>\n";
+      body_ << "<line x1=\"" << x_of(time) << "\" y1=\"" << top_ << "\" x2=\"" << x_of(time) << "\" y2=\""
+            << bottom + 4 << "\" stroke=\"#d8d8d8\"/>\n<text x=\"" << x_of(time) << "\" y=\"" << bottom + 17
+            << "\" text-anchor=\"middle\" fill=\"#444444\">" << axis_text(time) << "</text>\n";
     }
+    if (options_.memory.empty()) return;
+    body_ << "<line x1=\"" << left_ << "\" y1=\"" << rows + kMemoryGap << "\" x2=\""
+          << options_.width - right_ << "\" y2=\"" << rows + kMemoryGap << "\" stroke=\"#d8d8d8\"/>\n";
+  }
+
+  [[nodiscard]] std::string axis_text(Nanoseconds time) const {
+    if (!options_.unit_axis) return time_text(time);
+    std::ostringstream text;
+    text << static_cast<double>(time) / 1e6;
+    return text.str();
   }
 
   void write_row(RankId rank) {
-    for (const TimelineCell& cell : timeline_row(program_, trace_, rank)) {
-      if (cell.end == cell.start) continue;
+    const std::vector<TimelineCell> row = timeline_row(program_, trace_, rank);
+    write_mixtures(rank, row);
+    for (const TimelineCell& cell : row) {
       const Box box{x_of(cell.start), top_of(rank) + 1, x_of(cell.end) - x_of(cell.start),
                     options_.row_height - 2.0};
+      if (box.width < kNarrow) continue;
       if (options_.rows_only) {
         write_cell(rank, cell, box);
         continue;
       }
-      out_ << "<g><title>" << escaped(actions_text(program_, cell.instruction)) << " "
-           << time_text(cell.start) << " - " << time_text(cell.end) << "</title>";
+      body_ << "<g><title>" << escaped(actions_text(program_, cell.instruction)) << " "
+            << time_text(cell.start) << " - " << time_text(cell.end) << "</title>";
       write_cell(rank, cell, box);
-      out_ << "</g>\n";
+      body_ << "</g>\n";
     }
+  }
+
+  /// The narrow cells of a row, pixel by pixel.
+  void write_mixtures(RankId rank, const std::vector<TimelineCell>& row) {
+    const std::size_t levels = most_actions(row);
+    for (std::size_t level = 0; level < levels; ++level) {
+      PixelMixture pixels(static_cast<std::size_t>(options_.width) + 1);
+      for (const TimelineCell& cell : row) {
+        const double left = x_of(cell.start), right = x_of(cell.end);
+        if (right - left >= kNarrow) continue;
+        const auto actions = program_.actions(cell.instruction);
+        const Action& action = actions[level * actions.size() / levels];
+        pixels.add(left, right, colour(rank, action));
+        used_.insert(action.kind);
+      }
+      const double height = (options_.row_height - 2.0) / static_cast<double>(levels);
+      for (const PixelMixture::Run& run : pixels.runs()) {
+        body_ << "<rect x=\"" << run.begin << "\" y=\""
+              << top_of(rank) + 1 + static_cast<double>(level) * height << "\" width=\""
+              << run.end - run.begin << "\" height=\"" << height << "\" fill=\"" << hex_text(run.colour)
+              << "\"/>\n";
+      }
+    }
+  }
+
+  /// Of one cell of a row.
+  [[nodiscard]] std::size_t most_actions(const std::vector<TimelineCell>& row) const {
+    std::size_t most = 1;
+    for (const TimelineCell& cell : row) most = std::max(most, program_.actions(cell.instruction).size());
+    return most;
+  }
+
+  [[nodiscard]] Rgb colour(RankId rank, const Action& action) const {
+    const int chunks = static_cast<int>(program_.pipeline().stages_of(rank).size());
+    return colour_of_chunk(options_.palette, action.kind, chunk_of(program_, rank, action), chunks);
+  }
+
+  /// A line for each rank, from the least to the most in every pixel.
+  void write_memory(double top) {
+    Bytes most = 1;
+    for (const MemoryProfile& profile : options_.memory) most = std::max(most, profile.peak_bytes);
+    const auto ranks = static_cast<double>(options_.memory.size());
+    const auto y_of = [&](Bytes bytes) {
+      return top + kMemoryHeight * (1 - static_cast<double>(bytes) / static_cast<double>(most));
+    };
+    body_ << "<text x=\"" << left_ - 8 << "\" y=\"" << top + 10 << "\" text-anchor=\"end\">"
+          << size_words(most) << "</text>\n<text x=\"" << left_ - 8 << "\" y=\"" << top + kMemoryHeight
+          << "\" text-anchor=\"end\">0</text>\n";
+    for (std::size_t r = options_.memory.size(); r-- > 0;) {
+      const Rgb line = lighter({0x1B, 0x3A, 0x6B}, 0.75 * static_cast<double>(r) / std::max(1.0, ranks - 1));
+      body_ << "<path fill=\"none\" stroke=\"" << hex_text(line) << "\" d=\"";
+      write_envelope(options_.memory[r].points, y_of);
+      body_ << "\"><title>memory of rank " << r << ": peak " << size_words(options_.memory[r].peak_bytes)
+            << "</title></path>\n";
+    }
+  }
+
+  /// Steps, of which only the least and the most of a pixel are written.
+  template <class Height>
+  void write_envelope(const std::vector<MemoryPoint>& points, const Height& y_of) {
+    body_ << 'M' << left_ << ' ' << y_of(0);
+    for (std::size_t i = 0; i < points.size();) {
+      const double x = std::round(x_of(points[i].at.time) * 2) / 2;
+      Bytes least = points[i].bytes, most = least, last = least;
+      for (; i < points.size() && std::round(x_of(points[i].at.time) * 2) / 2 == x; ++i) {
+        last = points[i].bytes;
+        least = std::min(least, last);
+        most = std::max(most, last);
+      }
+      body_ << 'H' << x << 'V' << y_of(most);
+      if (least < most && last != most) body_ << 'V' << y_of(least);
+      if (last != least && last != most) body_ << 'V' << y_of(last);
+      if (last == most && least < most) body_ << 'V' << y_of(least) << 'V' << y_of(most);
+    }
+    body_ << 'H' << x_of(end_);
+  }
+
+  static std::string size_words(Bytes bytes) {
+    constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
+        {{1e12, " TB"}, {1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}}};
+    std::ostringstream text;
+    text << std::setprecision(3);
+    for (const auto& [size, unit] : kUnits) {
+      if (static_cast<double>(bytes) < size) continue;
+      text << static_cast<double>(bytes) / size << unit;
+      return text.str();
+    }
+    text << bytes << " B";
+    return text.str();
   }
 
   void write_cell(RankId rank, const TimelineCell& cell, Box box) {
@@ -134,18 +287,17 @@ class SvgWriter {
   }
 
   void write_action(RankId rank, const Action& action, const Box& box) {
-    const int chunks = static_cast<int>(program_.pipeline().stages_of(rank).size());
-    const Rgb fill = colour_of_chunk(options_.palette, action.kind, chunk_of(program_, rank, action), chunks);
+    const Rgb fill = colour(rank, action);
     used_.insert(action.kind);
-    out_ << "<rect x=\"" << box.x << "\" y=\"" << box.y << "\" width=\"" << box.width << "\" height=\""
-         << box.height << "\" fill=\"" << hex_text(fill) << "\" stroke=\""
-         << (on_later_route(action) ? "#000000" : "#ffffff") << "\" stroke-width=\""
-         << (on_later_route(action) ? 1 : 0.5) << "\"/>";
+    body_ << "<rect x=\"" << box.x << "\" y=\"" << box.y << "\" width=\"" << box.width << "\" height=\""
+          << box.height << "\" fill=\"" << hex_text(fill) << "\" stroke=\""
+          << (on_later_route(action) ? "#000000" : "#ffffff") << "\" stroke-width=\""
+          << (on_later_route(action) ? 1 : 0.5) << "\"/>";
     const std::string label = label_of(action);
     if (box.width < kDigitWidth * static_cast<double>(label.size()) + 2 || box.height < 10) return;
-    out_ << "<text x=\"" << box.x + box.width / 2 << "\" y=\"" << box.y + box.height / 2 + 4
-         << "\" text-anchor=\"middle\" fill=\"" << hex_text(text_colour_on(fill)) << "\">" << label
-         << "</text>" << (options_.rows_only ? "\n" : "");
+    body_ << "<text x=\"" << box.x + box.width / 2 << "\" y=\"" << box.y + box.height / 2 + 4
+          << "\" text-anchor=\"middle\" fill=\"" << hex_text(text_colour_on(fill)) << "\">" << label
+          << "</text>" << (options_.rows_only ? "\n" : "");
   }
 
   [[nodiscard]] bool on_later_route(const Action& action) const {
@@ -160,15 +312,25 @@ class SvgWriter {
     return label;
   }
 
-  void write_legend(double y) {
+  /// In as many lines as it takes; where the last one is.
+  double write_legend(double y) {
+    constexpr double kLine = 18;
     double x = left_;
     const auto entry = [&](Rgb fill, const char* stroke, const std::string& text) {
-      out_ << "<rect x=\"" << x << "\" y=\"" << y - 10 << "\" width=\"13\" height=\"13\" fill=\""
-           << hex_text(fill) << "\" stroke=\"" << stroke << "\"/><text x=\"" << x + 18 << "\" y=\"" << y + 1
-           << "\">" << text << "</text>\n";
-      x += 34 + kDigitWidth * static_cast<double>(text.size());
+      const double width = 34 + kDigitWidth * static_cast<double>(text.size());
+      if (x > left_ && x + width > options_.width - right_) {
+        x = left_;
+        y += kLine;
+      }
+      body_ << "<rect x=\"" << x << "\" y=\"" << y - 10 << "\" width=\"13\" height=\"13\" fill=\""
+            << hex_text(fill) << "\" stroke=\"" << stroke << "\"/><text x=\"" << x + 18 << "\" y=\"" << y + 1
+            << "\">" << text << "</text>\n";
+      x += width;
     };
-    for (const OpKind kind : used_) entry(colour_of(options_.palette, kind), "#ffffff", meaning_of(kind));
+    for (const OpKind kind : used_) {
+      entry(colour_of(options_.palette, kind), "#ffffff",
+            std::string(info(kind).text) + " " + std::string(kind_meaning(kind)));
+    }
     std::size_t chunks = 1;
     for (int r = 0; r < program_.pipeline().ranks(); ++r) {
       chunks = std::max(chunks, program_.pipeline().stages_of(RankId(r)).size());
@@ -177,19 +339,13 @@ class SvgWriter {
     if (program_.pipeline().spec().routes.size() > 1)
       entry({255, 255, 255}, "#000000", "border: later route");
     entry({255, 255, 255}, "#bbbbbb", "idle");
-  }
-
-  static std::string meaning_of(OpKind kind) {
-    std::string text(info(kind).text);
-    if (kind == OpKind::forward) return text + " forward";
-    if (kind == OpKind::backward) return text + " backward";
-    if (kind == OpKind::backward_input) return text + " backward, input";
-    if (kind == OpKind::backward_weight) return text + " backward, weights";
-    if (kind == OpKind::recompute) return text + " recompute";
-    return text;
+    if (!options_.memory.empty()) entry({0x1B, 0x3A, 0x6B}, "#ffffff", "memory; lighter lines: later ranks");
+    if (options_.unit_axis) entry({255, 255, 255}, "#ffffff", "time in units of the costs");
+    return y;
   }
 
   std::ostream& out_;
+  std::ostringstream body_;
   const Program& program_;
   const TimedTrace& trace_;
   const SvgOptions& options_;

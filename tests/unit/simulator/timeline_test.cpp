@@ -116,5 +116,55 @@ TEST(SvgTimeline, OverlappedPairIsDrawnAsHalves) {
   EXPECT_EQ(count(picture, "height=\"24\""), 2U);
 }
 
+/// How much of each channel the narrow cells of a picture take from white, pixels times 255 minus colour.
+double darkness(const std::string& picture) {
+  double sum = 0;
+  const std::string open = "<rect x=\"";
+  for (std::size_t at = picture.find(open); at != std::string::npos; at = picture.find(open, at + 1)) {
+    const std::string element = picture.substr(at, picture.find("/>", at) - at);
+    if (element.find("stroke") != std::string::npos) continue;  // no cell, or a wide one
+    const double width = std::stod(element.substr(element.find("width=\"") + 7));
+    const std::size_t fill = element.find("fill=\"#") + 7;
+    sum += width * (255 - std::stoi(element.substr(fill, 2), nullptr, 16));
+  }
+  return sum;
+}
+
+TEST(SvgTimeline, NarrowCellsAreMixedByTime) {
+  std::vector<std::string> row;
+  for (int m = 0; m < 400; ++m) row.push_back("0F" + std::to_string(m));
+  for (int m = 0; m < 400; ++m) row.push_back("0B" + std::to_string(m));
+  const FinishedRun run(HandProgram{{.ranks = 1, .stages = 1, .microbatches = 400}, {}, {row}}.build(),
+                        cost_table({{forward, -1, 10}, {backward, -1, 20}}));
+  // 320 pixels of 37.5 ns: a third of them are forwards, and the rest is backwards.
+  const std::string picture = svg(run, {.width = 400});
+  const double forwards = 320.0 / 3 * (255 - colour_of(Palette::colour_blind, forward).red);
+  const double backwards = 320.0 * 2 / 3 * (255 - colour_of(Palette::colour_blind, backward).red);
+  EXPECT_NEAR(darkness(picture), forwards + backwards, 0.005 * (forwards + backwards));
+  EXPECT_LT(picture.size(), 4000U);
+}
+
+TEST(SvgTimeline, LegendTakesAsManyLinesAsItNeeds) {
+  const auto height = [](const std::string& picture) {
+    return std::stod(picture.substr(picture.find("height=\"") + 8));
+  };
+  const std::string wide = svg(drawn_step(), {.width = 900});
+  const std::string narrow = svg(drawn_step(), {.width = 200});
+  EXPECT_EQ(count(narrow, "F forward"), 1U);
+  EXPECT_EQ(height(narrow), height(wide) + 2 * 18);
+}
+
+TEST(SvgTimeline, HasAnAxisOfUnitsAndMemoryWhereAsked) {
+  const FinishedRun run(test::two_rank_step(),
+                        cost_table({{forward, -1, 1'000'000}, {backward, -1, 2'000'000}}));
+  const std::vector<MemoryProfile> memory = {{100, {}, {{{0, 0}, 100}, {{3'000'000, 0}, 0}}}, {}};
+  const std::string picture = svg(run, {.font = "Times", .unit_axis = true, .memory = memory});
+  EXPECT_EQ(count(picture, " ms</text>"), 0U);
+  EXPECT_EQ(count(picture, ">6</text>"), 1U);
+  EXPECT_EQ(count(picture, "<path "), 2U);
+  EXPECT_EQ(count(picture, "100 B</text>"), 1U);
+  EXPECT_EQ(count(picture, "font-family=\"Times\""), 1U);
+}
+
 }  // namespace
 }  // namespace ppsim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <span>
 #include <string>
 
 #include "ppsim/core/execution/timed_trace.hpp"
@@ -14,11 +15,15 @@ struct SvgOptions {
   int width = 1200;        ///< pixels of the whole picture
   int row_height = 26;     ///< pixels of one rank
   bool rows_only = false;  ///< a small picture: no axis, legend, names of ranks or hover texts
+  std::string font = "Helvetica, Arial, sans-serif";
+  bool unit_axis = false;                      ///< times in units of a millisecond, without "ms"
+  std::span<const MemoryProfile> memory = {};  ///< of each rank, in a panel below; none: no panel
 };
 
 /// Draws the compute queues of a run: a row per rank, rank 0 on top; the microbatch in the cell where it
 /// fits, later chunks lighter, a dark border on the second and later routes, idle time white, a time axis and
-/// a legend. An overlapped pair is F above B.
+/// a legend. An overlapped pair is F above B. Where cells are narrower than two pixels, each pixel has the
+/// colours of what it covers, weighted by time.
 void write_svg(std::ostream& out, const Program& program, const TimedTrace& trace,
                const SvgOptions& options = {});
 
