@@ -23,7 +23,19 @@ struct Options {
   std::vector<std::string> inputs;
   CostOptions costs;
   TransportChoice transport;
-  std::string report;
+  std::string report, per = "stage";
+};
+
+/// An input that no choice of recompute lets fit: a row that says so.
+struct Misfit {
+  std::string name;
+  Error error;
+};
+
+/// What the inputs came to.
+struct Compared {
+  std::vector<Evaluation> steps;
+  std::vector<Misfit> misfits;
 };
 
 /// One input, for a transport.
@@ -32,6 +44,34 @@ struct Asked {
   const TransportCapabilities& capabilities;
 };
 
+/// How much of a rank's share of the model one stage has: a p-th of the stages that a microbatch passes.
+double share_of_stage(const Pipeline& pipeline) {
+  const auto passed = pipeline.spec().routes[RouteId(0)].size();
+  return static_cast<double>(pipeline.ranks()) / static_cast<double>(passed);
+}
+
+/// Unit costs of all that a rank has of the model together: each of its stages takes its share of them.
+Expected<CostOptions> costs_per_rank(const CostOptions& options, const Pipeline& pipeline) {
+  auto units = parse_unit_costs(options.unit);
+  if (!units) return tl::unexpected(units.error());
+  const double share = share_of_stage(pipeline);
+  UnitCosts& costs = units->costs;
+  for (double* cost : {&costs.F, &costs.B, &costs.I, &costs.W, &costs.R, &costs.FB}) *cost *= share;
+  units->activation = static_cast<Bytes>(static_cast<double>(units->activation) * share);
+  CostOptions scaled = options;
+  scaled.unit.clear();
+  scaled.instead = CostSource(*std::move(units));
+  return scaled;
+}
+
+Expected<Subject> subject_of(const Options& options, const InputOptions& input) {
+  auto subject = read_subject(input, options.costs);
+  if (!subject || options.per != "rank") return subject;
+  const auto scaled = costs_per_rank(options.costs, pipeline_of(subject->ir));
+  if (!scaled) return tl::unexpected(scaled.error());
+  return read_subject(input, *scaled);
+}
+
 Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const Output& output) {
   const std::string& input = asked.input;
   InputOptions one = options.input;
@@ -39,7 +79,7 @@ Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const
   // The parameters are for the names among the inputs.
   if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
     one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
-  auto subject = read_subject(one, options.costs);
+  auto subject = subject_of(options, one);
   if (!subject) return tl::unexpected(subject.error());
   auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
@@ -127,10 +167,16 @@ Work work_of(const Contents& own, const Contents& first) {
   return work;
 }
 
-std::vector<Work> works_of(const std::vector<Evaluation>& steps) {
+std::vector<Work> works_of(const Options& options, const std::vector<Evaluation>& steps) {
   std::vector<Work> works;
-  const Contents first = contents_of(steps.front());
-  for (const Evaluation& step : steps) works.push_back(work_of(contents_of(step), first));
+  const auto contents = [&](const Evaluation& step) {
+    Contents result = contents_of(step);
+    if (options.per == "rank") result.forwards.reset();  // a stage's costs are its share of the model
+    return result;
+  };
+  if (steps.empty()) return works;
+  const Contents first = contents(steps.front());
+  for (const Evaluation& step : steps) works.push_back(work_of(contents(step), first));
   return works;
 }
 
@@ -178,7 +224,30 @@ std::vector<std::string> free_kinds_of(const std::vector<Evaluation>& steps) {
   return {kinds.begin(), kinds.end()};
 }
 
-void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& works, int best) {
+/// The bubble of the longest rank says little where another rank has more to do.
+std::string longest_rank_text(const std::vector<Evaluation>& steps) {
+  constexpr double kMuchLess = 0.98;
+  std::string names;
+  for (const Evaluation& step : steps) {
+    const StepTimes& times = step.metrics.times;
+    const auto longest = std::ranges::max_element(times.ranks.items(), {}, &RankTimes::span);
+    if (longest == times.ranks.items().end()) continue;
+    if (static_cast<double>(longest->busy) >= kMuchLess * static_cast<double>(ideal_time(times))) continue;
+    names += (names.empty() ? "" : ", ") + step.name;
+  }
+  if (names.empty()) return "";
+  return "of span is the idle share of the rank that is longest from its first to its last action. Of " +
+         names + " another rank\ncomputes more, and decides the step: its bubble is smaller.\n";
+}
+
+std::string misfits_text(const std::vector<Misfit>& misfits) {
+  std::ostringstream text;
+  for (const Misfit& misfit : misfits) text << misfit.name << ": does not fit: " << misfit.error << '\n';
+  return text.str();
+}
+
+void print_text(const Options& options, const Compared& compared, const std::vector<Work>& works, int best) {
+  const std::vector<Evaluation>& steps = compared.steps;
   const bool comparable = all_same(works);
   const bool limited = steps.front().costs.memory_limit.has_value();
   const bool tokens = steps.front().costs.tokens_per_step.has_value();
@@ -211,11 +280,14 @@ void print_text(const std::vector<Evaluation>& steps, const std::vector<Work>& w
   std::cout << simulated_line(steps.front().capabilities()) << '\n' << table_text(rows);
   std::cout << "peak memory and parameters are of the fullest rank; activations are live (stage, microbatch) "
                "of it\n"
-            << communicators_text(steps) << free_kinds_text(free_kinds_of(steps));
+            << misfits_text(compared.misfits) << longest_rank_text(steps) << communicators_text(steps)
+            << free_kinds_text(free_kinds_of(steps));
   if (!comparable) {
     std::cout
         << "Not all do the same work, as the last column says of forwards, which these costs take to be "
-           "equally long, and of backwards.\n";
+           "equally long, and of backwards."
+        << (options.costs.unit.empty() ? "\n"
+                                       : " --per rank gives every rank the same share of the model.\n");
   }
   if (best < 0) {
     std::cout << "None fits: try --recompute adaptive, more ranks, or a smaller microbatch.\n";
@@ -234,15 +306,28 @@ int run(const Options& options, const Output& output) {
     return report({ErrorCode::bad_argument, "compare needs costs: --unit, --costs or --model"}, output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
-  std::vector<Evaluation> steps;
+  if (options.per == "rank" && (options.costs.unit.empty() || !options.costs.tokens.empty())) {
+    return report({ErrorCode::bad_argument,
+                   "--per rank is for --unit",
+                   {.found = "--per rank", .expected = "--unit without --token-costs"}},
+                  output);
+  }
+  Compared compared;
+  std::vector<Evaluation>& steps = compared.steps;
   for (const std::string& input : options.inputs) {
     auto step = named(options, {input, *capabilities}, output);
-    if (!step) return report_on(*capabilities, step.error(), output);
-    steps.push_back(*std::move(step));
-    output.done(steps.size(), options.inputs.size());
+    if (step) {
+      steps.push_back(*std::move(step));
+    } else if (step.error().code == ErrorCode::does_not_fit) {
+      compared.misfits.push_back({input, step.error()});
+    } else {
+      return report_on(*capabilities, step.error(), output);
+    }
+    output.done(steps.size() + compared.misfits.size(), options.inputs.size());
   }
+  if (steps.empty()) return report(compared.misfits.front().error, output);
   if (auto same = check_same_work(steps); !same) return report(same.error(), output);
-  const std::vector<Work> works = works_of(steps);
+  const std::vector<Work> works = works_of(options, steps);
   const int best = best_of(steps, works);
   if (!options.report.empty()) {
     const std::string command = command_words(output.arguments);
@@ -260,10 +345,14 @@ int run(const Options& options, const Output& output) {
       item["parameter_bytes"] = size_json(step, parameter_bytes(step));
       items.push_back(std::move(item));
     }
+    Json misfits = Json::array();
+    for (const Misfit& misfit : compared.misfits)
+      misfits.push_back({{"schedule", misfit.name}, {"fits", false}, {"error", error_json(misfit.error)}});
     output.print({{"schedules", items},
+                  {"misfits", misfits},
                   {"best", best < 0 ? Json() : Json(steps[static_cast<std::size_t>(best)].name)}});
   } else {
-    print_text(steps, works, best);
+    print_text(options, compared, works, best);
   }
   return best < 0 ? kDoesNotFit : kDone;
 }
@@ -280,6 +369,12 @@ void add_compare(Command& program) {
   add_dialect_option(command, options->input.dialect);
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
+  command
+      .add_option("--per", options->per,
+                  "what --unit is the cost of: a stage, however much is in it, or all that a rank has of the "
+                  "model, of which each stage takes its share")
+      .show_default()
+      .check(one_of({"rank", "stage"}));
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# compare: the same work per rank, inputs that do not fit as rows, and what the longest rank's bubble leaves out.
+source "$(dirname "$0")/support/lib.sh"
+sched=(--ranks 4 --microbatches 8)
+
+# Two chunks have half the model each: the step is that of the closed form, and 1F1B loses.
+expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 zb-v dualpipe "${sched[@]}" --unit F=1,B=2,A=8 --per rank --json
+expect_json 'd["best"] != "1f1b" and [round(s["relative_work"], 6) for s in d["schedules"]] == [1, 1, 1, 1]'
+expect_json 'd["schedules"][0]["makespan_ns"] == 33000000 and d["schedules"][1]["makespan_ns"] == 28500000'
+expect_json 'all(sum(r["busy_ns"] for r in s["per_rank"]) == 96000000 for s in d["schedules"])'
+expect_exit 0 compare 1f1b interleaved-1f1b:chunks=2 "${sched[@]}" --unit F=1,B=2
+expect_out "--per rank gives every rank the same share"
+expect_exit 2 compare 1f1b "${sched[@]}" --model llama3-8b --cluster dgx-h100 --pp 4 --tp 2 --global-batch-size 8 --per rank
+expect_err "--per rank is for --unit"
+expect_exit 2 compare 1f1b "${sched[@]}" --unit F=1 --per chunk
+
+# gpipe does not fit whatever it recomputes, 1f1b does.
+job=(--model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 --global-batch-size 2400 --recompute adaptive)
+expect_exit 0 compare gpipe 1f1b "${job[@]}"
+expect_out "gpipe: does not fit: "
+expect_out "Fastest that fits: 1f1b"
+expect_exit 0 compare gpipe 1f1b "${job[@]}" --json
+expect_json 'd["misfits"][0]["schedule"] == "gpipe" and len(d["schedules"]) == 1 and d["best"] == "1f1b"'
+expect_exit 3 compare gpipe "${job[@]}"
