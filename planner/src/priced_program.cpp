@@ -28,9 +28,9 @@ Nanoseconds whole_step(const Program& program, const IdVector<RankId, StepEnd>& 
 }
 
 Expected<PricedProgram> PricedProgram::make(Program program) {
-  const ExecutionGraph graph = build_execution_graph(program, rendezvous());
-  if (auto good = require_well_formed(program, graph); !good) return tl::unexpected(good.error());
-  auto compiled = compile(program, graph);
+  const AnalyzedProgram analyzed(program, rendezvous());
+  if (auto good = require_well_formed(analyzed); !good) return tl::unexpected(good.error());
+  auto compiled = compile(analyzed);
   if (!compiled) return tl::unexpected(to_error(program, compiled.error()));
   return PricedProgram(std::move(program), *std::move(compiled));
 }

@@ -7,7 +7,7 @@ namespace ppsim::cli {
 namespace {
 
 constexpr std::size_t kColumn = 28;  // where what an option does begins
-constexpr std::size_t kMostFirst = 10;
+constexpr std::size_t kMaxFirst = 10;
 
 bool asks_for_help(const OptionText& option) {
   return std::ranges::any_of(
@@ -135,7 +135,7 @@ std::vector<OptionText> first_options(const CommandText& command) {
     } else if (topic != nullptr && !topic->first.empty()) {
       if (std::ranges::find(topic->first, option.names.back()) != topic->first.end())
         chosen.push_back(option);
-    } else if (!asks_for_help(option) && named++ < kMostFirst) {
+    } else if (!asks_for_help(option) && named++ < kMaxFirst) {
       chosen.push_back(option);
     }
   }

@@ -28,7 +28,7 @@ constexpr auto kFittedAxes = std::to_array<FittedAxis>({
 });
 constexpr int kFirstStep = 4;
 constexpr int kCoarsePoints = 81;
-constexpr double kMostError =
+constexpr double kMaxError =
     0.12;  // so that a run that something else slowed down does not pull the constants after it
 
 using GridPoint = std::array<int, kFittedAxes.size()>;
@@ -48,12 +48,12 @@ struct FittedRow {
   Workload workload;
   PricedProgram program;
 
-  /// |log(simulated / measured)|, of which what is above kMostError is not the model's.
+  /// |log(simulated / measured)|, of which what is above kMaxError is not the model's.
   double error(const FittedConstants& constants) {
     workload.fitted = constants;
     const auto step = program.step(workload);
     if (!step) return 0;
-    return std::min(kMostError, std::abs(std::log(static_cast<double>(*step) * 1e-9 / measured)));
+    return std::min(kMaxError, std::abs(std::log(static_cast<double>(*step) * 1e-9 / measured)));
   }
 };
 

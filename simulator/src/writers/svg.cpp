@@ -190,7 +190,7 @@ class SvgWriter {
 
   /// The narrow cells of a row, pixel by pixel.
   void write_mixtures(RankId rank, const std::vector<TimelineCell>& row) {
-    const std::size_t levels = most_actions(row);
+    const std::size_t levels = max_actions(row);
     for (std::size_t level = 0; level < levels; ++level) {
       PixelMixture pixels(static_cast<std::size_t>(options_.width) + 1);
       for (const TimelineCell& cell : row) {
@@ -212,7 +212,7 @@ class SvgWriter {
   }
 
   /// Of one cell of a row.
-  [[nodiscard]] std::size_t most_actions(const std::vector<TimelineCell>& row) const {
+  [[nodiscard]] std::size_t max_actions(const std::vector<TimelineCell>& row) const {
     std::size_t most = 1;
     for (const TimelineCell& cell : row) most = std::max(most, program_.actions(cell.instruction).size());
     return most;

@@ -56,9 +56,9 @@ Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, 
     const auto limit = parse_size(request.memory_limit);
     if (!limit) return tl::unexpected(limit.error());
     // Bytes that only count, as with A=1, need no unit.
-    constexpr Bytes kLeastOfGpu = 1'000'000;
+    constexpr Bytes kMinOfGpu = 1'000'000;
     const bool of_model = subject.costs && subject.costs->notes;
-    if (of_model && *limit < kLeastOfGpu && !request.memory_limit.ends_with('B')) {
+    if (of_model && *limit < kMinOfGpu && !request.memory_limit.ends_with('B')) {
       return make_error(ErrorCode::bad_argument, "--memory-limit has no unit, and so few bytes hold no model",
                         {.found = request.memory_limit,
                          .expected = request.memory_limit + "GB, or another size with its unit"});
