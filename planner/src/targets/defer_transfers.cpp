@@ -122,9 +122,9 @@ class Run {
 /// The items of one rank, by their numbers in the order of all, ascending.
 using RankItems = IdVector<RankId, std::vector<std::size_t>>;
 
-class Deferral {
+class Places {
  public:
-  Deferral(const Program& program, const std::vector<Item>& items, int early)
+  Places(const Program& program, const std::vector<Item>& items, int early)
       : program_(program), items_(items), early_(early), of_rank_(of_ranks(program, items)) {}
 
   /// Where a transfer goes: before the consumer, as many computations sooner as was asked for, and behind
@@ -218,10 +218,10 @@ class Rows {
   }
 
   /// A rank waits for what it sent before its first item behind that of the receiver.
-  void wait_for_sends(const std::vector<Transfer>& transfers, const Deferral& deferral) {
+  void wait_for_sends(const std::vector<Transfer>& transfers, const Places& places) {
     for (const Transfer& transfer : transfers) {
       const RankId rank = program_.rank_of(transfer.send);
-      const std::size_t item = deferral.next_of(rank, transfer.needed);
+      const std::size_t item = places.next_of(rank, transfer.needed);
       const auto place = place_of_item_[rank].find(item);
       if (place != place_of_item_[rank].end())
         waits_[rank].push_back({place_of_send_[transfer.send], place->second});
@@ -271,23 +271,22 @@ Expected<void> check_plain(const Program& program) {
 
 }  // namespace
 
-Expected<Program> defer_transfers(const Program& program, CommunicatorPolicy policy, int early, bool waits,
-                                  const CostTable* costs) {
+Expected<Program> defer_transfers(const Program& program, const Deferral& deferral, const CostTable* costs) {
   if (auto good = check_plain(program); !good) return tl::unexpected(good.error());
   const CostTable usual = usual_costs();
   Run run(program, costs != nullptr ? *costs : usual);
   if (auto good = run.go(); !good) return tl::unexpected(good.error());
-  const Deferral deferral(program, run.items(), early);
+  const Places places(program, run.items(), deferral.early);
   std::vector<Transfer>& transfers = run.transfers();
-  for (Transfer& transfer : transfers) deferral.place(transfer);
+  for (Transfer& transfer : transfers) places.place(transfer);
   std::ranges::stable_sort(transfers, {}, [](const Transfer& t) { return std::pair(t.after, t.needed); });
   Rows rows(program, run.items());
   rows.fill(transfers);
-  if (waits) {
-    rows.wait_for_sends(transfers, deferral);
+  if (deferral.waits) {
+    rows.wait_for_sends(transfers, places);
     rows.wait_for_reductions();
   }
-  return rows.build(policy);
+  return rows.build(deferral.communicators);
 }
 
 }  // namespace ppsim::planner

@@ -66,7 +66,7 @@ Expected<Program> lower_for(const Target& target, const Schedule& schedule, cons
   const bool defers = options.order == IssueOrder::early;
   if (defers) asked.order = IssueOrder::timed;
   auto program = lower(schedule, asked, costs);
-  if (program && defers) program = defer_transfers(*program, *policy, options.early, target.waits, costs);
+  if (program && defers) program = defer_transfers(*program, {*policy, options.early, target.waits}, costs);
   if (!program) return program;
   if (auto good = prove_for(target, *program); !good) return tl::unexpected(good.error());
   return program;

@@ -159,8 +159,7 @@ TEST(DeferredTransfers, LeaveNoMessageWaiting) {
 TEST(DeferredTransfers, AreOfProgramsThatRun) {
   const auto hangs =
       ir_from_text("0F0,0RECV_B0,0SEND_F0,0B0\r\n1RECV_F0,1F0,1B0,1SEND_B0\r\n", "file.csv", {}).value();
-  EXPECT_EQ(defer_transfers(std::get<Program>(hangs), CommunicatorPolicy::per_pair, 0, true).error().code,
-            ErrorCode::bad_argument);
+  EXPECT_EQ(defer_transfers(std::get<Program>(hangs), {.waits = true}).error().code, ErrorCode::bad_argument);
 }
 
 TEST(Misread, NamesAnOldAlphabet) {

@@ -71,15 +71,23 @@ inline constexpr std::string_view kTargetTransport = "nccl";
 /// Errors: those of ir_text, check_runs and lower_for.
 [[nodiscard]] Expected<std::string> text_for(const Target& target, const Ir& ir, const std::string& path);
 
+/// Where transfers go.
+struct Deferral {
+  CommunicatorPolicy communicators = CommunicatorPolicy::per_pair;
+  int early = 0;  ///< computations of the receiver between a transfer and what consumes it
+  /// A rank waits for what it sent before its first computation behind that of the receiver, and has one
+  /// reduction in flight.
+  bool waits = false;
+};
+
 /// Each transfer directly before the computation that consumes it, or `early` computations of the receiver
 /// sooner, and never before its tensor is there. Both ends stand at one place of one order of all
-/// instructions, so that no order of communicators makes it hang or mixes it up. With `waits` a rank waits
-/// for what it sent before its first computation behind that of the receiver.
+/// instructions, so that no order of communicators makes it hang or mixes it up.
 /// `costs` say which order that is; without them every action takes as long as `lower` has it.
 /// Requires: a Program as lower() makes it in timed or global order, without groups and `after`.
 /// Errors: bad_argument for a Program that is none.
-[[nodiscard]] Expected<Program> defer_transfers(const Program& program, CommunicatorPolicy policy, int early,
-                                                bool waits, const CostTable* costs = nullptr);
+[[nodiscard]] Expected<Program> defer_transfers(const Program& program, const Deferral& deferral,
+                                                const CostTable* costs = nullptr);
 
 /// What PyTorch makes of a `compute_comms` file of this Program without REDUCE_GRAD: other gradients. Empty
 /// where there is nothing to say.
@@ -93,6 +101,7 @@ using planner::check_runs;
 using planner::check_text_loads;
 using planner::communicators_for;
 using planner::defer_transfers;
+using planner::Deferral;
 using planner::gradient_warning;
 using planner::kTargetTransport;
 using planner::lower_for;
