@@ -89,10 +89,6 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 /// The Program as --for would run it: a schedule in the release's own lowering.
 Expected<Program> program_for(const Target& target, const Subject& subject, CommunicatorPolicy policy) {
   const auto* program = std::get_if<Program>(&subject.ir);
@@ -109,9 +105,8 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
       read_subject(request.input, request.costs, policy.value_or(CommunicatorPolicy::per_edge));
   if (!subject) return tl::unexpected(subject.error());
   const std::optional<Target>& target = request.input.loaded_by;
-  if (target) {
-    if (auto good = communicators_for(*target, policy); !good) return tl::unexpected(good.error());
-  }
+  const auto usable = target ? communicators_for(*target, policy) : Expected<CommunicatorPolicy>();
+  if (!usable) return tl::unexpected(usable.error());
   auto asked = verify_options(request, *subject);
   if (!asked) return tl::unexpected(asked.error());
   auto program = target ? program_for(*target, *subject, *policy) : program_of(*subject, policy);
@@ -272,8 +267,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
 /// What --for says of the transport and the communicators.
 Expected<void> add_target(VerifyRequest& request) {
   const auto target = target_of(request.input.target);
-  if (!target) return tl::unexpected(target.error());
-  if (!*target) return {};
+  if (!target || !*target) return target.map([](const auto&) {});
   if (request.all_microbatches || !request.other.empty() || request.input.offload != "none" ||
       request.costs.recompute != "none") {
     return make_error(ErrorCode::bad_argument,
