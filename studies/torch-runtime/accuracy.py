@@ -17,7 +17,7 @@ from torch import nn
 import ppsim
 import ppsim.torch
 
-WIDTH, ROWS, LAYERS, MICROBATCHES, STEPS = 384, 192, 2, 8, 21
+WIDTH, ROWS, LAYERS, MICROBATCHES, STEPS = 256, 96, 2, 8, 11
 SCHEDULES = {"gpipe": 1, "1f1b": 1, "zb-h1": 1, "zb-v": 2}  # and stages on a rank
 
 
@@ -47,7 +47,7 @@ def measured(name: str, rank: int) -> dict[str, Any]:
     schedule = ppsim.generate(name, ranks=2, microbatches=MICROBATCHES)
     mine, loss = stages_of(schedule, rank), nn.functional.mse_loss
     inputs, targets = torch.randn(MICROBATCHES * ROWS, WIDTH), torch.randn(MICROBATCHES * ROWS, WIDTH)
-    costs = ppsim.torch.profile(mine, inputs[:ROWS], loss=loss, targets=targets[:ROWS], optimizer=sgd, repeats=30)
+    costs = ppsim.torch.profile(mine, inputs[:ROWS], loss=loss, targets=targets[:ROWS], optimizer=sgd, repeats=15)
     program = ppsim.lower(schedule, costs=costs, with_=("reduce-grad", "opt"))
     proof = ppsim.check(program, transport="in-process")
     with ppsim.torch.Runtime(program, mine, proof, loss=loss, optimizer=sgd, costs=costs, kept_traces=STEPS) as runtime:
@@ -75,6 +75,7 @@ def main(path: str) -> None:
             print(f"{one['schedule']:6} measured {one['measured_ms']:7.2f} ms, simulated {one['simulated_ms']:7.2f} ms "
                   f"({error:+.1f} %), from its own steps {own:+.1f} %")
         result = {"torch": torch.__version__, "cores": os.cpu_count(), "load": load, "runs": found}
+        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(path).write_text(json.dumps(result, indent=1) + "\n")
     dist.destroy_process_group()
 
