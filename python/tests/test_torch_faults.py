@@ -108,6 +108,9 @@ def test_what_modules_cannot_compute_is_refused_by_name(name, monkeypatch):
     assert not torch.distributed.is_initialized()
 
 
+LESS = ["well_formed", "matched", "deadlock_free"]
+
+
 def small() -> ppsim.Program:
     return ppsim.lower(ppsim.generate("chimera", ranks=2, microbatches=4))
 
@@ -122,7 +125,7 @@ def test_what_is_not_proved_is_refused(monkeypatch):
     cases = [
         (one, None, "gloo", "no certificate"),
         (one, ppsim.check(other), "gloo", "of another program"),
-        (one, ppsim.verify(one, properties=["well_formed", "matched", "deadlock_free"]), "gloo", "does not cover tensor_use"),
+        (one, ppsim.verify(one, properties=LESS), "gloo", "does not cover tensor_use"),
         (one, ppsim.check(one, transport="in-process"), "nccl", "transport"),
         (one, ppsim.check(one), "mpi", "no such backend"),
         (small(), ppsim.check(small()), "gloo", "share parameter block 0 without a REDUCE_GRAD"),

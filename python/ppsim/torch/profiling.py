@@ -13,7 +13,6 @@ import torch.distributed as dist
 
 from ppsim.costs import Costs
 from ppsim.errors import Error
-from ppsim.torch.shelf import Shelf
 from ppsim.torch.stage import Loss, Stage, Tensors, shapes_behind, shapes_of, tensors_of
 from ppsim.torch.weights import MakeOptimizer
 

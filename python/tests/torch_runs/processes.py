@@ -42,7 +42,8 @@ def start(function: str, ranks: int, folder: pathlib.Path, *arguments: Any) -> l
             "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
         }
-        command = [sys.executable, "-m", "torch_runs.processes", function, str(folder / f"rank{rank}"), json.dumps(arguments)]
+        said = str(folder / f"rank{rank}")
+        command = [sys.executable, "-m", "torch_runs.processes", function, said, json.dumps(arguments)]
         processes.append(subprocess.Popen(command, env=env, cwd=FOLDER, stderr=subprocess.PIPE, text=True))
     return processes
 
