@@ -127,9 +127,15 @@ std::string option_help(const OptionText& option) {
 
 std::vector<OptionText> first_options(const CommandText& command) {
   const HelpTopic* topic = help_topic(command.name);
+  const bool has_names = topic != nullptr && !topic->first.empty();
+  std::size_t count = 0;
+  const auto comes_first = [&](const OptionText& option) {
+    if (has_names) return std::ranges::find(topic->first, option.names.back()) != topic->first.end();
+    return !asks_for_help(option) && count++ < kMostFirst;
+  };
   std::vector<OptionText> chosen;
-  std::size_t named = 0;
   for (const OptionText& option : command.options) {
+<<<<<<< HEAD
     if (option.positional) {
       chosen.push_back(option);
     } else if (topic != nullptr && !topic->first.empty()) {
@@ -138,6 +144,9 @@ std::vector<OptionText> first_options(const CommandText& command) {
     } else if (!asks_for_help(option) && named++ < kMaxFirst) {
       chosen.push_back(option);
     }
+=======
+    if (option.positional || comes_first(option)) chosen.push_back(option);
+>>>>>>> 5b4dba0 (cli: help and terminal as the linter wants them)
   }
   return chosen;
 }
@@ -169,7 +178,8 @@ std::string program_help(const CommandText& program, const HelpStyle& style) {
   for (const CommandText& command : program.commands) {
     if (std::ranges::find(groups, group_of(command)) == groups.end()) groups.push_back(group_of(command));
   }
-  std::ranges::stable_partition(groups, [](const std::string& group) { return group != "This program"; });
+  std::stable_partition(groups.begin(), groups.end(),
+                        [](const std::string& group) { return group != "This program"; });
   for (const std::string& group : groups) {
     text += group + ":\n";
     for (const CommandText& command : program.commands) {

@@ -9,6 +9,8 @@
 namespace ppsim {
 namespace {
 
+constexpr Nanoseconds kRounding = 6;  // of F, I and W of two stages
+
 /// One of dense models and mixtures on nodes of H100 or B200, with 8 GPUs for every pipeline rank.
 Workload random_workload(int pipeline) {
   const std::string model =
@@ -95,7 +97,7 @@ RC_GTEST_PROP(ModelCosts, NothingGetsFasterOnAWorseMachine, ()) {
   const AnalyticCosts costs = priced(workload, 2);
   const auto is_no_faster = [&](const Workload& worse) {
     const AnalyticCosts other = priced(worse, 2);
-    RC_ASSERT(passes(other, 2) >= passes(costs, 2));
+    RC_ASSERT(passes(other, 2) + kRounding >= passes(costs, 2));
     for (const RankId rank : {RankId(0), RankId(1)}) {
       RC_ASSERT(other.ends[rank].reduction >= costs.ends[rank].reduction);
       RC_ASSERT(other.ends[rank].update >= costs.ends[rank].update);
