@@ -131,22 +131,11 @@ std::vector<OptionText> first_options(const CommandText& command) {
   std::size_t count = 0;
   const auto comes_first = [&](const OptionText& option) {
     if (has_names) return std::ranges::find(topic->first, option.names.back()) != topic->first.end();
-    return !asks_for_help(option) && count++ < kMostFirst;
+    return !asks_for_help(option) && count++ < kMaxFirst;
   };
   std::vector<OptionText> chosen;
   for (const OptionText& option : command.options) {
-<<<<<<< HEAD
-    if (option.positional) {
-      chosen.push_back(option);
-    } else if (topic != nullptr && !topic->first.empty()) {
-      if (std::ranges::find(topic->first, option.names.back()) != topic->first.end())
-        chosen.push_back(option);
-    } else if (!asks_for_help(option) && named++ < kMaxFirst) {
-      chosen.push_back(option);
-    }
-=======
     if (option.positional || comes_first(option)) chosen.push_back(option);
->>>>>>> 5b4dba0 (cli: help and terminal as the linter wants them)
   }
   return chosen;
 }
