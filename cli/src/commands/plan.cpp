@@ -27,7 +27,9 @@ std::string text_of(const PlanChoice& choice) {
 class PlanWatch {
  public:
   PlanWatch(const PlanOptions& options, const Output& output)
-      : options_(options), shows_(!output.json && !output.silent && ::isatty(STDERR_FILENO) == 1) {}
+      : options_(options), shows_(!output.json && !output.silent && ::isatty(STDERR_FILENO) == 1) {
+    tell_when_interrupted({.note = "no plan was found to fit yet"});
+  }
   ~PlanWatch() {
     if (shown_) std::cerr << "\r\033[K" << std::flush;
   }

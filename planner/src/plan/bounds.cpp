@@ -15,7 +15,7 @@ constexpr std::array<OpKind, 4> kPasses = {OpKind::forward, OpKind::backward, Op
 
 /// Costs are rounded to nanoseconds: a few of every stage, however many there are.
 Nanoseconds rounding(const Workload& work) {
-  return 8 * (2 * work.model.layers + 4 * work.parallelism.pipeline + 8);
+  return 8 * (2 * work.model.layers + std::int64_t{4} * work.parallelism.pipeline + 8);
 }
 
 Bytes per_rank(Bytes sum, int ranks) { return std::max<Bytes>(0, sum / ranks - 8); }

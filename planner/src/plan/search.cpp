@@ -17,6 +17,8 @@ namespace {
 /// How much is known of the plans of a node, from a whole spread to one plan.
 enum class Depth : std::uint8_t { spread, schedule, simulated, measured };
 
+constexpr std::size_t kMaxTries = 16;  // of one spread, for a first plan
+
 /// What the objective compares, and the other of time and memory.
 struct Score {
   std::int64_t first = 0;
@@ -173,7 +175,8 @@ class PlanSearch {
       case Depth::schedule:
         return simulate_node(node);
       case Depth::simulated:
-        return measure_node(node);
+        measure_node(node);
+        break;
       case Depth::measured:
         accept(node);
     }
@@ -192,6 +195,7 @@ class PlanSearch {
     if (node.recompute + 1 < space_.recomputes().size())
       add_spread({node.choice.nodes, node.choice.spread}, node.recompute + 1, node.overlaps);
     if (is_too_large(node)) return;
+    opened_.clear();
     const auto& placed =
         placements_.of(space_, node.choice.spread.pipeline, node.choice.spread.microbatches());
     for (std::size_t begin = 0; begin < placed.size();) {
@@ -200,14 +204,23 @@ class PlanSearch {
       add_schedules(node, std::span(placed).subspan(begin, end - begin));
       begin = end;
     }
+    find_first();
   }
 
-  /// Of one placement.
+  /// A plan that fits, for whoever interrupts the search before the best is reached.
+  void find_first() {
+    std::ranges::sort(opened_, {}, [](const Node& node) { return node.bound.step; });
+    for (std::size_t i = 0; i < std::min(kMaxTries, opened_.size()) && !best_; ++i) {
+      const auto moments = moments_of_node(opened_[i]);
+      if (!moments || opened_[i].costs->peak_of(**moments) > capacity(opened_[i].choice.nodes)) continue;
+      measure_node(opened_[i]);
+    }
+    opened_.clear();
+  }
+
   void add_schedules(const Node& node, std::span<const PlacedSchedule> schedules) {
-    const bool told_apart = hides_exchange({node.choice.nodes, node.choice.spread});
-    const auto belongs = [&](const PlacedSchedule& one) {
-      return !told_apart || one.form.overlaps == node.overlaps;
-    };
+    const bool apart = hides_exchange({node.choice.nodes, node.choice.spread});
+    const auto belongs = [&](const auto& one) { return !apart || one.form.overlaps == node.overlaps; };
     if (std::ranges::none_of(schedules, belongs)) return;
     std::optional<PipelineLayout> first;
     for (const LayoutRule layout : space_.layouts()) {
@@ -236,18 +249,33 @@ class PlanSearch {
     next.choice.schedule = std::string(one.choice.info->name);
     next.choice.chunks = one.choice.chunks;
     next.choice.layout = layout;
+    if (!best_ && request_.prunes) opened_.push_back(next);
     push(std::move(next));
+  }
+
+  [[nodiscard]] static StructureKey key_of(const PlanChoice& choice) {
+    const auto info = find_schedule(choice.schedule);
+    return {(*info)->name, choice.chunks.value_or(0), choice.spread.pipeline, choice.spread.microbatches(),
+            choice.spread.recompute.any(Recompute::full)};
+  }
+
+  [[nodiscard]] Expected<AnalyticCosts> costs_of(const Node& node) const {
+    return analytic_costs(workload_of(request_, node.choice), node.costs->placement().pipeline);
+  }
+
+  [[nodiscard]] Expected<std::shared_ptr<const RowMoments>> moments_of_node(const Node& node) {
+    const auto costs = costs_of(node);
+    if (!costs) return tl::unexpected(costs.error());
+    return structures_.moments(key_of(node.choice), costs->tables.costs);
   }
 
   /// The times on independent queues are what no transport is faster than.
   Expected<void> simulate_node(const Node& node) {
     const PlanChoice& choice = node.choice;
-    const auto costs = analytic_costs(workload_of(request_, choice), node.costs->placement().pipeline);
+    const auto costs = costs_of(node);
     if (!costs) return tl::unexpected(costs.error());
     const Tables& tables = costs->tables;
-    const auto info = find_schedule(choice.schedule);
-    const StructureKey key{(*info)->name, choice.chunks.value_or(0), choice.spread.pipeline,
-                           choice.spread.microbatches(), choice.spread.recompute.any(Recompute::full)};
+    const StructureKey key = key_of(choice);
     const auto moments = structures_.moments(key, tables.costs);
     if (!moments) return {};  // the schedule refuses these parameters
     Node next = node;
@@ -270,21 +298,18 @@ class PlanSearch {
     return {};
   }
 
-  /// Keeps the fastest that does not fit.
   void note_misfit(const Node& node) {
     if (misfit_ && misfit_->bound.step <= node.bound.step) return;
     misfit_ = node;
   }
 
-  Expected<void> measure_node(const Node& node) {
+  /// One that is refused, such as a schedule that hangs on this transport, is none.
+  void measure_node(const Node& node) {
     const auto step = evaluate_choice(request_, node.choice);
-    if (!step) return {};  // such as a schedule that hangs on this transport
+    if (!step) return;
     ++plan_.counts.measured;
     const PlanRow row = row_of(*step, node.choice);
-    if (row.peak_bytes > capacity(node.choice.nodes)) {
-      note_misfit(node);
-      return {};
-    }
+    if (row.peak_bytes > capacity(node.choice.nodes)) return note_misfit(node);
     Node next = node;
     next.depth = Depth::measured;
     next.bound = {row.step, row.peak_bytes};
@@ -295,7 +320,6 @@ class PlanSearch {
       best_score_ = score;
     }
     push(std::move(next));
-    return {};
   }
 
   void accept(const Node& node) {
@@ -311,15 +335,12 @@ class PlanSearch {
   [[nodiscard]] tl::unexpected<Error> nothing_to_search() const {
     if (refusal_) return tl::unexpected(*refusal_);
     return make_error(ErrorCode::bad_argument, "no parallelism is possible",
-                      {.found = std::to_string(space_.cluster(request_.work.cluster.nodes).gpu_count()) +
-                                " GPUs and a global batch of " +
-                                std::to_string(request_.work.parallelism.global_batch_size),
-                       .expected = "a batch that some dp divides, and fixed values that divide the GPUs"});
+                      {.found = "global batch " + std::to_string(request_.work.parallelism.global_batch_size),
+                       .expected = "one that some dp divides, and fixed values that divide the GPUs"});
   }
 
   Expected<Plan> end(bool complete) {
     plan_.complete = complete;
-    plan_.counts.waiting = static_cast<std::int64_t>(queue_.size());
     if (!complete && plan_.best.empty() && best_) plan_.best.push_back(*best_);
     plan_.counts.best = nullptr;
     if (misfit_ && !plan_.best.empty() && misfit_->bound.step < plan_.best.front().step) {
@@ -343,6 +364,7 @@ class PlanSearch {
   std::int64_t first_score_ = 0;
   std::int64_t min_second_ = std::numeric_limits<std::int64_t>::max();
   std::set<std::string> groups_;  ///< of those in `best`
+  std::vector<Node> opened_;      ///< plans of the spread that was opened last, while none is known that fits
   std::optional<Node> misfit_;
   std::optional<Error> refusal_;
 };

@@ -58,7 +58,7 @@ class KeptBySchedule {
   }
   std::shared_ptr<const T> keep(const StructureKey& key, T value, std::size_t weight) {
     used_.push_front(key);
-    const auto shared = std::make_shared<const T>(std::move(value));
+    std::shared_ptr<const T> shared = std::make_shared<const T>(std::move(value));
     kept_[key] = {shared, weight, used_.begin()};
     weight_ += weight;
     while (weight_ > kMaxWeight && used_.size() > 1) {
