@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "options/validators.hpp"
-#include "ppsim/planner/files.hpp"
 #include "output/terminal.hpp"
+#include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
 

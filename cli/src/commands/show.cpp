@@ -48,8 +48,7 @@ Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   }
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));
   if (!step) return tl::unexpected(step.error());
-  Drawing drawing{std::move(step->name), step->program(), std::move(step->trace),
-                  !costs.unit.empty()};
+  Drawing drawing{std::move(step->name), step->program(), std::move(step->trace), !costs.unit.empty()};
   if (!options.memory) return drawing;
   if (!step->costs.has_sizes)
     return make_error(ErrorCode::bad_argument,

@@ -69,7 +69,8 @@ Expected<Evaluation> evaluate_choice(const PlanRequest& request, const PlanChoic
   const EdgeMemory of_edge = edge_memory(request.transport);
   auto step = evaluate(choice.schedule, std::move(planned->program), std::move(planned->costs),
                        planned->capabilities);
-  if (step && of_edge != EdgeMemory()) step->communicator_bytes = communicator_bytes(step->program(), of_edge);
+  if (step && of_edge != EdgeMemory())
+    step->communicator_bytes = communicator_bytes(step->program(), of_edge);
   return step;
 }
 

@@ -3,9 +3,9 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "timer_queue.hpp"
 #include "emulated_transport.hpp"
 #include "executor/worker.hpp"
+#include "timer_queue.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
