@@ -111,13 +111,13 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
   if (!asked) return tl::unexpected(asked.error());
   auto program = target ? program_for(*target, *subject, *policy) : program_of(*subject, policy);
   if (!program) return tl::unexpected(program.error());
+  AnalyzedProgram analyzed(*std::move(program), asked->capabilities);
   if (request.decided) {
     asked->decided = [&](const PropertyResult& result) {
-      request.decided->add(*program, result);
+      request.decided->add(analyzed.program(), result);
       tell_decided(request);
     };
   }
-  AnalyzedProgram analyzed(*std::move(program), asked->capabilities);
   VerifyReport report = verify(analyzed, *asked);
   asked->decided = {};
   VerifyAnswer answer{std::move(analyzed), *std::move(asked), std::move(report), {}, policy.has_value()};
