@@ -32,6 +32,7 @@ struct AnalyzedProgram::Parts {
   Lazy<ExecutionGraph> graph;
   Lazy<ExecutionGraph> guaranteed_graph;
   Lazy<RunOrder> order;
+  Lazy<RunOrder> guaranteed_order;
   Lazy<TensorTable> tensors;
   Lazy<bool> matched;
 };
@@ -57,6 +58,11 @@ const ExecutionGraph& AnalyzedProgram::guaranteed_graph() const {
 
 const RunOrder& AnalyzedProgram::order() const {
   return parts_->order.get([&] { return run_order(graph()); });
+}
+
+const RunOrder& AnalyzedProgram::guaranteed_order() const {
+  if (capabilities().is_certain()) return order();
+  return parts_->guaranteed_order.get([&] { return run_order(guaranteed_graph()); });
 }
 
 const TensorTable& AnalyzedProgram::tensors() const {

@@ -22,7 +22,7 @@ class SlotPlanner {
         work_(kMaxWork / static_cast<std::uint64_t>(analyzed.program().pipeline().ranks())),
         started_(analyzed.program().size(), 0),
         ended_(analyzed.program().size(), 0) {
-    const std::vector<std::uint32_t>& items = analyzed.order().items;
+    const std::vector<std::uint32_t>& items = analyzed.guaranteed_order().items;
     for (std::size_t i = 0; i < items.size(); ++i)
       (items[i] % 2 == 0 ? started_ : ended_)[items[i] / 2] = static_cast<std::uint32_t>(i) + 1;
   }
@@ -101,14 +101,14 @@ class SlotPlanner {
 std::optional<SlotPlan> plan_slots_within(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes,
                                           const SlotLimits& limits, Bytes alignment) {
   PPSIM_CHECK(alignment > 0, "an alignment is at least one byte");
-  PPSIM_CHECK(analyzed.order().complete, "a Program that cannot finish has no order to share bytes by");
+  PPSIM_CHECK(analyzed.guaranteed_order().complete, "a Program that cannot finish has no order to share bytes by");
   const TensorTable& table = analyzed.tensors();
   const auto ranks = static_cast<std::size_t>(analyzed.program().pipeline().ranks());
   SlotPlan plan{.offset = std::vector<Bytes>(table.tensors.size(), 0),
                 .pool_bytes = IdVector<RankId, Bytes>(ranks, 0)};
   const SlotPlanner planner(analyzed, sizes, alignment);
   const ExecutionGraph& graph = analyzed.guaranteed_graph();
-  const ClockPlan clock_plan(graph, analyzed.order());
+  const ClockPlan clock_plan(graph, analyzed.guaranteed_order());
   SlotLimits left = limits;
   for (std::size_t r = 0; r < ranks; ++r) {
     if (left.stopped && left.stopped()) return std::nullopt;

@@ -47,6 +47,8 @@ RC_GTEST_PROP(AnalyzedProgram, OrderIsOneOfTheGuaranteedWaitsToo, ()) {
   RC_ASSERT(&analyzed.graph() != &analyzed.guaranteed_graph());
   RC_ASSERT(keeps_waits(analyzed.graph(), analyzed.order()));
   RC_ASSERT(keeps_waits(analyzed.guaranteed_graph(), analyzed.order()));
+  const AnalyzedProgram independent(analyzed.program(), transport("in-process").value());
+  RC_ASSERT(analyzed.guaranteed_order().items == independent.order().items);
 }
 
 TEST(AnalyzedProgram, MakesEachPartOnceForAllCopiesAndThreads) {

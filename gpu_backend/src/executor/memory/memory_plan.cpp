@@ -36,7 +36,7 @@ MemoryPlan plan_memory(const AnalyzedProgram& analyzed, const SizeTable& sizes, 
   MemoryPlan plan;
   plan.table = analyzed.tensors();
   plan.sizes = tensor_sizes(plan.table, sizes);
-  if (!analyzed.order().complete) {
+  if (!analyzed.guaranteed_order().complete) {
     plan.slots = separate_slots(analyzed.program(), plan.table, plan.sizes);
     return plan;
   }

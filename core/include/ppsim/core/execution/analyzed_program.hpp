@@ -29,6 +29,8 @@ class AnalyzedProgram {
   [[nodiscard]] const ExecutionGraph& guaranteed_graph() const;
   /// A run order of graph(), and so of guaranteed_graph().
   [[nodiscard]] const RunOrder& order() const;
+  /// A run order of guaranteed_graph() that does not depend on the waits that may occur besides.
+  [[nodiscard]] const RunOrder& guaranteed_order() const;
   [[nodiscard]] const TensorTable& tensors() const;
 
   /// No message and no collective meets a different thing.

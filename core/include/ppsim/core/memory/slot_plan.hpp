@@ -22,6 +22,7 @@ inline constexpr Bytes kSlotAlignment = 64;
 
 /// The smallest plan that a search of bounded length finds, the same on every machine: never below the worst
 /// case of memory over all timings. Bytes lie in one piece, so there need not be a plan as small as that.
+/// It follows from the guaranteed waits alone, so it is the same for every transport that has these.
 /// `sizes`: per tensor of the Program's table. Requires: the Program finishes.
 [[nodiscard]] SlotPlan plan_slots(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes);
 
