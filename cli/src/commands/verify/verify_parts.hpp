@@ -105,6 +105,9 @@ struct VerifyAnswer {
 /// Adds what the devices need beside what is alive at once.
 void add_devices(const VerifyRequest& request, VerifyAnswer& answer);
 
+/// Errors: options that are unknown, or that do not go together.
+[[nodiscard]] Expected<VerifyOptions> verify_options(const VerifyRequest& request, const Subject& subject);
+
 /// Verifies request.input, lowered or read with the communicators of `policy`.
 [[nodiscard]] Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
                                                   const std::optional<CommunicatorPolicy>& policy);
