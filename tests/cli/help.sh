@@ -118,7 +118,8 @@ expect_error 2 "--memory-limit has no unit" "expected 80GB" verify 1f1b "${job[@
 
 # On a terminal of 80 columns no line breaks inside a word, and what takes long says so on stderr.
 cat >terminal.py <<'PYTHON'
-import fcntl, os, pty, struct, sys, termios
+import fcntl, os, pty, re, signal, struct, sys, termios
+until = re.compile(os.environ["UNTIL"].encode()) if "UNTIL" in os.environ else None  # then it is interrupted
 child, terminal = pty.fork()
 if child == 0:
     os.environ["TERM"] = "xterm"
@@ -133,6 +134,9 @@ while True:
     if not part:
         break
     text += part
+    if until and until.search(text):
+        os.kill(child, signal.SIGINT)
+        until = None
 os.waitpid(child, 0)
 sys.stdout.buffer.write(text.replace(b"\r\n", b"\n"))
 PYTHON
@@ -150,8 +154,9 @@ shown simulate 1f1b "${job[@]}"
 tr '\n' ' ' <plain | tr -s ' ' >line
 grep -q "loading of data, checkpoints" line || fail "a word was broken"
 shown --help
-python3 terminal.py 80 "$ppsim" simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --runs 10000 >stdout
-grep -qE 'ppsim: [0-9]+ s' stdout || fail "no progress"
-grep -q "over 10000 runs" stdout || fail "progress has swallowed the result"
-python3 terminal.py 80 "$ppsim" simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --runs 10000 --json >stdout
+long=(simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2)
+UNTIL='ppsim: [0-9]+ s' timeout "$limit_s" python3 terminal.py 80 "$ppsim" "${long[@]}" --runs 10000000 >stdout || fail "no progress"
+shown "${long[@]}" --runs 100
+expect_out "over 100 runs"
+python3 terminal.py 80 "$ppsim" "${long[@]}" --runs 10000 --json >stdout
 ! grep -qE 'ppsim: [0-9]+ s' stdout || fail "progress with --json"
