@@ -30,7 +30,7 @@ Json settings_json(const ScheduleInfo& info) {
 
 Listing schedule_listing() {
   Listing listing{{"name", "summary", "bubble", "peak_activations", "constraints", "placement", "paper",
-                   "chunks", "max_chunks", "slices", "settings"},
+                   "chunks", "most_chunks", "slices", "settings"},
                   {},
                   3};
   for (const ScheduleInfo& info : registered_schedules()) {

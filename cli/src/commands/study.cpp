@@ -154,15 +154,29 @@ int diff_points(const Options& options, const Output& output) {
   const auto before = baseline->results();
   if (!results) return report(results.error(), output);
   if (!before) return report(before.error(), output);
-  const auto worse = planner::study_regressions(open->study, *results, *before, options.tolerance);
+  const auto [worse, compared] = planner::compare_studies(open->study, *results, *before, options.tolerance);
+  if (compared == 0) {
+    return report({ErrorCode::bad_argument,
+                   "nothing to compare: no point is done both here and in the baseline",
+                   {.file = options.baseline,
+                    .found = std::to_string(before->size()) + " results",
+                    .expected = "results of this study"}},
+                  output);
+  }
   if (output.json) {
     Json items = Json::array();
     for (const auto& one : worse) items.push_back({{"point", words_of(one.point)}, {"what", one.what}});
-    output.print({{"baseline", options.baseline}, {"tolerance", options.tolerance}, {"regressions", items}});
+    output.print({{"baseline", options.baseline},
+                  {"tolerance", options.tolerance},
+                  {"compared", compared},
+                  {"points", open->study.points.size()},
+                  {"regressions", items}});
   } else {
     for (const auto& one : worse) std::cout << words_of(one.point) << ": " << one.what << '\n';
     std::cout << worse.size() << " of " << open->study.points.size() << " points are worse than in "
               << options.baseline << " by more than " << percent_text(options.tolerance) << '\n';
+    if (compared < open->study.points.size())
+      std::cout << compared << " were compared: the others are not done here or in the baseline\n";
   }
   return worse.empty() ? kDone : kRegression;
 }

@@ -206,7 +206,7 @@ std::string man_page(const CommandText& program, const std::string& version) {
   }
   page << ".SH EXIT STATUS\n0 done; 1 run\\-time failure; 2 bad command line or file; 3 does not fit; 4 "
           "refuted; 5 "
-          "unknown; 130 interrupted.\n";
+          "unknown; 6 worse than a baseline; 130 interrupted.\n";
   return page.str();
 }
 

@@ -376,6 +376,7 @@ Expected<std::optional<PlanRow>> min_memory(const PlanRequest& request) {
   unlimited.top = 1;
   unlimited.front = 1;
   unlimited.min_spare_bytes = std::numeric_limits<Bytes>::min() / 2;
+  unlimited.progress = {};  // its plans do not fit: none is the best so far
   const auto space = Space::make(unlimited);
   if (!space) return tl::unexpected(space.error());
   return PlanSearch(unlimited, *space).run().map([](const Plan& found) {
@@ -386,6 +387,9 @@ Expected<std::optional<PlanRow>> min_memory(const PlanRequest& request) {
 }  // namespace
 
 Expected<Plan> plan(const PlanRequest& request) {
+  if (!request.transport.empty()) {
+    if (auto known = transport(request.transport); !known) return tl::unexpected(known.error());
+  }
   auto space = Space::make(request);
   if (!space) return tl::unexpected(space.error());
   auto found = PlanSearch(request, *std::move(space)).run();

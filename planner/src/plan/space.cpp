@@ -44,6 +44,15 @@ bool is_searched(const ScheduleInfo& info) {
          std::ranges::find(kOtherTraining, info.name) == kOtherTraining.end();
 }
 
+/// Whether microbatches of one step read different weights. It is the same for every number of ranks.
+bool is_asynchronous(const ScheduleInfo& info) {
+  ScheduleParameters parameters;
+  parameters.ranks = 4;
+  parameters.microbatches = 8;
+  const auto schedule = generate(info.name, parameters);
+  return schedule && schedule->pipeline().asynchronous();
+}
+
 }  // namespace
 
 std::string_view layout_rule_name(LayoutRule rule) {
@@ -152,6 +161,8 @@ Expected<void> Space::read_words() {
     if (!info) return tl::unexpected(info.error());
     if ((*info)->forward_only || (*info)->has_slices)
       return not_a_value("schedule", name, "a schedule that trains in whole sequences");
+    if (is_asynchronous(**info))
+      return not_a_value("schedule", name, "a schedule that updates once a step, for all microbatches");
     schedules_.push_back(*info);
   }
   return {};

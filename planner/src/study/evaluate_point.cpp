@@ -54,8 +54,11 @@ Expected<void> read_spread(const PointWords& words, Parallelism& spread) {
     if (!length) return tl::unexpected(length.error());
     spread.sequence = *length;
   }
-  spread.sharded_parameters = words.text("fsdp", "false") == "true";
-  return {};
+  const std::string fsdp = words.text("fsdp", "false");
+  spread.sharded_parameters = fsdp == "true" || fsdp == "on";
+  if (spread.sharded_parameters || fsdp == "false" || fsdp == "off") return {};
+  return make_error(ErrorCode::bad_argument, "fsdp is on or off",
+                    {.found = fsdp, .expected = "on, off, true or false"});
 }
 
 /// As many replicas as the GPUs leave, where none are said.

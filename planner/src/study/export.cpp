@@ -114,23 +114,22 @@ std::string study_jsonl(const Study& study, const std::map<std::string, StoredRe
   return text;
 }
 
-std::vector<StudyRegression> study_regressions(const Study& study,
-                                               const std::map<std::string, StoredResult>& results,
-                                               const std::map<std::string, StoredResult>& baseline,
-                                               double tolerance) {
+StudyComparison compare_studies(const Study& study, const std::map<std::string, StoredResult>& results,
+                                const std::map<std::string, StoredResult>& baseline, double tolerance) {
   // A baseline of another version has other keys.
   std::map<std::string, const StoredResult*> earlier;
   for (const auto& [key, result] : baseline) earlier[result.point] = &result;
-  std::vector<StudyRegression> regressions;
+  StudyComparison comparison;
   for (const StudyPoint& point : study.points) {
     const auto now = results.find(point.key());
     if (now == results.end()) continue;
     const auto before = earlier.find(now->second.point);
     if (before == earlier.end()) continue;
+    ++comparison.compared;
     if (std::string what = what_is_worse(now->second, *before->second, tolerance); !what.empty())
-      regressions.push_back({point, std::move(what)});
+      comparison.regressions.push_back({point, std::move(what)});
   }
-  return regressions;
+  return comparison;
 }
 
 }  // namespace ppsim::planner

@@ -12,6 +12,8 @@ namespace {
 constexpr int kStoreVersion = 1;
 constexpr int kBusyMilliseconds = 60'000;  // until another process has written
 
+constexpr int kRetryMilliseconds = 20;
+
 constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS points ("
     "key TEXT PRIMARY KEY, point TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, layout TEXT NOT "
@@ -100,24 +102,46 @@ struct StudyStore::State {
     return {};
   }
   [[nodiscard]] Expected<void> prepare() const;
+  [[nodiscard]] Expected<void> create() const;
+  [[nodiscard]] Expected<int> number_of(const char* sql) const;
 };
 
 Expected<void> StudyStore::State::prepare() const {
   sqlite3_busy_timeout(base, kBusyMilliseconds);
   // The log is written before the file, so that a result is there whole or not at all, and readers go on.
-  for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"}) {
-    if (auto good = run(sql); !good) return good;
+  if (auto good = run("PRAGMA synchronous=NORMAL"); !good) return good;
+  const auto version = number_of("PRAGMA user_version");
+  if (!version) return tl::unexpected(version.error());
+  const auto tables = number_of("SELECT count(*) FROM sqlite_master");
+  if (!tables) return tl::unexpected(tables.error());
+  if (*version == kStoreVersion) return {};  // another process may be writing
+  if (*version != 0 || *tables > 0) {
+    return make_error(ErrorCode::bad_file, "no store of a study that this version knows",
+                      {.file = file,
+                       .found = "version " + std::to_string(*version),
+                       .expected = std::to_string(kStoreVersion)});
   }
-  Statement version(base, "PRAGMA user_version");
-  if (!version.ready() || version.step() != SQLITE_ROW) return failed();
-  const auto found = static_cast<int>(version.number(0).value_or(0));
-  if (found != 0 && found != kStoreVersion) {
-    return make_error(
-        ErrorCode::bad_file, "no store of a study that this version knows",
-        {.file = file, .found = std::to_string(found), .expected = std::to_string(kStoreVersion)});
+  return create();
+}
+
+/// Several processes may find an empty file at once, and SQLite does not wait for the change of its journal.
+Expected<void> StudyStore::State::create() const {
+  Expected<void> made;
+  for (int tries = 0; tries < kBusyMilliseconds / kRetryMilliseconds; ++tries) {
+    made = run("PRAGMA journal_mode=WAL");
+    if (made)
+      made = run(std::string("BEGIN IMMEDIATE;") + kTables +
+                 ";PRAGMA user_version=" + std::to_string(kStoreVersion) + ";COMMIT");
+    if (made || sqlite3_errcode(base) != SQLITE_BUSY) return made;
+    sqlite3_sleep(kRetryMilliseconds);
   }
-  if (auto good = run(kTables); !good) return good;
-  return run("PRAGMA user_version=" + std::to_string(kStoreVersion));
+  return made;
+}
+
+Expected<int> StudyStore::State::number_of(const char* sql) const {
+  Statement statement(base, sql);
+  if (!statement.ready() || statement.step() != SQLITE_ROW) return failed();
+  return static_cast<int>(statement.number(0).value_or(0));
 }
 
 StudyStore::StudyStore(std::unique_ptr<State> state) : state_(std::move(state)) {}

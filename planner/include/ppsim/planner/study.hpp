@@ -114,10 +114,15 @@ struct StudyRegression {
   StudyPoint point;
   std::string what;
 };
-/// Points whose step or peak is above that of the baseline by more than the tolerance, or that fitted.
-[[nodiscard]] std::vector<StudyRegression> study_regressions(
-    const Study& study, const std::map<std::string, StoredResult>& results,
-    const std::map<std::string, StoredResult>& baseline, double tolerance);
+struct StudyComparison {
+  /// Points whose step or peak is above that of the baseline by more than the tolerance, or that fitted.
+  std::vector<StudyRegression> regressions;
+  std::size_t compared = 0;  ///< points that are done in both
+};
+[[nodiscard]] StudyComparison compare_studies(const Study& study,
+                                              const std::map<std::string, StoredResult>& results,
+                                              const std::map<std::string, StoredResult>& baseline,
+                                              double tolerance);
 
 }  // namespace ppsim::planner
 
