@@ -187,7 +187,7 @@ void bind_simulation(nb::module_& module) {
   const auto free = nb::call_guard<nb::gil_scoped_release>();
   bind_times(module);
   nb::class_<Evaluation>(module, "Evaluation", "A simulated step; ppsim.Run is what a user sees of it.")
-      .def_ro("program", &Evaluation::program)
+      .def_prop_ro("program", &Evaluation::program, nb::rv_policy::reference_internal)
       .def_prop_ro("times", [](const Evaluation& s) { return s.metrics.times; })
       .def_prop_ro("bubble_ns", [](const Evaluation& s) { return bubble_of(s.metrics.bubble()); })
       .def("ranks", &ranks_of)

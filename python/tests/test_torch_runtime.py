@@ -61,7 +61,7 @@ LONG = (
     {"name": "pipedream-2bw", "microbatches": 4, "steps": 200},
 )
 #: Functions of torch_runs.schedules without arguments.
-ALONE = ("own_orders", "outputs", "dropout", "traced", "profiled", "streams")
+ALONE = ("own_orders", "outputs", "dropout", "traced", "accumulated", "profiled", "streams")
 
 
 def results(ranks: int, cases: list[dict], folder: pathlib.Path, *alone: str) -> list[list]:
@@ -139,8 +139,15 @@ def test_traces_are_those_of_the_program(two):
         assert one["makespan_ns"] > 0
 
 
+def test_gradients_add_up_over_steps_until_they_are_cleared(two):
+    for one in of(two, "accumulated"):
+        assert one["worst"] <= CLOSE
+        assert "closed" in one["refused"]
+
+
 def test_a_profile_prices_all_that_runs(two):
     first, second = of(two, "profiled")
+    assert first.pop("unchanged") and second.pop("unchanged")
     assert first == second
     for name, makespan in first["makespans"].items():
         assert makespan > 0, name

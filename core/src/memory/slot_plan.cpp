@@ -101,7 +101,8 @@ class SlotPlanner {
 std::optional<SlotPlan> plan_slots_within(const AnalyzedProgram& analyzed, const std::vector<Bytes>& sizes,
                                           const SlotLimits& limits, Bytes alignment) {
   PPSIM_CHECK(alignment > 0, "an alignment is at least one byte");
-  PPSIM_CHECK(analyzed.guaranteed_order().complete, "a Program that cannot finish has no order to share bytes by");
+  PPSIM_CHECK(analyzed.guaranteed_order().complete,
+              "a Program that cannot finish has no order to share bytes by");
   const TensorTable& table = analyzed.tensors();
   const auto ranks = static_cast<std::size_t>(analyzed.program().pipeline().ranks());
   SlotPlan plan{.offset = std::vector<Bytes>(table.tensors.size(), 0),

@@ -27,6 +27,7 @@ class Data:
         self._inputs: list[Tensors] | None = None
         self._targets: list[Any] | None = None
         self._outputs: dict[int, tuple[Shape, ...]] = {}  #: shapes, by stage
+        self._first_inputs: tuple[Shape, ...] | None = None  #: of a microbatch of the first step
         self._saved: dict[int, int] = {}  #: bytes that a backward needs, by stage
         self._loaded: dict[tuple[int, int], Tensors] = {}
         self._activations: dict[Edge, Tensors] = {}  #: by reader, microbatch and producer
@@ -48,6 +49,7 @@ class Data:
         self._targets = self._cut(targets, "targets", any(self._stages[stage].loss for stage in last))
         if self._inputs is not None:
             self._check_alike(self._inputs)
+            self._check_as_before(shapes_of(self._inputs[0]))
 
     def find_shapes(self, store: Any, look: Look) -> None:
         """Of everything that crosses ranks: each rank runs its stages without data and tells the others."""
@@ -115,10 +117,13 @@ class Data:
         return summed(parts)
 
     def activations_to_send(self, stage: int, microbatch: int, reader: int) -> Tensors:
-        return tuple(tensor.contiguous() for tensor in self._sent.pop((stage, microbatch, reader)))
+        found = self._sent.pop((stage, microbatch, reader))
+        used_here(found)
+        return tuple(tensor.contiguous() for tensor in found)
 
     def gradients_to_send(self, stage: int, microbatch: int, producer: int) -> Tensors:
         found = self._gradients.pop((producer, microbatch, stage))
+        used_here(found)
         return tuple(None if tensor is None else tensor.contiguous() for tensor in found)
 
     def receive_activations(self, stage: int, microbatch: int, producer: int) -> Tensors:
@@ -174,6 +179,13 @@ class Data:
             if shapes_of(item) != shapes_of(inputs[0]):
                 raise Error(f"microbatch {number} has other shapes than microbatch 0", found=str(shapes_of(item)),
                             expected=str(shapes_of(inputs[0])))
+
+    def _check_as_before(self, shapes: tuple[Shape, ...]) -> None:
+        """Other ranks know the shapes of the first step."""
+        self._first_inputs = self._first_inputs or shapes
+        if shapes != self._first_inputs:
+            raise Error("microbatches have other shapes than in the first step", found=str(shapes),
+                        expected=f"{self._first_inputs}, or drop_last=True where a last batch is smaller")
 
     def _shapes_of(self, stage: int, known: dict[int, tuple[Shape, ...]]) -> tuple[tuple[Shape, ...], int]:
         feeders = self._plan.feeders(stage)

@@ -63,6 +63,7 @@ class HostLanes:
         self._missing: list[int] = []
         self._progress = Progress(0)
         self._steps_begun, self._lanes_over, self._stopped = 0, 0, False
+        self._wrong: BaseException | None = None  #: the exception of this rank
         for lane in self._lists:
             if lane != COMPUTE_QUEUE:
                 name = f"ppsim {plan.execution.queue_names[lane]}"
@@ -79,7 +80,7 @@ class HostLanes:
             while self._lanes_over < len(self._lists) and self._failed.failure is None:
                 self._wake[COMPUTE_QUEUE].wait(_BETWEEN_LOOKS_S)
         if self._failed.failure is not None:
-            raise self._failed.failure
+            raise self._failed.failure from self._wrong
 
     def stop(self) -> None:
         with self._lock:
@@ -108,6 +109,7 @@ class HostLanes:
             try:
                 self._perform(instruction)
             except BaseException as wrong:
+                self._wrong = wrong
                 self._failed.instruction_failed(instruction, wrong)
                 return
             self._complete(instruction)

@@ -57,6 +57,13 @@ def prepare(backend: str) -> None:
             raise Error(f"{name} is not set, and the device is in use already",
                         expected=f"{name}={value} before Python starts")
         os.environ.setdefault(name, value)
+    for name in ("CUDA_LAUNCH_BLOCKING", "TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
+        if os.environ.get(name, "0") != "0":
+            raise Error("the thread that issues a rank's work would wait for it, which no proof has considered",
+                        found=f"{name}={os.environ[name]}", expected=f"{name} not set")
+    if torch.cuda.is_available() and torch.cuda.nccl.version() < (2, 26):
+        raise Error("this NCCL does not keep the order of launches", expected="NCCL 2.26 or later",
+                    found=".".join(map(str, torch.cuda.nccl.version())))
     if os.environ["NCCL_LAUNCH_ORDER_IMPLICIT"] != "1":
         raise Error("several communicators on a device can hang without the order of launches",
                     found=f"NCCL_LAUNCH_ORDER_IMPLICIT={os.environ['NCCL_LAUNCH_ORDER_IMPLICIT']}",
@@ -71,9 +78,9 @@ def meet_others(
     _count += 1
     try:
         plan = checked()
-    except Error as refused:
+    except Exception as refused:
         if rank is not None:
-            _tell_refusal(rank, f"{refused.message} ({refused.found})" if refused.found else refused.message)
+            _tell_refusal(rank, _told(refused))
         raise
     store = dist.PrefixStore(f"ppsim/{_count}", _store())
     meet(store, plan.rank, ranks, says, seconds)
@@ -107,6 +114,12 @@ def _store() -> Any:
     if _found is None:
         _found, _, _ = next(dist.rendezvous("env://", timeout=NO_TIMEOUT))
     return _found
+
+
+def _told(refused: Exception) -> str:
+    if not isinstance(refused, Error):
+        return f"{type(refused).__name__}: {refused}"
+    return f"{refused.message} ({refused.found})" if refused.found else refused.message
 
 
 def _tell_refusal(rank: int, why: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,14 +112,31 @@ def _measure(
     samples = _Samples(stage.number)
     clock = _Clock(stage.device)
     optimizer = make(stage.parameters(0)) if make and stage.parameters(0) else None
-    for number in range(-warmup, repeats):
-        found = _pass(stage, inputs, target, optimizer, clock)
-        if number >= 0:
-            for kind, ns in found.items():
-                samples.times.setdefault(kind, []).append(ns)
-    samples.sizes = _sizes(stage, inputs, target, optimizer)
-    stage.module.zero_grad(set_to_none=True)
+    with _unchanged(stage):
+        for number in range(-warmup, repeats):
+            found = _pass(stage, inputs, target, optimizer, clock)
+            if number >= 0:
+                for kind, ns in found.items():
+                    samples.times.setdefault(kind, []).append(ns)
+        samples.sizes = _sizes(stage, inputs, target, optimizer)
     return samples
+
+
+@contextlib.contextmanager
+def _unchanged(stage: Stage) -> Iterator[None]:
+    """Gives a module its parameters, buffers, gradients and the state of random numbers back."""
+    tensors = [*stage.module.parameters(), *stage.module.buffers()]
+    kept = [(tensor, tensor.detach().clone(), tensor.grad) for tensor in tensors]
+    for tensor in tensors:
+        tensor.grad = None
+    try:
+        with torch.random.fork_rng(devices=[stage.device] if stage.device.type == "cuda" else []):
+            yield
+    finally:
+        with torch.no_grad():
+            for tensor, value, gradient in kept:
+                tensor.copy_(value)
+                tensor.grad = gradient
 
 
 def _pass(stage: Stage, inputs: Tensors, target: Any, optimizer: Any, clock: _Clock) -> dict[str, int]:

@@ -26,7 +26,7 @@ from ppsim.torch.plan import Plan
 from ppsim.torch.stage import Loss, Stage
 from ppsim.torch.traces import Traces, costs_of_traces
 from ppsim.torch.transfers import Transfers
-from ppsim.torch.watch import StepFailed, Watch
+from ppsim.torch.watch import StepFailed, Watch, described
 from ppsim.torch.weights import MakeOptimizer, Weights
 from ppsim.verification import Certificate, Verdict
 
@@ -102,32 +102,43 @@ class Runtime:
             plan = Plan(self.program, meeting.checked_rank(self.program.ranks), transport)
             check_features(plan)
             _check_stages(plan, stages, loss)
+            if optimizer is None and plan.cells("OPT"):
+                raise Error("the program updates parameters (OPT) and there is no optimizer",
+                            expected="optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)")
             return plan
 
         says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
                 "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
         self._plan, store = meeting.meet_others(checked, says, rank, self.program.ranks, meeting_s)
+        self._watch = Watch(self._plan, meeting.own_connection(store), silence_s=silence_s)
+        self._steps, self._closed, self._failed = 0, False, False
+        try:
+            self._open(stages, loss, optimizer, store, scale=scale_gradients, clip_norm=clip_norm)
+        except BaseException as wrong:  # the others wait for this rank
+            self._watch.fail(described(wrong))
+            self._watch.close()
+            raise
+        self._deadline_s, self._first_s = deadline_s, 0.0
+        self._simulated_s = None if costs is None else simulate(self.program, costs=costs).step_ns / 1e9
+        self._traces = Traces(self._plan, self._store, kept_traces)
+        atexit.register(self.close)
+        _on_termination(self._watch)
+
+    def _open(
+        self, stages: Mapping[int, Any], loss: Loss | None, optimizer: MakeOptimizer | None, store: Any, *,
+        scale: bool, clip_norm: float | None,
+    ) -> None:
         self._stages = {number: self._stage(number, module, loss) for number, module in stages.items()}
         self._device = next(iter(self._stages.values())).device if self._stages else torch.device("cpu")
-        self._weights = Weights(
-            self._plan, self._stages, scale=scale_gradients, clip_norm=clip_norm, optimizer=optimizer
-        )
+        self._weights = Weights(self._plan, self._stages, scale=scale, clip_norm=clip_norm, optimizer=optimizer)
         meeting.open_default_group(self.backend, store, self._plan, self._device)
         self._store = meeting.own_connection(store)
-        self._watch = Watch(self._plan, meeting.own_connection(store), silence_s=silence_s)
         self._transfers = Transfers(self._plan, self.backend, self._device)
         self._transfers.warm_up()
         self._weights.spread(self._transfers.broadcast)
         self._data = Data(self._plan, self._stages, self._device)
         self._performer = Performer(self._plan, self._stages, self._data, self._weights, self._transfers)
         self._lanes = self._make_lanes()
-        self._deadline_s, self._first_s = deadline_s, 0.0
-        self._simulated_s = None if costs is None else simulate(self.program, costs=costs).step_ns / 1e9
-        self._traces = Traces(self._plan, self._store, kept_traces)
-        self._steps = 0
-        self._closed = False
-        atexit.register(self.close)
-        _on_termination(self._watch)
 
     @property
     def rank(self) -> int:
@@ -145,6 +156,8 @@ class Runtime:
         microbatch; needed on ranks with a first stage, with a last stage
         Gradients are in `.grad` afterwards, added to what was there, where the program has no OPT.
         """
+        if self._closed or self._failed:
+            raise Error("the runtime is closed" if self._closed else "a step has failed, and no step can follow it")
         self._steps += 1
         begin = time.monotonic()
         progress = Progress(len(self._plan.instructions))
@@ -157,10 +170,10 @@ class Runtime:
             self._weights.begin()
             self._lanes.run(progress)
             self._weights.end()
-        except StepFailed:
-            raise
         except BaseException as wrong:
-            self._watch.fail(f"{type(wrong).__name__}: {wrong}")
+            self._failed = True
+            if not isinstance(wrong, StepFailed):
+                self._watch.fail(described(wrong))
             raise
         self._watch.end()
         self._traces.add(progress.spans)
@@ -232,6 +245,9 @@ class Runtime:
 
 
 def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> None:
+    for number, module in stages.items():
+        if not isinstance(module, torch.nn.Module):
+            raise Error(f"stage {number} is not a module", found=type(module).__name__, expected="torch.nn.Module")
     if sorted(stages) != plan.stages:
         raise Error(f"other stages than the program places on rank {plan.rank}", found=f"modules for {sorted(stages)}",
                     expected=f"modules for {plan.stages}")

@@ -37,10 +37,17 @@ class Transfers:
         """One byte through every channel, one after another: what connects lazily connects now."""
         for communicator, source, destination in self._plan.channels():
             byte = torch.zeros(1, dtype=torch.uint8, device=self._device)
+            group = self._groups[communicator]
             if self._plan.rank == source:
-                dist.send(byte, destination, group=self._groups[communicator])
+                self._warm_up_by(dist.P2POp(dist.isend, byte, destination, group=group))
             elif self._plan.rank == destination:
-                dist.recv(byte, source, group=self._groups[communicator])
+                self._warm_up_by(dist.P2POp(dist.irecv, byte, source, group=group))
+
+    @staticmethod
+    def _warm_up_by(end: Any) -> None:
+        """In a batch, as `exchange` has them: on NCCL a single send would open another communicator."""
+        for work in dist.batch_isend_irecv([end]):
+            work.wait()
 
     def exchange(self, messages: Sequence[Message]) -> None:
         """All of an instruction's messages; those of other channels progress independently.

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,6 +36,13 @@ class StepFailed(Error):
     def __init__(self, message: str, *, rank: int = -1) -> None:
         super().__init__(message, code="failed")
         self.rank = rank
+
+
+def described(wrong: BaseException) -> str:
+    """An exception with the place that raised it."""
+    places = traceback.extract_tb(wrong.__traceback__)
+    where = f" ({places[-1].filename}:{places[-1].lineno})" if places else ""
+    return f"{type(wrong).__name__}: {wrong}{where}"
 
 
 class Watch:
@@ -71,7 +79,7 @@ class Watch:
 
     def instruction_failed(self, instruction: Instruction, wrong: BaseException) -> None:
         """Here. What a library says of a peer that is gone is less than what the watch finds out of it."""
-        self._report(f"{instruction.text} failed: {type(wrong).__name__}: {wrong}", instruction.communicates)
+        self._report(f"{instruction.text} failed: {described(wrong)}", instruction.communicates)
 
     def fail(self, why: str) -> None:
         """Something else went wrong on this rank."""
@@ -85,7 +93,9 @@ class Watch:
         return self.failure
 
     def close(self) -> None:
-        """The others know from now on that this rank has ended well, after so many steps."""
+        """The others know from now on that this rank has ended well, after so many steps, or else why it has not."""
+        if self._reported is not None:
+            self.await_failure(_GATHER_S)
         self._over.set()
         self._thread.join(timeout=5)
         with contextlib.suppress(Exception):  # the store may have ended before

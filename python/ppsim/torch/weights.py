@@ -9,6 +9,7 @@ import torch
 
 from ppsim.errors import Error
 from ppsim.torch.plan import Plan
+from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Stage
 
 #: parameters of a block -> what updates them
@@ -41,10 +42,12 @@ class Weights:
         self._scaled: set[tuple[int, int]] = set()
         self._readers: dict[tuple[int, int], int] = {}  #: microbatches that still need a version, by stage
         self.norms: dict[int, Any] = {}  #: by update
+        self._earlier: dict[int, list[Any]] = {}  #: by block: gradients of the steps before, which are complete
 
     def begin(self) -> None:
         """Of a step."""
         self._scaled.clear()
+        self._set_earlier_aside()
         self._sums.clear()
         self.norms.clear()
         if self._plan.execution.asynchronous:
@@ -132,6 +135,8 @@ class Weights:
                 if (block, update) not in updated:
                     self._scale_once(block, update)
                     self._give(block, update)
+            if all(of_block != block for of_block, _ in updated):
+                self._add_earlier(block)
 
     def gradients(self, block: int, update: int) -> list[Any]:
         """Of each parameter of a block; zeros where none came."""
@@ -143,6 +148,7 @@ class Weights:
                 parameter.grad = torch.zeros_like(parameter)
             for copy in others:
                 if copy[place] is not parameter and copy[place].grad is not None:
+                    used_here([copy[place].grad])
                     parameter.grad += copy[place].grad
                     copy[place].grad = None
         return [parameter.grad for parameter in first]
@@ -154,6 +160,19 @@ class Weights:
             if sums[place] is None:
                 sums[place] = torch.zeros_like(parameter)
         return sums
+
+    def _set_earlier_aside(self) -> None:
+        for block, copies in self._copies.items():
+            self._earlier[block] = [parameter.grad for parameter in copies[0]]
+            for copy in copies:
+                for parameter in copy:
+                    parameter.grad = None
+
+    def _add_earlier(self, block: int) -> None:
+        """All copies of a block have the same gradients."""
+        for parameter, earlier in zip(self._copies[block][0], self._earlier[block], strict=True):
+            if earlier is not None:
+                parameter.grad.add_(earlier)
 
     def _give(self, block: int, update: int) -> None:
         gradients = self.gradients(block, update)

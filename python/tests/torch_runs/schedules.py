@@ -103,6 +103,25 @@ def traced() -> dict[str, Any]:
     return {"errors": errors, "kinds": sorted({row["kind"] for row in table["costs"]}), "makespan_ns": run.makespan_ns}
 
 
+def accumulated() -> dict[str, Any]:
+    """Gradients that nobody clears add up over steps. Other shapes, and steps after the end, are refused."""
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), with_="reduce-grad")
+    module = Block(own_rank())
+    with ppsim.torch.Runtime(program, {own_rank(): module}, ppsim.check(program), loss=loss) as runtime:
+        runtime.step(*batch(4))
+        once = [parameter.grad.clone() for parameter in module.parameters()]
+        for _ in range(2):
+            runtime.step(*batch(4))
+    thrice = [parameter.grad for parameter in module.parameters()]
+    try:
+        runtime.step(*batch(4))
+        refused = ""
+    except ppsim.Error as wrong:
+        refused = str(wrong)
+    worst = max(float((a - 3 * b).abs().max()) for a, b in zip(thrice, once, strict=True))
+    return {"worst": worst, "refused": refused}
+
+
 def own_rank() -> int:
     return int(os.environ["RANK"])
 
@@ -143,9 +162,12 @@ def compared(program: ppsim.Program, mine: Any, plain: Any, losses: Any, expecte
 def profiled() -> dict[str, Any]:
     """Costs of two stages, each on its process, for schedules that split the backward, repeat the forward and move."""
     inputs, targets = (part[: len(part) // 4] for part in batch(4))
+    module = Block(own_rank())
+    before = [value.clone() for value in module.state_dict().values()]
     costs = ppsim.torch.profile(
-        {own_rank(): Block(own_rank())}, inputs, loss=loss, targets=targets, optimizer=sgd, repeats=5, warmup=1
+        {own_rank(): module}, inputs, loss=loss, targets=targets, optimizer=sgd, repeats=5, warmup=1
     )
+    unchanged = all(torch.equal(a, b) for a, b in zip(before, module.state_dict().values(), strict=True))
     runs = {}
     for name, lowering in (("1f1b", {"recompute": "full"}), ("zb-h1", {}), ("gpipe", {"offload": "all"})):
         schedule = ppsim.generate(name, ranks=2, microbatches=4)
@@ -157,6 +179,7 @@ def profiled() -> dict[str, Any]:
         "parameters": sizes["parameters"],
         "saved": sizes["saved_for_weight"],
         "peak": runs["1f1b"].peak_bytes,
+        "unchanged": unchanged,
     }
 
 
