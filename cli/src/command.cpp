@@ -131,7 +131,7 @@ Expected<std::optional<Target>> target_of(const std::string& name) {
 }
 
 Expected<CsvDialect> written_dialect(const InputOptions& input, const std::string& path) {
-  const auto asked = dialect_from_name(input.dialect);
+  auto asked = dialect_from_name(input.dialect);
   if (!asked || *asked == CsvDialect::torch) return asked;
   const bool reads = suffix_of(input.input) != ".json" && names_file(input.input);
   if (reads) return *asked == CsvDialect::torch_2_15 ? *asked : CsvDialect::torch;
