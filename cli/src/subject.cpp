@@ -63,10 +63,10 @@ Expected<void> check_is_name(const InputOptions& input) {
                     {.found = input.input, .expected = "the name of a schedule"});
 }
 
-/// An alphabet is one of CSV.
+/// An alphabet is one of CSV; that of --for is the target's own.
 Expected<void> check_dialect_is_for(const InputOptions& input) {
   const bool is_csv = names_file(input.input) && suffix_of(input.input) != ".json";
-  if (is_csv || input.writes_dialect || input.dialect == "torch") return {};
+  if (is_csv || input.writes_dialect || input.loaded_by || input.dialect == "torch") return {};
   return make_error(
       ErrorCode::bad_argument, "--dialect is the alphabet of a CSV that is read",
       {.found = "--dialect " + input.dialect + " with " + input.input, .expected = "a CSV, or no --dialect"});

@@ -39,3 +39,7 @@ expect_err "nothing to fix"
 expect_exit 2 plan "${job[@]}" --fix pp=2 --fix pp=4
 expect_err "pp is fixed twice"
 expect_exit 2 plan "${job[@]}" --nodes 0
+expect_error 2 "unknown transport" foo plan "${job[@]}" --transport foo
+expect_error 2 "no value of schedule" pipedream plan "${job[@]}" --fix schedule=pipedream
+expect_exit 0 plan "${job[@]}" --fix pp=2 --fix schedule=gpipe --emit maxtext
+! grep -q "has no schedule" stdout || fail "MaxText has GPipe"

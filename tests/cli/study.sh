@@ -72,3 +72,19 @@ expect_err 'did you mean "model"'
 expect_exit 2 study run study.json --shard 3/3
 echo text >text.sqlite
 expect_exit 2 study run study.json --store text.sqlite
+
+# Words that say neither, files of somebody else, and a comparison of nothing.
+echo '{"base": {"model": "llama3-8b", "cluster": "dgx-h100", "nodes": 1, "global_batch_size": 16, "tp": 8, "schedule": "1f1b", "fsdp": "banana"}}' >fsdp.json
+expect_exit 0 study run fsdp.json
+expect_exit 0 study export fsdp.json -o fsdp.csv
+grep -q "fsdp is on or off" fsdp.csv || fail "fsdp=banana was taken for something"
+expect_exit 2 study diff study.json --baseline fsdp.json.sqlite
+expect_err "nothing to compare"
+python3 -c 'import sqlite3; base = sqlite3.connect("other.sqlite"); base.execute("CREATE TABLE mine (x)"); base.commit()'
+before=$(md5sum <other.sqlite)
+expect_exit 2 study status study.json --store other.sqlite
+expect_err "no store of a study"
+[ "$before" = "$(md5sum <other.sqlite)" ] || fail "a file of somebody else was changed"
+# Several processes open a new store at once.
+for one in 1 2 3 4; do "$ppsim" study run fsdp.json --store several.sqlite >"run$one" 2>&1 & pids+=($!); done
+for pid in "${pids[@]}"; do wait "$pid" || fail "one of several processes: $(cat run*)"; done

@@ -22,6 +22,7 @@ expect_error 4 "nothing waits for this" "SEND" verify old.csv --for torch-2.15
 expect_exit 0 generate zb-h1 $sizes --for legacy -o legacy.csv
 grep -q 0B0 legacy.csv || fail "the old alphabet"
 expect_exit 0 verify legacy.csv --for legacy
+expect_exit 0 verify zb-h1 $sizes --for legacy
 expect_exit 0 verify zb-v $sizes --for torch-2.15
 
 # Gradients: convert adds what divides them, or says what becomes of them.

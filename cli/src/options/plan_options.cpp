@@ -73,6 +73,17 @@ CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   return costs;
 }
 
+/// What these few lines leave to `ppsim export`, or to the user.
+std::string left_out(const PlanRow& row, const std::string& framework) {
+  const Parallelism& spread = row.choice.spread;
+  std::string text = "# the stages of each rank: ppsim export " + framework + "\n";
+  if (spread.dtype != DataType::bf16)
+    text += "# not written: the number format of products, which is not bf16\n";
+  if (spread.sharded_parameters && framework != "torchtitan")
+    text += "# not written: parameters sharded over replicas\n";
+  return text;
+}
+
 std::string megatron(const PlanRow& row) {
   const Parallelism& spread = row.choice.spread;
   std::ostringstream text;
@@ -95,6 +106,7 @@ std::string megatron(const PlanRow& row) {
     text << "# Megatron-LM has no schedule " << row.choice.schedule
          << ": it runs 1F1B, interleaved where the layout has several stages a rank.\n";
   }
+  text << left_out(row, "megatron");
   return text.str();
 }
 
@@ -116,16 +128,17 @@ std::string torchtitan(const PlanRow& row) {
   std::ostringstream text;
   text << "[training]\nlocal_batch_size = " << spread.global_batch_size / spread.data
        << "\nglobal_batch_size = " << spread.global_batch_size << "\n\n[parallelism]\n"
-       << "data_parallel_replicate_degree = 1\ndata_parallel_shard_degree = " << spread.data
+       << "data_parallel_replicate_degree = " << (spread.sharded_parameters ? 1 : spread.data)
+       << "\ndata_parallel_shard_degree = " << (spread.sharded_parameters ? spread.data : 1)
        << "\ntensor_parallel_degree = " << spread.tensor << "\ncontext_parallel_degree = " << spread.context
        << "\npipeline_parallel_degree = " << spread.pipeline << '\n';
   if (spread.expert > 1) text << "expert_parallel_degree = " << spread.expert << '\n';
   if (spread.pipeline > 1) {
     text << "pipeline_parallel_microbatch_size = " << spread.microbatch_size << '\n';
-    text << (schedule.empty() ? "# PyTorch has no schedule " + row.choice.schedule +
-                                    ": ppsim generate "
-                                    "writes it for pipeline_parallel_schedule_csv\n"
+    text << (schedule.empty() ? "# PyTorch has no class for " + row.choice.schedule +
+                                    ": ppsim export torchtitan writes its CSV, or says why it cannot\n"
                               : "pipeline_parallel_schedule = \"" + schedule + "\"\n");
+    text << left_out(row, "torchtitan");
   }
   const char* mode = spread.recompute.any(Recompute::full)        ? "full"
                      : spread.recompute.any(Recompute::selective) ? "selective"
@@ -145,8 +158,9 @@ std::string maxtext(const PlanRow& row) {
        << "per_device_batch_size: "
        << static_cast<double>(spread.global_batch_size) / static_cast<double>(spread.gpus()) << '\n'
        << "remat_policy: " << (spread.recompute.any(Recompute::full) ? "full" : "minimal") << '\n'
-       << "# MaxText's pipeline repeats layers in a circle; it has no schedule " << row.choice.schedule
-       << '\n';
+       << left_out(row, "maxtext");
+  if (row.choice.schedule != "gpipe" && row.choice.schedule != "looped-bfs")
+    text << "# MaxText has no schedule " << row.choice.schedule << ": it runs gpipe, circular with chunks\n";
   return text.str();
 }
 
