@@ -78,3 +78,10 @@ expect_exit 2 verify mixed.csv --repair-with moves
 expect_exit 4 verify "$data/deferred_zb_v.csv" --for torch-2.15 --repair mended.csv --repair-with moves
 expect_out "matched is refuted"
 expect_exit 0 verify mended.csv --for torch-2.15
+
+# What a CSV cannot hold is said beside the verdict, and the advice reads the file as it was read.
+expect_exit 2 verify "$data/deferred_zb_v.csv" --communicators per-rank --repair z.csv
+expect_out "matched is refuted"
+expect_err "--repair FILE.json"
+expect_exit 4 verify "$data/deferred_receives.csv" --communicators per-rank --repair mended.csv
+expect_out "ppsim verify mended.csv --communicators per-rank"

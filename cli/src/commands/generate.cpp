@@ -63,7 +63,8 @@ int run(const Options& options, const Output& output) {
   if (output.json && options.output != "-") {
     output.print(summary_json(options, *subject));
   } else if (options.output != "-") {
-    output.note("wrote " + options.output + "; next: ppsim verify " + options.output);
+    const std::string as_target = *target ? " --for " + options.input.target : "";
+    output.note("wrote " + options.output + "; next: ppsim verify " + options.output + as_target);
   }
   return kDone;
 }

@@ -132,20 +132,23 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   }
   const std::optional<Remedy> remedy = find_remedy(options, *answer);
   const auto written = write_repaired(options, remedy);
-  if (!written) return report(written.error(), output);
-  if (!options.repair.empty() && !*written)
+  if (!options.repair.empty() && written && !*written)
     output.note("ppsim: nothing was repaired, so " + options.repair + " was not written");
   if (output.json) {
     Json object = report_json(*answer);
     if (remedy)
       object["properties"][remedy->mixes ? "matched" : "deadlock_free"]["repair"] = remedy_json(*remedy);
+    if (!written) object["error"] = error_json(written.error());
     output.print(object);
   } else {
     print_report(*answer);
     if (remedy) print_remedy(*remedy);
-    std::cout << '\n' << verify_advice(options, *answer, remedy) << '\n';
+    if (written) std::cout << '\n' << verify_advice(options, *answer, remedy) << '\n';
   }
-  return answer->exit();
+  if (written) return answer->exit();
+  std::cout.flush();
+  std::cerr << "ppsim: " << written.error() << '\n';
+  return exit_code(written.error().code);
 }
 
 /// What --for says of the transport and the communicators.

@@ -152,7 +152,13 @@ Expected<bool> write_repaired(const VerifyRequest& request, const std::optional<
   const auto text =
       target ? text_for(*target, repaired->program, file)
              : ir_text(repaired->program, file, has_waits ? CsvDialect::torch_2_15 : CsvDialect::torch);
-  if (!text) return tl::unexpected(text.error());
+  if (!text) {
+    Error error = text.error();
+    error.message = "the repair is not written: " + error.message;
+    error.place.found = file;
+    error.place.expected = "--repair FILE.json, which holds every Program";
+    return tl::unexpected(std::move(error));
+  }
   return write_text_file(file, *text).map([] { return true; });
 }
 

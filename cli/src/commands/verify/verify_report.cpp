@@ -5,6 +5,7 @@
 #include "options/shell_words.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/planner/files.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -182,7 +183,11 @@ std::string repair_advice(const VerifyRequest& request, const VerifyReport& repo
   if (!may_be_repaired(report, remedy)) return "";
   const bool written = remedy && std::holds_alternative<Repaired>(remedy->repair) && !request.repair.empty();
   if (!written) return " --repair FILE writes what does not hang.";
-  return " Wrote " + request.repair + "; next: ppsim verify " + shell_word(request.repair) +
+  const bool native = suffix_of(request.repair) == ".json";
+  const std::string read_as = request.input.loaded_by            ? " --for " + request.input.target
+                              : native || request.policy.empty() ? ""
+                                                                 : " --communicators " + request.policy;
+  return " Wrote " + request.repair + "; next: ppsim verify " + shell_word(request.repair) + read_as +
          options_text(request.transport);
 }
 
