@@ -23,25 +23,13 @@ constexpr auto kClasses = std::to_array<ValidatedClass>({
     {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 16.7},
 });
 
-std::string_view type_name(DataType type) {
-  switch (type) {
-    case DataType::bf16:
-      return "bf16";
-    case DataType::fp8:
-      return "fp8";
-    case DataType::nvfp4:
-      return "nvfp4";
-  }
-  return "bf16";
-}
-
 }  // namespace
 
 std::span<const ValidatedClass> validated_classes() { return kClasses; }
 
 std::string class_name(const ValidatedClass& validated) {
   std::string name = validated.mixture ? "mixture of experts, " : "dense, ";
-  return name + std::string(validated.gpu) + ", " + std::string(type_name(validated.dtype));
+  return name + std::string(validated.gpu) + ", " + std::string(data_type_name(validated.dtype));
 }
 
 std::optional<ValidatedClass> nearest_class(const Workload& workload) {
@@ -65,7 +53,7 @@ std::string summary(const Workload& workload) {
   } else {
     text << workload.model.sequence << " (the model's own)";
   }
-  text << ", " << spread << ", " << spread.microbatches() << " microbatches, " << type_name(spread.dtype)
+  text << ", " << spread << ", " << spread.microbatches() << " microbatches, " << data_type_name(spread.dtype)
        << ", on " << workload.cluster.nodes << " x " << workload.cluster.node.name << ", as "
        << workload.stack.name << " does it";
   return text.str();
@@ -84,7 +72,7 @@ std::string known_error(const Workload& workload) {
   if (!nearest) return "no measurement of a " + kind + " on " + workload.cluster.gpu.name;
   std::ostringstream text;
   if (nearest->dtype != workload.parallelism.dtype)
-    text << "none in " << type_name(workload.parallelism.dtype) << "; ";
+    text << "none in " << data_type_name(workload.parallelism.dtype) << "; ";
   text << class_name(*nearest) << ": " << std::fixed << std::setprecision(1) << nearest->mean_percent
        << " % mean over " << nearest->runs << " runs";
   return text.str();

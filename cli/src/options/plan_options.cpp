@@ -45,18 +45,6 @@ Expected<void> add_fixed(const std::string& text, PlanRequest& request) {
   return {};
 }
 
-std::string dtype_of(DataType type) {
-  switch (type) {
-    case DataType::bf16:
-      return "bf16";
-    case DataType::fp8:
-      return "fp8";
-    case DataType::nvfp4:
-      return "nvfp4";
-  }
-  return "bf16";
-}
-
 /// The costs of a plan as options say them.
 CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   CostOptions costs = options.costs;
@@ -65,7 +53,7 @@ CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   costs.spread = choice.spread;
   costs.spread.global_batch_size = given.global_batch_size;
   costs.spread.sequence = given.sequence;
-  costs.dtype = dtype_of(choice.spread.dtype);
+  costs.dtype = data_type_name(choice.spread.dtype);
   std::ostringstream recompute;
   recompute << choice.spread.recompute;
   costs.recompute = recompute.str();
@@ -179,7 +167,7 @@ std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
                        {"ep", spread.expert},
                        {"microbatch_size", spread.microbatch_size},
                        {"global_batch_size", spread.global_batch_size},
-                       {"dtype", dtype_of(spread.dtype)},
+                       {"dtype", std::string(data_type_name(spread.dtype))},
                        {"fsdp", spread.sharded_parameters},
                        {"recompute", recompute.str()},
                        {"layout", layout_text(row.layout)},

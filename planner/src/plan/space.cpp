@@ -65,18 +65,6 @@ std::string_view layout_rule_name(LayoutRule rule) {
   return "even";
 }
 
-std::string_view data_type_name(DataType type) {
-  switch (type) {
-    case DataType::bf16:
-      return "bf16";
-    case DataType::fp8:
-      return "fp8";
-    case DataType::nvfp4:
-      return "nvfp4";
-  }
-  return "bf16";
-}
-
 Expected<Space> Space::make(const PlanRequest& request) {
   Space space(request);
   if (auto good = space.read(); !good) return tl::unexpected(good.error());

@@ -62,6 +62,5 @@ class Space {
 
 /// "even" and "auto".
 [[nodiscard]] std::string_view layout_rule_name(LayoutRule rule);
-[[nodiscard]] std::string_view data_type_name(DataType type);
 
 }  // namespace ppsim::planner

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <ostream>
+#include <string_view>
 
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/lowering/memory_saving.hpp"
@@ -12,6 +13,18 @@ namespace ppsim::workload {
 
 /// Of the products of layers; fp8 stands for MXFP8 as well.
 enum class DataType : std::uint8_t { bf16, fp8, nvfp4 };
+/// As --dtype spells it.
+[[nodiscard]] constexpr std::string_view data_type_name(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return "bf16";
+    case DataType::fp8:
+      return "fp8";
+    case DataType::nvfp4:
+      return "nvfp4";
+  }
+  return "";
+}
 
 /// Order in which the parallel groups are laid out over GPUs, innermost first.
 enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp };
@@ -48,6 +61,7 @@ std::ostream& operator<<(std::ostream& out, const Parallelism& parallelism);
 
 namespace ppsim {
 using workload::check_parallelism;
+using workload::data_type_name;
 using workload::DataType;
 using workload::Parallelism;
 using workload::RankOrder;
