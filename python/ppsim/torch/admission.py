@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ppsim._native import _core
 from ppsim.costs import Costs, sources_of
 from ppsim.errors import Error, Mismatch
 from ppsim.torch.plan import Plan
+from ppsim.torch.replicas import Whole
 from ppsim.verification import Certificate
 
 #: What a run relies on, as in the C++ executor.
@@ -59,6 +60,34 @@ def check_features(plan: Plan) -> None:
     problems = [*_of_pipeline(plan), *_of_blocks(plan), *_of_actions(plan)]
     if problems:
         raise Error("modules cannot run this program: " + "; ".join(problems), code="refused")
+
+
+def check_replicas(plan: Plan, stages: Mapping[int, Whole]) -> None:
+    """Raises Error where the program lacks a collective for modules in wrappers, or does what they cannot follow."""
+    wrapped = {number: stage for number, stage in stages.items() if stage.processes}
+    problems = [problem for number, stage in wrapped.items() for problem in _of_wrapper(plan, number, stage)]
+    if len({stage.processes for stage in stages.values()}) > 1:
+        problems.append("the stages of a rank have replicas on different processes, or only some have any")
+    if problems:
+        raise Error("modules in wrappers cannot run this program: " + "; ".join(problems), code="refused")
+
+
+def _of_wrapper(plan: Plan, number: int, stage: Whole) -> Iterable[str]:
+    found = {action.kind for action in plan.collectives() if number in plan.stages_of(action)}
+    for kind in stage.collectives:
+        if kind not in found:
+            option = kind.lower().replace("_", "-")
+            yield f"there is no {kind} of stage {number}: lower it with {option}"
+    if not stage.is_sharded:
+        return
+    block = plan.blocks[number]
+    if len(plan.execution.blocks[block]) > 1:
+        yield f"stages {plan.execution.blocks[block]} share the block of stage {number}, which is sharded"
+    if plan.execution.asynchronous:
+        yield f"it keeps versions of the weights of stage {number}, which are sharded"
+    moved = {cell for kind in ("OFFLOAD", "SEND_A") for cell in plan.cells(kind) if cell[0] == number}
+    if moved:
+        yield f"it moves activations of stage {number}, whose parameters are sharded"
 
 
 def _of_pipeline(plan: Plan) -> Iterable[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,16 +37,32 @@ def own_rank() -> int | None:
     return int(os.environ["RANK"]) if "RANK" in os.environ else None
 
 
-def checked_rank(ranks: int) -> int:
-    """Raises Error where there are more processes than ranks, or fewer."""
-    rank = own_rank()
-    if rank is None:
+@dataclass(frozen=True)
+class Pipeline:
+    """The processes that run a Program: processes[i] is its rank i; replicas: others with the stages of this one."""
+
+    processes: tuple[int, ...]
+    rank: int
+    replicas: tuple[int, ...] = ()
+
+
+def pipeline_of(ranks: int, chosen: Sequence[int] | None, replicas: Iterable[int]) -> Pipeline:
+    """chosen: the processes, where they are not all. Raises Error where there are more than ranks, or fewer."""
+    mine = own_rank()
+    if mine is None:
         raise Error("no process group and no RANK in the environment", expected="torchrun --nproc-per-node N")
     size = int(dist.get_world_size() if dist.is_initialized() else os.environ.get("WORLD_SIZE", "1"))
-    if size != ranks:
-        raise Error("another number of processes than the program has ranks", found=f"{size} processes",
-                    expected=f"{ranks} ranks")
-    return rank
+    processes = tuple(range(size) if chosen is None else chosen)
+    if len(processes) != ranks:
+        raise Error("another number of processes than the program has ranks", found=f"{len(processes)} processes",
+                    expected=f"{ranks} ranks, or processes= with those of this pipeline")
+    if sorted(set(processes) & set(range(size))) != sorted(processes):
+        raise Error("processes= names one twice, or one that does not exist", found=str(list(processes)),
+                    expected=f"{ranks} different ones below {size}")
+    if mine not in processes:
+        raise Error(f"process {mine} is not in its pipeline", found=f"processes={list(processes)}",
+                    expected=f"a list with {mine} in it")
+    return Pipeline(processes, processes.index(mine), tuple(sorted(set(replicas) - {mine})))
 
 
 def prepare(backend: str) -> None:
@@ -71,36 +89,59 @@ def prepare(backend: str) -> None:
 
 
 def meet_others(
-    checked: Callable[[], Plan], says: Hello, rank: int | None, ranks: int, seconds: float
-) -> tuple[Plan, Any]:
+    checked: Callable[[], tuple[Plan, Pipeline]], says: Hello, seconds: float
+) -> tuple[Plan, Pipeline, Stores]:
     """Checks here, and tells the others what was refused: so it is refused everywhere at once."""
     global _count
     _count += 1
+    rank = own_rank()
     try:
-        plan = checked()
+        plan, pipeline = checked()
     except Exception as refused:
         if rank is not None:
             _tell_refusal(rank, _told(refused))
         raise
-    store = dist.PrefixStore(f"ppsim/{_count}", _store())
-    meet(store, plan.rank, ranks, says, seconds)
-    return plan, store
+    shared = dist.PrefixStore(f"ppsim/{_count}", _store())
+    mine = pipeline.processes[pipeline.rank]
+    says = says | {"pipeline": pipeline.processes}
+    hellos = meet(shared, mine, [*pipeline.processes, *pipeline.replicas], says, seconds)
+    others = {min(hello["pipeline"]) for hello in hellos.values()} - {min(pipeline.processes)}
+    return plan, pipeline, Stores(shared, min(pipeline.processes), tuple(sorted(others)))
 
 
-def open_default_group(backend: str, store: Any, plan: Plan, device: Any) -> None:
-    """torch.distributed has one group that all are in; the program's groups are parts of it."""
+@dataclass(frozen=True)
+class Stores:
+    """Where processes leave word for each other. first: the lowest process of this pipeline; others: of replicas."""
+
+    shared: Any
+    first: int
+    others: tuple[int, ...] = ()
+
+    def own(self) -> Any:
+        """That of this pipeline, over a connection of its own: one serves one call at a time, and some wait long."""
+        return dist.PrefixStore(str(self.first), self.shared.clone())
+
+    def of_replicas(self) -> dict[int, Any]:
+        return {first: dist.PrefixStore(str(first), self.shared.clone()) for first in self.others}
+
+
+def open_default_group(backend: str, stores: Stores, plan: Plan, device: Any) -> None:
+    """torch.distributed has one group that all are in; the program's groups are parts of it. It is of use to others,
+    and lasts until Python ends."""
     if dist.is_initialized():
         return
     options = {"device_id": device} if device.type == "cuda" else {}
+    size = int(os.environ.get("WORLD_SIZE", str(plan.program.ranks)))
     dist.init_process_group(
-        backend, store=dist.PrefixStore("group", store), rank=plan.rank, world_size=plan.program.ranks,
+        backend, store=dist.PrefixStore("group", stores.shared), rank=own_rank(), world_size=size,
         timeout=NO_TIMEOUT, **options,
     )
+    atexit.register(_close_default_group)
 
 
-def own_connection(store: Any) -> Any:
-    """To the same store: a connection serves one call at a time, and some wait long."""
-    return store.clone()
+def _close_default_group() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 _found: Any = None

@@ -35,12 +35,14 @@ class Performer:
             "REDUCE_GRAD": lambda action: self._weights.reduce(
                 action.subject, action.number, action.communicator, self._transfers.add
             ),
-            "COLL": lambda action: self._weights.norm(max(action.number, 0), action.communicator, self._transfers.add),
+            "COLL": lambda action: self._weights.norm(
+                max(action.number, 0), action.communicator, self._transfers.add, self._transfers.add_shards
+            ),
             "LOAD": lambda action: self._data.load(action.subject, action.number),
             "OFFLOAD": self._offload,
             "RELOAD": self._reload,
-            "UNSHARD": lambda action: None,  # modules are whole: those that are not are refused
-            "RESHARD": lambda action: None,
+            "UNSHARD": lambda action: self._stages[action.subject].replicas.gather(),
+            "RESHARD": lambda action: self._stages[action.subject].replicas.release(),
         }
 
     def perform(self, instruction: Instruction) -> None:

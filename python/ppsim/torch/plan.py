@@ -114,6 +114,18 @@ class Plan:
         """(subject, number) of all actions of a kind on this rank."""
         return {(a.subject, a.number) for a in self.actions() if a.kind == kind}
 
+    def collectives(self) -> list[Action]:
+        """Of this rank."""
+        return [action for action in self.actions() if action.kind in COLLECTIVES]
+
+    def stages_of(self, action: Action) -> list[int]:
+        """Those of this rank that a collective concerns: all of them, for the norm."""
+        if action.kind == "UNSHARD":
+            return [action.subject]
+        if action.kind == "REDUCE_GRAD":
+            return [stage for stage in self.execution.blocks[action.subject] if self.is_local(stage)]
+        return self.stages
+
     def has(self, kind: str) -> bool:
         return any(action.kind == kind for action in self.actions())
 

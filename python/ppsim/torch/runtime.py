@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +19,12 @@ from ppsim.errors import Error
 from ppsim.lowering import lower
 from ppsim.simulation import simulate
 from ppsim.torch import meeting
-from ppsim.torch.admission import admit, check_features, transport_of
+from ppsim.torch.admission import admit, check_features, check_replicas, transport_of
 from ppsim.torch.data import Data
 from ppsim.torch.lanes import HostLanes, Lanes, Progress, StreamLanes
 from ppsim.torch.perform import Performer
 from ppsim.torch.plan import Plan
+from ppsim.torch.replicas import replicas_of
 from ppsim.torch.stage import Loss, Stage
 from ppsim.torch.traces import Traces, costs_of_traces
 from ppsim.torch.transfers import Transfers
@@ -30,7 +32,6 @@ from ppsim.torch.watch import StepFailed, Watch, described
 from ppsim.torch.weights import MakeOptimizer, Weights
 from ppsim.verification import Certificate, Verdict
 
-_WRAPPERS = ("FSDPModule", "FullyShardedDataParallel", "DistributedDataParallel")
 #: The rule of the C++ executor: times what is known, and more for a machine that is busy.
 _DEADLINE_TIMES, _DEADLINE_MORE_S, _FIRST_DEADLINE_S = 10.0, 30.0, 600.0
 
@@ -58,7 +59,8 @@ class Runtime:
     """Runs a Program with modules as its stages; `torchrun` starts a process for each of its ranks.
 
     program: a Program, or a Schedule, which is lowered with its REDUCE_GRADs
-    stages: the modules of this rank's stages, on their device
+    stages: the modules of this rank's stages, on their device; in DistributedDataParallel or fully_shard where
+    further pipelines have copies or shards of them
     certificate: of this Program, for a transport that covers the backend's, or the Verdict that has it;
     unverified=True runs without one
     loss: (output, target) -> mean loss of a microbatch; without it the program must have no backward
@@ -66,6 +68,7 @@ class Runtime:
     backend: gloo or nccl; default: that of the default process group, else nccl on GPUs and gloo on CPUs
     scale_gradients: divides gradients by the number of microbatches, as PyTorch's schedules do
     clip_norm: for a program with `norm`
+    processes: the pipeline's, by rank of the program, where it is not all of torchrun's
     costs: what the deadline of a step follows from; deadline_s: the deadline itself, 0 for none
     silence_s: how long a rank may be silent before it is taken for dead; meeting_s: how long it may take to come
 
@@ -84,6 +87,7 @@ class Runtime:
         unverified: bool = False,
         scale_gradients: bool = True,
         clip_norm: float | None = None,
+        processes: Sequence[int] | None = None,
         costs: Costs | None = None,
         deadline_s: float | None = None,
         silence_s: float = 15.0,
@@ -93,27 +97,30 @@ class Runtime:
         self.program = lower(program, with_="reduce-grad") if isinstance(program, _core.Schedule) else program
         self.backend = backend or meeting.default_backend(stages)
         proof = certificate.certificate if isinstance(certificate, Verdict) else certificate
-        rank = meeting.own_rank()
 
-        def checked() -> Plan:
+        def checked() -> tuple[Plan, meeting.Pipeline]:
             meeting.prepare(self.backend)
             transport = transport_of(self.backend)
             admit(self.program, transport, proof, unverified, None)
-            plan = Plan(self.program, meeting.checked_rank(self.program.ranks), transport)
+            wrapped = {number: replicas_of(number, module) for number, module in stages.items()}
+            replicas = [process for stage in wrapped.values() for process in stage.processes]
+            pipeline = meeting.pipeline_of(self.program.ranks, processes, replicas)
+            plan = Plan(self.program, pipeline.rank, transport)
             check_features(plan)
+            check_replicas(plan, wrapped)
             _check_stages(plan, stages, loss)
             if optimizer is None and plan.cells("OPT"):
                 raise Error("the program updates parameters (OPT) and there is no optimizer",
                             expected="optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)")
-            return plan
+            return plan, pipeline
 
         says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
                 "scale_gradients": scale_gradients, "clip_norm": clip_norm, "torch": torch.__version__}
-        self._plan, store = meeting.meet_others(checked, says, rank, self.program.ranks, meeting_s)
-        self._watch = Watch(self._plan, meeting.own_connection(store), silence_s=silence_s)
+        self._plan, self._pipeline, stores = meeting.meet_others(checked, says, meeting_s)
+        self._watch = Watch(self._plan, stores.own(), silence_s=silence_s, replicas=stores.of_replicas())
         self._steps, self._closed, self._failed = 0, False, False
         try:
-            self._open(stages, loss, optimizer, store, scale=scale_gradients, clip_norm=clip_norm)
+            self._open(stages, loss, optimizer, stores, scale=scale_gradients, clip_norm=clip_norm)
         except BaseException as wrong:  # the others wait for this rank
             self._watch.fail(described(wrong))
             self._watch.close()
@@ -122,19 +129,20 @@ class Runtime:
         self._simulated_s = None if costs is None else simulate(self.program, costs=costs).step_ns / 1e9
         self._traces = Traces(self._plan, self._store, kept_traces)
         atexit.register(self.close)
-        _on_termination(self._watch)
+        self._restore_signal = _on_termination(self._watch)
 
     def _open(
-        self, stages: Mapping[int, Any], loss: Loss | None, optimizer: MakeOptimizer | None, store: Any, *,
-        scale: bool, clip_norm: float | None,
+        self, stages: Mapping[int, Any], loss: Loss | None, optimizer: MakeOptimizer | None,
+        stores: meeting.Stores, *, scale: bool, clip_norm: float | None,
     ) -> None:
         self._stages = {number: self._stage(number, module, loss) for number, module in stages.items()}
         self._device = next(iter(self._stages.values())).device if self._stages else torch.device("cpu")
         self._weights = Weights(self._plan, self._stages, scale=scale, clip_norm=clip_norm, optimizer=optimizer)
-        meeting.open_default_group(self.backend, store, self._plan, self._device)
-        self._store = meeting.own_connection(store)
-        self._transfers = Transfers(self._plan, self.backend, self._device)
+        meeting.open_default_group(self.backend, stores, self._plan, self._device)
+        self._store = stores.own()
+        self._transfers = Transfers(self._plan, self._pipeline.processes, self.backend, self._device)
         self._transfers.warm_up()
+        self._transfers.open_replicas({number: stage.replicas for number, stage in self._stages.items()})
         self._weights.spread(self._transfers.broadcast)
         self._data = Data(self._plan, self._stages, self._device)
         self._performer = Performer(self._plan, self._stages, self._data, self._weights, self._transfers)
@@ -208,6 +216,7 @@ class Runtime:
         self._lanes.stop()
         self._watch.close()
         atexit.unregister(self.close)
+        self._restore_signal()
         if self._watch.failure is None:
             self._transfers.close()
 
@@ -252,10 +261,6 @@ def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> N
         raise Error(f"other stages than the program places on rank {plan.rank}", found=f"modules for {sorted(stages)}",
                     expected=f"modules for {plan.stages}")
     for number, module in stages.items():
-        wrapper = next((kind.__name__ for kind in type(module).__mro__ if kind.__name__ in _WRAPPERS), None)
-        if wrapper is not None:
-            raise Error(f"the module of stage {number} communicates inside of its computation, which no proof covers",
-                        found=wrapper, expected="a plain module; replicas are ranks of the program (lower --replicas)")
         found = {str(parameter.device.type) for parameter in module.parameters()}
         wanted = "cpu" if plan.transport == "in-process" else "cuda"
         if found - {wanted}:
@@ -267,10 +272,9 @@ def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> N
                     expected="loss=torch.nn.functional.mse_loss")
 
 
-def _on_termination(watch: Watch) -> None:
-    """torchrun ends all processes when one has ended: each says first what it finds out about that."""
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        return
+def _on_termination(watch: Watch) -> Callable[[], None]:
+    """torchrun ends all processes when one has ended: each says first what it finds out about that. Returns what
+    takes the handler away again."""
 
     def leave(number: int, _: Any) -> None:
         failure = watch.await_failure(4.0)
@@ -279,7 +283,10 @@ def _on_termination(watch: Watch) -> None:
             raise failure
         os.kill(os.getpid(), number)
 
-    try:
+    def restore() -> None:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is leave:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, leave)
-    except ValueError:  # not the main thread
-        pass
+    return restore

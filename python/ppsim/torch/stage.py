@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ppsim.errors import Error
+from ppsim.torch.replicas import replicas_of
 from ppsim.torch.shelf import Shelf
 
 Tensors = tuple[Any, ...]
@@ -61,7 +62,8 @@ class Stage:
         recomputed: frozenset[int] = frozenset(),
         moved: frozenset[int] = frozenset(),
     ) -> None:
-        self.number, self.module, self.loss = number, module, loss
+        self.replicas = replicas_of(number, module)
+        self.number, self.module, self.loss = number, self.replicas.module, loss
         self.is_first, self.trains = is_first, trains
         self.recomputed, self.moved = recomputed, moved
         # Imported here: it brings much of the compiler along, which a program with whole backwards does not need.
@@ -218,8 +220,11 @@ def shapes_of(tensors: Tensors) -> tuple[Shape, ...]:
 def shapes_behind(stage: Stage, inputs: Sequence[Shape]) -> tuple[tuple[Shape, ...], int]:
     """Of the outputs of a stage, and how many bytes it saves for a backward, by running it without data.
 
+    One that is sharded runs once on zeros instead, without a graph: FSDP gathers parameters, which need data.
     Raises Error where the module cannot run on PyTorch's meta device.
     """
+    if stage.replicas.is_sharded:
+        return _run_on_zeros(stage, inputs), 0
     try:
         return _meta_run(stage, inputs)
     except Exception as wrong:
@@ -227,6 +232,20 @@ def shapes_behind(stage: Stage, inputs: Sequence[Shape]) -> tuple[tuple[Shape, .
             f"stage {stage.number} cannot run without data, which is how shapes are found: {wrong}",
             expected="a module whose operations depend on shapes alone",
         ) from wrong
+
+
+def _run_on_zeros(stage: Stage, inputs: Sequence[Shape]) -> tuple[Shape, ...]:
+    """Buffers and random numbers are as before."""
+    random, buffers = _random_state(stage.device), [buffer.clone() for buffer in stage.module.buffers()]
+    zeros = [torch.zeros(shape.size, dtype=shape.dtype, device=stage.device) for shape in inputs]
+    stage.replicas.gather()
+    with torch.no_grad():
+        value = stage.module(*zeros)
+    stage.replicas.release()
+    for buffer, before in zip(stage.module.buffers(), buffers, strict=True):
+        buffer.copy_(before)
+    _set_random_state(random, stage.device)
+    return shapes_of(tensors_of(value, f"the output of stage {stage.number}"))
 
 
 def _meta_run(stage: Stage, inputs: Sequence[Shape]) -> tuple[tuple[Shape, ...], int]:

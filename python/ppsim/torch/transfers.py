@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from ppsim.torch.plan import Action, Plan
+from ppsim.torch.replicas import Whole
 
 #: A day: a step has a deadline of its own, which says more than a time-out of the library.
 NO_TIMEOUT = datetime.timedelta(days=1)
@@ -28,9 +29,10 @@ class Message:
 class Transfers:
     """Makes the groups in the order of the communicators, which is the same on every rank."""
 
-    def __init__(self, plan: Plan, backend: str, device: Any) -> None:
-        self._plan, self._backend, self._device = plan, backend, device
+    def __init__(self, plan: Plan, processes: Sequence[int], backend: str, device: Any) -> None:
+        self._plan, self._processes, self._backend, self._device = plan, processes, backend, device
         self._groups = [self._new_group(number) for number in range(len(plan.members))]
+        self._replicas: dict[tuple[int, tuple[int, ...]], Any] = {}  #: by communicator and processes
         self._sent: dict[tuple[int, int, int], int] = {}
 
     def warm_up(self) -> None:
@@ -39,9 +41,23 @@ class Transfers:
             byte = torch.zeros(1, dtype=torch.uint8, device=self._device)
             group = self._groups[communicator]
             if self._plan.rank == source:
-                self._warm_up_by(dist.P2POp(dist.isend, byte, destination, group=group))
+                self._warm_up_by(dist.P2POp(dist.isend, byte, self._processes[destination], group=group))
             elif self._plan.rank == destination:
-                self._warm_up_by(dist.P2POp(dist.irecv, byte, source, group=group))
+                self._warm_up_by(dist.P2POp(dist.irecv, byte, self._processes[source], group=group))
+
+    def open_replicas(self, stages: Mapping[int, Whole]) -> None:
+        """A group of the replicas for each collective of the Program that concerns their stage."""
+        for action in sorted(self._plan.collectives(), key=lambda action: (action.communicator, action.subject)):
+            for number in self._plan.stages_of(action):
+                if stages[number].processes:
+                    self._replica_group(action.communicator, stages[number].processes)
+        for number, stage in sorted(stages.items()):
+            if stage.processes:
+                stage.open(self._groups_of(number, stage))
+
+    def add_shards(self, tensor: Any, communicator: int, processes: Sequence[int]) -> None:
+        """The sum over the processes that have shards of the same stages, in place."""
+        dist.all_reduce(tensor, group=self._replica_group(communicator, tuple(processes)))
 
     @staticmethod
     def _warm_up_by(end: Any) -> None:
@@ -64,20 +80,44 @@ class Transfers:
 
     def broadcast(self, tensor: Any, communicator: int) -> None:
         """What the lowest member has."""
-        dist.broadcast(tensor, self._plan.members[communicator][0], group=self._groups[communicator])
+        first = self._processes[self._plan.members[communicator][0]]
+        dist.broadcast(tensor, first, group=self._groups[communicator])
 
     def close(self) -> None:
-        for group in self._groups:
+        for group in [*self._groups, *self._replicas.values()]:
             if group is not None and group != dist.GroupMember.NON_GROUP_MEMBER:
                 dist.destroy_process_group(group)
-        self._groups = []
+        self._groups, self._replicas = [], {}
 
     def _new_group(self, number: int) -> Any:
         members = self._plan.members[number]
         if len(members) < 2:
             return None
         name = f"ppsim {self._plan.program.communicators[number]}"
-        return dist.new_group(members, timeout=NO_TIMEOUT, backend=self._backend, group_desc=name)
+        return self._open([self._processes[member] for member in members], name)
+
+    def _open(self, processes: Sequence[int], name: str) -> Any:
+        """All of torchrun's processes take part, unless this pipeline has only some of them."""
+        own = len(self._processes) < dist.get_world_size()
+        if own and self._processes[self._plan.rank] not in processes:
+            return None
+        return dist.new_group(
+            list(processes), timeout=NO_TIMEOUT, backend=self._backend, group_desc=name, use_local_synchronization=own
+        )
+
+    def _replica_group(self, communicator: int, processes: tuple[int, ...]) -> Any:
+        key = communicator, processes
+        if key not in self._replicas:
+            name = f"ppsim {self._plan.program.communicators[communicator]} replicas"
+            self._replicas[key] = self._open(processes, name)
+        return self._replicas[key]
+
+    def _groups_of(self, number: int, stage: Whole) -> Callable[[str], Any]:
+        def group_of(kind: str) -> Any:
+            found = next(a for a in self._plan.collectives() if a.kind == kind and number in self._plan.stages_of(a))
+            return self._replica_group(found.communicator, stage.processes)
+
+        return group_of
 
     def _start_each(self, messages: Iterable[Message]) -> list[Any]:
         """Tags number the messages of a channel, so that it is a FIFO whatever the library reorders."""
@@ -85,8 +125,8 @@ class Transfers:
         for message in messages:
             start = dist.isend if message.action.sends else dist.irecv
             for tensor in _with_data(message.tensors):
-                tag = self._next_tag(message.action)
-                works.append(start(tensor, message.action.peer_rank, group=self._group(message), tag=tag))
+                peer, tag = self._processes[message.action.peer_rank], self._next_tag(message.action)
+                works.append(start(tensor, peer, group=self._group(message), tag=tag))
         return works
 
     def _start_batches(self, messages: Sequence[Message]) -> list[Any]:
@@ -98,7 +138,8 @@ class Transfers:
                     continue
                 call: Callable[..., Any] = dist.isend if message.action.sends else dist.irecv
                 for tensor in _with_data(message.tensors):
-                    batch.append(dist.P2POp(call, tensor, message.action.peer_rank, group=self._group(message)))
+                    peer = self._processes[message.action.peer_rank]
+                    batch.append(dist.P2POp(call, tensor, peer, group=self._group(message)))
             if batch:
                 works += dist.batch_isend_irecv(batch)
         return works

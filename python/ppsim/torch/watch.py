@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ppsim.errors import Error
@@ -48,11 +48,14 @@ def described(wrong: BaseException) -> str:
 class Watch:
     """A thread beside the steps that looks after this rank and the others by way of the store.
 
-    store: of its own, nobody else calls it; silence_s: how long a rank may say nothing
+    store: of its own, nobody else calls it; replicas: those of pipelines that share stages with this one, by their
+    first process; silence_s: how long a rank may say nothing
     """
 
-    def __init__(self, plan: Plan, store: Any, *, silence_s: float) -> None:
-        self._plan, self._store, self._silence_s = plan, store, silence_s
+    def __init__(
+        self, plan: Plan, store: Any, *, silence_s: float, replicas: Mapping[int, Any] | None = None
+    ) -> None:
+        self._plan = plan
         self.failure: StepFailed | None = None
         self._progress: Progress | None = None
         self._late_at: float | None = None
@@ -61,7 +64,7 @@ class Watch:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._reported: dict[str, Any] | None = None
-        self._others = _Others(plan, store, silence_s)
+        self._others = _Others(plan, store, silence_s, replicas or {})
         self._thread = threading.Thread(target=self._look, name="ppsim watch", daemon=True)
         self._thread.start()
 
@@ -167,8 +170,8 @@ def _leave_late() -> None:
 class _Others:
     """The other ranks, as the store tells of them."""
 
-    def __init__(self, plan: Plan, store: Any, silence_s: float) -> None:
-        self._plan, self._store, self._silence_s = plan, store, silence_s
+    def __init__(self, plan: Plan, store: Any, silence_s: float, replicas: Mapping[int, Any]) -> None:
+        self._plan, self._store, self._silence_s, self._replicas = plan, store, silence_s, replicas
         self._ranks = range(plan.program.ranks)
         self._beats = {rank: ("", time.monotonic()) for rank in self._ranks}
         self._places: dict[int, dict[str, Any]] = {}
@@ -179,13 +182,18 @@ class _Others:
 
     def beat(self) -> None:
         self._count += 1
+        self._place(0)  # while there is a store: without one, whether rank 0 has ended is what matters
         self._store.set(f"beat/{self._plan.rank}", str(self._count))
 
     def told(self) -> dict[str, Any] | None:
-        if not self._store.check(["failure"]):
-            return None
-        result: dict[str, Any] = json.loads(self._store.get("failure"))
-        return result
+        if self._store.check(["failure"]):
+            result: dict[str, Any] = json.loads(self._store.get("failure"))
+            return result
+        for first, store in self._replicas.items():
+            if store.check(["failure"]):
+                why = json.loads(store.get("failure"))["why"]
+                return self.tell({"rank": -1, "why": f"the replica that begins with process {first} has failed: {why}"})
+        return None
 
     def tell(self, found: dict[str, Any]) -> dict[str, Any]:
         """The first failure is everybody's."""
@@ -194,32 +202,46 @@ class _Others:
         return result
 
     def gone(self) -> dict[str, Any] | None:
-        """A process that has ended, or says nothing any more."""
-        now = time.monotonic()
-        for rank in self._ranks:
-            if rank == self._plan.rank or not self._store.check([self._keys[rank]]):
-                continue
-            beat = self._store.get(self._keys[rank]).decode()
+        """The next rank that has not left, where its process has ended or says nothing any more: each rank looks
+        after one, so the store is asked little whatever the number of ranks."""
+        for step in range(1, len(self._ranks)):
+            rank = (self._plan.rank + step) % len(self._ranks)
+            beat = self._beat_of(rank)
             if beat.startswith("bye"):
                 if int(beat.split()[1]) < self.step:
                     return {"rank": rank, "why": f"{self._name(rank)} has left after {beat.split()[1]} steps"}
                 continue
-            if self._has_ended(rank):
-                return {"rank": rank, "why": f"{self._name(rank)} has ended"}
-            if beat != self._beats[rank][0]:
-                self._beats[rank] = (beat, now)
-            elif now - self._beats[rank][1] > self._silence_s:
-                return {"rank": rank, "why": f"{self._name(rank)} has said nothing for {self._silence_s:g} s"}
+            return self._what_happened_to(rank, beat)
+        return None
+
+    def _beat_of(self, rank: int) -> str:
+        """Empty before the first one."""
+        return self._store.get(self._keys[rank]).decode() if self._store.check([self._keys[rank]]) else ""
+
+    def _what_happened_to(self, rank: int, beat: str) -> dict[str, Any] | None:
+        now = time.monotonic()
+        if self._has_ended(rank):
+            return {"rank": rank, "why": f"{self._name(rank)} has ended"}
+        if beat != self._beats[rank][0] or not beat:
+            self._beats[rank] = (beat, now)
+        elif now - self._beats[rank][1] > self._silence_s:
+            return {"rank": rank, "why": f"{self._name(rank)} has said nothing for {self._silence_s:g} s"}
         return None
 
     def wait_for_gone(self, seconds: float) -> dict[str, Any] | None:
-        """A connection breaks a moment before the kernel says that the process is gone."""
+        """A connection breaks a moment before the kernel says that the process is gone. Looks at all ranks."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found = self.told() or self.gone()
+            found = self.told() or self.gone() or self._ended()
             if found is not None:
                 return found
             time.sleep(0.05)
+        return None
+
+    def _ended(self) -> dict[str, Any] | None:
+        for rank in self._ranks:
+            if rank != self._plan.rank and self._has_ended(rank) and not self._beat_of(rank).startswith("bye"):
+                return {"rank": rank, "why": f"{self._name(rank)} has ended"}
         return None
 
     def gather_states(self, mine: bytes) -> dict[int, bytes]:
@@ -303,28 +325,41 @@ def _first_line(wrong: BaseException) -> str:
 Hello = dict[str, Any]
 
 
-def meet(store: Any, rank: int, ranks: int, mine: Hello, seconds: float) -> None:
-    """Compares what all ranks say of themselves. Raises Error naming who did not come, or what differs where."""
+def meet(store: Any, rank: int, members: Sequence[int], mine: Hello, seconds: float) -> dict[int, Hello]:
+    """Compares what all members say of themselves, and returns it. Raises Error naming who did not come, or what
+    differs where."""
     store.set(f"hello/{rank}", json.dumps(mine))
-    hellos = _hellos(store, ranks, seconds)
-    missing = [str(other) for other in range(ranks) if other not in hellos]
+    hellos = _hellos(store, members, seconds)
+    missing = [str(other) for other in members if other not in hellos]
     if missing:
         raise Error(f"rank {', '.join(missing)} did not come within {seconds:g} s", code="failed")
     for other, hello in sorted(hellos.items()):
         if hello.get("refused"):
             raise Error(f"rank {other} refuses: {hello['refused']}", code="refused")
-    for key, value in hellos[0].items():
+    first = min(hellos)
+    for key, value in hellos[first].items():
         for other, hello in sorted(hellos.items()):
-            if hello.get(key) != value:
-                raise Error(f"rank {other} has another {key} than rank 0", code="refused",
+            if key != "pipeline" and hello.get(key) != value:
+                raise Error(f"rank {other} has another {key} than rank {first}", code="refused",
                             found=str(hello.get(key)), expected=str(value))
+    _check_pipelines(hellos)
+    return hellos
 
 
-def _hellos(store: Any, ranks: int, seconds: float) -> dict[int, Hello]:
+def _check_pipelines(hellos: Mapping[int, Hello]) -> None:
+    """Each process has a rank in one pipeline."""
+    for rank, hello in sorted(hellos.items()):
+        for other in hello["pipeline"]:
+            if other in hellos and hellos[other]["pipeline"] != hello["pipeline"]:
+                raise Error(f"rank {other} has another pipeline than rank {rank}", code="refused",
+                            found=str(hellos[other]["pipeline"]), expected=str(hello["pipeline"]))
+
+
+def _hellos(store: Any, members: Sequence[int], seconds: float) -> dict[int, Hello]:
     hellos: dict[int, Hello] = {}
     until = time.monotonic() + seconds
-    while len(hellos) < ranks and time.monotonic() < until:
-        for rank in range(ranks):
+    while len(hellos) < len(members) and time.monotonic() < until:
+        for rank in members:
             if rank not in hellos and store.check([f"hello/{rank}"]):
                 hellos[rank] = json.loads(store.get(f"hello/{rank}"))
         if any(hello.get("refused") for hello in hellos.values()):

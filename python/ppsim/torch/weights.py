@@ -9,6 +9,7 @@ import torch
 
 from ppsim.errors import Error
 from ppsim.torch.plan import Plan
+from ppsim.torch.replicas import local
 from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Stage
 
@@ -16,6 +17,8 @@ from ppsim.torch.stage import Stage
 MakeOptimizer = Callable[[list[Any]], Any]
 #: (tensor, communicator) -> sums it over the members, in place
 Sum = Callable[[Any, int], None]
+#: (tensor, communicator, processes) -> sums it over the processes, in place
+SumOfShards = Callable[[Any, int, Sequence[int]], None]
 
 
 class Weights:
@@ -89,7 +92,9 @@ class Weights:
         return self._version(stage, microbatch) if self._plan.execution.asynchronous else 0
 
     def reduce(self, block: int, update: int, communicator: int, add: Sum) -> None:
-        """REDUCE_GRAD."""
+        """REDUCE_GRAD. Replicas have the mean over them, as in PyTorch."""
+        for stage in self._local_stages(block)[:1]:
+            self._stages[stage].replicas.reduce([] if self._is_sharded(block) else self.gradients(block, update))
         gradients = self.gradients(block, update)
         if len(self._plan.members[communicator]) > 1 and gradients:
             flat = _flat(gradients)
@@ -97,14 +102,19 @@ class Weights:
             _unflatten(flat, gradients)
         self._scale_once(block, update)
 
-    def norm(self, update: int, communicator: int, add: Sum) -> None:
+    def norm(self, update: int, communicator: int, add: Sum, add_shards: SumOfShards) -> None:
         """COLL norm: of the gradients of all blocks, each counted once."""
-        total = torch.zeros((), dtype=torch.float64, device=self._device())
+        whole, shards = (torch.zeros((), dtype=torch.float64, device=self._device()) for _ in range(2))
         for block in sorted(self._copies):
             self._scale_once(block, update)
             if self._plan.owners(block)[0] == self._plan.rank:
+                total = shards if self._is_sharded(block) else whole
                 for gradient in self.gradients(block, update):
-                    total += gradient.detach().double().square().sum()
+                    total += local(gradient.detach()).double().square().sum()
+        sharded = [stage.replicas.processes for stage in self._stages.values() if stage.replicas.is_sharded]
+        if sharded:
+            add_shards(shards, communicator, sharded[0])
+        total = whole + shards
         if len(self._plan.members[communicator]) > 1:
             add(total, communicator)
         self.norms[update] = total.sqrt()
@@ -115,7 +125,7 @@ class Weights:
         gradients = self.gradients(block, update)
         if self._clip_norm is not None and update in self.norms:
             factor = (self._clip_norm / (self.norms[update] + 1e-6)).clamp(max=1.0)
-            for gradient in gradients:
+            for gradient in map(local, gradients):
                 gradient.mul_(factor.to(gradient.dtype))
         for copy in self._copies[block]:
             for parameter, gradient in zip(copy, gradients, strict=True):
@@ -129,6 +139,8 @@ class Weights:
 
     def end(self) -> None:
         """Of a step: what no OPT has used is scaled now and left in `.grad`."""
+        for stage in self._stages.values():
+            stage.replicas.release()
         updated = self._plan.cells("OPT")
         for block in self._copies:
             for update in sorted(set(self._updates)):
@@ -202,6 +214,12 @@ class Weights:
             name: parameter.detach().clone().requires_grad_(parameter.requires_grad)
             for name, parameter in self._stages[stage].module.named_parameters()
         }
+
+    def _local_stages(self, block: int) -> list[int]:
+        return [stage for stage in self._plan.execution.blocks[block] if self._plan.is_local(stage)]
+
+    def _is_sharded(self, block: int) -> bool:
+        return any(self._stages[stage].replicas.is_sharded for stage in self._local_stages(block))
 
     def _communicator(self, block: int) -> int:
         return next(a.communicator for a in self._plan.actions() if a.kind == "REDUCE_GRAD" and a.subject == block)

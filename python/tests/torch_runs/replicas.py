@@ -1,0 +1,116 @@
+"""Two pipelines of two ranks each whose stages are copies or shards of each other, against one plain model."""
+
+import os
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import ppsim
+import ppsim.torch
+from torch_runs.models import Plain, batch, loss, modules
+from torch_runs.schedules import compared, makes_updates, program_of, sgd
+
+WRAPPERS = ("fsdp", "ddp")
+
+
+def everything(cases: list[dict[str, Any]]) -> list[Any]:
+    mesh = opened()
+    return [trained(program_of(case), case, mesh) for case in cases] + [refused(mesh)]
+
+
+def opened() -> Any:
+    """Dimensions: rank of the pipeline, replica."""
+    dist.init_process_group("gloo")
+    return init_device_mesh("cpu", (2, 2), mesh_dim_names=("pipeline", "replica"))
+
+
+def wrapped(module: Any, how: str, mesh: Any) -> Any:
+    if how == "ddp":
+        return DistributedDataParallel(module, process_group=mesh["replica"].get_group())
+    fully_shard(module.up, mesh=mesh["replica"])
+    return fully_shard(module, mesh=mesh["replica"])
+
+
+def trained(program: ppsim.Program, case: dict[str, Any], mesh: Any) -> dict[str, Any]:
+    pipeline, replica = mesh["pipeline"], mesh["replica"].get_local_rank()
+    stages = {number: module for number, module in modules(program).items()
+              if program.placement[number] == pipeline.get_local_rank()}
+    mine = {number: wrapped(module, case["wrapper"], mesh) for number, module in stages.items()}
+    optimizer = sgd if makes_updates(program) else None
+    losses = []
+    with ppsim.torch.Runtime(
+        program, mine, ppsim.check(program), loss=loss, optimizer=optimizer, clip_norm=case.get("clip"),
+        processes=pipeline.mesh.tolist(),
+    ) as runtime:
+        for step in range(case.get("steps", 1)):
+            found = runtime.step(*batch(program.microbatches, 2 * step + replica))
+            losses.append({number: float(value) for number, value in found.losses.items()})
+    plain = Plain(program, None)
+    expected = [averaged(plain, step, replica, case, optimizer is not None) for step in range(case.get("steps", 1))]
+    whole = {number: collected(module) for number, module in stages.items()}
+    return compared(program, whole, plain, losses, expected)
+
+
+def averaged(plain: Plain, step: int, replica: int, case: dict[str, Any], updates: bool) -> list[float]:
+    """A step of the plain model on the batches of both replicas. Returns the losses of one."""
+    parameters = [p for module in plain.modules.values() for p in module.parameters()]
+    gradients, losses = [], []
+    for other in range(2):
+        losses.append(plain.step(2 * step + other))
+        gradients.append([p.grad.clone() for p in parameters])
+    for parameter, first, second in zip(parameters, *gradients, strict=True):
+        parameter.grad = (first + second) / 2
+    if case.get("clip") is not None:
+        torch.nn.utils.clip_grad_norm_(parameters, case["clip"])
+    if updates:
+        plain.kept = getattr(plain, "kept", None) or sgd(parameters)
+        plain.kept.step()
+    return losses[replica]
+
+
+def collected(module: Any) -> Any:
+    """The same module with whole parameters and gradients."""
+    if not any(hasattr(parameter, "full_tensor") for parameter in module.parameters()):
+        return module
+    whole = torch.nn.ParameterList()
+    for parameter in module.parameters():
+        whole.append(torch.nn.Parameter(parameter.full_tensor().detach()))
+        whole[-1].grad = None if parameter.grad is None else parameter.grad.full_tensor()
+    return whole
+
+
+def refused(mesh: Any) -> list[str]:
+    """What wrappers cannot follow is said before anything is opened."""
+    pipeline = mesh["pipeline"]
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
+    said = []
+    for with_, processes in ((("reduce-grad",), pipeline.mesh.tolist()), (("reduce-grad", "unshard"), None)):
+        program = ppsim.lower(schedule, with_=with_)
+        rank = pipeline.get_local_rank()
+        mine = {rank: wrapped(modules(program)[rank], "fsdp", mesh)}
+        try:
+            ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss, processes=processes)
+        except ppsim.Error as wrong:
+            said.append(str(wrong))
+    return said
+
+
+def killed() -> float:
+    """One process of a pipeline ends: the other pipeline hears of it. Returns the seconds until then."""
+    mesh = opened()
+    pipeline = mesh["pipeline"]
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), with_=("reduce-grad", "unshard"))
+    rank = pipeline.get_local_rank()
+    mine = {rank: wrapped(modules(program)[rank], "fsdp", mesh)}
+    runtime = ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss, processes=pipeline.mesh.tolist())
+    runtime.step(*batch(4))
+    if dist.get_rank() == 3:
+        os._exit(7)
+    begin = time.monotonic()
+    runtime.step(*batch(4))
+    return time.monotonic() - begin
