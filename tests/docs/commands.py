@@ -1,0 +1,134 @@
+"""Runs the commands of the documents and compares what they print.
+
+usage: commands.py REPOSITORY PPSIM [DOCUMENT...]
+
+Blocks with lines that begin with `$ ` are sessions: what follows a command is what it prints, with stderr or without. A
+line of `...` stands for any lines, `...` within a line for any text; the line that names the transport may be left out.
+A command without output need only succeed, and `$ cat FILE` of a file that is not there makes it. In other blocks, lines
+that begin with `ppsim ` are commands that must succeed, unless they have a placeholder such as FILE or `<...>`. The
+commands of a document run in one folder, in their order, beside some folders of the repository. `<!-- not run: WHY -->`
+before a block leaves it out.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+DOCUMENTS = ("README.md", "docs/*.md", "docs/*/*.md", "studies/*/README.md")
+FENCE = re.compile(r"(?P<skip><!-- not run: [^\n]*-->\n+)?^(?P<indent> *)```[^\n]*\n(?P<body>.*?)^ *```", re.S | re.M)
+#: Folders of the repository that documents name.
+BESIDE = ("docs", "examples", "studies", "tests")
+LIMIT_S = 300
+
+
+class Session:
+    """A command, and what its document says that it prints; None: that it succeeds."""
+
+    def __init__(self, line: int, command: str, expected: str | None) -> None:
+        self.line, self.command, self.expected = line, command, expected
+
+
+def sessions_of(text: str) -> list[Session]:
+    found = []
+    for block in FENCE.finditer(text):
+        if block["skip"]:
+            continue
+        line = text.count("\n", 0, block.start("body")) + 1
+        lines = [one.removeprefix(block["indent"]) for one in block["body"].splitlines()]
+        found += prompted(lines, line) if any(one.startswith("$ ") for one in lines) else plain(lines, line)
+    return found
+
+
+def prompted(lines: list[str], first: int) -> list[Session]:
+    found: list[Session] = []
+    for number, line in enumerate(lines):
+        if line.startswith("$ "):
+            found.append(Session(first + number, line[2:], ""))
+        elif found and is_unfinished(found[-1].command):
+            found[-1].command += "\n" + line
+        elif found:
+            found[-1].expected = str(found[-1].expected) + line + "\n"
+    for one in found:
+        one.expected = one.expected or None
+    return found
+
+
+def is_unfinished(command: str) -> bool:
+    """It goes on in the next line, or in a here-document."""
+    here = re.search(r"<<(\w+)", command)
+    return command.endswith("\\") or (here is not None and command.splitlines()[-1] != here[1])
+
+
+def plain(lines: list[str], first: int) -> list[Session]:
+    """Comments behind commands are none of the shell's: `# such as this`."""
+    found: list[Session] = []
+    for number, line in enumerate(lines):
+        if found and found[-1].command.endswith("\\"):
+            found[-1].command += "\n" + line
+        elif line.startswith("ppsim "):
+            found.append(Session(first + number, line, None))
+    return [one for one in found if not re.search(r"<|\b[A-Z]{2,}\b(?!=)", re.sub(r"'[^']*'|\S*=\S*", "", one.command))]
+
+
+def matches(expected: str, found: str) -> bool:
+    pattern = "".join(
+        "(?:.*\n)*" if line == "..." else ".*".join(map(re.escape, line.rstrip().split("..."))) + " *\n"
+        for line in expected.splitlines()
+    )
+    return re.fullmatch("(?:transport .*\n)?" + pattern, found) is not None
+
+
+def check(repository: pathlib.Path, document: pathlib.Path, environment: dict[str, str]) -> tuple[int, list[str]]:
+    """Runs a document. Returns how many commands ran, and what was wrong."""
+    wrong = []
+    sessions = sessions_of(document.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in BESIDE:
+            (pathlib.Path(folder) / name).symlink_to(repository / name)
+        for one in sessions:
+            problem = run(one, folder, environment)
+            if problem:
+                wrong.append(f"{document.relative_to(repository)}:{one.line}: {one.command}\n{problem}")
+    return len(sessions), wrong
+
+
+def run(one: Session, folder: str, environment: dict[str, str]) -> str:
+    shown = re.fullmatch(r"cat ([\w.-]+)", one.command)
+    if shown and one.expected and not (file := pathlib.Path(folder) / shown[1]).exists():
+        file.write_text(one.expected, encoding="utf-8")
+    command = ["bash", "-c", one.command]
+    try:
+        ended = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                               text=True, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {LIMIT_S} s"
+    if one.expected is None:
+        return "" if ended.returncode == 0 else f"exit code {ended.returncode}:\n{ended.stderr}"
+    every = (ended.stdout, ended.stdout + ended.stderr, ended.stderr + ended.stdout)
+    return "" if any(matches(one.expected, found) for found in every) else (
+        f"expected\n{one.expected}found\n{ended.stdout}stderr\n{ended.stderr}")
+
+
+def main(repository: str, ppsim: str, *names: str) -> int:
+    root = pathlib.Path(repository).resolve()
+    documents = [root / name for name in names] or sorted(path for pattern in DOCUMENTS for path in root.glob(pattern))
+    environment = os.environ | {
+        "PATH": f"{pathlib.Path(ppsim).resolve().parent}:{os.environ['PATH']}", "COLUMNS": "80",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    }
+    count, wrong = 0, []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for ran, problems in pool.map(lambda document: check(root, document, environment), documents):
+            count, wrong = count + ran, wrong + problems
+    for problem in wrong:
+        print(problem)
+    print(f"{count} commands of {len(documents)} documents, {len(wrong)} of them wrong")
+    return 1 if wrong or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
