@@ -6,11 +6,13 @@ Blocks with lines that begin with `$ ` are sessions: what follows a command is w
 line of `...` stands for any lines, `...` within a line for any text; the line that names the transport may be left out.
 A command without output need only succeed, and `$ cat FILE` of a file that is not there makes it. In other blocks, lines
 that begin with `ppsim ` are commands that must succeed, unless they have a placeholder such as FILE or `<...>`. The
-commands of a document run in one folder, in their order, beside some folders of the repository. `<!-- not run: WHY -->`
-before a block leaves it out.
+commands of a document run in one folder, in their order, beside some folders of the repository. Blocks of the
+language `python` are programs that must succeed, where the module can be imported. `<!-- not run: WHY -->` before a block
+leaves it out.
 """
 
 import concurrent.futures
+import importlib.util
 import os
 import pathlib
 import re
@@ -19,10 +21,12 @@ import sys
 import tempfile
 
 DOCUMENTS = ("README.md", "docs/*.md", "docs/*/*.md", "studies/*/README.md")
-FENCE = re.compile(r"(?P<skip><!-- not run: [^\n]*-->\n+)?^(?P<indent> *)```[^\n]*\n(?P<body>.*?)^ *```", re.S | re.M)
+FENCE = re.compile(r"(?P<skip><!-- not run: [^\n]*-->\n+)?^(?P<indent> *)```(?P<language>[^\n]*)\n(?P<body>.*?)^ *```", re.S | re.M)
 #: Folders of the repository that documents name.
 BESIDE = ("docs", "examples", "studies", "tests")
 LIMIT_S = 300
+HAS_MODULE = importlib.util.find_spec("ppsim") is not None
+PYTHON = f"{sys.executable} - <<'END'\n"
 
 
 class Session:
@@ -39,6 +43,9 @@ def sessions_of(text: str) -> list[Session]:
             continue
         line = text.count("\n", 0, block.start("body")) + 1
         lines = [one.removeprefix(block["indent"]) for one in block["body"].splitlines()]
+        if block["language"] == "python":
+            found.append(Session(line, PYTHON + "\n".join(lines) + "\nEND", None))
+            continue
         found += prompted(lines, line) if any(one.startswith("$ ") for one in lines) else plain(lines, line)
     return found
 
@@ -85,7 +92,8 @@ def matches(expected: str, found: str) -> bool:
 def check(repository: pathlib.Path, document: pathlib.Path, environment: dict[str, str]) -> tuple[int, list[str]]:
     """Runs a document. Returns how many commands ran, and what was wrong."""
     wrong = []
-    sessions = sessions_of(document.read_text(encoding="utf-8"))
+    sessions = [one for one in sessions_of(document.read_text(encoding="utf-8"))
+                if HAS_MODULE or not one.command.startswith(PYTHON)]
     with tempfile.TemporaryDirectory() as folder:
         for name in BESIDE:
             (pathlib.Path(folder) / name).symlink_to(repository / name)
