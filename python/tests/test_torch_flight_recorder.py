@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 import ppsim
+from ppsim.execution import Plan
 from ppsim.torch import flight_recorder
-from ppsim.torch.plan import Plan
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is refused before any process is met: Programs without proof, and what the runtime cannot compute."""
+"""What is refused before any process is met: what the runtime cannot compute."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 
 from ppsim._native import _core
-from ppsim.costs import Costs, sources_of
-from ppsim.errors import Error, Mismatch
-from ppsim.torch.plan import Plan
+from ppsim.errors import Error
+from ppsim.execution import Plan
 from ppsim.torch.replicas import Whole
-from ppsim.verification import Certificate
-
-#: What a run relies on, as in the C++ executor.
-RELIED = ("well_formed", "matched", "deadlock_free", "tensor_use")
 
 
 def transport_of(backend: str) -> str:
@@ -28,31 +23,6 @@ def transport_of(backend: str) -> str:
         one = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
         return "nccl-one-queue" if one else "nccl"
     raise Error("no such backend", found=backend, expected="gloo or nccl")
-
-
-def admit(
-    program: _core.Program, transport: str, certificate: Certificate | None, unverified: bool, costs: Costs | None
-) -> None:
-    """Raises Error for a Program that is not proved for the transport, Mismatch for one that mixes data up."""
-    mismatches = _core.Execution(program, transport).mismatches()
-    if mismatches:
-        raise Mismatch("\n".join(mismatches), code="ill_formed", property="matched")
-    if unverified:
-        return
-    if certificate is None:
-        wanted = f"ppsim.check(program, transport={transport!r}).certificate"
-        raise _refused("the program has no certificate", expected=wanted)
-    if certificate.program_hash != program.hash:
-        raise _refused("the certificate is of another program", certificate.program_hash, program.hash)
-    for name in RELIED:
-        if name not in certificate.properties:
-            raise _refused(f"the certificate does not cover {name}", ", ".join(certificate.properties), name)
-    _core.check_certificate_on(certificate.to_json(), program, transport, sources_of(costs))
-
-
-def _refused(why: str, found: str = "", expected: str = "") -> Error:
-    text = why + "; verify it for this transport, or run it with unverified=True"
-    return Error(text, code="refused", found=found, expected=expected)
 
 
 def check_features(plan: Plan) -> None:

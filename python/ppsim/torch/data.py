@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ppsim.errors import Error
-from ppsim.torch.plan import Plan
+from ppsim.execution import Plan
 from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Shape, Stage, Tensors, shapes_behind, shapes_of, summed, tensors_of
 from ppsim.torch.watch import Look, get

@@ -21,9 +21,9 @@ from typing import Any
 
 from ppsim._native import _core
 from ppsim.errors import Error, FileError
+from ppsim.execution import Instruction, Plan
+from ppsim.explain import explain
 from ppsim.files import read
-from ppsim.torch.explain import explain
-from ppsim.torch.plan import Instruction, Plan
 
 _GROUP_PREFIX = "ppsim "
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ppsim.torch.plan import COMPUTE_QUEUE, Instruction, Plan
+from ppsim.execution import COMPUTE_QUEUE, Instruction, Plan
 
 #: Runs one instruction.
 Perform = Callable[[Instruction], None]

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from ppsim.errors import Error
-from ppsim.torch.plan import Plan
+from ppsim.execution import Plan
 from ppsim.torch.transfers import NO_TIMEOUT
 from ppsim.torch.watch import Hello, meet
 

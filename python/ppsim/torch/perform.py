@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from ppsim.execution import TRANSFERS, Action, Instruction, Plan
 from ppsim.torch.data import Data
-from ppsim.torch.plan import TRANSFERS, Action, Instruction, Plan
 from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Stage
 from ppsim.torch.transfers import Message, Transfers

@@ -14,19 +14,20 @@ from typing import Any
 import torch
 
 from ppsim._native import _core
+from ppsim.admission import admit
 from ppsim.costs import Costs
 from ppsim.errors import Error
+from ppsim.execution import Plan
 from ppsim.lowering import lower
 from ppsim.simulation import simulate
 from ppsim.torch import meeting
-from ppsim.torch.admission import admit, check_features, check_replicas, transport_of
+from ppsim.torch.admission import check_features, check_replicas, transport_of
 from ppsim.torch.data import Data
 from ppsim.torch.lanes import HostLanes, Lanes, Progress, StreamLanes
 from ppsim.torch.perform import Performer
-from ppsim.torch.plan import Plan
 from ppsim.torch.replicas import replicas_of
 from ppsim.torch.stage import Loss, Stage
-from ppsim.torch.traces import Traces, costs_of_traces
+from ppsim.torch.traces import Traces
 from ppsim.torch.transfers import Transfers
 from ppsim.torch.watch import StepFailed, Watch, described
 from ppsim.torch.weights import MakeOptimizer, Weights
@@ -206,7 +207,7 @@ class Runtime:
 
     def costs(self) -> Costs:
         """What the kept steps took, without the first one, as a table. All ranks call it."""
-        return costs_of_traces(self._plan, self._traces.gather(lambda: self._watch.failure))
+        return self._plan.measured(self._traces.gather(lambda: self._watch.failure))
 
     def close(self) -> None:
         """Ends the threads and the groups that this runtime made. It is called when Python ends, too."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import time
 from collections import deque
 from typing import Any
 
-from ppsim.costs import Costs
 from ppsim.errors import Error
-from ppsim.torch.plan import Plan
+from ppsim.execution import Plan
 from ppsim.torch.watch import Look, get, own_place
-
-_HEADER = ("rank", "queue", "index", "instruction", "start_ns", "end_ns")
 
 
 class Traces:
@@ -46,23 +41,7 @@ class Traces:
         ]
 
     def _text(self, ranks: list[tuple[list[list[int]], int]]) -> str:
-        first = min(spans[i][0] + offset for spans, offset in ranks for i in range(len(spans)))
-        execution, program = self._plan.execution, self._plan.program
-        queues, names, texts = execution.queues, execution.queue_names, execution.texts
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(_HEADER)
-        for rank, (spans, offset) in enumerate(ranks):
-            for index, (start, end) in enumerate(spans):
-                number = program.first[rank] + index
-                queue = "+".join(names[queue] for queue in queues[number])
-                writer.writerow((rank, queue, index, texts[number], start + offset - first, end + offset - first))
-        return out.getvalue()
-
-
-def costs_of_traces(plan: Plan, texts: list[str]) -> Costs:
-    """Means and spread over all steps but the first."""
-    return Costs.table(plan.execution.measured(texts[1:] or texts))
+        return self._plan.trace([(start + by, end + by) for spans, by in ranks for start, end in spans])
 
 
 def _clock() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ppsim.torch.plan import Action, Plan
+from ppsim.execution import Action, Plan
 from ppsim.torch.replicas import Whole
 
 #: A day: a step has a deadline of its own, which says more than a time-out of the library.

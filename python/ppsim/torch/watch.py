@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ppsim.errors import Error
-from ppsim.torch.explain import explain
+from ppsim.execution import Instruction, Plan
+from ppsim.explain import explain
 from ppsim.torch.lanes import Progress
-from ppsim.torch.plan import Instruction, Plan
 
 _LOOK_S = 0.1
 _BEAT_S = 0.5

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ppsim.errors import Error
-from ppsim.torch.plan import Plan
+from ppsim.execution import Plan
 from ppsim.torch.replicas import local
 from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Stage

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ppsim._native import _core
+from ppsim.costs import Costs
 
 COMPUTE_QUEUE, COPY_QUEUE = 0, 1
 TRANSFERS = frozenset({"SEND_F", "RECV_F", "SEND_B", "RECV_B", "SEND_A", "RECV_A"})
 COLLECTIVES = frozenset({"REDUCE_GRAD", "COLL", "UNSHARD"})
+_HEADER = ("rank", "queue", "index", "instruction", "start_ns", "end_ns")
 
 
 @dataclass(frozen=True)
@@ -55,17 +60,26 @@ class Instruction:
 
 @dataclass
 class Plan:
-    """rank: whose instructions these are; execution: the C++ side, which knows what everything means."""
+    """rank: whose instructions these are; execution: the C++ side, which knows what everything means.
+
+    shared: an Execution that another Plan of the Program has made
+    """
 
     program: _core.Program
     rank: int
     transport: str
+    shared: _core.Execution | None = None
     execution: _core.Execution = field(init=False)
     instructions: list[Instruction] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.execution = _core.Execution(self.program, self.transport)
+        self.execution = self.shared or _core.Execution(self.program, self.transport)
         self.instructions = list(_instructions(self.program, self.execution, self.rank))
+
+    @classmethod
+    def of_all_ranks(cls, program: _core.Program, transport: str) -> list[Plan]:
+        first = cls(program, 0, transport)
+        return [first, *(cls(program, rank, transport, first.execution) for rank in range(1, program.ranks))]
 
     @cached_property
     def members(self) -> list[list[int]]:
@@ -146,6 +160,25 @@ class Plan:
                         ends = (rank, action.peer_rank) if action.sends else (action.peer_rank, rank)
                         found.add((action.communicator, *ends))
         return sorted(found)
+
+    def trace(self, spans: Sequence[tuple[int, int]]) -> str:
+        """The CSV that `ppsim simulate --compare-trace` reads. spans: start and end of all ranks' instructions, in ns."""
+        first = min(start for start, _ in spans)
+        queues, names, texts = self.execution.queues, self.execution.queue_names, self.execution.texts
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_HEADER)
+        for rank in range(self.program.ranks):
+            begin, end = self.program.first[rank], self.program.first[rank + 1]
+            for number in range(begin, end):
+                queue = "+".join(names[queue] for queue in queues[number])
+                times = (spans[number][0] - first, spans[number][1] - first)
+                writer.writerow((rank, queue, number - begin, texts[number], *times))
+        return out.getvalue()
+
+    def measured(self, traces: Sequence[str]) -> Costs:
+        """Means and spread over all steps but the first."""
+        return Costs.table(self.execution.measured(list(traces[1:] or traces)))
 
 
 def _instructions(program: _core.Program, execution: _core.Execution, rank: int) -> list[Instruction]:

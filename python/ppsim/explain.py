@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ppsim.torch.plan import Plan
+from ppsim.execution import Plan
 
 #: (instruction, what it waits for or -1, reason, in words)
 Wait = tuple[int, int, str, str]
