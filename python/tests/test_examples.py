@@ -54,8 +54,11 @@ def test_the_example_draws_three_schedules(tmp_path):
     assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["grouped-v", "zb-v", "dualpipe-v"]
 
 
-def test_the_guide_runs_as_it_stands(tmp_path):
-    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["python", "jax"])
+def test_the_guides_run_as_they_stand(page, tmp_path):
+    if page == "jax":
+        pytest.importorskip("jax", reason="JAX is missing; `scripts/test --jax` runs this")
+    page = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert blocks
     for number, block in enumerate(blocks):
@@ -71,8 +74,8 @@ def test_the_command_line_is_the_same_program(tmp_path):
     assert wrong.returncode == 2 and '"error"' in wrong.stdout
 
 
-def test_importing_needs_neither_numpy_nor_torch(tmp_path):
-    check = "import ppsim, sys; assert not {'numpy', 'torch', 'z3'} & set(sys.modules), sys.modules"
+def test_importing_needs_neither_numpy_nor_torch_nor_jax(tmp_path):
+    check = "import ppsim, ppsim.jax, sys; assert not {'jax', 'numpy', 'torch', 'z3'} & set(sys.modules), sys.modules"
     assert run("-c", check, folder=tmp_path).returncode == 0
 
 

@@ -1,0 +1,248 @@
+"""A loss function under a Program: one process, a device for each rank."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppsim._native import _core
+from ppsim.admission import admit
+from ppsim.costs import Costs
+from ppsim.errors import Error
+from ppsim.execution import Plan
+from ppsim.jax.data import Data, check_batch, cut_batch
+from ppsim.jax.driver import Driver
+from ppsim.jax.layout import Layout
+from ppsim.jax.outputs import Outputs, combined, ways_of
+from ppsim.jax.perform import Performer
+from ppsim.jax.pieces import Pieces
+from ppsim.jax.plain import check_loss_way
+from ppsim.jax.split import LossFunction, split
+from ppsim.jax.stage import Stage
+from ppsim.jax.weights import Optimizer, Weights
+from ppsim.lowering import lower
+from ppsim.verification import Certificate, Verdict
+
+#: What a proof must hold for: every queue of a rank goes on by itself, and both ends of a transfer meet.
+TRANSPORT = "in-process"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step gives.
+
+    loss: of all microbatches, their mean or sum; losses: of each, in order
+    gradients: a pytree like the parameters, each on the device of its rank; None of a Program with OPT
+    outputs: what the function returns beside the loss; norm: of all gradients, where the Program has it
+    seconds: from the call of `step` to its end
+    """
+
+    loss: Any
+    losses: list[Any]
+    gradients: Any
+    outputs: Any
+    norm: float | None
+    seconds: float
+
+
+class Runtime:
+    """Runs a Program with a JAX function as its stages, on one device for each rank.
+
+    program: a Program, or a Schedule, which is lowered with its REDUCE_GRADs
+    loss_function: (params, batch) -> mean loss of a microbatch, or (loss, outputs), cut by `enter_stage`
+    params: a pytree of arrays; example_batch: a pytree of arrays, or their shapes, as `step` gets it: the
+    microbatches follow each other along the first dimension of each array
+    certificate: of this Program, for a transport that covers TRANSPORT, or the Verdict that has it;
+    unverified=True runs without one
+    loss: "mean" or "add", of microbatches' losses and gradients; outputs: "concat", "add", "mean" or "max", or a
+    pytree of these
+    optimizer: for a Program with OPT: (parameters, gradients) -> parameters, dictionaries by name of a block's
+    arrays; or what has `init(parameters)` and `update(gradients, state, parameters)` as optax has them
+    clip_norm: for a Program with `norm`; devices: one for each rank; default: the first devices of JAX
+
+    Without proof nothing is traced or compiled; then all stages are, before the first step. Raises Error.
+    """
+
+    def __init__(
+        self,
+        program: _core.Program | _core.Schedule,
+        loss_function: LossFunction,
+        params: Any,
+        example_batch: Any,
+        certificate: Certificate | Verdict | None = None,
+        *,
+        unverified: bool = False,
+        loss: str = "mean",
+        outputs: Outputs = "concat",
+        optimizer: Optimizer = None,
+        clip_norm: float | None = None,
+        devices: Sequence[Any] | None = None,
+        kept_traces: int = 20,
+    ) -> None:
+        self.program = lower(program, with_="reduce-grad") if isinstance(program, _core.Schedule) else program
+        proof = certificate.certificate if isinstance(certificate, Verdict) else certificate
+        admit(self.program, TRANSPORT, proof, unverified, None)
+        self._plans = Plan.of_all_ranks(self.program, TRANSPORT)
+        check_features(self._plans)
+        check_loss_way(loss)
+        if optimizer is None and any(plan.cells("OPT") for plan in self._plans):
+            raise Error("the program updates parameters (OPT) and there is no optimizer",
+                        expected="optimizer=lambda parameters, gradients: ...")
+        self._devices = _devices(devices, self.program.ranks)
+        params = jax.tree.map(jnp.asarray, params)
+        microbatches, tree = cut_batch(example_batch, self.program.microbatches)
+        self._split = split(loss_function, params, jax.tree.unflatten(tree, microbatches[0]))
+        self._layout = Layout(self._plans, self._split)
+        self._loss, self._ways = loss, ways_of(outputs, self._split.output_tree)
+        self._stages = self._compiled()
+        self._weights = Weights(self._layout, jax.tree.leaves(params), self._devices, mean=loss == "mean",
+                                clip_norm=clip_norm, optimizer=optimizer)
+        self._data = Data(self._layout, self._stages, self._devices)
+        performer = Performer(self._layout, self._stages, self._data, self._weights, self._devices)
+        self._driver = Driver(self._plans, performer.perform)
+        self._traces: deque[list[tuple[int, int]]] = deque(maxlen=max(kept_traces, 1))
+        self._closed = False
+
+    @property
+    def params(self) -> Any:
+        """A pytree like the one that was given: the newest values, each on the device of its rank."""
+        return jax.tree.unflatten(self._split.parameter_tree, self._weights.get())
+
+    @params.setter
+    def params(self, values: Any) -> None:
+        """Raises Error for another structure or other shapes."""
+        leaves, tree = jax.tree.flatten(values)
+        found = [(jnp.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
+        expected = [(shape.shape, shape.dtype) for shape in self._split.parameters]
+        if tree != self._split.parameter_tree or found != expected:
+            raise Error("other parameters than the runtime was made for", found=f"{tree}, {found}",
+                        expected=f"{self._split.parameter_tree}, {expected}")
+        self._weights.set([jnp.asarray(leaf) for leaf in leaves])
+
+    def step(self, batch: Any) -> Step:
+        """Runs all microbatches once. batch: as the example was.
+
+        Where it raises, parameters are what they were before. Raises Error for another batch than the example,
+        Deadlock with who waits for whom where an unverified Program hangs, and what the function raises.
+        """
+        if self._closed:
+            raise Error("the runtime is closed")
+        begin = time.monotonic()
+        microbatches, tree = cut_batch(batch, self.program.microbatches)
+        check_batch(microbatches, tree, self._split)
+        self._data.begin(microbatches)
+        self._weights.begin()
+        try:
+            spans = self._driver.run()
+        except BaseException:
+            self._weights.undo()
+            self._data.clear()
+            for stage in self._stages.values():
+                stage.cells.clear()
+            raise
+        self._traces.append(spans)
+        norms = self._weights.norms
+        norm = norms[max(norms)] if norms else None
+        gradients = self._weights.end()
+        trains = any(stage.trains for stage in self._stages.values())
+        results = self._data.results
+        others = [combined(way, results[number + 1]) for number, way in enumerate(self._ways)]
+        return Step(
+            loss=combined(self._loss, results[0]),
+            losses=[results[0][number] for number in sorted(results[0])],
+            gradients=jax.tree.unflatten(self._split.parameter_tree, gradients) if gradients and trains else None,
+            outputs=jax.tree.unflatten(self._split.output_tree, others),
+            norm=norm,
+            seconds=time.monotonic() - begin,
+        )
+
+    def trace(self) -> str:
+        """The newest step as the CSV that `ppsim simulate --compare-trace` reads."""
+        return self.traces()[-1]
+
+    def traces(self) -> list[str]:
+        """The same of all kept steps, oldest first. Raises Error before the first step."""
+        if not self._traces:
+            raise Error("no step was run yet")
+        return [self._plans[0].trace(spans) for spans in self._traces]
+
+    def write_trace(self, path: str | os.PathLike[str]) -> None:
+        """The newest step to a file."""
+        _core.write_text(os.fspath(path), self.trace())
+
+    def costs(self) -> Costs:
+        """What the kept steps took, without the first one, as a table."""
+        return self._plans[0].measured(self.traces())
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self._closed = True
+        self._driver.close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _compiled(self) -> dict[int, Stage]:
+        known: dict[int, Pieces] = {}
+        stages = {}
+        for number, part in enumerate(self._layout.parts):
+            pieces = known.setdefault(part, Pieces(self._split.parts[part], self._split))
+            cells = {kind: _microbatches(self._plans, kind, number) for kind in "BIR"}
+            stages[number] = Stage(
+                number, pieces, self._devices[self._layout.rank(number)], trains=bool(cells["B"] or cells["I"]),
+                recomputed=cells["R"], halved=cells["I"], whole=bool(cells["B"]),
+            )
+        return stages
+
+
+def _microbatches(plans: Iterable[Plan], kind: str, stage: int) -> frozenset[int]:
+    return frozenset(number for plan in plans for subject, number in plan.cells(kind) if subject == stage)
+
+
+def check_features(plans: list[Plan]) -> None:
+    """Raises Error naming what a runtime for functions cannot compute."""
+    problems = [*_of_pipeline(plans[0]), *_of_blocks(plans)]
+    if problems:
+        raise Error("a JAX function cannot run this program: " + "; ".join(problems), code="refused")
+
+
+def _of_pipeline(plan: Plan) -> Iterable[str]:
+    if plan.program.slices > 1:
+        yield (
+            f"it cuts sequences into {plan.program.slices} slices, and a function does not say what it keeps of the "
+            "slices before (keys and values)"
+        )
+    for name in plan.execution.collectives:
+        if name != "norm":
+            yield f"collective {name} combines shards of a vocabulary, and a function does not say how"
+
+
+def _of_blocks(plans: list[Plan]) -> Iterable[str]:
+    reduced = {block for plan in plans for block, _ in plan.cells("REDUCE_GRAD")}
+    updated = {block for plan in plans for block, _ in plan.cells("OPT")}
+    for block in sorted(updated - reduced):
+        if len(plans[0].owners(block)) > 1:
+            owners = plans[0].owners(block)
+            yield f"ranks {owners} update parameter block {block} without a REDUCE_GRAD: lower it with reduce-grad"
+
+
+def _devices(devices: Sequence[Any] | None, ranks: int) -> list[Any]:
+    if jax.process_count() > 1:
+        raise Error("ppsim.jax runs the ranks of a program in one process", code="refused",
+                    found=f"{jax.process_count()} processes of jax.distributed", expected="one process with a device for each rank")
+    found = list(jax.devices() if devices is None else devices)
+    if len(found) < ranks or len(set(found[:ranks])) < ranks:
+        raise Error("every rank needs a device", found=f"{len(set(found))} devices", expected=(
+            f"{ranks}: jax.config.update('jax_num_cpu_devices', {ranks}), or "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={ranks}, before JAX is used first"))
+    return found[:ranks]

@@ -1,0 +1,184 @@
+"""Parameters on their ranks: versions, gradients and their sums over microbatches and ranks, the norm, updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppsim.errors import Error
+from ppsim.jax.layout import Layout
+from ppsim.jax.stage import Arrays
+
+#: (parameters, gradients) of a block, by name -> the new parameters; or what has `init` and `update` as optax has them
+Optimizer = Any
+_Update = Callable[[dict[str, Any], dict[str, Any], Any], tuple[dict[str, Any], Any]]
+
+
+class Weights:
+    """mean: gradients are divided by the microbatches of their update; clip_norm: of all gradients together."""
+
+    def __init__(
+        self, layout: Layout, parameters: Sequence[Any], devices: list[Any], *,
+        mean: bool, clip_norm: float | None, optimizer: Optimizer,
+    ) -> None:
+        self._layout, self._devices, self._mean, self._clip_norm = layout, devices, mean, clip_norm
+        self._execution = layout.plan.execution
+        self._updates = self._execution.updates
+        self._optimizer = optimizer
+        self._update = jax.jit(_update_of(optimizer)) if optimizer is not None else None
+        self._add = jax.jit(lambda a, b: [x + y for x, y in zip(a, b, strict=True)])
+        self._states: dict[tuple[int, int], Any] = {}  #: of the optimizer, by block and rank
+        self.set(parameters)
+
+    def set(self, parameters: Sequence[Any]) -> None:
+        """Puts all parameters on the devices of their stages."""
+        ranks = [{self._layout.rank(stage) for stage in stages} for stages in self._layout.stages]
+        self._values: dict[tuple[int, int], dict[int, Any]] = {}  #: by parameter and rank, and then by version
+        for number, value in enumerate(parameters):
+            for rank in ranks[number]:
+                self._values[number, rank] = {0: jax.device_put(value, self._devices[rank])}
+        self._clear()
+
+    def get(self) -> list[Any]:
+        """The newest of each parameter, on the device of the first stage that reads it."""
+        return [self._newest(number, self._home(number)) for number in range(len(self._layout.stages))]
+
+    def begin(self) -> None:
+        """Of a step."""
+        self._clear()
+        self._kept = {key: dict(versions) for key, versions in self._values.items()}, dict(self._states)
+        self._readers: dict[tuple[int, int, int], int] = {}
+        for stage, microbatch in self._cells("F"):
+            for key in self._reads(stage, microbatch):
+                self._readers[key] = self._readers.get(key, 0) + 1
+
+    def undo(self) -> None:
+        """Of a step that failed: parameters are what they were before it."""
+        self._values, self._states = self._kept
+        self._clear()
+
+    def end(self) -> list[Any] | None:
+        """Of a step. Returns the gradients, where the Program does not use them up in updates."""
+        gradients = None if self._cells("OPT") else [self._gradient(number, 0) for number in range(len(self._layout.stages))]
+        self._values = {(number, rank): {0: self._newest(number, rank)} for number, rank in self._values}
+        self._clear()
+        return gradients
+
+    def read(self, stage: int, microbatch: int) -> Arrays:
+        """The parameters of a stage, in the version of a microbatch; F takes each of them once."""
+        found = []
+        for key in self._reads(stage, microbatch):
+            number, rank, version = key
+            found.append(self._values[number, rank][version])
+            self._readers[key] -= 1
+            self._drop(key)
+        return found
+
+    def collect(self, stage: int, microbatch: int, gradients: Arrays) -> Arrays:
+        """After B or W. Returns the sums of this stage."""
+        key = stage, self._updates[microbatch]
+        before = self._sums.get(key)
+        self._sums[key] = gradients if before is None else self._add(before, gradients)
+        return self._sums[key]
+
+    def reduce(self, block: int, update: int) -> Arrays:
+        """REDUCE_GRAD."""
+        return [self._gradient(number, update) for number in self._layout.blocks[block]]
+
+    def norm(self, update: int) -> Any:
+        """COLL norm: of the gradients of all parameters."""
+        squares = [float(jnp.sum(jnp.square(jnp.abs(self._gradient(number, update)))))
+                   for number in range(len(self._layout.stages))]
+        self.norms[update] = sum(squares) ** 0.5
+        return self.norms[update]
+
+    def update(self, block: int, update: int, rank: int) -> Arrays:
+        """OPT: the next version of a block's parameters on a rank."""
+        assert self._update is not None
+        numbers, names = self._layout.blocks[block], self._layout.split.names
+        values = {names[number]: self._newest(number, rank) for number in numbers}
+        gradients = {names[n]: self._clipped(self._gradient(n, update), update, rank) for n in numbers}
+        state = self._states.get((block, rank))
+        if state is None and hasattr(self._optimizer, "init"):
+            state = jax.device_put(self._optimizer.init(values), self._devices[rank])
+        new, self._states[block, rank] = self._update(values, gradients, state)
+        _check_update(values, new)
+        for number in numbers:
+            versions = self._values[number, rank]
+            last = max(versions)
+            versions[last + 1] = new[names[number]]
+            self._drop((number, rank, last))
+        return list(new.values())
+
+    def _reads(self, stage: int, microbatch: int) -> list[tuple[int, int, int]]:
+        """(parameter, rank, version)"""
+        version = self._execution.version(stage, microbatch) if self._execution.asynchronous else 0
+        part = self._layout.split.parts[self._layout.parts[stage]]
+        return [(number, self._layout.rank(stage), version) for number in part.parameters]
+
+    def _drop(self, key: tuple[int, int, int]) -> None:
+        """A version that no F needs any more: what backwards need of it is in their cells."""
+        number, rank, version = key
+        versions = self._values[number, rank]
+        if not self._readers.get(key) and version < max(versions):
+            versions.pop(version, None)
+
+    def _gradient(self, number: int, update: int) -> Any:
+        """Of a parameter, the sum over its stages, the lowest first."""
+        key = number, update
+        if key not in self._totals:
+            device, total = self._devices[self._home(number)], None
+            for stage in self._layout.stages[number]:
+                part = self._layout.split.parts[self._layout.parts[stage]]
+                if number in part.parameters and (stage, update) in self._sums:
+                    mine = jax.device_put(self._sums[stage, update][part.parameters.index(number)], device)
+                    total = mine if total is None else total + mine
+            if total is None:
+                total = jnp.zeros_like(self._newest(number, self._home(number)))
+            self._totals[key] = total / self._updates.count(update) if self._mean else total
+        return self._totals[key]
+
+    def _clipped(self, gradient: Any, update: int, rank: int) -> Any:
+        gradient = jax.device_put(gradient, self._devices[rank])
+        if self._clip_norm is None or update not in self.norms:
+            return gradient
+        return gradient * min(1.0, self._clip_norm / (self.norms[update] + 1e-6))
+
+    def _cells(self, kind: str) -> list[tuple[int, int]]:
+        return [cell for plan in self._layout.plans for cell in plan.cells(kind)]
+
+    def _home(self, number: int) -> int:
+        return self._layout.rank(self._layout.stages[number][0])
+
+    def _newest(self, number: int, rank: int) -> Any:
+        versions = self._values[number, rank]
+        return versions[max(versions)]
+
+    def _clear(self) -> None:
+        self._sums: dict[tuple[int, int], Arrays] = {}  #: by stage and update
+        self._totals: dict[tuple[int, int], Any] = {}  #: by parameter and update
+        self.norms: dict[int, float] = {}
+
+
+def _update_of(optimizer: Optimizer) -> _Update:
+    """(parameters, gradients, state) -> (parameters, state)"""
+    if hasattr(optimizer, "init") and hasattr(optimizer, "update"):
+
+        def by_steps(values: dict[str, Any], gradients: dict[str, Any], state: Any) -> tuple[dict[str, Any], Any]:
+            changes, state = optimizer.update(gradients, state, values)
+            return {name: values[name] + changes[name].astype(values[name].dtype) for name in values}, state
+
+        return by_steps
+    if not callable(optimizer):
+        raise Error("no optimizer", found=type(optimizer).__name__,
+                    expected="a function (parameters, gradients) -> parameters, or what has init and update")
+    return lambda values, gradients, state: (optimizer(values, gradients), state)
+
+
+def _check_update(before: dict[str, Any], after: dict[str, Any]) -> None:
+    shapes = [{name: (value.shape, value.dtype) for name, value in some.items()} for some in (before, after)]
+    if shapes[0] != shapes[1]:
+        raise Error("the optimizer gives other parameters than it was given", found=str(shapes[1]), expected=str(shapes[0]))

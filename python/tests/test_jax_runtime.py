@@ -1,0 +1,402 @@
+"""Functions under Programs on CPU devices: the gradients and parameters of the same function without a pipeline."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ppsim
+from ppsim._native import _core
+
+from jax_runs.needed import jax_or_skip
+
+jax_or_skip()
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from jax_runs import models  # noqa: E402
+from jax_runs.models import OUTPUTS, Momentum, batch, chain, differences, layers, parts_of, program_of, sgd  # noqa: E402
+
+import ppsim.jax  # noqa: E402
+from ppsim.jax import TRANSPORT, Runtime, enter_stage, plain_step  # noqa: E402
+
+#: Those that accumulate in ascending order and sum nothing across ranks, on two ranks with four microbatches.
+ASCENDING = (
+    "gpipe", "1f1b", "eager-1f1b", "interleaved-1f1b", "kimi-k2", "group-interleaved", "zb-h1", "zb-h2", "zb-greedy",
+    "interleaved-zb", "zb-v", "dualpipe-v", "hanayo", "v-half", "v-min", "1f1b-v", "building-block", "v-adaptive",
+    "bpipe", "seq-1f1b", "terapipe",
+)
+OTHERS = ("looped-bfs", "chimera", "dualpipe", "bitpipe")
+ASYNCHRONOUS = ("pipedream", "pipedream-2bw")
+REFUSED = ("vocab-1", "vocab-2")
+NO_GRADIENTS = ("forward-only",)
+CLOSE = 1e-12
+
+ADDED = ["reduce-grad"]
+MORE = (
+    ("1f1b", 4, 5, {"recompute": "full", "with_": [*ADDED, "load", "unshard"]}),
+    ("zb-v", 4, 6, {"offload": "all", "with_": ADDED}),
+    ("interleaved-1f1b", 4, 6, {"communicators": "per-rank", "grouping": "paired", "with_": ADDED}),
+    ("bpipe", 4, 6, {}),
+    ("v-half", 3, 6, {"order": "just-in-time", "with_": ADDED}),
+    ("zb-h1", 3, 4, {"recompute": "stages=1", "order": "global", "with_": ADDED}),
+)
+
+
+def proved(program):
+    return ppsim.check(program, transport=TRANSPORT)
+
+
+def gradients_of(program, function=chain, params=None, dtype=np.float64):
+    """Of the runtime, and of the function without it; and the runtime's last step."""
+    params = layers(parts_of(program), dtype) if params is None else params
+    data, count = batch(program.microbatches, dtype=dtype), program.microbatches
+    with Runtime(program, function, params, data, proved(program), outputs=OUTPUTS) as runtime:
+        runtime.step(data)
+        step = runtime.step(data)
+        errors = _core.Execution(program, TRANSPORT).trace_errors(runtime.trace())
+        assert errors == []
+        assert runtime._data.empty and not any(stage.cells for stage in runtime._stages.values())
+    loss, gradients, outputs = plain_step(function, params, data, microbatches=count, outputs=OUTPUTS)
+    assert differences([step.loss, step.outputs], [loss, outputs])[1] <= (CLOSE if dtype is np.float64 else 1e-6)
+    return step, step.gradients, gradients
+
+
+def test_every_schedule_is_run_or_named():
+    assert set(ppsim.schedules()) == {*ASCENDING, *OTHERS, *ASYNCHRONOUS, *REFUSED, *NO_GRADIENTS}
+
+
+@pytest.mark.parametrize("name", [*ASCENDING, *OTHERS])
+def test_gradients_are_those_of_jax(name):
+    _, found, expected = gradients_of(program_of(name, 2, 4))
+    equal, worst = differences(found, expected)
+    assert worst <= CLOSE
+    assert equal == (name in ASCENDING)
+
+
+@pytest.mark.parametrize("name, ranks, microbatches, lowering", MORE, ids=[f"{n}-{r}" for n, r, *_ in MORE])
+def test_more_ranks_and_other_lowerings(name, ranks, microbatches, lowering):
+    _, found, expected = gradients_of(program_of(name, ranks, microbatches, lowering))
+    assert differences(found, expected)[0]
+
+
+def test_float32_is_equal_bit_by_bit_too():
+    _, found, expected = gradients_of(program_of("zb-h1", 2, 4), dtype=np.float32)
+    assert differences(found, expected)[0]
+
+
+@pytest.mark.parametrize("name", ["zb-h1", "chimera", *ASYNCHRONOUS])
+@pytest.mark.parametrize("optimizer", [sgd, Momentum()], ids=["function", "optax-like"])
+def test_updates_are_those_of_plain_training(name, optimizer):
+    program = program_of(name, 2, 4, {} if name in ASYNCHRONOUS else {"with_": [*ADDED, "opt"]})
+    with Runtime(program, chain, layers(parts_of(program)), batch(4), proved(program), outputs=OUTPUTS,
+                 optimizer=optimizer) as runtime:
+        for number in range(3):
+            step = runtime.step(batch(4, number))
+            assert step.gradients is None
+        found = runtime.params
+    assert differences(found, models.trained(program, 3, optimizer))[1] <= CLOSE
+
+
+def test_clipping_by_the_norm_of_all_gradients():
+    program = program_of("1f1b", 2, 4, {"with_": [*ADDED, "opt", "clip"]})
+    params = layers(2)
+    with Runtime(program, chain, params, batch(4), proved(program), outputs=OUTPUTS, optimizer=sgd, clip_norm=0.01) as runtime:
+        step, found = runtime.step(batch(4)), runtime.params
+    gradients = plain_step(chain, params, batch(4), microbatches=4, outputs=OUTPUTS)[1]
+    norm = float(jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(gradients))))
+    assert step.norm == pytest.approx(norm, rel=CLOSE)
+    expected = jax.tree.map(lambda p, g: p - 0.1 * g * (0.01 / (norm + 1e-6)), params, gradients)
+    assert differences(found, expected)[1] <= CLOSE
+
+
+def test_losses_are_added_or_averaged_and_parameters_replaced():
+    program = program_of("gpipe", 2, 3)
+    with Runtime(program, chain, layers(2), batch(3), proved(program), outputs=OUTPUTS, loss="add") as runtime:
+        runtime.params = jax.tree.map(lambda value: value * 2, layers(2))
+        step = runtime.step(batch(3))
+        doubled = jax.tree.map(lambda value: value * 2, layers(2))
+        loss, gradients, _ = plain_step(chain, doubled, batch(3), microbatches=3, outputs=OUTPUTS, loss="add")
+        assert differences([step.loss, step.gradients], [loss, gradients])[0]
+        assert len(step.losses) == 3 and float(sum(step.losses)) == pytest.approx(float(loss))
+        with pytest.raises(ValueError, match="other parameters"):
+            runtime.params = layers(3)
+
+
+def test_inference_gives_outputs():
+    program = program_of("forward-only", 2, 4)
+    with Runtime(program, chain, layers(2), batch(4), proved(program), outputs=OUTPUTS) as runtime:
+        step = runtime.step(batch(4))
+    assert step.gradients is None
+    assert differences(step.outputs, plain_step(chain, layers(2), batch(4), microbatches=4, outputs=OUTPUTS)[2])[0]
+
+
+def test_tied_weights_are_one_gradient():
+    """Added up after the step; by a REDUCE_GRAD of their own; and updated alike on both ranks."""
+    params = models.tied_params(3)
+    schedule = ppsim.generate("1f1b", ranks=3, microbatches=4)
+    expected = plain_step(models.tied, params, batch(4), microbatches=4, outputs=OUTPUTS)[1]
+    one = {name: value[: models.ROWS] for name, value in batch(4).items()}
+    known = ppsim.jax.tied(schedule, models.tied, params, one)
+    for program in (ppsim.lower(schedule, with_=ADDED), ppsim.lower(known, with_=ADDED)):
+        _, found, _ = gradients_of(program, models.tied, params)
+        assert differences(found, expected)[1] <= CLOSE
+    program = ppsim.lower(known, with_=[*ADDED, "opt"])
+    assert [0, 2] in _core.Execution(program, TRANSPORT).blocks
+    with Runtime(program, models.tied, params, batch(4), proved(program), outputs=OUTPUTS, optimizer=sgd) as runtime:
+        runtime.step(batch(4))
+        table = runtime._split.names.index("['table']")
+        copies = [np.asarray(runtime._weights._newest(table, rank)) for rank in (0, 2)]
+        assert (copies[0] == copies[1]).all()
+        assert differences(runtime.params, jax.tree.map(lambda p, g: p - 0.1 * g, params, expected))[1] <= CLOSE
+    untied = ppsim.lower(schedule, with_=[*ADDED, "opt"])
+    with pytest.raises(ppsim.Error, match=r"\['table'\].*ppsim.jax.tied"):
+        Runtime(untied, models.tied, params, batch(4), proved(untied), optimizer=sgd)
+
+
+@pytest.mark.parametrize("graph, ranks, edges", [("skip", 3, [(0, 2)]), ("encoder-decoder", 4, [(1, 3)])])
+def test_skip_connections_follow_the_edges_of_the_program(graph, ranks, edges):
+    program = program_of("1f1b", ranks, 4, graph=graph)
+    _, found, expected = gradients_of(program, models.skip_of(edges))
+    assert differences(found, expected)[1] <= CLOSE
+
+
+def test_a_value_that_passes_every_marker_needs_no_edge():
+    def function(params, data):
+        first = models.layer(params[0], data["x"])
+        x, first = enter_stage((2 * first, first))
+        x, first = enter_stage((models.layer(params[1], x), first))
+        return models.finish(models.layer(params[2], x) + first, data["target"])
+
+    _, found, expected = gradients_of(program_of("zb-h1", 3, 4), function)
+    assert differences(found, expected)[1] <= CLOSE
+
+
+def test_a_value_without_an_edge_is_named():
+    program = program_of("1f1b", 3, 4)
+    with pytest.raises(ValueError, match=r"a value of stage 0, float64\[3,4\], is used in stage 2") as raised:
+        Runtime(program, models.skip_of([(0, 2)]), layers(3), batch(4), proved(program))
+    assert raised.value.found == "1 -> 2" and "edge 0 -> 2" in raised.value.expected
+
+
+def test_integers_keys_and_values_of_the_batch_alone_cross_no_boundary():
+    """A mask of the batch, and one of random numbers, are computed where they are used."""
+    def function(params, data):
+        mask = data["mask"] > 0
+        x = models.layer(params[0], data["x"])
+        x, count = enter_stage((x, data["mask"].sum()))
+        keep = jax.random.bernoulli(data["key"][0], 0.5, x.shape)
+        x = models.layer(params[1], jnp.where(mask[:, None] & keep, x, 0.0)) / count
+        return models.finish(x, data["target"])
+
+    program = program_of("zb-h1", 2, 4)
+    data = {**batch(4), "mask": np.arange(4 * models.ROWS) % 5, "key": jax.random.split(jax.random.key(3), 4)}
+    with Runtime(program, function, layers(2), data, proved(program), outputs=OUTPUTS) as runtime:
+        found = runtime.step(data).gradients
+        crossing = [shape.shape for shape in runtime._split.parts[0].outputs]
+    assert sorted(crossing) == [(), (models.ROWS, models.WIDTH)]
+    assert differences(found, plain_step(function, layers(2), data, microbatches=4, outputs=OUTPUTS)[1])[1] <= CLOSE
+
+
+def test_the_undivided_function_is_unchanged_by_its_markers():
+    def function(params, x, mark):
+        for one in params:
+            x = models.layer(one, mark(x))
+        return (x * x).sum()
+
+    params, x = layers(3), jnp.ones((models.ROWS, models.WIDTH))
+    for transform in (jax.grad, jax.value_and_grad, lambda f: jax.jit(jax.grad(f)), lambda f: jax.grad(jax.remat(f)),
+                      lambda f: jax.vmap(jax.grad(f), (None, 0)), lambda f: jax.jacfwd(f)):
+        with_marks = transform(lambda p, x: function(p, x, enter_stage))(params, x)
+        without = transform(lambda p, x: function(p, x, lambda value: value))(params, x)
+        assert differences(with_marks, without)[1] <= CLOSE
+    transposed = jax.linear_transpose(lambda value: enter_stage(2 * value), x)(x)[0]
+    assert (transposed == 2 * x).all()
+    with pytest.raises(ValueError, match="pytree without arrays"):
+        enter_stage({})
+
+
+def test_no_more_is_kept_than_the_simulator_says():
+    for name in ("gpipe", "1f1b", "zb-h1", "zb-v"):
+        program = program_of(name, 2, 6)
+        peaks = [rank.peak_live_activations for rank in ppsim.simulate(program, unit={"F": 1, "I": 1, "W": 1}).ranks]
+        with Runtime(program, chain, layers(parts_of(program)), batch(6), proved(program), outputs=OUTPUTS) as runtime:
+            seen = [0] * program.ranks
+            for number, stage in runtime._stages.items():
+                _count_cells(stage, runtime, program.placement[number], seen)
+            runtime.step(batch(6))
+        assert all(0 < found <= peak for found, peak in zip(seen, peaks, strict=True)), (name, seen, peaks)
+
+
+def _count_cells(stage, runtime, rank, seen):
+    forward = stage.forward
+
+    def counting(*arguments):
+        found = forward(*arguments)
+        of_rank = [s for n, s in runtime._stages.items() if runtime.program.placement[n] == rank]
+        seen[rank] = max(seen[rank], sum(len(one.cells) for one in of_rank))
+        return found
+
+    stage.forward = counting
+
+
+def test_halves_of_a_backward_share_no_work():
+    """What I has computed, W reads; both together have as many products as B."""
+    from ppsim.jax.pieces import Pieces
+    from ppsim.jax.split import split
+
+    found = split(chain, layers(2), {name: value[: models.ROWS] for name, value in batch(4).items()})
+    pieces = Pieces(found.parts[1], found)
+
+    def products(piece):
+        return sum(equation.primitive.name == "dot_general" for equation in piece.equations)
+
+    assert [products(p) for p in (pieces.backward, pieces.backward_input, pieces.backward_weight)] == [2, 1, 1]
+    assert pieces.between and products(pieces.forward) == 1
+    first = Pieces(found.parts[0], found)
+    assert first.backward_input.equations == [] and products(first.backward_weight) == 1
+
+
+# Refusals.
+
+
+def test_without_proof_nothing_is_traced():
+    program, calls = program_of("1f1b", 2, 4), []
+
+    def function(params, data):
+        calls.append(1)
+        return chain(params, data)
+
+    other = program_of("gpipe", 2, 4)
+    for proof, message in ((None, "no certificate"), (proved(other), "another program")):
+        with pytest.raises(ppsim.Error, match=message) as raised:
+            Runtime(program, function, layers(2), batch(4), proof)
+        assert raised.value.code == "refused"
+    assert not calls
+    with Runtime(program, function, layers(2), batch(4), unverified=True) as runtime:
+        assert runtime.step(batch(4)).loss > 0
+
+
+def test_a_program_that_hangs_says_who_waits_for_whom(hanging):
+    params = layers(hanging.stages)
+    with Runtime(hanging, chain, params, batch(hanging.microbatches), unverified=True) as runtime:
+        for _ in range(2):
+            with pytest.raises(ppsim.Deadlock, match="these wait for each other"):
+                runtime.step(batch(hanging.microbatches))
+            assert differences(runtime.params, params)[0]
+
+
+def test_what_a_function_raises_names_the_action_and_changes_nothing():
+    def function(params, data):
+        x = jax.pure_callback(fails, jax.ShapeDtypeStruct(data["x"].shape, data["x"].dtype), data["x"])
+        return models.finish(models.layer(params[1], enter_stage(models.layer(params[0], x))), data["target"])
+
+    def fails(x):
+        if (x == 99.0).any():
+            raise RuntimeError("no such value")
+        return x
+
+    program = program_of("1f1b", 2, 4, {"with_": [*ADDED, "opt"]})
+    with Runtime(program, function, layers(2), batch(4), proved(program), optimizer=sgd, outputs=OUTPUTS) as runtime:
+        wrong = batch(4)
+        wrong["x"][-1] = 99.0
+        with pytest.raises(Exception, match="no such value") as raised:
+            runtime.step(wrong)
+        assert raised.value.__notes__ == ["ppsim: in 0F3 on rank 0"]
+        assert differences(runtime.params, layers(2))[0]
+        runtime.step(batch(4))
+    with pytest.raises(ValueError, match="closed"):
+        runtime.step(batch(4))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_programs_that_functions_cannot_run_are_named(name):
+    program = program_of(name, 2, 4)
+    with pytest.raises(ppsim.Error, match="shards of a vocabulary"):
+        Runtime(program, chain, layers(2), batch(4), unverified=True)
+    sliced = ppsim.lower(ppsim.generate("terapipe", ranks=2, microbatches=4, slices=2))
+    with pytest.raises(ppsim.Error, match="2 slices"):
+        Runtime(sliced, chain, layers(2), batch(4), unverified=True)
+
+
+def refusal(function=chain, params=None, data=None, **options):
+    """What is refused of a program of two ranks and four microbatches."""
+    program = program_of("1f1b", 2, 4)
+    with pytest.raises(ValueError) as raised:
+        Runtime(program, function, params or layers(2), batch(4) if data is None else data, proved(program), **options)
+    assert isinstance(raised.value, ppsim.Error)
+    return str(raised.value)
+
+
+def test_wrong_functions_and_batches_say_what_was_found_and_expected():
+    assert "found 3 stages, 2 calls of enter_stage, expected 2 stages, 1 calls" in refusal(params=layers(3))
+    odd = {name: value[:10] for name, value in batch(4).items()}
+    assert "['target'] cannot be cut" in refusal(data=odd) and "found shape (10, 4)" in refusal(data=odd)
+    assert "no loss" in refusal(lambda p, d: enter_stage(models.layer(p[0], d["x"])))
+    assert "found stage 0 of 2" in refusal(lambda p, d: (models.finish(d["x"] * p[0]["bias"], d["target"])[0], enter_stage(d["x"])))
+    integers = [{"table": np.arange(3), **one} for one in layers(2)]
+    assert "parameter [0]['table'] has no gradient" in refusal(params=integers)
+    assert "found 'sum', expected concat, add, mean, max" in refusal(outputs="sum")
+    assert "another structure" in refusal(outputs={"values": "concat"})
+    assert "expected mean, add" in refusal(loss="max")
+    assert "found 1 devices" in refusal(devices=jax.devices()[:1])
+    assert "jax_num_cpu_devices" in refusal(devices=jax.devices()[:1])
+
+
+def test_a_marker_inside_of_a_loop_is_refused():
+    def function(params, data):
+        x, _ = jax.lax.scan(lambda x, p: (models.layer(p, enter_stage(x)), None), data["x"],
+                            jax.tree.map(lambda *values: jnp.stack(values), *params))
+        return models.finish(x, data["target"])
+
+    assert "enter_stage stands inside of scan" in refusal(function)
+
+
+def test_markers_in_functions_under_jit_are_found():
+    function = jax.jit(chain)
+    program = program_of("1f1b", 2, 4)
+    with Runtime(program, function, layers(2), batch(4), proved(program), outputs=OUTPUTS) as runtime:
+        found = runtime.step(batch(4)).gradients
+    assert differences(found, plain_step(chain, layers(2), batch(4), microbatches=4, outputs=OUTPUTS)[1])[0]
+
+
+def test_steps_with_other_batches_are_refused():
+    program = program_of("1f1b", 2, 4)
+    with Runtime(program, chain, layers(2), batch(4), proved(program), outputs=OUTPUTS) as runtime:
+        with pytest.raises(ValueError, match=r"found float64\[6,4\], expected float64\[3,4\]"):
+            runtime.step(batch(8))
+        with pytest.raises(ValueError, match="another structure"):
+            runtime.step({"x": batch(4)["x"]})
+        with pytest.raises(ValueError, match="no step was run"):
+            runtime.trace()
+
+
+def test_an_optimizer_is_needed_and_keeps_shapes():
+    program = program_of("1f1b", 2, 4, {"with_": [*ADDED, "opt"]})
+    with pytest.raises(ValueError, match="no optimizer"):
+        Runtime(program, chain, layers(2), batch(4), proved(program))
+    with pytest.raises(ValueError, match="expected a function"):
+        Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=3)
+    with Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=lambda p, g: {}) as runtime:
+        with pytest.raises(ValueError, match="other parameters than it was given"):
+            runtime.step(batch(4))
+
+
+def test_traces_are_drawn_over_the_simulated_step(tmp_path):
+    program = program_of("1f1b", 2, 4)
+    with Runtime(program, chain, layers(2), batch(4), proved(program), outputs=OUTPUTS, kept_traces=2) as runtime:
+        for number in range(3):
+            runtime.step(batch(4, number))
+        assert len(runtime.traces()) == 2
+        runtime.write_trace(tmp_path / "measured.csv")
+        costs = runtime.costs()
+    kinds = {row["kind"] for row in json.loads(costs.bound(ppsim.generate("1f1b", ranks=2, microbatches=4)))["costs"]}
+    assert {"F", "B", "SEND_F", "SEND_B"} <= kinds
+    ppsim.write(program, tmp_path / "program.json")
+    (tmp_path / "costs.json").write_text(costs.bound(program.compute_only()))
+    words = ["simulate", "program.json", "--costs", "costs.json", "--compare-trace", "measured.csv", "--report", "page.html"]
+    done = subprocess.run([sys.executable, "-m", "ppsim", *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").stat().st_size > 10_000
