@@ -7,7 +7,7 @@ line of `...` stands for any lines, `...` within a line for any text; the line t
 A command without output need only succeed, and `$ cat FILE` of a file that is not there makes it. In other blocks, lines
 that begin with `ppsim ` are commands that must succeed, unless they have a placeholder such as FILE or `<...>`. The
 commands of a document run in one folder, in their order, beside some folders of the repository. Blocks of the
-language `python` are programs that must succeed, where the module can be imported. `<!-- not run: WHY -->` before a block
+language `python` are programs that must succeed, where what they import is installed. `<!-- not run: WHY -->` before a block
 leaves it out.
 """
 
@@ -25,7 +25,6 @@ FENCE = re.compile(r"(?P<skip><!-- not run: [^\n]*-->\n+)?^(?P<indent> *)```(?P<
 #: Folders of the repository that documents name.
 BESIDE = ("docs", "examples", "studies", "tests")
 LIMIT_S = 300
-HAS_MODULE = importlib.util.find_spec("ppsim") is not None
 PYTHON = f"{sys.executable} - <<'END'\n"
 
 
@@ -81,6 +80,10 @@ def plain(lines: list[str], first: int) -> list[Session]:
     return [one for one in found if not re.search(r"<|\b[A-Z]{2,}\b(?!=)", re.sub(r"'[^']*'|\S*=\S*", "", one.command))]
 
 
+def has_modules(program: str) -> bool:
+    return all(importlib.util.find_spec(name) for name in re.findall(r"^(?:import|from) +(\w+)", program, re.M))
+
+
 def matches(expected: str, found: str) -> bool:
     pattern = "".join(
         "(?:.*\n)*" if line == "..." else ".*".join(map(re.escape, line.rstrip().split("..."))) + " *\n"
@@ -93,7 +96,7 @@ def check(repository: pathlib.Path, document: pathlib.Path, environment: dict[st
     """Runs a document. Returns how many commands ran, and what was wrong."""
     wrong = []
     sessions = [one for one in sessions_of(document.read_text(encoding="utf-8"))
-                if HAS_MODULE or not one.command.startswith(PYTHON)]
+                if not one.command.startswith(PYTHON) or has_modules(one.command)]
     with tempfile.TemporaryDirectory() as folder:
         for name in BESIDE:
             (pathlib.Path(folder) / name).symlink_to(repository / name)
