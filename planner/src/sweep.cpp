@@ -1,11 +1,14 @@
 #include "ppsim/planner/sweep.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/planner/costs.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 
@@ -26,10 +29,18 @@ Error at_point(std::size_t index, Error error) {
   return error;
 }
 
-/// What all threads of one sweep share.
-class Sweep {
+/// Calls `work` in so many threads, this one among them, and returns when all have ended.
+template <class Work>
+void in_threads(int threads, const Work& work) {
+  std::vector<std::jthread> others;
+  for (int t = 1; t < threads; ++t) others.emplace_back(work);
+  work();
+}
+
+/// What all threads of one call of simulate_many share.
+class ManyPoints {
  public:
-  Sweep(std::span<const SweepPoint> points, const SweepOptions& options)
+  ManyPoints(std::span<const SweepPoint> points, const SweepOptions& options)
       : points_(points), options_(options), compiled_(points.size()), times_(points.size()) {}
 
   [[nodiscard]] Expected<void> compile_all() {
@@ -88,18 +99,129 @@ class Sweep {
   std::atomic<bool> stopped_ = false;
 };
 
+/// Where the duration of one cost class is found at each point.
+struct DurationSource {
+  const Nanoseconds* first = nullptr;
+  std::size_t stride = 0;  ///< 0: the same at every point
+};
+
+/// One source for each duration of a compiled Program. `constants` holds what does not vary.
+std::vector<DurationSource> duration_sources(const CostSweep& sweep, const CompiledProgram& program,
+                                             std::vector<Nanoseconds>& constants) {
+  // Tables of numbers of sources in the place of durations, so that keys mean what they mean in a table.
+  std::vector<DurationSource> numbered(1);
+  CostTable base;
+  CostTable over;
+  constants.assign(1, 0);  // what no entry names
+  for (const auto& [key, duration] : sweep.costs.entries()) {
+    base.set(key, static_cast<Nanoseconds>(constants.size()));
+    constants.push_back(duration);
+  }
+  numbered.resize(constants.size());
+  for (std::size_t i = 0; i < constants.size(); ++i) numbered[i].first = &constants[i];
+  for (const CostColumn& column : sweep.columns) {
+    over.set(column.key, static_cast<Nanoseconds>(numbered.size()));
+    numbered.push_back({column.durations.data(), 1});
+  }
+  const CostTable numbers = overlaid({base, {}}, {over, {}}).costs;
+  std::vector<DurationSource> sources(CompiledProgram::kFirstBound, numbered[0]);
+  for (const CostClass& key : program.cost_classes)
+    sources.push_back(numbered[static_cast<std::size_t>(numbers(key))]);
+  return sources;
+}
+
+/// What all threads of one call of simulate_sweep share.
+class SweepRun {
+ public:
+  SweepRun(const CostSweep& sweep, const CompiledProgram& program, const SweepOptions& options)
+      : program_(program),
+        options_(options),
+        sources_(duration_sources(sweep, program, constants_)),
+        times_(sweep.columns.empty() ? 0 : sweep.columns.front().durations.size()) {}
+
+  /// Takes points until none is left.
+  void work() {
+    constexpr std::size_t kAtOnce = 64;
+    SimulationScratch scratch;
+    BoundCosts bound{std::vector<Nanoseconds>(sources_.size())};
+    for (std::size_t begin = next_.fetch_add(kAtOnce); begin < times_.size();
+         begin = next_.fetch_add(kAtOnce)) {
+      if (options_.stopped && options_.stopped()) {
+        stopped_ = true;
+        return;
+      }
+      for (std::size_t i = begin; i < std::min(begin + kAtOnce, times_.size()); ++i)
+        times_[i] = times_of(i, bound, scratch);
+    }
+  }
+
+  [[nodiscard]] Expected<std::vector<PointTimes>> result() {
+    if (stopped_) return make_error(ErrorCode::io, "stopped before all points were simulated");
+    return std::move(times_);
+  }
+
+ private:
+  [[nodiscard]] PointTimes times_of(std::size_t i, BoundCosts& bound, SimulationScratch& scratch) const {
+    for (std::size_t d = 0; d < sources_.size(); ++d)
+      bound.durations[d] = sources_[d].first[sources_[d].stride * i];
+    const StepTimes times = simulate(program_, bound, scratch);
+    return {times.makespan, rank_span(times), ideal_time(times), bubble_fraction(times),
+            bubble_fraction_span(times)};
+  }
+
+  const CompiledProgram& program_;
+  const SweepOptions& options_;
+  std::vector<Nanoseconds> constants_;
+  std::vector<DurationSource> sources_;
+  std::vector<PointTimes> times_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<bool> stopped_ = false;
+};
+
+Expected<void> check_durations(const CostSweep& sweep) {
+  for (const CostColumn& column : sweep.columns) {
+    PPSIM_CHECK(column.durations.size() == sweep.columns.front().durations.size(), "see Requires");
+    const auto below = std::ranges::find_if(column.durations, [](Nanoseconds ns) { return ns < 0; });
+    if (below == column.durations.end()) continue;
+    const auto index = static_cast<std::size_t>(below - column.durations.begin());
+    std::ostringstream key;
+    key << column.key;
+    return tl::unexpected(
+        at_point(index, {ErrorCode::bad_argument,
+                         "a duration of " + key.str() + " is below 0",
+                         {.found = std::to_string(*below) + " ns", .expected = "0 or more"}}));
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<std::vector<StepTimes>> simulate_many(std::span<const SweepPoint> points,
                                                const SweepOptions& options) {
   PPSIM_CHECK(options.threads >= 1 && !options.capabilities.residency, "see Requires");
-  Sweep sweep(points, options);
-  if (auto good = sweep.compile_all(); !good) return tl::unexpected(good.error());
-  std::vector<std::jthread> others;
-  for (int t = 1; t < options.threads; ++t) others.emplace_back([&] { sweep.work(); });
-  sweep.work();
-  others.clear();  // joins them
-  return sweep.result();
+  ManyPoints many(points, options);
+  if (auto good = many.compile_all(); !good) return tl::unexpected(good.error());
+  in_threads(options.threads, [&] { many.work(); });
+  return many.result();
+}
+
+CostTable largest_costs(const CostSweep& sweep) {
+  CostTable largest;
+  for (const CostColumn& column : sweep.columns)
+    largest.set(column.key, column.durations.empty() ? 0 : std::ranges::max(column.durations));
+  return overlaid({sweep.costs, {}}, {largest, {}}).costs;
+}
+
+Expected<std::vector<PointTimes>> simulate_sweep(const CostSweep& sweep, const SweepOptions& options) {
+  PPSIM_CHECK(options.threads >= 1 && !options.capabilities.residency, "see Requires");
+  if (auto good = check_durations(sweep); !good) return tl::unexpected(good.error());
+  const auto compiled = compiled_program(sweep.program, options.capabilities);
+  if (!compiled) return tl::unexpected(compiled.error());
+  if (const auto largest = bind_costs(*compiled, largest_costs(sweep)); !largest)
+    return tl::unexpected(largest.error());
+  SweepRun run(sweep, *compiled, options);
+  in_threads(options.threads, [&] { run.work(); });
+  return run.result();
 }
 
 }  // namespace ppsim::planner

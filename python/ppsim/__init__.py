@@ -30,6 +30,7 @@ from ppsim.lowering import lower
 from ppsim.registry import generate, register, schedules, unregister
 from ppsim.search import Repair, Synthesis, repair, synthesize
 from ppsim.simulation import Point, RankRun, Run, simulate, simulate_many
+from ppsim.sweeping import sweep
 from ppsim.targets import targets
 from ppsim.verification import Certificate, PropertyVerdict, RankMemory, Verdict, check, verify
 
@@ -74,6 +75,7 @@ __all__ = [
     "schedules",
     "simulate",
     "simulate_many",
+    "sweep",
     "synthesize",
     "targets",
     "unregister",

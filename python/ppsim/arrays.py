@@ -9,9 +9,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LAYOUTS: dict[str, tuple[int, list[tuple[str, str, int]]]] = {
-    # name: bytes of an item, then name, type and offset of each field; core/ and python/src/ir.cpp hold them
+    # name: bytes of an item, then name, type and offset of each field; core, planner and python/src hold them
     "span": (32, [("start_ns", "<i8", 0), ("start_round", "<i4", 8), ("end_ns", "<i8", 16), ("end_round", "<i4", 24)]),
     "memory": (24, [("time_ns", "<i8", 0), ("round", "<i4", 8), ("bytes", "<i8", 16)]),
+    "point": (
+        40,
+        [
+            ("makespan_ns", "<i8", 0),
+            ("rank_span_ns", "<i8", 8),
+            ("ideal_ns", "<i8", 16),
+            ("bubble_fraction", "<f8", 24),
+            ("bubble_fraction_span", "<f8", 32),
+        ],
+    ),
     "action": (
         16,
         [("subject", "<i4", 0), ("microbatch", "<i4", 4), ("peer", "<i4", 8), ("slice", "<u2", 12), ("kind", "u1", 14)],

@@ -30,6 +30,7 @@ namespace {
 // What python/ppsim/arrays.py takes for granted.
 static_assert(sizeof(Span) == 32 && offsetof(Span, end) == 16 && offsetof(Instant, round) == 8);
 static_assert(sizeof(MemoryPoint) == 24 && offsetof(MemoryPoint, bytes) == 16);
+static_assert(sizeof(PointTimes) == 40 && offsetof(PointTimes, bubble_fraction) == 24);
 
 /// What python/ppsim/simulation.py asks.
 struct SimulationWords {
@@ -67,6 +68,44 @@ std::vector<StepTimes> many(const std::vector<std::shared_ptr<Program>>& program
     return value_of(
         simulate_many(points, {.capabilities = capabilities, .threads = threads, .stopped = stopped}));
   });
+}
+
+using Column = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// A key of a cost table, and its durations at the points of a sweep.
+using NamedColumn = std::tuple<std::string, int, Column>;
+
+OpKind kind_with_cost(const std::string& text) {
+  const auto kind = op_kind_from_text(text);
+  if (kind && info(*kind).direction != Direction::receive) return *kind;
+  throw CoreError(
+      {ErrorCode::bad_argument,
+       "unknown kind of action",
+       {.found = text, .expected = "a kind that a cost table has, such as F, B, I, W or SEND_F"}});
+}
+
+/// Figures of all points of a sweep, as bytes of PointTimes.
+Bytes1d sweep(const Program& program, const Sources& sources, const std::vector<NamedColumn>& named,
+              const std::string& transport, int threads) {
+  const SweepOptions options = {.capabilities = capabilities_named(transport, std::nullopt, sources),
+                                .threads = threads};
+  CostBinding bound = bound_costs(sources, program.pipeline());
+  std::vector<CostColumn> columns;
+  for (const auto& [kind, stage, durations] : named)
+    columns.push_back({{kind_with_cost(kind), stage}, {durations.data(), durations.size()}});
+  const CostTable base = bound.tables.costs;
+  const CostSweep question = {program, base, columns};
+  bound.tables.costs = largest_costs(question);
+  check_tables(sources, bound, program);
+  auto times = std::make_unique<std::vector<PointTimes>>(interruptible([&](const Stopped& stopped) {
+    SweepOptions asked = options;
+    asked.stopped = stopped;
+    return value_of(simulate_sweep(question, asked));
+  }));
+  const std::span<const PointTimes> items = *times;
+  const nb::capsule owner(times.release(),
+                          [](void* p) noexcept { delete static_cast<std::vector<PointTimes>*>(p); });
+  return bytes_in<PointTimes>(owner, items);
 }
 
 std::string svg_of(const Evaluation& step, const std::string& title, int width) {
@@ -232,6 +271,7 @@ void bind_simulation(nb::module_& module) {
       .def_rw("costs", &SimulationWords::costs);
   module.def("evaluate", &evaluated, "program"_a, "words"_a, free);
   module.def("simulate_many", &many, "programs"_a, "costs"_a, "transport"_a, "threads"_a);
+  module.def("sweep", &sweep, "program"_a, "costs"_a, "columns"_a, "transport"_a, "threads"_a);
   module.def("write_report", &write_report_of, "steps"_a, "path"_a, free);
 }
 

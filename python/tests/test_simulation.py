@@ -156,6 +156,49 @@ def test_simulate_many_names_the_point_that_cannot_run(hanging):
         ppsim.simulate_many([(zb_h1(), ppsim.Costs.unit()), (hanging, ppsim.Costs.unit())])
 
 
+def test_a_sweep_is_simulate_many_from_arrays_to_an_array():
+    program = ppsim.lower(zb_h1())
+    transfers = numpy.linspace(0, 500_000, 100)
+    forwards = numpy.random.default_rng(1).integers(0, 10**7, (100, 4))
+    times = ppsim.sweep(program, {"c": transfers, "F": forwards}, unit={"F": 9, "I": 1, "W": 2})
+    costs = [
+        ppsim.Costs.unit(I=1, W=2)
+        | ppsim.Costs.table(
+            {
+                "format": "ppsim-tables",
+                "version": 1,
+                "costs": [{"kind": "F", "stage": stage, "ns": int(ns)} for stage, ns in enumerate(row)]
+                + [{"kind": kind, "ns": round(transfer)} for kind in ("SEND_F", "SEND_B")],
+                "sizes": [],
+            }
+        )
+        for row, transfer in zip(forwards, transfers, strict=True)
+    ]
+    each = ppsim.simulate_many([(program, point) for point in costs])
+    for field in times.dtype.names:
+        assert times[field].tolist() == [getattr(point, field) for point in each], field
+    assert len(ppsim.sweep(zb_h1(), {})) == 0
+
+
+@pytest.mark.parametrize(
+    "durations, wrong",
+    [
+        ({"F": [1, 2], "B": [1]}, "number of points"),
+        ({"F": [[1, 2]]}, "shape"),
+        ({"F": 1}, "shape"),
+        ({"F": ["fast"]}, "nanoseconds"),
+        ({"F": [float("nan")]}, "nanoseconds"),
+        ({"F": [1e30]}, "too long"),
+        ({"F": [1, -1]}, "point 1"),
+        ({"Q": [1]}, "unknown kind"),
+        ({"RECV_F": [1]}, "unknown kind"),
+    ],
+)
+def test_a_sweep_refuses_what_is_no_duration(durations, wrong):
+    with pytest.raises(ppsim.Error, match=wrong):
+        ppsim.sweep(zb_h1(), durations)
+
+
 def test_compare_is_a_table_and_a_picture(tmp_path):
     comparison = ppsim.compare(["1f1b", "zb-h1", zb_h1()], ranks=4, microbatches=8, unit={"F": 1, "I": 1, "W": 1})
     assert [run.name for run in comparison] == ["1f1b", "zb-h1", "zb-h1"]

@@ -67,5 +67,67 @@ TEST(SimulateMany, GivesUpWhenStopped) {
   EXPECT_FALSE(simulate_many(points, {.stopped = [] { return true; }}).has_value());
 }
 
+std::vector<Nanoseconds> multiples(Nanoseconds step, std::size_t count) {
+  std::vector<Nanoseconds> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(step * static_cast<Nanoseconds>(i));
+  return values;
+}
+
+TEST(SimulateSweep, EveryPointIsThatOfItsTable) {
+  constexpr std::size_t kPoints = 150;
+  const auto program = program_named("zb-h1");
+  const CostTable base = unit_cost_table({.c = 0.25});
+  const auto weights = multiples(10'000, kPoints);
+  const auto last_forward = multiples(77'777, kPoints);
+  const auto sends = multiples(5'000, kPoints);
+  const std::vector<CostColumn> columns = {{{.kind = OpKind::backward_weight}, weights},
+                                           {{.kind = OpKind::forward, .subject = 3}, last_forward},
+                                           {{.kind = OpKind::send_forward, .subject = 1, .peer = 2}, sends}};
+  const auto times = simulate_sweep({*program, base, columns}, {.threads = 3}).value();
+  ASSERT_EQ(times.size(), kPoints);
+  EXPECT_EQ(times, simulate_sweep({*program, base, columns}).value());
+  std::vector<SweepPoint> points;
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    points.push_back({program, base});
+    for (const CostColumn& column : columns) points.back().costs.set(column.key, column.durations[i]);
+  }
+  const auto each = simulate_many(points).value();
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    const PointTimes expected = {each[i].makespan, rank_span(each[i]), ideal_time(each[i]),
+                                 bubble_fraction(each[i]), bubble_fraction_span(each[i])};
+    EXPECT_EQ(times[i], expected) << i;
+  }
+}
+
+TEST(SimulateSweep, AColumnOfAKindGoesBeforeAStageOfTheTable) {
+  const auto program = program_named("1f1b");
+  CostTable base = unit_cost_table({});
+  base.set({.kind = OpKind::forward, .subject = 2}, 1'000'000'000);
+  const std::vector<Nanoseconds> forwards = {1'000'000};
+  const std::vector<CostColumn> columns = {{{.kind = OpKind::forward}, forwards}};
+  EXPECT_EQ(simulate_sweep({*program, base, columns}).value()[0].makespan, (8 + 3) * 3'000'000);
+}
+
+TEST(SimulateSweep, NamesADurationBelowZeroAndDurationsThatDoNotFit) {
+  const auto program = program_named("1f1b");
+  const CostTable base;
+  std::vector<Nanoseconds> forwards = {1, 2, -3};
+  const std::vector<CostColumn> columns = {{{.kind = OpKind::forward}, forwards}};
+  const auto below = simulate_sweep({*program, base, columns});
+  ASSERT_FALSE(below.has_value());
+  EXPECT_EQ(below.error().message.substr(0, 9), "point 2: ") << below.error();
+  forwards[2] = std::numeric_limits<Nanoseconds>::max() / 2;
+  EXPECT_FALSE(simulate_sweep({*program, base, columns}).has_value());
+}
+
+TEST(SimulateSweep, GivesUpWhenStopped) {
+  const auto program = program_named("1f1b");
+  const std::vector<Nanoseconds> forwards = {1};
+  const std::vector<CostColumn> columns = {{{.kind = OpKind::forward}, forwards}};
+  const CostTable base;
+  EXPECT_FALSE(simulate_sweep({*program, base, columns}, {.stopped = [] { return true; }}).has_value());
+  EXPECT_TRUE(simulate_sweep({*program, base, {}}).value().empty());
+}
+
 }  // namespace
 }  // namespace ppsim

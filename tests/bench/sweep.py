@@ -1,0 +1,34 @@
+"""What 100,000 points take: 1F1B on 8 ranks with 64 microbatches, the costs of every stage and transfer varied.
+
+    PYTHONPATH=build/release/python python tests/bench/sweep.py [points]
+"""
+
+import sys
+import time
+
+import numpy
+
+import ppsim
+
+
+def main(points: int = 100_000) -> None:
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=8, microbatches=64))
+    forward = numpy.random.default_rng(1).integers(1_000_000, 2_000_000, (points, 8))
+    durations = {"F": forward, "B": 2 * forward, "c": numpy.arange(points)}
+
+    def many() -> None:
+        costs = (ppsim.Costs.unit(F=1, B=2, c=point / points) for point in range(points))
+        ppsim.simulate_many([(program, point) for point in costs], threads=2)
+
+    for name, work in (
+        ("sweep, 1 thread", lambda: ppsim.sweep(program, durations, threads=1)),
+        ("sweep, 2 threads", lambda: ppsim.sweep(program, durations, threads=2)),
+        ("simulate_many, 2 threads, with its points", many),
+    ):
+        wall, cpu = time.perf_counter(), time.process_time()
+        work()
+        print(f"{name}: {time.perf_counter() - wall:.2f} s, {time.process_time() - cpu:.2f} s of CPU")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]))
