@@ -22,6 +22,7 @@ from ppsim.errors import (
     Error,
     FileError,
     IllFormed,
+    JobError,
     Mismatch,
     Unknown,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "Error",
     "FileError",
     "IllFormed",
+    "JobError",
     "Mismatch",
     "Point",
     "Program",

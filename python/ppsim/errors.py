@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,6 +55,21 @@ class Error(ValueError):
 
 class FileError(Error):
     """A file that cannot be read, or written, as what it should be."""
+
+
+class JobError(Error):
+    """Settings of a job config that do not go together.
+
+    problems: each as an Error with its file, row, found and expected; file and row are those of the first
+    """
+
+    def __init__(self, problems: Sequence[Error]) -> None:
+        self.problems = tuple(problems)
+        first = self.problems[0]
+        super().__init__("\n".join(str(problem) for problem in problems), code="refused", file=first.file, row=first.row)
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class CheckFailed(Error):

@@ -95,6 +95,7 @@ class Verdict:
     transport: what it holds for
     memory: the worst case of each rank, where sizes are known
     certificate: the proof, where well_formed, matched and deadlock_free are proved
+    about: what was read, where that is not what was given: the pipeline of a job
     """
 
     program: _core.Program
@@ -103,6 +104,7 @@ class Verdict:
     memory: list[RankMemory] = field(default_factory=list)
     memory_limit_bytes: int | None = None
     certificate: Certificate | None = None
+    about: str = ""
 
     @property
     def ok(self) -> bool:
@@ -125,7 +127,8 @@ class Verdict:
     @property
     def report(self) -> str:
         """All of it as text."""
-        lines = [f"transport {self.transport}"]
+        lines = [self.about] if self.about else []
+        lines.append(f"transport {self.transport}")
         width = max((len(name) for name in self.properties), default=0)
         for name, answer in self.properties.items():
             lines.append(f"{name:{width}}  {answer.verdict:8}  {answer.method}".rstrip())
@@ -162,6 +165,7 @@ class Verdict:
                 "memory": [vars(rank) for rank in self.memory],
                 "memory_limit_bytes": self.memory_limit_bytes,
                 "certificate": self.certificate and self.certificate.to_json(),
+                "about": self.about,
             }
         )
 
@@ -176,6 +180,7 @@ class Verdict:
             memory=[RankMemory(**rank) for rank in data["memory"]],
             memory_limit_bytes=data["memory_limit_bytes"],
             certificate=data["certificate"] and Certificate(data["certificate"]),
+            about=data["about"],
         )
 
 
@@ -301,7 +306,11 @@ def check(value: _core.Schedule | _core.Program, **options: Any) -> Verdict:
     Raises Deadlock, Mismatch, IllFormed, DoesNotFit, whose text is the report and whose counterexample is the
     data, else Unknown.
     """
-    verdict = verify(value, **options)
+    return proved(verify(value, **options))
+
+
+def proved(verdict: Verdict) -> Verdict:
+    """The Verdict if it is ok. Raises what check raises."""
     for answer in verdict.properties.values():
         if answer.verdict == "refuted":
             kind, code = _RAISED[answer.name]

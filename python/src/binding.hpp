@@ -74,5 +74,6 @@ void bind_verification(nb::module_& module);
 void bind_search(nb::module_& module);
 void bind_execution(nb::module_& module);
 void bind_targets(nb::module_& module);
+void bind_annotations(nb::module_& module);
 
 }  // namespace ppsim::python

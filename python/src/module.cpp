@@ -37,4 +37,5 @@ NB_MODULE(_core, module) {
   ppsim::python::bind_search(module);
   ppsim::python::bind_execution(module);
   ppsim::python::bind_targets(module);
+  ppsim::python::bind_annotations(module);
 }

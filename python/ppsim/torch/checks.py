@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ppsim._native import _core
+from ppsim.annotations import github
 from ppsim.errors import Error
 from ppsim.files import read, read_text
-from ppsim.targets import load, load_text
-from ppsim.verification import Verdict
-from ppsim.verification import check as check_program
+from ppsim.targets import load, load_text, targets
+from ppsim.torch.jobs import is_job, read_job
+from ppsim.verification import Verdict, proved, verify
 
 #: Rank to its actions, as a schedule of torch.distributed.pipelining has it; None is an idle cell.
 PipelineOrder = Mapping[int, Sequence[Any]]
@@ -24,16 +26,21 @@ def program(
     dialect: str = "torch",
     communicators: str | None = None,
     target: str | None = None,
+    layers: int | None = None,
 ) -> _core.Schedule | _core.Program:
     """A schedule object with `pipeline_order_with_comms` or `pipeline_order`, such a dictionary, the list of
-    `get_schedule_ops`, or the path of a CSV, as PyTorch would run it.
+    `get_schedule_ops`, the path of a CSV, or a job config of torchtitan (TOML, or its object), as PyTorch would
+    run it.
 
     dialect, communicators: as in ppsim.read; target: as that release loads it
+    layers: transformer layers of the model, for a job with pipeline_parallel_layers_per_stage
     Raises FileError naming rank and action that cannot be read; IllFormed for what is no schedule; Error with
     the code refused for what the target would not load.
     """
     if isinstance(schedule, _core.Schedule | _core.Program):
         return schedule
+    if is_job(schedule):
+        return read_job(schedule, layers=layers, target=target or targets()[0]).checked()
     if isinstance(schedule, str | pathlib.PurePath):
         if target is not None:
             return load(schedule, target=target, communicators=communicators)
@@ -53,6 +60,8 @@ def check(
     transport: str = "nccl",
     communicators: str | None = None,
     dialect: str = "torch",
+    layers: int | None = None,
+    annotations: str | None = None,
     **options: Any,
 ) -> Verdict:
     """Proves that what PyTorch is about to run neither hangs nor mixes data up, or raises why not.
@@ -63,14 +72,41 @@ def check(
     communicators: per-pair, which is what a process group of NCCL opens by default; per-rank where batches
     are coalesced or the group was given its device; per-edge with PyTorch's pipeline_per_edge_p2p
     transport and options: as in ppsim.check
+    A job config is checked for the newest target where none is named; `layers` as in `program`. The report says
+    which pipeline it means. Raises JobError for settings that do not go together.
+    annotations: github: what is not proved is printed as GitHub shows it at the cells of the file, too
     """
+    if annotations not in (None, "github"):
+        raise Error("unknown annotations", found=str(annotations), expected="github")
+    file = os.fspath(schedule) if isinstance(schedule, str | pathlib.PurePath) else ""
+    about = ""
+    try:
+        if is_job(schedule):
+            target = target or targets()[0]
+            job = read_job(schedule, layers=layers, target=target)
+            file = job.csv or job.file
+            schedule, about = job.checked(), f"{job}, for {target}"
+        return _checked(
+            schedule, about, {"target": target, "communicators": communicators, "dialect": dialect}, transport, options
+        )
+    except Error as wrong:
+        if annotations:
+            print(*github(wrong, file), sep="\n")
+        raise
+
+
+def _checked(
+    schedule: Any, about: str, loading: dict[str, Any], transport: str, options: dict[str, Any]
+) -> Verdict:
+    target, communicators = loading["target"], loading["communicators"]
     if target is not None:
         known = program(schedule, target=target, communicators=communicators)
-        return check_program(known, target=target, transport=transport, communicators=communicators, **options)
+        verdict = verify(known, target=target, transport=transport, communicators=communicators, **options)
+        return proved(replace(verdict, about=about))
     communicators = communicators or "per-pair"
-    known = program(schedule, dialect=dialect, communicators=communicators)
+    known = program(schedule, dialect=loading["dialect"], communicators=communicators)
     lowered = isinstance(known, _core.Schedule)
-    return check_program(known, transport=transport, communicators=communicators if lowered else None, **options)
+    return proved(verify(known, transport=transport, communicators=communicators if lowered else None, **options))
 
 
 def _order_of(schedule: Any) -> PipelineOrder:

@@ -120,7 +120,10 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   auto answered = within_limits(options, output, [&] { return verify_input(options, policy); });
   if (!answered) return answered.error();
   auto& answer = *answered;
-  if (!answer) return report(answer.error(), output);
+  if (!answer) {
+    annotate(options, answer, output);
+    return report(answer.error(), output);
+  }
   add_devices(options, *answer);
   if (options.queries) options.queries->explain(why_not_asked(answer->report));
   if (!options.certificate.empty() && verdict_exit(answer->report) == kDone) {
@@ -145,6 +148,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     if (remedy) print_remedy(*remedy);
     if (written) std::cout << '\n' << verify_advice(options, *answer, remedy) << '\n';
   }
+  annotate(options, answer, output);
   if (written) return answer->exit();
   std::cout.flush();
   std::cerr << "ppsim: " << written.error() << '\n';
@@ -279,6 +283,10 @@ void add_verify(Command& program) {
       .add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
       .check(side_file({".json", ".cert"}));
   add_query_option(command, options->smt2);
+  command
+      .add_option("--annotations", options->annotations,
+                  "github: what is not proved at its cells, as GitHub shows it beside the lines of a change")
+      .check(one_of({"github"}));
   command
       .add_option("--repair", options->repair,
                   "write to FILE the Program after the smallest change that removes its deadlock or mix-up")

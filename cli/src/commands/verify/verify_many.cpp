@@ -211,6 +211,7 @@ int verify_many(const VerifyRequest& request, const Output& output) {
       Row row{file, policy, verify_input(single, policy)};
       if (row.answer) add_devices(single, *row.answer);
       table.add(row);
+      annotate(single, row.answer, output);
       output.done(++done, files->size() * policies->size());
     }
   }

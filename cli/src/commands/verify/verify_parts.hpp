@@ -46,6 +46,7 @@ struct VerifyRequest {
   std::string properties, memory_limit, policy, certificate, smt2, repair, repair_with;
   std::string memory_budget;
   std::string makespan_limit, for_all, spread, other;
+  std::string annotations;  ///< whose; empty: none
   bool per_stage = false;
   TransportChoice transport;
   double timeout_s = 60;
@@ -160,6 +161,8 @@ template <class Report>
 [[nodiscard]] Json report_json(const VerifyAnswer& answer);
 /// The same as text.
 void print_report(const VerifyAnswer& answer);
+/// Prints what --annotations asks for of request.input, behind its report or error.
+void annotate(const VerifyRequest& request, const Expected<VerifyAnswer>& answer, const Output& output);
 /// True for several inputs, for a folder, and for several communicator policies.
 [[nodiscard]] bool is_many(const VerifyRequest& request);
 /// One table for one or more files under one or more policies; returns the exit code that goes before the

@@ -1,0 +1,369 @@
+"""Job configs of torchtitan: the schedule that one means, and what in it does not go together. Imports no torch."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import pathlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ppsim._native import _core
+from ppsim.errors import Error, FileError, JobError
+from ppsim.registry import generate
+from ppsim.targets import load
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A class of torch.distributed.pipelining; ours: its name here, "": it has no order of its own."""
+
+    name: str
+    ours: str
+    several_stages: bool
+    is_v: bool = False
+    min_a_stage: bool = False  # microbatches: as many as stages or more
+    rounds: bool = False  # microbatches: in rounds of about the ranks
+
+
+_KINDS = (
+    _Kind("1F1B", "1f1b", False, min_a_stage=True),
+    _Kind("GPipe", "gpipe", False),
+    _Kind("Interleaved1F1B", "interleaved-1f1b", True, rounds=True),
+    _Kind("LoopedBFS", "looped-bfs", True),
+    _Kind("InterleavedZeroBubble", "interleaved-zb", True, rounds=True),
+    _Kind("ZBVZeroBubble", "zb-v", True, is_v=True),
+    _Kind("DualPipeV", "dualpipe-v", True, is_v=True, min_a_stage=True),
+    _Kind("PipelineScheduleSingle", "", False),
+    _Kind("PipelineScheduleMulti", "", True),
+)
+#: What torchtitan takes where a key is missing; for keys without an entry nothing.
+_DEFAULTS: dict[tuple[str, str], Any] = {
+    ("training", "local_batch_size"): 8,
+    ("parallelism", "pipeline_parallel_degree"): 1,
+    ("parallelism", "pipeline_parallel_schedule"): "1F1B",
+    ("parallelism", "pipeline_parallel_microbatch_size"): 1,
+    ("parallelism", "pipeline_parallel_first_stage_less_layers"): 1,
+    ("parallelism", "pipeline_parallel_last_stage_less_layers"): 1,
+    ("compile", "enable"): False,
+    ("compile", "components"): ("model", "loss"),
+}
+_PP = "pipeline_parallel_"
+
+
+@dataclass(frozen=True)
+class Job:
+    """The pipeline of a torchtitan job config.
+
+    file: "" for a config object; schedule: torchtitan's name; ranks, stages, microbatches: of the pipeline
+    csv: the file whose order runs; "": the order is that of the class
+    order: what runs; None where the problems leave none
+    problems: what does not go together, each as an Error with its line
+    """
+
+    file: str
+    schedule: str
+    ranks: int
+    stages: int
+    microbatches: int
+    csv: str = ""
+    order: _core.Schedule | None = None
+    problems: tuple[Error, ...] = field(default=())
+
+    def __str__(self) -> str:
+        order = f"the order of {self.csv} on the stages of {self.schedule}" if self.csv else self.schedule
+        return (
+            f"{self.file or 'the job'}: {order}, {self.ranks} ranks, {self.stages} stages, "
+            f"{self.microbatches} microbatches"
+        )
+
+    def checked(self) -> _core.Schedule:
+        """The order. Raises JobError where settings do not go together."""
+        if self.problems or self.order is None:
+            raise JobError(self.problems)
+        return self.order
+
+
+def is_job(value: Any) -> bool:
+    """Whether this is a TOML file, or has the sections of torchtitan's config."""
+    if isinstance(value, str | pathlib.PurePath):
+        return os.fspath(value).lower().endswith(".toml")
+    if isinstance(value, Mapping):
+        return "parallelism" in value
+    return hasattr(value, "parallelism") and hasattr(value, "training")
+
+
+def read_job(config: Any, *, layers: int | None = None, target: str = "torch-2.15") -> Job:
+    """Reads the pipeline of a torchtitan job.
+
+    config: the path of a TOML file, its contents as a dictionary, or a config object (torchtitan 0.3)
+    layers: transformer layers of the model, for pipeline_parallel_layers_per_stage
+    target: the release of PyTorch that loads its CSV
+    Raises FileError for what is no job config. What torchtitan would refuse, or run differently from what is
+    written, is in `problems`.
+    """
+    return _Reader(_Settings(config), layers, target).job()
+
+
+class _Settings:
+    """Keys of a config and where they are."""
+
+    def __init__(self, config: Any) -> None:
+        self.file, self._lines = "", []
+        if isinstance(config, str | pathlib.PurePath):
+            self.file = os.fspath(config)
+            text = _text_of(self.file)
+            self._lines = text.splitlines()
+            config = _parsed(text, self.file)
+        self._sections = config
+
+    def given(self, section: str, key: str) -> Any:
+        """None where it is missing."""
+        return _item(_item(self._sections, section), key)
+
+    def get(self, section: str, key: str) -> Any:
+        value = self.given(section, key)
+        return _DEFAULTS.get((section, key)) if value is None else value
+
+    def number(self, section: str, key: str, min_value: int = 1) -> int:
+        value = self.get(section, key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < min_value:
+            expected = f"a whole number from {min_value} on"
+            raise self.error(f"{section}.{key} is out of range", section, key, found=repr(value), expected=expected)
+        return value
+
+    def error(self, message: str, section: str, key: str, *, found: str = "", expected: str = "") -> Error:
+        """A problem at the line of a key, or of its section, where the config is a file."""
+        return Error(
+            message, code="refused", file=self.file, row=self._line(section, key), found=found, expected=expected
+        )
+
+    def _line(self, section: str, key: str) -> int:
+        inside, header = False, 0
+        for number, line in enumerate(self._lines, 1):
+            if match := re.match(r"\s*\[([^\[\]]+)\]", line):
+                inside = match[1].strip() == section
+                header = number if inside else header
+            elif inside and re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
+                return number
+        return header
+
+
+def _text_of(file: str) -> str:
+    try:
+        return pathlib.Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise FileError(str(wrong), code="bad_file", file=file) from wrong
+
+
+def _parsed(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as wrong:
+        at = re.search(r"line (\d+), column (\d+)", str(wrong))
+        row, column = (int(at[1]), int(at[2])) if at else (0, 0)
+        raise FileError(f"no TOML: {wrong}", code="bad_file", file=file, row=row, column=column) from wrong
+
+
+def _item(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+
+
+class _Reader:
+    """Collects what is wrong while it reads what there is."""
+
+    def __init__(self, settings: _Settings, layers: int | None, target: str) -> None:
+        self._settings, self._layers, self._target = settings, layers, target
+        self._problems: list[Error] = []
+
+    def job(self) -> Job:
+        try:
+            kind = self._kind()
+            ranks = self._settings.number("parallelism", _PP + "degree")
+            microbatches = self._microbatches()
+            csv = str(self._settings.get("parallelism", _PP + "schedule_csv") or "")
+            if ranks == 1:
+                raise self._error("the job has no pipeline", "degree", found="1", expected="2 or more")
+            csv = self._found(csv)
+            order = self._loaded(csv) if csv else None
+            stages = self._stages(kind, ranks, order)
+        except Error as wrong:
+            if isinstance(wrong, FileError):
+                raise
+            raise JobError((*self._problems, wrong)) from None
+        if csv:
+            if order is not None:
+                self._check_order(order, kind, (ranks, stages, microbatches))
+        else:
+            order = self._generated(kind, (ranks, stages, microbatches))
+        if order is not None:
+            self._check_compile(order)
+        return Job(self._settings.file, kind.name, ranks, stages, microbatches, csv, order, tuple(self._problems))
+
+    def _error(self, message: str, key: str, **details: str) -> Error:
+        return self._settings.error(message, "parallelism", _PP + key, **details)
+
+    def _note(self, message: str, key: str, **details: str) -> None:
+        self._problems.append(self._error(message, key, **details))
+
+    def _kind(self) -> _Kind:
+        name = str(self._settings.get("parallelism", _PP + "schedule"))
+        for kind in _KINDS:
+            if kind.name.lower() == name.lower():
+                return kind
+        near = difflib.get_close_matches(name, [kind.name for kind in _KINDS], 1)
+        expected = near[0] if near else ", ".join(kind.name for kind in _KINDS)
+        raise self._error("PyTorch has no such schedule", "schedule", found=name, expected=expected)
+
+    def _microbatches(self) -> int:
+        batch = self._settings.number("training", "local_batch_size")
+        size = self._settings.number("parallelism", _PP + "microbatch_size")
+        if batch % size == 0:
+            return batch // size
+        raise self._settings.error(
+            f"the batch is not a multiple of {_PP}microbatch_size",
+            "training",
+            "local_batch_size",
+            found=f"{batch}, microbatches of {size}",
+            expected=f"{batch - batch % size or size} or {batch - batch % size + size}",
+        )
+
+    def _stages(self, kind: _Kind, ranks: int, order: _core.Schedule | None) -> int:
+        """As torchtitan counts them; it reads none of it from a CSV."""
+        modules = self._settings.given("parallelism", "module_fqns_per_model_part")
+        per_stage = self._settings.given("parallelism", _PP + "layers_per_stage")
+        if modules:
+            stages, key = len(modules), "module_fqns_per_model_part"
+        elif per_stage:
+            count = self._settings.number("parallelism", _PP + "layers_per_stage")
+            stages, key = self._stages_of_layers(count, order), _PP + "layers_per_stage"
+        else:
+            return ranks * 2 if kind.several_stages else ranks
+        expected = f"{2 * ranks}" if kind.is_v else f"a multiple of {ranks}" if kind.several_stages else f"{ranks}"
+        fits = stages % ranks == 0 and (kind.several_stages or stages == ranks)
+        if not fits or (kind.is_v and stages != 2 * ranks) or (not modules and kind.several_stages and stages == ranks):
+            self._problems.append(
+                self._settings.error(
+                    f"{kind.name} on {ranks} ranks has another number of stages",
+                    "parallelism",
+                    key,
+                    found=f"{stages} stages",
+                    expected=expected,
+                )
+            )
+        return stages
+
+    def _stages_of_layers(self, per_stage: int, order: _core.Schedule | None) -> int:
+        if self._layers is None:
+            if order is not None:
+                return order.stages
+            raise self._error(
+                "the number of stages follows from the layers of the model", "layers_per_stage",
+                found=str(per_stage), expected="layers=, the transformer layers of the model",
+            )
+        ends = sum(
+            self._settings.number("parallelism", f"{_PP}{end}_stage_less_layers", 0) for end in ("first", "last")
+        )
+        return math.ceil((self._layers + ends) / per_stage)
+
+    def _found(self, csv: str) -> str:
+        """The path from where torchtitan would start, or from the job."""
+        beside = pathlib.Path(self._settings.file).parent / csv
+        return csv if not csv or pathlib.Path(csv).exists() or not beside.exists() else os.fspath(beside)
+
+    def _loaded(self, csv: str) -> _core.Schedule | None:
+        try:
+            order = load(csv, target=self._target)
+        except Error as wrong:
+            self._problems.append(wrong)
+            return None
+        if isinstance(order, _core.Schedule):
+            return order
+        self._problems.append(
+            Error(
+                "torchtitan loads compute_only files, and its PyTorch adds the transfers",
+                code="refused", file=csv, found="transfers",
+                expected="ppsim convert IN OUT.csv --flavor compute_only",
+            )
+        )
+        return None
+
+    def _check_order(self, order: _core.Schedule, kind: _Kind, numbers: tuple[int, int, int]) -> None:
+        ranks, stages, microbatches = numbers
+        if order.ranks != ranks:
+            self._note("the CSV is for other ranks", "degree", found=str(ranks), expected=f"{order.ranks}, its rows")
+        if order.microbatches != microbatches:
+            size = self._settings.number("parallelism", _PP + "microbatch_size")
+            given = self._settings.given("training", "local_batch_size") is not None
+            self._problems.append(
+                self._settings.error(
+                    "the CSV is for other microbatches",
+                    "training",
+                    "local_batch_size",
+                    found=f"{microbatches * size}{'' if given else ', the default'} / {size} = {microbatches}",
+                    expected=f"{order.microbatches * size} for its {order.microbatches}",
+                )
+            )
+        if order.stages != stages:
+            self._note(
+                "the CSV has other stages",
+                "schedule",
+                found=f"{kind.name}, for which torchtitan makes {stages}",
+                expected=f"settings that make {order.stages}: another schedule, or module_fqns_per_model_part",
+            )
+        elif order.ranks == ranks and list(order.placement) != _placement(kind, ranks, stages):
+            self._note(
+                f"the CSV has stages on other ranks than {kind.name}",
+                "schedule",
+                found=f"ranks {', '.join(map(str, order.placement))}",
+                expected="ZBVZeroBubble for a V" if not kind.is_v else "Interleaved1F1B for stage s on rank s mod P",
+            )
+
+    def _generated(self, kind: _Kind, numbers: tuple[int, int, int]) -> _core.Schedule | None:
+        ranks, stages, microbatches = numbers
+        if not kind.ours:
+            self._note(f"{kind.name} has no order of its own", "schedule", found="no CSV",
+                       expected=f"{_PP}schedule_csv, or another schedule")
+            return None
+        rounds = max(1, microbatches // ranks)
+        if kind.min_a_stage and microbatches < stages:
+            self._refuse_microbatches(kind, microbatches, f"{stages} or more, as many as stages")
+        elif kind.rounds and microbatches % rounds:
+            self._refuse_microbatches(kind, microbatches, f"a multiple of the {rounds} rounds")
+        if self._problems:
+            return None
+        chunks = stages // ranks if kind.several_stages else None
+        try:
+            return generate(kind.ours, ranks=ranks, microbatches=microbatches, chunks=chunks)
+        except Error as wrong:
+            self._note(f"{kind.name}: {wrong.message}", "schedule", found=wrong.found, expected=wrong.expected)
+            return None
+
+    def _refuse_microbatches(self, kind: _Kind, found: int, expected: str) -> None:
+        self._problems.append(
+            self._settings.error(
+                f"PyTorch's {kind.name} refuses this number of microbatches", "training", "local_batch_size",
+                found=str(found), expected=expected,
+            )
+        )
+
+    def _check_compile(self, order: _core.Schedule) -> None:
+        if not self._settings.get("compile", "enable") or "model" not in self._settings.get("compile", "components"):
+            return
+        if re.search(r"\dW\d", order.to_csv()):
+            self._problems.append(
+                self._settings.error(
+                    "PyTorch's split backward (I and W) does not go with torch.compile of the stages",
+                    "compile", "enable", found="true", expected="false, or a schedule with whole backwards",
+                )
+            )
+
+
+def _placement(kind: _Kind, ranks: int, stages: int) -> list[int]:
+    if kind.is_v:
+        return [s if s < ranks else 2 * ranks - 1 - s for s in range(stages)]
+    return [s % ranks for s in range(stages)]
