@@ -18,3 +18,15 @@ run("${CMAKE_COMMAND}" --build "${WORK_DIR}/build" --config "${CONFIG}")
 run("${WORK_DIR}/build/consumer")
 run("${WORK_DIR}/build/example")
 run("${prefix}/bin/ppsim" --version)
+
+run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/core_only" -B "${WORK_DIR}/core_only" -G "${GENERATOR}"
+  "-DCMAKE_PREFIX_PATH=${prefix}" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_BUILD_TYPE=${CONFIG}")
+run("${CMAKE_COMMAND}" --build "${WORK_DIR}/core_only" --config "${CONFIG}")
+run("${WORK_DIR}/core_only/core_only")
+foreach(file share/man/man1/ppsim.1 share/bash-completion/completions/ppsim share/zsh/vendor-completions/_ppsim
+    share/fish/vendor_completions.d/ppsim.fish)
+  file(SIZE "${prefix}/${file}" size)
+  if(size LESS 1000)
+    message(FATAL_ERROR "${file} is installed with ${size} bytes")
+  endif()
+endforeach()
