@@ -99,6 +99,13 @@ void add_offload_option(Command& command, InputOptions& options) {
       .show_default();
 }
 
+void add_send_done_option(Command& command, InputOptions& options) {
+  command.add_option(
+      "--send-done-delay", options.send_done_delay,
+      "N or end: what is sent stays until N later sends of its channel are complete, or to the "
+      "step's end (default 0; with --for what the release does)");
+}
+
 void add_dialect_option(Command& command, std::string& dialect) {
   command
       .add_option("--dialect", dialect,

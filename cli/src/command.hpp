@@ -64,6 +64,7 @@ struct InputOptions {
   std::optional<int> ranks, microbatches, chunks, slices;
   int replicas = 1;
   std::string offload = "none";
+  std::string send_done_delay;  ///< empty: 0, or what the target does
   [[nodiscard]] bool has_parameters() const {
     return ranks || microbatches || chunks || slices || !settings.empty();
   }
@@ -71,6 +72,7 @@ struct InputOptions {
 void add_parameter_options(Command& command, InputOptions& options);
 void add_replicas_option(Command& command, InputOptions& options);
 void add_offload_option(Command& command, InputOptions& options);
+void add_send_done_option(Command& command, InputOptions& options);
 void add_dialect_option(Command& command, std::string& dialect);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
 void add_target_option(Command& command, std::string& target);
@@ -108,11 +110,12 @@ struct Subject {
   std::string name;
   Ir ir;
   std::optional<CostBinding> costs;
-  std::string table_file;       ///< of --costs, which must have all that is to run
-  StageRecompute recompute;     ///< that was asked for, or chosen
-  Offload offload;              ///< that was asked for
-  int replicas = 1;             ///< of the schedule that are in `ir`
-  bool native_program = false;  ///< a Program from a JSON file: its communicators are given
+  std::string table_file;                   ///< of --costs, which must have all that is to run
+  StageRecompute recompute;                 ///< that was asked for, or chosen
+  Offload offload;                          ///< that was asked for
+  std::optional<int> send_done_delay = {};  ///< that was asked for
+  int replicas = 1;                         ///< of the schedule that are in `ir`
+  bool native_program = false;              ///< a Program from a JSON file: its communicators are given
 
   [[nodiscard]] const CostTable* cost_table() const { return costs ? &costs->tables.costs : nullptr; }
 };

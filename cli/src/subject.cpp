@@ -144,6 +144,15 @@ Expected<Offload> offload_of(const InputOptions& input, const CostOptions& optio
   return offload;
 }
 
+/// What --send-done-delay asks for.
+Expected<std::optional<int>> send_done_delay_of(const InputOptions& input, const Ir& ir) {
+  if (input.send_done_delay.empty()) return std::optional<int>();
+  if (auto good = check_is_schedule(ir, "--send-done-delay"); !good) return tl::unexpected(good.error());
+  const auto delay = send_done_delay_from_text(input.send_done_delay);
+  if (!delay) return tl::unexpected(delay.error());
+  return std::optional<int>(*delay);
+}
+
 /// Puts several replicas in the place of the one in `subject`.
 Expected<void> replicate(Subject& subject, const CostOptions& options, int count) {
   if (count == 1) return {};
@@ -229,6 +238,8 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   }
   auto offload = offload_of(input, options, *ir);
   if (!offload) return tl::unexpected(offload.error());
+  const auto send_done_delay = send_done_delay_of(input, *ir);
+  if (!send_done_delay) return tl::unexpected(send_done_delay.error());
   auto recompute = recompute_of(options.recompute, *ir, *source);
   if (!recompute) return tl::unexpected(recompute.error());
   if (auto* work = *source ? std::get_if<Workload>(&**source) : nullptr)
@@ -247,6 +258,7 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
                   .table_file = options.costs,
                   .recompute = *std::move(recompute),
                   .offload = *std::move(offload),
+                  .send_done_delay = *send_done_delay,
                   .native_program = native_program};
   const auto checked = std::visit([&](const auto& read) { return check_table(subject, read); }, subject.ir);
   if (!checked) return tl::unexpected(checked.error());
@@ -267,6 +279,7 @@ LoweringOptions default_lowering(const Subject& subject) {
   options.recompute = subject.recompute;
   options.offload = subject.offload;
   options.reduce_grad = subject.replicas > 1;
+  options.send_done_delay = subject.send_done_delay.value_or(0);
   return options;
 }
 

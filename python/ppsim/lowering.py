@@ -21,6 +21,7 @@ def lower(
     recompute: str = "none",
     offload: str = "none",
     receive_buffers: int | None = None,
+    send_done_delay: int | str | None = None,
     with_: Iterable[str] = (),
     costs: Costs | None = None,
     unit: Mapping[str, float] | None = None,
@@ -31,13 +32,15 @@ def lower(
     order: timed (by costs; without them by units), global, just-in-time, early:N, issue-ordered, as-written
     communicators: per-rank, per-pair, per-edge (the default without target), per-stage-edge
     grouping: none, paired, as-written; recompute: none, full, stages=0,2; offload: none, all, half, 25%
+    send_done_delay: how many later sends of its channel keep what is sent, or "end" of the step; by default 0
     with_: load, unshard, reduce-grad, opt, clip
     target: torch-2.15, torch-2.14 or legacy: with what that release needs, proved for it; under just-in-time
     and early:N a transfer then moves as a whole
     Raises Error for options that do not go together, Deadlock where rows wait for each other.
     """
     if target is not None:
-        if grouping != "none" or recompute != "none" or offload != "none" or receive_buffers or with_:
+        plain = grouping == recompute == offload == "none" and send_done_delay is None
+        if not plain or receive_buffers or with_:
             raise Error("a target decides this", expected="order, communicators and costs beside target")
         known = costs_of(costs, unit)
         return lower_for(schedule, target=target, order=order, communicators=communicators, costs=known)
@@ -47,6 +50,7 @@ def lower(
     words = _core.LoweringWords()
     words.order, words.communicators, words.grouping = order, communicators or "per-edge", grouping
     words.recompute, words.offload, words.receive_buffers = recompute, offload, receive_buffers
+    words.send_done_delay = str(send_done_delay or 0)
     words.load, words.unshard = "load" in wanted, "unshard" in wanted
     words.reduce_grad = "reduce-grad" in wanted
     words.optimizer, words.clip = "opt" in wanted, "clip" in wanted

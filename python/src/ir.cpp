@@ -106,7 +106,7 @@ Ir ir_of_text(const std::string& text, const std::string& name, const std::strin
 
 /// What python/ppsim/lowering.py asks.
 struct LoweringWords {
-  std::string order, communicators, grouping, recompute, offload;
+  std::string order, communicators, grouping, recompute, offload, send_done_delay = "0";
   std::optional<int> receive_buffers;
   bool load = false, unshard = false, reduce_grad = false, optimizer = false, clip = false;
   Sources costs;
@@ -119,6 +119,7 @@ LoweringOptions options_of(const LoweringWords& words) {
   options.grouping = grouping_named(words.grouping);
   options.recompute = value_of(recompute_from_text(words.recompute));
   options.offload = value_of(offload_from_text(words.offload));
+  options.send_done_delay = value_of(send_done_delay_from_text(words.send_done_delay));
   options.receive_buffers = words.receive_buffers;
   options.load = words.load;
   options.unshard = words.unshard;
@@ -143,6 +144,7 @@ void bind_lowering(nb::module_& module) {
       .def_rw("grouping", &LoweringWords::grouping)
       .def_rw("recompute", &LoweringWords::recompute)
       .def_rw("offload", &LoweringWords::offload)
+      .def_rw("send_done_delay", &LoweringWords::send_done_delay)
       .def_rw("receive_buffers", &LoweringWords::receive_buffers, nb::arg().none())
       .def_rw("load", &LoweringWords::load)
       .def_rw("unshard", &LoweringWords::unshard)

@@ -366,6 +366,7 @@ void add_compare(Command& program) {
   command.add_option("INPUTS", options->inputs, "FILEs or NAMEs").required();
   add_parameter_options(command, options->input);
   add_offload_option(command, options->input);
+  add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));

@@ -158,6 +158,7 @@ void add_lower(Command& program) {
   add_parameter_options(command, options->input);
   add_replicas_option(command, options->input);
   add_offload_option(command, options->input);
+  add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   options->input.writes_dialect = true;
   command

@@ -349,6 +349,7 @@ void add_run(Command& program) {
   add_parameter_options(command, options->input);
   add_offload_option(command, options->input);
   add_replicas_option(command, options->input);
+  add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   add_backend_options(command, *options);
   add_model_options(command, options->model);

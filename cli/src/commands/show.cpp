@@ -142,6 +142,7 @@ void add_show(Command& program) {
   command.add_option("INPUT", options->input.input, "FILE or NAME; without costs F=1, B=2").required();
   add_parameter_options(command, options->input);
   add_offload_option(command, options->input);
+  add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   command.add_option("--format", options->format, "text or svg; default: what the suffix of -o says, or text")
       .check(one_of({"text", "svg"}));

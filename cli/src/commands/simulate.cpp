@@ -215,6 +215,7 @@ void add_simulate(Command& program) {
   command.add_option("INPUT", options->input.input, "FILE or NAME").required();
   add_parameter_options(command, options->input);
   add_offload_option(command, options->input);
+  add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   command.add_option("--communicators", options->policy,
                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");

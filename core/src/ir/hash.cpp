@@ -142,6 +142,7 @@ std::string program_hash(const Program& program) {
       add_instruction(hasher, program, id);
     }
   }
+  if (program.send_done_delay() > 0) hasher.number(-1).number(program.send_done_delay());
   return hasher.hex();
 }
 

@@ -73,6 +73,7 @@ Expected<Program> ProgramBuilder::build(Pipeline pipeline, const ProgramDraft& d
                                                    " rows");
   }
   ProgramWriter writer(std::move(pipeline), draft.communicators);
+  writer.set_send_done_delay(draft.send_done_delay);
   for (const std::vector<InstructionDraft>& row : draft.rows) {
     writer.begin_row(row.size());
     for (const InstructionDraft& item : row) {
@@ -85,6 +86,7 @@ Expected<Program> ProgramBuilder::build(Pipeline pipeline, const ProgramDraft& d
 ProgramDraft to_draft(const Program& program) {
   ProgramDraft draft;
   draft.communicators = program.communicators();
+  draft.send_done_delay = program.send_done_delay();
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     const InstructionId first = program.first(RankId(r));
     std::vector<InstructionDraft> row;

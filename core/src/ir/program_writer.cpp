@@ -14,6 +14,11 @@ ProgramWriter::ProgramWriter(Pipeline pipeline, std::vector<Communicator> commun
   check_communicators({program_.pipeline_, program_.communicators_}, rules_);
 }
 
+void ProgramWriter::set_send_done_delay(int delay) {
+  if (delay < 0) rules_.broken("a send-done delay of ", delay, ", which is negative");
+  program_.send_done_delay_ = delay;
+}
+
 void ProgramWriter::reserve(std::size_t instructions, std::size_t actions) {
   program_.instructions_.reserve(instructions);
   program_.actions_.reserve(actions);

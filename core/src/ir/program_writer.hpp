@@ -23,6 +23,8 @@ class ProgramWriter {
  public:
   ProgramWriter(Pipeline pipeline, std::vector<Communicator> communicators);
 
+  /// Requires: not negative.
+  void set_send_done_delay(int delay);
   void reserve(std::size_t instructions, std::size_t actions);
   /// Starts the list of the next rank, which will have `size` instructions.
   void begin_row(std::size_t size);

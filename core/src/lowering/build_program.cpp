@@ -34,8 +34,8 @@ void write_row(RankId rank, const LineRow& row, CommunicatorAssignment& assignme
 
 }  // namespace
 
-Expected<Program> build_program(const Pipeline& pipeline, CommunicatorPolicy policy, LineRows rows) {
-  CommunicatorAssignment assignment(pipeline, policy);
+Expected<Program> build_program(const Pipeline& pipeline, const LoweringOptions& options, LineRows rows) {
+  CommunicatorAssignment assignment(pipeline, options.communicators);
   std::size_t lines = 0;
   std::size_t actions = 0;
   for (int r = 0; r < pipeline.ranks(); ++r) {
@@ -49,6 +49,7 @@ Expected<Program> build_program(const Pipeline& pipeline, CommunicatorPolicy pol
     }
   }
   ProgramWriter writer(pipeline, assignment.number());
+  writer.set_send_done_delay(options.send_done_delay);
   writer.reserve(lines, actions);
   for (int r = 0; r < pipeline.ranks(); ++r) {
     write_row(RankId(r), rows[RankId(r)], assignment, writer);

@@ -6,7 +6,7 @@
 namespace ppsim::lowering {
 
 /// Puts every communication on a communicator and makes a Program of the rows, which are used up.
-[[nodiscard]] Expected<Program> build_program(const Pipeline& pipeline, CommunicatorPolicy policy,
+[[nodiscard]] Expected<Program> build_program(const Pipeline& pipeline, const LoweringOptions& options,
                                               LineRows rows);
 
 }  // namespace ppsim::lowering

@@ -215,7 +215,7 @@ Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options
   if (auto good = insert_copies(lowering, rows); !good) return tl::unexpected(good.error());
   Expected<LineRows> lines = issued(lowering, rows);
   if (!lines) return tl::unexpected(lines.error());
-  Expected<Program> program = build_program(*pipeline, options.communicators, *std::move(lines));
+  Expected<Program> program = build_program(*pipeline, options, *std::move(lines));
   if (program) lowering.show("build_program", *program);
   return program;
 }

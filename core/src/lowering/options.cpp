@@ -75,11 +75,22 @@ Expected<void> set_order(LoweringOptions& options, std::string_view name) {
     options.order = IssueOrder::early;
     options.early = *n;
   } else {
-    return make_error(ErrorCode::bad_argument,
-                      "no order \"" + std::string(name) +
-                          "\": there are timed, global, just-in-time, early:N, issue-ordered, as-written");
+    return make_error(
+        ErrorCode::bad_argument,
+        "no order \"" + std::string(name) +
+            "\": there are timed, global, just-in-time, early:N, issue-ordered, as-written");
   }
   return {};
+}
+
+std::string send_done_delay_text(int delay) { return delay == kUntilStepEnd ? "end" : std::to_string(delay); }
+
+Expected<int> send_done_delay_from_text(std::string_view text) {
+  if (text == "end") return kUntilStepEnd;
+  const auto delay = parse_count(text);
+  if (delay && *delay != kUntilStepEnd) return *delay;
+  return make_error(ErrorCode::bad_argument, "a send-done delay is a number of sends, or end",
+                    {.found = std::string(text), .expected = "0, 1, ... or end"});
 }
 
 std::ostream& operator<<(std::ostream& out, const LoweringOptions& options) {
@@ -92,6 +103,8 @@ std::ostream& operator<<(std::ostream& out, const LoweringOptions& options) {
   if (options.reduce_grad) out << " reduce-grad";
   if (options.optimizer) out << " opt";
   if (options.clip) out << " clip";
+  if (options.send_done_delay > 0)
+    out << " send-done-delay " << send_done_delay_text(options.send_done_delay);
   return out;
 }
 

@@ -1,7 +1,9 @@
 #include "tensor_touches.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
+#include <map>
 #include <tuple>
 
 #include "parameter_buffers.hpp"
@@ -26,10 +28,14 @@ class Collector {
     resident();
     for (int i = program_.first(rank_).value(); i < program_.last(rank_).value(); ++i) {
       instruction_ = InstructionId(i);
-      for (const Action& action : program_.actions(instruction_)) {
-        if (belongs_on(pipeline_, action, rank_)) visit(action);
+      const auto actions = program_.actions(instruction_);
+      for (std::size_t a = 0; a < actions.size(); ++a) {
+        if (!belongs_on(pipeline_, actions[a], rank_)) continue;
+        visit(actions[a]);
+        hold(actions[a], program_.communicators_of(instruction_)[a]);
       }
     }
+    keep_held();
     return std::move(touches_);
   }
 
@@ -72,6 +78,8 @@ class Collector {
   void sum_gradients(const Action& a, StageId stage);
   void sum_inputs(const Action& a, StageId stage);
   void summed_gradients(const Action& a);
+  void hold(const Action& a, CommunicatorId communicator);
+  void keep_held();
 
   const Program& program_;
   const Pipeline& pipeline_;
@@ -81,6 +89,8 @@ class Collector {
   std::vector<bool> gathered_;  ///< per stage: between UNSHARD and RESHARD
   InstructionId instruction_;
   std::vector<TensorTouch> touches_;
+  /// What was sent and is not free, by communicator and receiver.
+  std::map<std::pair<CommunicatorId, RankId>, std::deque<TensorTouch>> held_;
 };
 
 /// Tensors that exist without an instruction.
@@ -179,6 +189,25 @@ void Collector::visit_transfer(const Action& a) {
     own(touch, TensorKind::lent_activations, a);
   } else {
     saved(touch, a);
+  }
+}
+
+/// With a send-done delay, what is sent is in use until so many later sends of the channel are complete.
+void Collector::hold(const Action& a, CommunicatorId communicator) {
+  const bool sends = a.kind == OpKind::send_forward || a.kind == OpKind::send_backward;
+  if (!sends || program_.send_done_delay() == 0) return;
+  std::deque<TensorTouch>& channel = held_[{communicator, peer_rank(pipeline_, a)}];
+  channel.push_back(touches_.back());
+  if (channel.size() <= static_cast<std::size_t>(program_.send_done_delay())) return;
+  add(Touch::read, channel.front().size_class, channel.front().microbatch);
+  channel.pop_front();
+}
+
+/// What too few sends follow stays to the end of the step.
+void Collector::keep_held() {
+  instruction_ = InstructionId();
+  for (const auto& [channel, sent] : held_) {
+    for (const TensorTouch& touch : sent) add(Touch::keep, touch.size_class, touch.microbatch);
   }
 }
 

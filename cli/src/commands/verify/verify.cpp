@@ -246,6 +246,7 @@ void add_verify(Command& program) {
       .required();
   add_parameter_options(command, options->input);
   add_offload_option(command, options->input);
+  add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
   add_target_option(command, options->input.target);
   command.add_option(

@@ -56,12 +56,25 @@ std::vector<Communicator> read_communicators(const json& array) {
   return communicators;
 }
 
+/// 0 where a file does not say it.
+Expected<int> read_send_done_delay(const JsonFile& file) {
+  const auto found = file.root().find("send_done_delay");
+  if (found == file.root().end()) return 0;
+  if (!found->is_string()) return found->get<int>();
+  if (*found == "end") return kUntilStepEnd;
+  return file.error_at({"send_done_delay"}, "no such send-done delay", found->dump(),
+                       "a number of sends or \"end\"");
+}
+
 Expected<Program> read_program(const JsonFile& file) {
   if (auto valid = file.validate("program"); !valid) return tl::unexpected(valid.error());
   const auto pipeline = read_pipeline(file);
   if (!pipeline) return tl::unexpected(pipeline.error());
   ProgramDraft draft;
   draft.communicators = read_communicators(file.root().at("communicators"));
+  const auto delay = read_send_done_delay(file);
+  if (!delay) return tl::unexpected(delay.error());
+  draft.send_done_delay = *delay;
   draft.rows = IdVector<RankId, std::vector<InstructionDraft>>(static_cast<std::size_t>(pipeline->ranks()));
   const auto read = read_rows(file, "ranks", pipeline->ranks(), [&](RankId rank, const std::string& text) {
     return parse_instruction(*pipeline, text).map([&](InstructionDraft item) {
@@ -107,11 +120,18 @@ std::string to_json(const Program& program) {
     }
     ranks.push_back(std::move(row));
   }
-  return laid_out({{"format", kProgramFormat},
-                   {"version", 1},
-                   {"pipeline", pipeline_json(program.pipeline())},
-                   {"communicators", std::move(communicators)},
-                   {"ranks", std::move(ranks)}});
+  ordered_json file = {{"format", kProgramFormat},
+                       {"version", 1},
+                       {"pipeline", pipeline_json(program.pipeline())},
+                       {"communicators", std::move(communicators)}};
+  const int delay = program.send_done_delay();
+  if (delay == kUntilStepEnd) {
+    file["send_done_delay"] = "end";
+  } else if (delay > 0) {
+    file["send_done_delay"] = delay;
+  }
+  file["ranks"] = std::move(ranks);
+  return laid_out(file);
 }
 
 Expected<std::variant<Schedule, Program>> ir_from_json(std::string_view text, const std::string& file) {

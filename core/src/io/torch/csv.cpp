@@ -296,6 +296,10 @@ Expected<std::string> to_csv(const Schedule& schedule, CsvDialect dialect) {
 
 Expected<std::string> to_csv(const Program& program, CsvDialect dialect) {
   if (auto plain = check_plain(program.pipeline()); !plain) return tl::unexpected(plain.error());
+  if (program.send_done_delay() > 0) {
+    return make_error(ErrorCode::bad_argument, "PyTorch's CSV cannot say how long what is sent stays",
+                      {.found = "a send-done delay", .expected = "0, or a .json file"});
+  }
   CsvWriter writer(program.pipeline(), dialect);
   const ProgramDraft draft = to_draft(program);
   for (int r = 0; r < program.pipeline().ranks(); ++r) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <ostream>
 #include <span>
 #include <string>
@@ -26,6 +27,9 @@ enum class InstructionForm : std::uint8_t {
 };
 
 inline constexpr std::size_t kMaxGroup = 64;
+
+/// A send-done delay that no channel has sends for: what is sent stays to the end of the step.
+inline constexpr int kUntilStepEnd = std::numeric_limits<int>::max();
 
 /// One instruction of a rank: an action, an overlapped pair, or a group. Offsets point into the Program's
 /// arrays.
@@ -94,6 +98,10 @@ class Program {
   /// "compute", "copy" or the name of a communication queue.
   [[nodiscard]] std::string queue_name(int queue) const;
 
+  /// What a SEND_F or SEND_B takes stays until so many later ones of its channel are complete, or, where
+  /// there are fewer, to the end of the step. 0: until it is complete itself.
+  [[nodiscard]] int send_done_delay() const { return send_done_delay_; }
+
   friend bool operator==(const Program&, const Program&) = default;
 
  private:
@@ -110,6 +118,7 @@ class Program {
   std::vector<InstructionId> after_;
   std::vector<int> communicator_queue_;
   int queue_count_ = kFirstCommunicationQueue;
+  int send_done_delay_ = 0;
 };
 
 std::ostream& operator<<(std::ostream& out, const Program& program);
@@ -133,6 +142,7 @@ struct InstructionDraft {
 struct ProgramDraft {
   std::vector<Communicator> communicators;
   IdVector<RankId, std::vector<InstructionDraft>> rows;
+  int send_done_delay = 0;
 };
 
 /// The only way to make a Program.
@@ -140,7 +150,8 @@ class ProgramBuilder {
  public:
   /// Errors: bad_argument naming every id out of range, every group that is empty, larger than kMaxGroup or
   /// holds something else than communication, every communication without a communicator that has its rank
-  /// and peer as members, every `after` out of range, a pair that is not F and B.
+  /// and peer as members, every `after` out of range, a pair that is not F and B,
+  /// a negative send-done delay.
   [[nodiscard]] static Expected<Program> build(Pipeline pipeline, const ProgramDraft& draft);
 };
 

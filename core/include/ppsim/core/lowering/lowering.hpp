@@ -36,6 +36,7 @@ struct LoweringOptions {
   bool reduce_grad = false;            ///< REDUCE_GRAD after the last B or W of a block on a rank
   bool optimizer = false;              ///< OPT after the last B or W (or REDUCE_GRAD) of a block on a rank
   bool clip = false;                   ///< COLL "norm" over all ranks before the first OPT; needs `optimizer`
+  int send_done_delay = 0;             ///< of the Program
 
   friend bool operator==(const LoweringOptions&, const LoweringOptions&) = default;
 };
@@ -47,6 +48,11 @@ std::ostream& operator<<(std::ostream& out, const LoweringOptions& options);
 [[nodiscard]] std::string order_name(const LoweringOptions& options);
 /// Errors: bad_argument naming the orders there are.
 [[nodiscard]] Expected<void> set_order(LoweringOptions& options, std::string_view name);
+
+/// A number of sends, or "end" for kUntilStepEnd.
+[[nodiscard]] std::string send_done_delay_text(int delay);
+/// Errors: bad_argument.
+[[nodiscard]] Expected<int> send_done_delay_from_text(std::string_view text);
 
 /// The instructions of each rank as text, in issue order, each with the places in its row that it comes
 /// after.
