@@ -1,3 +1,5 @@
+#include <array>
+
 #include "families/catalogue.hpp"
 #include "families/orders/dualpipe_rows.hpp"
 #include "families/placements.hpp"
@@ -8,15 +10,25 @@
 // one copy of the model runs down the ranks and back up. The order is that of deepseek-ai/DualPipe,
 // dualpipev.py, and of PyTorch's ScheduleDualPipeV.
 //
-// Bubble: that of DualPipe on twice the ranks, (p-1)(F&B + B - 3W), under the same conditions.
+// Bubble: that of DualPipe on twice the ranks, (p-1)(F&B + B - 3W), under the same conditions. With
+// first=whole the first stage has B everywhere, for frameworks that cannot split its backward.
 
 namespace ppsim::schedules::catalogue {
 namespace {
 
 constexpr std::string_view kName = "dualpipe-v";
 
+constexpr std::array<std::string_view, 2> kFirstBackwards = {"split", "whole"};
+constexpr std::array kSettings = {
+    SettingInfo{"first", "backward of the first stage: split or whole, which JaxPP needs", "split",
+                kFirstBackwards},
+};
+
+bool is_whole(const ScheduleParameters& parameters) { return setting(parameters, "first") == "whole"; }
+
 std::string refusal(const ScheduleParameters& parameters) {
-  return refused_below("microbatches", parameters.microbatches, 2 * parameters.ranks);
+  return refused_below("microbatches", parameters.microbatches, 2 * parameters.ranks) +
+         refused_word(parameters, "first", kFirstBackwards);
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
@@ -26,7 +38,8 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
     add_row(builder, {.rank = RankId(r),
-                      .phases = {{{StageId(r)}, {StageId(2 * p - 1 - r)}}},
+                      .phases = {{{.stage = StageId(r), .whole = r == 0 && is_whole(parameters)},
+                                  {.stage = StageId(2 * p - 1 - r)}}},
                       .reach = p,
                       .away = r,
                       .microbatches = parameters.microbatches});
@@ -39,6 +52,7 @@ DualPipeForm form_of(const ScheduleParameters& parameters) {
 }
 
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
+  if (is_whole(parameters)) return std::nullopt;
   return form_of(parameters).makespan(costs);
 }
 
@@ -63,7 +77,7 @@ ScheduleInfo dualpipe_v() {
       .min_chunks = 2,
       .max_chunks = 2,
       .splits_backward = true,
-      .settings = {},
+      .settings = kSettings,
       .refusal = refusal,
       .generate = generate,
       .repetitions = repeats_once_filled,

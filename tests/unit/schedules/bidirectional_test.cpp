@@ -84,6 +84,18 @@ TEST(DualPipe, RowsOfTwoRanks) {
             "2I3 1I3 2W3 1W3");
 }
 
+TEST(DualPipe, LeavesTheFirstBackwardWholeWhereAsked) {
+  const Schedule schedule =
+      generated("dualpipe-v", {.ranks = 2, .microbatches = 4, .settings = {{"first", "whole"}}});
+  const Schedule split = generated("dualpipe-v", {.ranks = 2, .microbatches = 4});
+  EXPECT_EQ(row_text(schedule, 0),
+            "0F0 0F1 0F2 3F0 3I0 3W0 3F1 (0F3;3B1)OVERLAP_F_B (3F2;0B0)OVERLAP_F_B 3B2 (3F3;0B1)OVERLAP_F_B "
+            "3B3 0B2 0B3");
+  EXPECT_EQ(row_text(schedule, 1), row_text(split, 1));
+  EXPECT_EQ(refusal("dualpipe-v", {.ranks = 2, .microbatches = 4, .settings = {{"first", "no"}}}),
+            "dualpipe-v: first must be one of split, whole, found \"no\"");
+}
+
 // Chimera, figure 3: four ranks, four microbatches; 2 and 3 go up.
 TEST(Chimera, BasicUnit) {
   const Schedule schedule = generated("chimera", {.ranks = 4, .microbatches = 4});

@@ -16,6 +16,7 @@ class RowWriter {
 
   /// I now, its W when weight() comes to it.
   void backward_input(std::size_t phase) {
+    if (phases_[phase].whole) return backward(phase);
     const Action input = next_backward(OpKind::backward_input, phase);
     builder_.add(rank_, input);
     weights_.push_back(make_action(OpKind::backward_weight, input.subject, input.microbatch));

@@ -13,6 +13,7 @@ struct DualPipeRow {
   struct Phase {
     StageId stage;
     int first_microbatch = 0;
+    bool whole = false;  ///< B where others have I, and W later
   };
   RankId rank;
   std::array<Phase, 2> phases;
