@@ -123,9 +123,10 @@ Expected<CsvDialect> dialect_from_name(const std::string& name) {
 }
 
 void add_target_option(Command& command, std::string& target) {
-  command.add_option("--for", target,
-                     "torch-2.15, torch-2.14 or legacy (before 2.6): as that release of PyTorch loads it, on "
-                     "its transport");
+  command.add_option(
+      "--for", target,
+      "torch-2.15, torch-2.14, legacy (PyTorch before 2.6) or jaxpp-0.9.2: as that release loads and "
+      "runs it, on its transport");
 }
 
 Expected<std::optional<Target>> target_of(const std::string& name) {

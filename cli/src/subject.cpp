@@ -235,6 +235,11 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
   if (!ir) return tl::unexpected(ir.error());
   if (target != nullptr) {
     if (auto good = check_runs(*target, *ir); !good) return tl::unexpected(good.error());
+    if (const auto* schedule = std::get_if<Schedule>(&*ir)) {
+      auto run = as_run(*target, *schedule);
+      if (!run) return tl::unexpected(run.error());
+      ir = *std::move(run);
+    }
   }
   auto offload = offload_of(input, options, *ir);
   if (!offload) return tl::unexpected(offload.error());

@@ -37,7 +37,7 @@ def write(
     """PyTorch's CSV for a path that ends in .csv, else native JSON. Replaces the file in one step.
 
     dialect: torch, torch-2.15 (with WAIT cells), legacy or zero-bubble
-    target: torch-2.15, torch-2.14 or legacy: the file that the release loads, proved if it is a Program
+    target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2: the file that the release loads, proved if it is a Program
     Raises Error for what the CSV cannot hold, FileError where the file cannot be written.
     """
     name = os.fspath(path)

@@ -15,7 +15,7 @@ _EXTRAS = ("load", "unshard", "reduce-grad", "opt", "clip")
 def lower(
     schedule: _core.Schedule,
     *,
-    order: str = "timed",
+    order: str | None = None,
     communicators: str | None = None,
     grouping: str = "none",
     recompute: str = "none",
@@ -29,13 +29,14 @@ def lower(
 ) -> _core.Program:
     """Inserts transfers and puts every instruction on its queue, in issue order.
 
-    order: timed (by costs; without them by units), global, just-in-time, early:N, issue-ordered, as-written
+    order: timed (the default; by costs, without them by units), global, just-in-time, early:N, issue-ordered,
+    as-written, jaxpp
     communicators: per-rank, per-pair, per-edge (the default without target), per-stage-edge
     grouping: none, paired, as-written; recompute: none, full, stages=0,2; offload: none, all, half, 25%
     send_done_delay: how many later sends of its channel keep what is sent, or "end" of the step; by default 0
     with_: load, unshard, reduce-grad, opt, clip
-    target: torch-2.15, torch-2.14 or legacy: with what that release needs, proved for it; under just-in-time
-    and early:N a transfer then moves as a whole
+    target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2: with what that release needs, proved for it; under
+    just-in-time and early:N a transfer then moves as a whole
     Raises Error for options that do not go together, Deadlock where rows wait for each other.
     """
     if target is not None:
@@ -48,7 +49,7 @@ def lower(
     if unknown := wanted.difference(_EXTRAS):
         raise Error("unknown with_", found=", ".join(sorted(unknown)), expected=", ".join(_EXTRAS))
     words = _core.LoweringWords()
-    words.order, words.communicators, words.grouping = order, communicators or "per-edge", grouping
+    words.order, words.communicators, words.grouping = order or "timed", communicators or "per-edge", grouping
     words.recompute, words.offload, words.receive_buffers = recompute, offload, receive_buffers
     words.send_done_delay = str(send_done_delay or 0)
     words.load, words.unshard = "load" in wanted, "unshard" in wanted

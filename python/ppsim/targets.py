@@ -1,4 +1,4 @@
-"""Releases of PyTorch: what each loads, runs and computes."""
+"""Releases of PyTorch and JaxPP: what each loads, runs and computes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lower_for(
     schedule: _core.Schedule,
     *,
     target: str,
-    order: str = "timed",
+    order: str | None = None,
     communicators: str | None = None,
     costs: Costs | None = None,
 ) -> _core.Program:

@@ -256,7 +256,7 @@ def verify(
     buffers: messages of a channel that the transport buffers; None: rendezvous, which covers every buffering
     memory_limit: of one rank, "80GB" or bytes; default: the GPU's of a model. Needs costs with sizes
     properties: names; default: all that apply but ascending_accumulation
-    target: torch-2.15, torch-2.14 or legacy instead of a transport: as that release runs it, a Schedule in its
+    target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2 instead of a transport: as that release runs it, a Schedule in its
     own lowering
     Ctrl-C ends it. Raises Error for what cannot be asked; that something is refuted is an answer.
     """

@@ -1,4 +1,4 @@
-// Releases of PyTorch that schedules are for.
+// Releases of PyTorch and JaxPP that schedules are for.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -45,17 +45,20 @@ Program program_for(const Ir& ir, const std::string& target,
   const CommunicatorPolicy policy = value_of(communicators_for(release, asked_policy(communicators)));
   value_of(check_runs(release, ir));
   const auto* program = std::get_if<Program>(&ir);
-  if (program == nullptr) return value_of(lower(std::get<Schedule>(ir), own_lowering(release, policy, ir)));
+  if (program == nullptr) {
+    const Schedule run = value_of(as_run(release, std::get<Schedule>(ir)));
+    return value_of(lower(run, own_lowering(release, policy, ir)));
+  }
   value_of(check_communicators(release, *program, policy));
   return *program;
 }
 
-Program lowered(const Schedule& schedule, const std::string& target, const std::string& order,
+Program lowered(const Schedule& schedule, const std::string& target, const std::optional<std::string>& order,
                 const std::optional<std::string>& communicators, const Sources& costs) {
   const Target release = value_of(target_named(target));
-  LoweringOptions options;
-  value_of(set_order(options, order));
-  options.communicators = value_of(communicators_for(release, asked_policy(communicators)));
+  LoweringOptions options =
+      usual_lowering(release, value_of(communicators_for(release, asked_policy(communicators))));
+  if (order) value_of(set_order(options, *order));
   if (costs.empty()) return value_of(lower_for(release, schedule, options));
   const CostBinding bound = bound_costs(costs, schedule.pipeline());
   return value_of(lower_for(release, schedule, options, &bound.tables.costs));
@@ -77,8 +80,8 @@ void bind_targets(nb::module_& module) {
   module.def("load_for", &loaded, "text"_a, "name"_a, "target"_a, "communicators"_a.none(), free);
   module.def("load_file_for", &loaded_file, "path"_a, "target"_a, "communicators"_a.none(), free);
   module.def("program_for", &program_for, "value"_a, "target"_a, "communicators"_a.none(), free);
-  module.def("lower_for", &lowered, "schedule"_a, "target"_a, "order"_a, "communicators"_a.none(), "costs"_a,
-             free);
+  module.def("lower_for", &lowered, "schedule"_a, "target"_a, "order"_a.none(), "communicators"_a.none(),
+             "costs"_a, free);
   module.def("text_for", &file_text, "value"_a, "target"_a, "path"_a, free);
 }
 

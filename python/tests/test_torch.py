@@ -85,7 +85,7 @@ WITHOUT = [["0F0", "0SEND_F0", "0RECV_B0", "0B0"], ["1RECV_F0", "1F0", "1B0", "1
 
 
 def test_a_release_is_part_of_the_answer():
-    assert ppsim.targets() == ["torch-2.15", "torch-2.14", "legacy"]
+    assert ppsim.targets() == ["torch-2.15", "torch-2.14", "legacy", "jaxpp-0.9.2"]
     assert ppsim.torch.check(COMPUTE, target="torch-2.15").transport.startswith("nccl")
     with pytest.raises(ppsim.Error, match="nothing waits") as refused:
         ppsim.torch.check(WITHOUT, target="torch-2.15")

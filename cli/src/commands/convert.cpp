@@ -13,10 +13,8 @@ struct Options {
 
 /// Lowered as it is asked for, for a target with what that needs.
 Expected<Program> lowered(const Schedule& schedule, const std::optional<Target>& target) {
-  LoweringOptions options;
-  if (!target) return lower(schedule, options);
-  options.communicators = target->communicators.front();
-  return lower_for(*target, schedule, options);
+  if (!target) return lower(schedule, {});
+  return lower_for(*target, schedule, usual_lowering(*target, target->communicators.front()));
 }
 
 /// A Schedule becomes a Program where compute_comms is asked for.

@@ -19,11 +19,16 @@ struct Options {
 
 Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
   LoweringOptions lowering = default_lowering(subject);
+  const auto target = target_of(options.input.target);
+  if (!target) return tl::unexpected(target.error());
+  if (*target && std::holds_alternative<Schedule>(subject.ir)) {
+    const LoweringOptions usual = usual_lowering(**target, lowering.communicators);
+    lowering.order = usual.order;
+    lowering.send_done_delay = subject.send_done_delay.value_or(usual.send_done_delay);
+  }
   if (!options.order.empty()) {
     if (auto set = set_order(lowering, options.order); !set) return tl::unexpected(set.error());
   }
-  const auto target = target_of(options.input.target);
-  if (!target) return tl::unexpected(target.error());
   const auto asked = policy_of(options.policy);
   if (!asked) return tl::unexpected(asked.error());
   const auto policy = *target ? communicators_for(**target, *asked)
@@ -168,7 +173,7 @@ void add_lower(Command& program) {
   command.add_option(
       "--order", options->order,
       "timed (the default; by unit costs where none are given), global, just-in-time, early:N, "
-      "issue-ordered or as-written");
+      "issue-ordered, as-written or jaxpp");
   command.add_option("--receive-buffers", options->receive_buffers, "messages that may wait on a channel")
       .check(count());
   command.add_option("--communicators", options->policy,

@@ -32,16 +32,26 @@ struct Simulated {
   bool is_schedule = false;  ///< that was lowered
 };
 
+/// Those that were asked for; with --for those of the release.
+Expected<std::optional<CommunicatorPolicy>> communicators_of(const Options& options) {
+  const auto policy = policy_of(options.policy);
+  if (!policy || !options.input.loaded_by) return policy;
+  const auto usable = communicators_for(*options.input.loaded_by, *policy);
+  if (!usable) return tl::unexpected(usable.error());
+  return std::optional<CommunicatorPolicy>(*usable);
+}
+
 Expected<Simulated> simulated(const Options& options, const TransportCapabilities& capabilities,
                               const Output& output) {
-  const auto policy = policy_of(options.policy);
+  const auto policy = communicators_of(options);
   if (!policy) return tl::unexpected(policy.error());
   const CommunicatorPolicy communicators = policy->value_or(CommunicatorPolicy::per_edge);
   auto subject = read_subject(options.input, options.costs, communicators);
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs)
     return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
-  auto program = program_of(*subject, *policy);
+  const std::optional<Target>& target = options.input.loaded_by;
+  auto program = target ? program_for(*target, *subject, communicators) : program_of(*subject, *policy);
   if (!program) return tl::unexpected(program.error());
   if (!*policy) note_assumed_communicators(*subject, output);
   auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
@@ -157,7 +167,12 @@ std::string measured_text(const Measured& measured, Nanoseconds simulated_step) 
          "Transfers and collectives count from their start, waiting for the other end included.\n";
 }
 
-int run(const Options& options, const Output& output) {
+int run(Options options, const Output& output) {
+  const auto target = target_of(options.input.target);
+  if (!target) return report(target.error(), output);
+  options.input.loaded_by = *target;
+  if (auto good = choose_target(options.transport, options.input.target); !good)
+    return report(good.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
   const auto outcome = simulated(options, *capabilities, output);
@@ -219,6 +234,7 @@ void add_simulate(Command& program) {
   add_dialect_option(command, options->input.dialect);
   command.add_option("--communicators", options->policy,
                      "of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or per-stage-edge");
+  add_target_option(command, options->input.target);
   add_transport_options(command, options->transport);
   command.add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       .check(trace_file());

@@ -24,6 +24,17 @@ Expected<Program> program_of(const Subject& subject, const std::optional<Communi
   return lowered_program(subject, lowering);
 }
 
+Expected<Program> program_for(const Target& target, const Subject& subject, CommunicatorPolicy policy) {
+  const auto* program = std::get_if<Program>(&subject.ir);
+  if (program == nullptr) {
+    LoweringOptions lowering = own_lowering(target, policy, subject.ir);
+    lowering.send_done_delay = subject.send_done_delay.value_or(lowering.send_done_delay);
+    return lowered_program(subject, lowering);
+  }
+  if (auto good = check_communicators(target, *program, policy); !good) return tl::unexpected(good.error());
+  return *program;
+}
+
 void note_assumed_communicators(const Subject& subject, const Output& output) {
   if (subject.native_program || !std::holds_alternative<Program>(subject.ir)) return;
   output.note("ppsim: " + subject.name +

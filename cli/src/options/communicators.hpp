@@ -15,6 +15,10 @@ namespace ppsim::cli {
 [[nodiscard]] Expected<Program> program_of(const Subject& subject,
                                            const std::optional<CommunicatorPolicy>& policy);
 
+/// The Program as --for would run it: a schedule in the release's own lowering.
+[[nodiscard]] Expected<Program> program_for(const Target& target, const Subject& subject,
+                                            CommunicatorPolicy policy);
+
 /// Tells the person at the terminal that a compute_comms CSV, which has no communicators, was given some.
 void note_assumed_communicators(const Subject& subject, const Output& output);
 

@@ -6,6 +6,7 @@
 #include "lowering/insert/insert_unshards.hpp"
 #include "lowering/insert/insert_updates.hpp"
 #include "lowering/order/limit_receives.hpp"
+#include "lowering/order/order_as_jaxpp.hpp"
 #include "lowering/order/order_by_issue.hpp"
 #include "lowering/order/order_exchanges.hpp"
 #include "lowering/order/pair_transfers.hpp"
@@ -58,6 +59,8 @@ Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& op
   if (options.offload.on() && options.recompute == StageRecompute(Recompute::full)) {
     return refuse("offload needs activations that are kept, and recompute full keeps none");
   }
+  if (options.order == IssueOrder::jaxpp && (options.receive_buffers || options.grouping != Grouping::none))
+    return refuse("order jaxpp has neither receive limits nor groups: it is what JaxPP issues");
   const bool as_written = options.order == IssueOrder::as_written || options.grouping == Grouping::as_written;
   if (as_written && needs_transfers(pipeline)) {
     return refuse(
@@ -159,6 +162,7 @@ void put_in_order(const Lowering& lowering, LineRows& lines) {
       return lowering.show("order_by_issue", lines);
     case IssueOrder::global:
     case IssueOrder::as_written:
+    case IssueOrder::jaxpp:
       return;
   }
 }
@@ -181,6 +185,11 @@ Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   lowering.show("order_exchanges", rows);
   Expected<EarliestTimes> times = walk(pipeline, rows, lowering.costs);
   if (!times) return tl::unexpected(times.error());
+  if (lowering.options.order == IssueOrder::jaxpp) {
+    Expected<LineRows> lines = order_as_jaxpp(pipeline, rows, *times);
+    if (lines) lowering.show("order_as_jaxpp", *lines);
+    return lines;
+  }
   LineRows lines = insert_transfers(pipeline, rows, *times, lowering.costs != nullptr);
   lowering.show("insert_transfers", lines);
   times->walk = {};

@@ -54,6 +54,8 @@ std::string order_name(const LoweringOptions& options) {
       return "issue-ordered";
     case IssueOrder::as_written:
       return "as-written";
+    case IssueOrder::jaxpp:
+      return "jaxpp";
   }
   return "";
 }
@@ -70,6 +72,8 @@ Expected<void> set_order(LoweringOptions& options, std::string_view name) {
     options.order = IssueOrder::issue_ordered;
   } else if (name == "as-written") {
     options.order = IssueOrder::as_written;
+  } else if (name == "jaxpp") {
+    options.order = IssueOrder::jaxpp;
   } else if (const auto n = name.starts_with(kEarlyPrefix) ? parse_count(name.substr(kEarlyPrefix.size()))
                                                            : std::nullopt) {
     options.order = IssueOrder::early;
@@ -78,7 +82,7 @@ Expected<void> set_order(LoweringOptions& options, std::string_view name) {
     return make_error(
         ErrorCode::bad_argument,
         "no order \"" + std::string(name) +
-            "\": there are timed, global, just-in-time, early:N, issue-ordered, as-written");
+            "\": there are timed, global, just-in-time, early:N, issue-ordered, as-written, jaxpp");
   }
   return {};
 }

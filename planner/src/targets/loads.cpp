@@ -126,7 +126,7 @@ class Counts {
   std::map<std::pair<OpKind, std::int32_t>, int> count_;
 };
 
-/// _validate_schedule of PyTorch.
+/// _validate_schedule of PyTorch; JaxPP asserts the same of its tasks.
 Expected<void> check_backwards(const Target& target, const Pipeline& pipeline, const Counts& counts) {
   for (int s = 0; s < pipeline.stages(); ++s) {
     const int whole = counts(OpKind::backward, s);
@@ -189,10 +189,27 @@ Expected<void> check_cells(const Target& target, const Value& value) {
                  {.found = std::string(info(OpKind::overlap).text), .expected = "--for torch-2.15"});
 }
 
+/// JaxPP has no slices, and a Program of its has the first stage's backward whole.
+Expected<void> check_jaxpp_runs(const Target& target, const Ir& ir) {
+  const Pipeline& pipeline = pipeline_of(ir);
+  if (pipeline.slices() > 1) {
+    return refusal(target, "it has no slices",
+                   {.found = std::to_string(pipeline.slices()) + " slices", .expected = "1"});
+  }
+  if (const auto* schedule = std::get_if<Schedule>(&ir)) return as_run(target, *schedule).map([](auto&&) {});
+  for (const Action& action : std::get<Program>(ir).all_actions()) {
+    if (action.kind != OpKind::backward_input || action.subject != 0) continue;
+    return refusal(target, "it cannot split the backward of its first stage",
+                   {.found = action_text(pipeline, action), .expected = "B"});
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<void> check_text_loads(const Target& target, std::string_view text, const std::string& file,
                                 CsvDialect dialect) {
+  if (target.runtime == PipelineRuntime::jaxpp) return {};
   if (auto good = check_lines(target, text, file); !good) return good;
   if (!csv_has_communication(text)) return {};
   const auto cells = TorchCells::read(text, file, communication_alphabet(dialect));
@@ -217,6 +234,10 @@ Expected<void> check_runs(const Target& target, const Ir& ir) {
     for (const Action& action : program->all_actions()) counts.add(action);
   } else {
     counts.add(std::get<Schedule>(ir));
+  }
+  if (target.runtime == PipelineRuntime::jaxpp) {
+    auto good = check_jaxpp_runs(target, ir);
+    return good ? check_backwards(target, pipeline, counts) : good;
   }
   auto holds = std::visit([&](const auto& value) { return check_cells(target, value); }, ir);
   if (!holds) return holds;

@@ -41,7 +41,14 @@ Expected<void> prove_for(const Target& target, const Program& program) {
 
 namespace {
 
+Expected<void> check_jaxpp_order(const Target& target, const LoweringOptions& options) {
+  if (options.order == IssueOrder::jaxpp) return {};
+  return make_error(ErrorCode::bad_argument, std::string(target.name) + " has one order of its own",
+                    {.found = "--order " + order_name(options), .expected = "jaxpp"});
+}
+
 Expected<void> check_order(const Target& target, const LoweringOptions& options) {
+  if (target.runtime == PipelineRuntime::jaxpp) return check_jaxpp_order(target, options);
   if (options.order != IssueOrder::issue_ordered && !options.receive_buffers &&
       options.grouping != Grouping::paired)
     return {};
@@ -65,7 +72,9 @@ Expected<Program> lower_for(const Target& target, const Schedule& schedule, cons
   asked.reduce_grad = options.reduce_grad || target.reduces;
   const bool defers = options.order == IssueOrder::early;
   if (defers) asked.order = IssueOrder::timed;
-  auto program = lower(schedule, asked, costs);
+  const auto run = as_run(target, schedule);
+  if (!run) return tl::unexpected(run.error());
+  auto program = lower(*run, asked, costs);
   if (program && defers) program = defer_transfers(*program, {*policy, options.early, target.waits}, costs);
   if (!program) return program;
   if (auto good = prove_for(target, *program); !good) return tl::unexpected(good.error());

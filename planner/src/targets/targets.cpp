@@ -20,6 +20,8 @@ constexpr std::array kTorch215 = {per_pair, per_rank, per_edge};  // the last: p
 constexpr std::array kTorch214 = {per_pair, per_rank};
 constexpr std::array kLegacy = {per_rank};  // every transfer is a coalesced batch
 
+constexpr std::array kJaxpp = {per_pair, per_edge};  // the second: JAXPP_DIRECTIONAL_COMMUNICATORS=1
+
 constexpr std::array kTargets = {
     Target{.name = "torch-2.15",
            .description = "PyTorch 2.15: WAIT cells, gradients divided at REDUCE_GRAD",
@@ -42,6 +44,15 @@ constexpr std::array kTargets = {
            .reduces = false,
            .overlaps = false,
            .communicators = kLegacy},
+    Target{
+        .name = "jaxpp-0.9.2",
+        .description = "JaxPP 0.9.2: its order of tasks and transfers, a whole backward of the first stage",
+        .runtime = PipelineRuntime::jaxpp,
+        .dialect = CsvDialect::torch,
+        .waits = false,
+        .reduces = false,
+        .overlaps = true,
+        .communicators = kJaxpp},
 };
 
 std::vector<std::string_view> target_names() {
@@ -79,10 +90,19 @@ Expected<CommunicatorPolicy> communicators_for(const Target& target,
 }
 
 LoweringOptions own_lowering(const Target& target, CommunicatorPolicy policy, const Ir& ir) {
-  LoweringOptions options;
-  options.order = IssueOrder::global;
-  options.communicators = policy;
+  LoweringOptions options = usual_lowering(target, policy);
+  if (target.runtime == PipelineRuntime::pytorch) options.order = IssueOrder::global;
   options.reduce_grad = target.reduces && std::holds_alternative<Schedule>(ir);
+  return options;
+}
+
+LoweringOptions usual_lowering(const Target& target, CommunicatorPolicy policy) {
+  LoweringOptions options;
+  options.communicators = policy;
+  if (target.runtime == PipelineRuntime::jaxpp) {
+    options.order = IssueOrder::jaxpp;
+    options.send_done_delay = kUntilStepEnd;  // JAXPP_TRANSFER_DONE_DELAY is infinite where it is not set
+  }
   return options;
 }
 

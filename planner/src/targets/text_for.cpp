@@ -62,10 +62,15 @@ Expected<std::string> proved_text(const Target& target, const Program& program, 
 }  // namespace
 
 Expected<std::string> text_for(const Target& target, const Ir& ir, const std::string& path) {
+  if (target.runtime == PipelineRuntime::jaxpp && suffix_of(path) == ".csv") {
+    return make_error(ErrorCode::refused, std::string(target.name) + " reads no CSV",
+                      {.found = path, .expected = "a .json file"});
+  }
   const auto* program = std::get_if<Program>(&ir);
   if (program == nullptr) {
     if (auto good = check_runs(target, ir); !good) return tl::unexpected(good.error());
-    return ir_text(ir, path, target.dialect);
+    const auto run = as_run(target, std::get<Schedule>(ir));
+    return run ? ir_text(*run, path, target.dialect) : tl::unexpected(run.error());
   }
   const CommunicatorPolicy policy = usable_policy(target, *program);
   auto text = proved_text(target, *program, path, policy);

@@ -66,14 +66,6 @@ Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, 
   return make_error(ErrorCode::bad_argument, "memory needs sizes: give --model, --costs or --unit with A");
 }
 
-/// The Program as --for would run it: a schedule in the release's own lowering.
-Expected<Program> program_for(const Target& target, const Subject& subject, CommunicatorPolicy policy) {
-  const auto* program = std::get_if<Program>(&subject.ir);
-  if (program == nullptr) return lowered_program(subject, own_lowering(target, policy, subject.ir));
-  if (auto good = check_communicators(target, *program, policy); !good) return tl::unexpected(good.error());
-  return *program;
-}
-
 }  // namespace
 
 Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subject& subject) {

@@ -15,11 +15,14 @@
 
 namespace ppsim::planner {
 
-/// A release of torch.distributed.pipelining that a schedule is for.
+enum class PipelineRuntime : std::uint8_t { pytorch, jaxpp };
+
+/// A release of torch.distributed.pipelining or JaxPP that a schedule is for.
 struct Target {
   std::string_view name;
   std::string_view description;  ///< one line
-  CsvDialect dialect;            ///< of its files
+  PipelineRuntime runtime = PipelineRuntime::pytorch;
+  CsvDialect dialect;  ///< of its files; JaxPP has none
   /// A send or reduction without its WAIT cell is refused; where this is false, every WAIT cell is.
   bool waits;
   /// REDUCE_GRAD is where gradients are summed over replicas and divided by the number of microbatches; where
@@ -30,7 +33,7 @@ struct Target {
   std::span<const CommunicatorPolicy> communicators;
 };
 
-/// torch-2.15, torch-2.14, legacy.
+/// torch-2.15, torch-2.14, legacy, jaxpp-0.9.2.
 [[nodiscard]] std::span<const Target> targets();
 /// Errors: bad_argument with the names that exist.
 [[nodiscard]] Expected<Target> target_named(std::string_view name);
@@ -45,15 +48,22 @@ inline constexpr std::string_view kTargetTransport = "nccl";
 [[nodiscard]] Expected<CommunicatorPolicy> communicators_for(const Target& target,
                                                              std::optional<CommunicatorPolicy> asked);
 
-/// How the release itself lowers a `compute_only` file, FSDP aside.
+/// How the release itself lowers a schedule, FSDP aside.
 [[nodiscard]] LoweringOptions own_lowering(const Target& target, CommunicatorPolicy policy, const Ir& ir);
+/// How lower_for lowers where nothing else is asked for.
+[[nodiscard]] LoweringOptions usual_lowering(const Target& target, CommunicatorPolicy policy);
+
+/// The actions that the release makes of a schedule: JaxPP runs the backward of the first stage whole.
+/// Errors: refused where an I of that stage has its W elsewhere than directly behind it.
+[[nodiscard]] Expected<Schedule> as_run(const Target& target, const Schedule& schedule);
 
 /// Whether the release would load a file of this text.
 /// Errors: refused with the place: a byte order mark, an empty row, WAIT cells that are missing or unknown.
 [[nodiscard]] Expected<void> check_text_loads(const Target& target, std::string_view text,
                                               const std::string& file, CsvDialect dialect);
 /// Whether it would run this, and compute the gradients of the plain model.
-/// Errors: refused: no backward, a rank without stage, a kind that it does not know, REDUCE_GRAD missing.
+/// Errors: refused: no backward, a rank without stage, a kind that it does not know, REDUCE_GRAD missing;
+/// those of as_run.
 [[nodiscard]] Expected<void> check_runs(const Target& target, const Ir& ir);
 /// Whether the Program has the communicators of the policy.
 /// Errors: refused.
@@ -68,7 +78,7 @@ inline constexpr std::string_view kTargetTransport = "nccl";
                                           const LoweringOptions& options, const CostTable* costs = nullptr);
 
 /// A file for a target: ir_text() of what check_runs() accepts, in its alphabet, proved if it is a Program.
-/// Errors: those of ir_text, check_runs and lower_for.
+/// Errors: those of ir_text, check_runs and lower_for; refused for a CSV for JaxPP.
 [[nodiscard]] Expected<std::string> text_for(const Target& target, const Ir& ir, const std::string& path);
 
 /// Where transfers go.
@@ -96,6 +106,7 @@ struct Deferral {
 }  // namespace ppsim::planner
 
 namespace ppsim {
+using planner::as_run;
 using planner::check_communicators;
 using planner::check_runs;
 using planner::check_text_loads;
@@ -106,9 +117,11 @@ using planner::gradient_warning;
 using planner::kTargetTransport;
 using planner::lower_for;
 using planner::own_lowering;
+using planner::PipelineRuntime;
 using planner::Target;
 using planner::target_capabilities;
 using planner::target_named;
 using planner::targets;
 using planner::text_for;
+using planner::usual_lowering;
 }  // namespace ppsim

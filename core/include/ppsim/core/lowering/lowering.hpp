@@ -18,7 +18,7 @@
 namespace ppsim {
 
 enum class CommunicatorPolicy : std::uint8_t { per_rank, per_pair, per_edge, per_stage_edge };
-enum class IssueOrder : std::uint8_t { timed, global, early, issue_ordered, as_written };
+enum class IssueOrder : std::uint8_t { timed, global, early, issue_ordered, as_written, jaxpp };
 enum class Grouping : std::uint8_t { none, paired, as_written };
 
 /// How a Schedule becomes a Program.
@@ -44,7 +44,7 @@ std::ostream& operator<<(std::ostream& out, const LoweringOptions& options);
 
 [[nodiscard]] std::string_view policy_name(CommunicatorPolicy policy);
 [[nodiscard]] std::optional<CommunicatorPolicy> policy_from_name(std::string_view name);
-/// "timed", "global", "just-in-time", "early:2", "issue-ordered", "as-written".
+/// "timed", "global", "just-in-time", "early:2", "issue-ordered", "as-written", "jaxpp".
 [[nodiscard]] std::string order_name(const LoweringOptions& options);
 /// Errors: bad_argument naming the orders there are.
 [[nodiscard]] Expected<void> set_order(LoweringOptions& options, std::string_view name);
