@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "options/communicators.hpp"
+#include "options/rank_shares.hpp"
 #include "options/shell_words.hpp"
 #include "options/transport_choice.hpp"
 #include "options/validators.hpp"
@@ -44,34 +45,6 @@ struct Asked {
   const TransportCapabilities& capabilities;
 };
 
-/// How much of a rank's share of the model one stage has: a p-th of the stages that a microbatch passes.
-double share_of_stage(const Pipeline& pipeline) {
-  const auto passed = pipeline.spec().routes[RouteId(0)].size();
-  return static_cast<double>(pipeline.ranks()) / static_cast<double>(passed);
-}
-
-/// Unit costs of all that a rank has of the model together: each of its stages takes its share of them.
-Expected<CostOptions> costs_per_rank(const CostOptions& options, const Pipeline& pipeline) {
-  auto units = parse_unit_costs(options.unit);
-  if (!units) return tl::unexpected(units.error());
-  const double share = share_of_stage(pipeline);
-  UnitCosts& costs = units->costs;
-  for (double* cost : {&costs.F, &costs.B, &costs.I, &costs.W, &costs.R, &costs.FB}) *cost *= share;
-  units->activation = static_cast<Bytes>(static_cast<double>(units->activation) * share);
-  CostOptions scaled = options;
-  scaled.unit.clear();
-  scaled.instead = CostSource(*std::move(units));
-  return scaled;
-}
-
-Expected<Subject> subject_of(const Options& options, const InputOptions& input) {
-  auto subject = read_subject(input, options.costs);
-  if (!subject || options.per != "rank") return subject;
-  const auto scaled = costs_per_rank(options.costs, pipeline_of(subject->ir));
-  if (!scaled) return tl::unexpected(scaled.error());
-  return read_subject(input, *scaled);
-}
-
 Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const Output& output) {
   const std::string& input = asked.input;
   InputOptions one = options.input;
@@ -79,7 +52,7 @@ Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const
   // The parameters are for the names among the inputs.
   if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
     one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
-  auto subject = subject_of(options, one);
+  auto subject = read_subject_per(options.per, one, options.costs);
   if (!subject) return tl::unexpected(subject.error());
   auto program = default_program(*subject);
   if (!program) return tl::unexpected(program.error());
@@ -306,12 +279,7 @@ int run(const Options& options, const Output& output) {
     return report({ErrorCode::bad_argument, "compare needs costs: --unit, --costs or --model"}, output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
-  if (options.per == "rank" && (options.costs.unit.empty() || !options.costs.tokens.empty())) {
-    return report({ErrorCode::bad_argument,
-                   "--per rank is for --unit",
-                   {.found = "--per rank", .expected = "--unit without --token-costs"}},
-                  output);
-  }
+  if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
   Compared compared;
   std::vector<Evaluation>& steps = compared.steps;
   for (const std::string& input : options.inputs) {
@@ -370,12 +338,7 @@ void add_compare(Command& program) {
   add_dialect_option(command, options->input.dialect);
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
-  command
-      .add_option("--per", options->per,
-                  "what --unit is the cost of: a stage, however much is in it, or all that a rank has of the "
-                  "model, of which each stage takes its share")
-      .show_default()
-      .check(one_of({"rank", "stage"}));
+  add_per_option(command, options->per);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

@@ -33,6 +33,13 @@ std::span<const HelpTopic> help_topics() {
        "Look",
        {"--ranks", "--microbatches", "--unit", "--costs", "--model", "--cluster", "--report", "--recompute"},
        {"compare gpipe 1f1b zb-h1 --ranks 4 --microbatches 8 --unit F=1,B=2 --report page.html"}},
+      {"sensitivity",
+       "Look",
+       {"--ranks", "--microbatches", "--by", "--against", "--over", "--added", "--unit", "--costs", "--model",
+        "--per"},
+       {"sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1",
+        "sensitivity 1f1b --against interleaved-1f1b --per rank --over transfers --ranks 4 "
+        "--microbatches 8 --unit F=1,B=2,c=0.1"}},
       {"verify",
        "Prove",
        {"--ranks", "--microbatches", "--properties", "--memory-limit", "--unit", "--model", "--transport",

@@ -1,0 +1,343 @@
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <set>
+#include <sstream>
+
+#include "commands/effects.hpp"
+#include "options/communicators.hpp"
+#include "options/rank_shares.hpp"
+#include "options/transport_choice.hpp"
+#include "options/validators.hpp"
+#include "output/metrics_json.hpp"
+#include "ppsim/planner/effects/sensitivity.hpp"
+#include "ppsim/planner/evaluate.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  CostOptions costs;
+  TransportChoice transport;
+  std::string by = "kind", against, over, per = "stage";
+  bool added = false;
+};
+
+Expected<Evaluation> evaluated(const Options& options, const std::string& input,
+                               const TransportCapabilities& capabilities, const Output& output) {
+  InputOptions one = options.input;
+  one.input = input;
+  // Parameters are for the name among a name and a file.
+  if (names_file(input) && !options.against.empty())
+    one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
+  auto subject = read_subject_per(options.per, one, options.costs);
+  if (!subject) return tl::unexpected(subject.error());
+  auto program = default_program(*subject);
+  if (!program) return tl::unexpected(program.error());
+  note_assumed_communicators(*subject, output);
+  return evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
+}
+
+CostGrouping grouping_of(const std::string& by) {
+  if (by == "rank") return CostGrouping::rank;
+  if (by == "stage") return CostGrouping::stage;
+  if (by == "link") return CostGrouping::link;
+  return by == "class" ? CostGrouping::cost_class : CostGrouping::kind;
+}
+
+/// By kind there is the network of a model, too.
+Expected<std::vector<Sensitivity>> sensitivities_of(const Options& options, const Evaluation& step) {
+  auto results = sensitivities(step, grouping_of(options.by));
+  if (!results || options.by != "kind" || options.costs.model.empty()) return results;
+  const auto source = cost_source(options.costs);
+  if (!source) return tl::unexpected(source.error());
+  auto network = network_sensitivities(step, std::get<Workload>(**source));
+  if (!network) return network;
+  results->insert(results->end(), network->begin(), network->end());
+  return results;
+}
+
+std::string number_text(double number) {
+  std::ostringstream out;
+  out << std::setprecision(4) << number;
+  return out.str();
+}
+
+std::string factor_text(const Ratio& factor) {
+  return factor.is_infinite() ? "any" : "x" + number_text(factor.value());
+}
+
+std::string exact_text(const Ratio& ratio) {
+  std::ostringstream out;
+  out << ratio;
+  return out.str();
+}
+
+/// What a step gains or loses, "+0.33 %".
+std::string change_text(double changed, double step) {
+  const double percent = step == 0 ? 0 : 100 * (changed - step) / step;
+  if (std::abs(percent) < 0.00005) return "0 %";
+  std::ostringstream out;
+  out << std::showpos << std::fixed << std::setprecision(4) << percent << " %";
+  return out.str();
+}
+
+std::string path_text(const StepGrowth& growth) {
+  const std::string least = time_text(growth.below.slope);
+  const std::string most = time_text(growth.above.slope);
+  return least == most ? least : least + " or " + most;
+}
+
+std::string count_text(const Sensitivity& of) {
+  if (!of.added) return "-";
+  const std::string below = std::to_string(of.added->below.slope);
+  const std::string above = std::to_string(of.added->above.slope);
+  const bool is_least = of.smallest == 0;  // nothing can be taken off
+  return below == above || is_least ? above : below + " or " + above;
+}
+
+std::vector<std::string> row_of(const Sensitivity& of, double step) {
+  const bool is_free = of.total == 0;
+  return {of.group,
+          std::to_string(of.actions),
+          time_text(of.total),
+          count_text(of),
+          path_text(of.scaled),
+          is_free ? "-" : change_text(of.one_percent_less, step),
+          is_free ? "-" : change_text(of.one_percent_more, step),
+          is_free ? "-" : factor_text(of.scaled.from) + " to " + factor_text(of.scaled.to)};
+}
+
+/// Of those that are no sum of others, the one that pays most where it takes less.
+const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
+  const std::set<std::string> sums = {"compute", "transfers", "collectives"};
+  const Sensitivity* best = nullptr;
+  for (const Sensitivity& result : results) {
+    if (sums.contains(result.group) || result.scaled.below.slope == 0) continue;
+    if (best == nullptr || result.one_percent_less < best->one_percent_less) best = &result;
+  }
+  return best;
+}
+
+std::string advice(const Options& options, const std::vector<Sensitivity>& results, double step) {
+  const Sensitivity* best = best_of(results);
+  if (best == nullptr) return "No group alone makes the step shorter: several paths are as long.";
+  const char* next = options.by == "kind"   ? " Next: --by rank says where."
+                     : options.by == "rank" ? " Next: --by class says which of its actions."
+                                            : "";
+  return "1 % less of " + best->group + " shortens the step by " +
+         change_text(best->one_percent_less, step).substr(1) + ", more than any other." + next;
+}
+
+void print_text(const Options& options, const Evaluation& step, const std::vector<Sensitivity>& results) {
+  const auto whole = static_cast<double>(step.step());
+  std::vector<std::vector<std::string>> rows = {
+      {options.by, "actions", "in all", "on the path", "path time", "1 % less", "1 % more", "path holds"}};
+  for (const Sensitivity& result : results) rows.push_back(row_of(result, whole));
+  std::cout << simulated_line(step.capabilities()) << '\n'
+            << step.name << ": " << step.program().pipeline() << '\n'
+            << "step " << time_text(step.step()) << '\n'
+            << table_text(rows) << advice(options, results, whole) << '\n'
+            << notes_text(step);
+}
+
+Json growth_json(const StepGrowth& growth) {
+  const auto finite = [](const Ratio& ratio) { return ratio.is_infinite() ? Json() : Json(ratio.value()); };
+  return {{"slope_below", growth.below.slope},
+          {"slope_above", growth.above.slope},
+          {"holds_from", growth.from.value()},
+          {"holds_to", finite(growth.to)},
+          {"holds_from_exact", exact_text(growth.from)},
+          {"holds_to_exact", growth.to.is_infinite() ? Json() : Json(exact_text(growth.to))}};
+}
+
+Json sensitivity_json(const Sensitivity& of) {
+  Json added;
+  if (of.added) {
+    added = growth_json(*of.added);
+    if (of.smallest == 0) added["slope_below"] = Json();  // nothing can be taken off
+    added["at_ns"] = of.smallest;
+  }
+  return {{"group", of.group},
+          {"actions", of.actions},
+          {"total_ns", of.total},
+          {"step_1_percent_less_ns", of.one_percent_less},
+          {"step_1_percent_more_ns", of.one_percent_more},
+          {"factor", growth_json(of.scaled)},
+          {"added_ns", added}};
+}
+
+Json step_json(const Evaluation& step) {
+  return {
+      {"schedule", step.name}, {"step_ns", step.step()}, {"transport", transport_name(step.capabilities())}};
+}
+
+int run_alone(const Options& options, const Evaluation& step, const Output& output) {
+  const auto results = sensitivities_of(options, step);
+  if (!results) return report(results.error(), output);
+  if (!output.json) {
+    print_text(options, step, *results);
+    return kDone;
+  }
+  Json object = step_json(step);
+  object["by"] = options.by;
+  object["groups"] = Json::array();
+  for (const Sensitivity& result : *results) object["groups"].push_back(sensitivity_json(result));
+  output.print(object);
+  return kDone;
+}
+
+/// Two steps whose break-even points are asked for.
+struct Pair {
+  Evaluation first;
+  Evaluation second;
+};
+
+Expected<void> check_same_work(const Pair& pair) {
+  const Pipeline& a = pair.first.program().pipeline();
+  const Pipeline& b = pair.second.program().pipeline();
+  if (a.ranks() == b.ranks() && a.microbatches() == b.microbatches()) return {};
+  std::ostringstream found;
+  found << pair.second.name << " with " << b;
+  return make_error(ErrorCode::bad_argument, "break-even points need the same ranks and microbatches",
+                    {.found = found.str(),
+                     .expected = std::to_string(a.ranks()) + " ranks and " +
+                                 std::to_string(a.microbatches()) + " microbatches"});
+}
+
+Expected<std::vector<BreakEven>> break_evens(const Options& options, const Pair& pair) {
+  std::set<CostGroup> groups;
+  if (options.over.empty()) {
+    for (const Evaluation* step : {&pair.first, &pair.second}) {
+      const auto items = planner::priced_items(*step);
+      if (!items) return tl::unexpected(items.error());
+      for (const CostGroup& group : items->groups(CostGrouping::kind)) groups.insert(group);
+    }
+  } else {
+    const auto group = cost_group_from_text(options.over);
+    if (!group) return tl::unexpected(group.error());
+    groups.insert(*group);
+  }
+  std::vector<BreakEven> results;
+  for (const CostGroup& group : groups) {
+    auto result = break_even(pair.first, pair.second, {group, options.added});
+    if (!result) return tl::unexpected(result.error());
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+const std::string& name_of(const Pair& pair, int shorter) {
+  static const std::string kBoth = "both take as long";
+  return shorter == 0 ? kBoth : shorter < 0 ? pair.first.name : pair.second.name;
+}
+
+/// "x2.5", with the cost that it comes to where all actions have the same; "+2.50 ms" where it is added.
+std::string point_text(const BreakEven& result, const Ratio& at) {
+  if (result.added) return "+" + time_text(static_cast<Nanoseconds>(std::llround(at.value())));
+  if (!result.cost) return factor_text(at);
+  const double cost = at.value() * static_cast<double>(*result.cost);
+  return factor_text(at) + " (" + time_text(static_cast<Nanoseconds>(std::llround(cost))) + ")";
+}
+
+void print_break_evens(const Pair& pair, const std::vector<BreakEven>& results) {
+  std::vector<std::vector<std::string>> rows = {{"costs", "from", "to", "shorter step"}};
+  for (const BreakEven& result : results) {
+    for (std::size_t i = 0; i < result.ranges.size(); ++i) {
+      const bool last = i + 1 == result.ranges.size();
+      rows.push_back({result.group, point_text(result, result.ranges[i].from),
+                      last ? "any" : point_text(result, result.ranges[i + 1].from),
+                      name_of(pair, result.ranges[i].shorter)});
+    }
+  }
+  const Nanoseconds first = pair.first.step();
+  const Nanoseconds second = pair.second.step();
+  std::cout << simulated_line(pair.first.capabilities()) << '\n'
+            << "step " << time_text(first) << " of " << pair.first.name << ", " << time_text(second) << " of "
+            << pair.second.name << '\n'
+            << table_text(rows, Align::left)
+            << "Each row changes its costs alone and keeps the order of instructions. Next: ppsim verify the "
+               "one to use.\n";
+}
+
+Json break_even_json(const Pair& pair, const BreakEven& result) {
+  Json ranges = Json::array();
+  for (const ShorterRange& range : result.ranges) {
+    ranges.push_back({{"from", range.from.value()},
+                      {"from_exact", exact_text(range.from)},
+                      {"shorter", range.shorter == 0 ? Json() : Json(name_of(pair, range.shorter))}});
+  }
+  return {{"group", result.group},
+          {"unit", result.added ? "added_ns" : "factor"},
+          {"cost_ns", result.cost ? Json(*result.cost) : Json()},
+          {"ranges", ranges}};
+}
+
+int run_against(const Options& options, const Pair& pair, const Output& output) {
+  if (auto same = check_same_work(pair); !same) return report(same.error(), output);
+  const auto results = break_evens(options, pair);
+  if (!results) return report(results.error(), output);
+  if (!output.json) {
+    print_break_evens(pair, *results);
+    return kDone;
+  }
+  Json object = step_json(pair.first);
+  object["against"] = step_json(pair.second);
+  object["break_even"] = Json::array();
+  for (const BreakEven& result : *results) object["break_even"].push_back(break_even_json(pair, result));
+  output.print(object);
+  return kDone;
+}
+
+int run(const Options& options, const Output& output) {
+  if (!options.costs.given())
+    return report({ErrorCode::bad_argument, "sensitivity needs costs: --unit, --costs or --model"}, output);
+  if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
+  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
+  if (!capabilities) return report(capabilities.error(), output);
+  auto step = evaluated(options, options.input.input, *capabilities, output);
+  if (!step) return report_on(*capabilities, step.error(), output);
+  if (options.against.empty()) return run_alone(options, *step, output);
+  auto other = evaluated(options, options.against, *capabilities, output);
+  if (!other) return report_on(*capabilities, other.error(), output);
+  // As they were asked for: two variants of one schedule need two names.
+  step->name = options.input.input;
+  other->name = options.against;
+  return run_against(options, {*std::move(step), *std::move(other)}, output);
+}
+
+}  // namespace
+
+void add_sensitivity(Command& program) {
+  auto options = std::make_shared<Options>();
+  Command command = program.add_subcommand(
+      "sensitivity", "what a step owes to each cost, exactly, and where another schedule is faster");
+  command.add_option("INPUT", options->input.input, "FILE or NAME").required();
+  add_parameter_options(command, options->input);
+  add_offload_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  Option by =
+      command.add_option("--by", options->by, "kind, rank, stage, link or class: what costs go together");
+  by.show_default().check(one_of({"kind", "rank", "stage", "link", "class"}));
+  Option against =
+      command.add_option("--against", options->against, "another FILE or NAME: at which costs is it faster?");
+  against.excludes(by);
+  command
+      .add_option("--over", options->over,
+                  "with --against: the costs that change, such as F, compute, transfers, rank:0, stage:0, "
+                  "link:0-1, F:0 or SEND_F:0-1; default: each kind")
+      .needs(against);
+  command
+      .add_flag("--added", options->added,
+                "with --against: add as much to each cost instead of multiplying it")
+      .needs(against);
+  add_per_option(command, options->per);
+  add_transport_options(command, options->transport);
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
+}
+
+}  // namespace ppsim::cli
