@@ -4,7 +4,8 @@
 
 namespace ppsim::cli {
 
-/// What a cluster does to a step: adds the subcommand.
+/// What a cluster does to a step: each adds its subcommand.
 void add_sensitivity(Command& program);
+void add_jitter(Command& program);
 
 }  // namespace ppsim::cli

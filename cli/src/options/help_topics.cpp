@@ -40,6 +40,12 @@ std::span<const HelpTopic> help_topics() {
        {"sensitivity 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1",
         "sensitivity 1f1b --against interleaved-1f1b --per rank --over transfers --ranks 4 "
         "--microbatches 8 --unit F=1,B=2,c=0.1"}},
+      {"jitter",
+       "Look",
+       {"--ranks", "--microbatches", "--vary", "--vary-ranks", "--slow-rank", "--slow-link", "--samples",
+        "--unit", "--costs", "--model"},
+       {"jitter 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1 --vary compute=lognormal:0.05 "
+        "--slow-rank 3=1.2"}},
       {"verify",
        "Prove",
        {"--ranks", "--microbatches", "--properties", "--memory-limit", "--unit", "--model", "--transport",

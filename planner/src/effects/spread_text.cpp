@@ -1,0 +1,76 @@
+#include <charconv>
+#include <optional>
+
+#include "ppsim/planner/effects/step_spread.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+/// What stands before a mark, taken off the text with it.
+std::string_view take_word(std::string_view& text, char mark) {
+  const std::size_t end = text.find(mark);
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  return word;
+}
+
+std::optional<double> number_within(std::string_view text, double most) {
+  double number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = failed == std::errc() && end == text.data() + text.size();
+  if (!is_number || !(number >= 0 && number <= most)) return std::nullopt;
+  return number;
+}
+
+std::optional<FactorSpread::Shape> shape_named(std::string_view name) {
+  if (name == "normal") return FactorSpread::Shape::normal;
+  if (name == "lognormal") return FactorSpread::Shape::lognormal;
+  if (name == "gamma") return FactorSpread::Shape::gamma;
+  if (name == "list") return FactorSpread::Shape::list;
+  return std::nullopt;
+}
+
+constexpr double kMaxDeviation = 2;
+constexpr double kMaxCorrelation = 0.999999;
+constexpr double kMaxFactor = 1e6;
+
+bool read_values(std::string_view numbers, FactorSpread& spread) {
+  do {
+    const auto value = number_within(take_word(numbers, ','), kMaxFactor);
+    if (!value) return false;
+    spread.values.push_back(*value);
+  } while (!numbers.empty());
+  return true;
+}
+
+std::optional<FactorSpread> read_spread(std::string_view text) {
+  const auto shape = shape_named(take_word(text, ':'));
+  if (!shape) return std::nullopt;
+  FactorSpread spread{.shape = *shape};
+  const std::string_view numbers = take_word(text, ':');
+  if (spread.shape == FactorSpread::Shape::list) {
+    if (!read_values(numbers, spread)) return std::nullopt;
+  } else {
+    const auto deviation = number_within(numbers, kMaxDeviation);
+    if (!deviation) return std::nullopt;
+    spread.deviation = *deviation;
+  }
+  if (text.empty()) return spread;
+  const auto correlation = number_within(text, kMaxCorrelation);
+  if (!correlation) return std::nullopt;
+  spread.correlation = *correlation;
+  return spread;
+}
+
+}  // namespace
+
+Expected<FactorSpread> factor_spread_from_text(std::string_view text) {
+  auto spread = read_spread(text);
+  if (spread) return *std::move(spread);
+  return make_error(ErrorCode::bad_argument, "no spread of factors",
+                    {.found = std::string(text),
+                     .expected = "normal:D, lognormal:D or gamma:D with a relative deviation from 0 to 2, or "
+                                 "list:1,1,1.5; then :R for a correlation below 1"});
+}
+
+}  // namespace ppsim::planner
