@@ -1,6 +1,7 @@
 // Costs: units, tables, and a model on a cluster.
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,6 +11,7 @@
 
 #include "cost_binding.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/kineto.hpp"
 #include "ppsim/planner/table_coverage.hpp"
 #include "ppsim/planner/workload_words.hpp"
 
@@ -66,6 +68,15 @@ std::string table_json(const Source& source) {
   return tables == nullptr ? std::string() : to_json(*tables);
 }
 
+/// Cells of the computation in a trace of PyTorch, and how long each took.
+std::vector<std::pair<std::string, Nanoseconds>> kineto_durations(const std::string& text,
+                                                                  const std::string& file) {
+  std::vector<std::pair<std::string, Nanoseconds>> durations;
+  for (const KinetoRange& range : value_of(read_kineto(text, file)).ranges)
+    durations.emplace_back(range.cell, range.end - range.start);
+  return durations;
+}
+
 }  // namespace
 
 CostBinding bound_costs(const Sources& sources, const Pipeline& pipeline) {
@@ -116,6 +127,8 @@ void bind_costs(nb::module_& module) {
       .def("table_json", &table_json);
   module.def(
       "parse_size", [](const std::string& text) { return value_of(parse_size(text)); }, "text"_a);
+  module.def("kineto_ranges", &kineto_durations, "text"_a, "file"_a,
+             nb::call_guard<nb::gil_scoped_release>());
   module.def(
       "bound_json",
       [](const Sources& sources, const Schedule& schedule) {

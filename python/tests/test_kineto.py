@@ -42,6 +42,8 @@ def test_ranges_of_the_gpu_go_before_those_of_the_host(tmp_path):
 def test_what_is_no_trace_of_a_pipeline_is_refused(tmp_path):
     with pytest.raises(ppsim.FileError, match="no range of a pipeline"):
         ppsim.Costs.from_kineto([trace(tmp_path / "0.json", [event("aten::mm", 1)])])
+    with pytest.raises(ppsim.FileError, match="expected one for each rank"):
+        ppsim.Costs.from_kineto([])
     (tmp_path / "not.json").write_text("0F0,0B0")
     for name in ("not.json", "missing.json"):
         with pytest.raises(ppsim.FileError, match="no trace"):

@@ -33,6 +33,27 @@ expect_exit 0 simulate p.json "${costs[@]}" --compare-trace run.csv --json
 expect_json 'sum(k["count"] for k in d["compared"]["kinds"]) == 24'
 expect_exit 0 show p.json --trace run.csv
 
+# Traces of PyTorch's profiler, one a rank, on clocks an hour apart; a range of a transfer is a launch.
+mkdir kineto
+for rank in 0 1; do
+  awk -F, -v rank=$rank 'BEGIN { printf "{\"traceEvents\": [" } $1 == rank {
+    printf "%s{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"PP:%s\", \"ts\": %.3f, \"dur\": %.3f}", comma, $4,
+      $5 / 500 + rank * 3600000000, ($6 - $5) / 500; comma = "," } END { print "]}" }' t.csv | sed 's/[<>][0-9]*"/"/g' >kineto/rank$rank.json
+done
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace kineto --json
+expect_json '[k["kind"] for k in d["compared"]["kinds"]] == ["F", "B"]'
+expect_json 'all(k["measured_ns"] == 2 * k["simulated_ns"] for k in d["compared"]["kinds"])'
+expect_json 'd["compared"]["clocks_as_recorded"] is False'
+expect_json 'abs(d["compared"]["clocks"][1]["offset_ns"] + 3600e9) <= d["compared"]["clocks"][1]["error_ns"] < 10e6'
+expect_exit 0 simulate p.json "${costs[@]}" --compare-trace kineto/rank1.json --compare-trace kineto/rank0.json
+expect_out "Clocks are aligned with that of rank 0 by the messages: rank 1 by -"
+expect_error 2 "no trace of rank 1" "2, one a rank" simulate p.json "${costs[@]}" --compare-trace kineto/rank0.json
+expect_error 2 "another schedule" "found PP:0F2" simulate 1f1b --ranks 2 --microbatches 2 "${costs[@]}" --compare-trace kineto
+gzip -k kineto/rank0.json
+expect_error 2 "compressed" "gunzip" simulate p.json "${costs[@]}" --compare-trace kineto/rank0.json.gz
+mkdir nothing
+expect_error 2 "a folder without traces" "torch.profiler" simulate p.json "${costs[@]}" --compare-trace nothing
+
 # A schedule is lowered with COSTS, so a run of it is drawn with the same.
 expect_exit 0 simulate 1f1b --ranks 2 --microbatches 3 --unit F=1,B=2,c=0.5 --trace named.csv
 expect_exit 0 show 1f1b --ranks 2 --microbatches 3 --unit F=1,B=2,c=0.5 --trace named.csv

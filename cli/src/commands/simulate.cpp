@@ -9,6 +9,8 @@
 #include "options/validators.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/planner/kineto.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/metrics/kind_times.hpp"
@@ -19,7 +21,8 @@ namespace {
 struct Options {
   InputOptions input;
   CostOptions costs;
-  std::string trace, report, compared, policy;
+  std::string trace, report, policy;
+  std::vector<std::string> compared;
   TransportChoice transport;
   std::optional<int> runs;
   JitterOptions jitter;
@@ -134,14 +137,69 @@ void print_text(const Evaluation& step) {
 struct Measured {
   Nanoseconds step = 0;
   std::vector<KindTimes> kinds;
+  std::optional<KinetoStep> kineto = {};  ///< where it was read from traces of PyTorch
 };
+
+/// A trace of ours; all else is of PyTorch.
+bool is_own_trace(const std::vector<std::string>& paths) {
+  return paths.size() == 1 && (paths[0] == "-" || suffix_of(paths[0]) == ".csv");
+}
+
+Expected<KinetoStep> read_kineto_step(const std::vector<std::string>& paths, const Program& program) {
+  const auto files = kineto_files(paths);
+  if (!files) return tl::unexpected(files.error());
+  std::vector<KinetoRanges> traces;
+  for (const std::string& file : *files) {
+    const auto text = read_text_file(file);
+    if (!text) return tl::unexpected(text.error());
+    auto trace = read_kineto(*text, file);
+    if (!trace) return tl::unexpected(trace.error());
+    traces.push_back(*std::move(trace));
+  }
+  return step_of_kineto(traces, program);
+}
 
 Expected<std::optional<Measured>> measured_of(const Options& options, const Simulated& outcome) {
   const Evaluation& step = outcome.step;
   if (options.compared.empty()) return std::optional<Measured>();
-  const auto trace = read_trace_file(options.compared, step.program());
+  if (!is_own_trace(options.compared)) {
+    auto kineto = read_kineto_step(options.compared, step.program());
+    if (!kineto) return tl::unexpected(kineto.error());
+    const TimedTrace& trace = kineto->trace;
+    return Measured{trace_span(trace), compare_kinds(step.program(), trace, step.trace), *std::move(kineto)};
+  }
+  const auto trace = read_trace_file(options.compared.front(), step.program());
   if (!trace) return tl::unexpected(of_other_costs(trace.error(), outcome.is_schedule));
   return Measured{trace_span(*trace), compare_kinds(step.program(), *trace, step.trace)};
+}
+
+Json clocks_json(const KinetoStep& step) {
+  Json clocks = Json::array();
+  for (std::size_t r = 0; r < step.clocks.size(); ++r) {
+    const RankClock& clock = step.clocks.items()[r];
+    Json item = {{"rank", r}, {"offset_ns", clock.offset}};
+    if (clock.error) item["error_ns"] = *clock.error;
+    clocks.push_back(item);
+  }
+  return clocks;
+}
+
+std::string clocks_text(const KinetoStep& step) {
+  std::string text = "Transfers and collectives are not compared: their ranges are those of a launch.\n";
+  if (step.clocks.size() == 1) return text;
+  text += step.shared_clock ? "Clocks are as recorded, which no message contradicts; it would show from"
+                            : "Clocks are aligned with that of rank 0 by the messages:";
+  std::string separator = " ";
+  for (std::size_t r = 1; r < step.clocks.size(); ++r) {
+    const RankClock& clock = step.clocks.items()[r];
+    const std::string error = clock.error ? time_text(*clock.error) : "any time, as messages go one way";
+    const std::string sign = clock.offset < 0 ? "-" : "+";
+    text += separator + "rank " + std::to_string(r);
+    text +=
+        step.shared_clock ? " " + error : " by " + sign + time_text(std::abs(clock.offset)) + " +- " + error;
+    separator = ", ";
+  }
+  return text + ".\n";
 }
 
 Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
@@ -152,7 +210,13 @@ Json measured_json(const Measured& measured, Nanoseconds simulated_step) {
                      {"measured_ns", kind.measured},
                      {"simulated_ns", kind.simulated}});
   }
-  return {{"measured_step_ns", measured.step}, {"simulated_step_ns", simulated_step}, {"kinds", kinds}};
+  Json object = {
+      {"measured_step_ns", measured.step}, {"simulated_step_ns", simulated_step}, {"kinds", kinds}};
+  if (measured.kineto) {
+    object["clocks"] = clocks_json(*measured.kineto);
+    object["clocks_as_recorded"] = measured.kineto->shared_clock;
+  }
+  return object;
 }
 
 std::string measured_text(const Measured& measured, Nanoseconds simulated_step) {
@@ -163,6 +227,7 @@ std::string measured_text(const Measured& measured, Nanoseconds simulated_step) 
   }
   rows.push_back({"step", "1", time_text(measured.step), time_text(simulated_step),
                   difference_text(measured.step, simulated_step)});
+  if (measured.kineto) return table_text(rows) + clocks_text(*measured.kineto);
   return table_text(rows) +
          "Transfers and collectives count from their start, waiting for the other end included.\n";
 }
@@ -238,8 +303,12 @@ void add_simulate(Command& program) {
   add_transport_options(command, options->transport);
   command.add_option("--trace", options->trace, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
       .check(trace_file());
-  command.add_option("--compare-trace", options->compared,
-                     "a run of this program, what --trace X.csv wrote: a table by kind of action");
+  command
+      .add_option(
+          "--compare-trace", options->compared,
+          "a run of this program: what --trace X.csv wrote, or traces of PyTorch's profiler, one a rank "
+          "(a folder, or the option again): a table by kind of action")
+      .one_value_each();
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
   const Option runs =
