@@ -163,6 +163,14 @@ class Run:
             raise Error("no such rank", found=str(rank), expected=f"0 to {self.program.ranks - 1}")
         return structured(self._step.memory(rank), "memory")
 
+    def to_arrow(self) -> _core.ArrowTable:
+        """A row for each instruction, rank by rank in issue order, for pyarrow, polars, duckdb and others.
+
+        Columns: rank, index, queue, kind, instruction, start_ns, end_ns. pyarrow.table(run.to_arrow()) and
+        polars.DataFrame(run.to_arrow()) take it without copying; ppsim needs neither.
+        """
+        return self._step.table()
+
     def row(self) -> dict[str, Any]:
         """The figures of one line of a table."""
         return {

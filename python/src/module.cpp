@@ -32,6 +32,7 @@ NB_MODULE(_core, module) {
   ppsim::python::bind_ir(module);
   ppsim::python::bind_schedules(module);
   ppsim::python::bind_costs(module);
+  ppsim::python::bind_arrow(module);
   ppsim::python::bind_simulation(module);
   ppsim::python::bind_verification(module);
   ppsim::python::bind_search(module);

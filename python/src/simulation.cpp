@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "arrays.hpp"
+#include "arrow.hpp"
 #include "cost_binding.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
@@ -167,6 +168,37 @@ DataList critical_path_of(const Evaluation& step) {
   return result;
 }
 
+/// A row for each instruction, in the order of the trace.
+ArrowTable table_of(const Evaluation& step) {
+  const Program& program = step.program();
+  std::vector<std::int32_t> ranks;
+  std::vector<std::int32_t> indices;
+  std::vector<std::int64_t> starts;
+  std::vector<std::int64_t> ends;
+  TextColumn queues;
+  TextColumn kinds;
+  TextColumn instructions;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    const Action& first = program.actions(id)[0];
+    const bool is_pair = program.instruction(id).form == InstructionForm::overlap;
+    ranks.push_back(program.rank_of(id).value());
+    indices.push_back(program.position(id));
+    queues.add(program.queue_name(program.queue_of(first, program.communicators_of(id)[0])));
+    kinds.add(info(is_pair ? OpKind::overlap : first.kind).text);
+    instructions.add(actions_text(program, id));
+    starts.push_back(step.trace.spans[id].start.time);
+    ends.push_back(step.trace.spans[id].end.time);
+  }
+  return ArrowTable(static_cast<std::int64_t>(program.size()), {{"rank", std::move(ranks)},
+                                                                {"index", std::move(indices)},
+                                                                {"queue", std::move(queues)},
+                                                                {"kind", std::move(kinds)},
+                                                                {"instruction", std::move(instructions)},
+                                                                {"start_ns", std::move(starts)},
+                                                                {"end_ns", std::move(ends)}});
+}
+
 std::vector<std::string> free_of_cost(const Evaluation& step) {
   std::vector<std::string> kinds;
   for (const CostClass& key : missing_costs(step.costs.tables.costs, step.program()))
@@ -257,6 +289,7 @@ void bind_simulation(nb::module_& module) {
                 self, nb::cast<const Evaluation&>(self).metrics.memory[RankId(rank)].points);
           },
           "rank"_a)
+      .def("table", &table_of)
       .def("svg", &svg_of, "title"_a, "width"_a, free)
       .def("text", &text_of, "width"_a, free)
       .def(
