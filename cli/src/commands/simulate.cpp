@@ -37,7 +37,7 @@ struct Simulated {
 
 /// Those that were asked for; with --for those of the release.
 Expected<std::optional<CommunicatorPolicy>> communicators_of(const Options& options) {
-  const auto policy = policy_of(options.policy);
+  auto policy = policy_of(options.policy);
   if (!policy || !options.input.loaded_by) return policy;
   const auto usable = communicators_for(*options.input.loaded_by, *policy);
   if (!usable) return tl::unexpected(usable.error());

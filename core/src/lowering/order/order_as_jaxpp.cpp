@@ -76,9 +76,10 @@ class JaxppIssue {
  private:
   template <class Visit>
   void for_each_action(const JaxppTask& task, Visit&& visit) {
-    for (std::int32_t i = 0; i < task.steps; ++i) {
-      for (const Action& action : rows_[task.rank][static_cast<std::size_t>(task.first + i)].actions())
-        visit(action);
+    const auto steps =
+        rows_[task.rank].subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.steps));
+    for (const Step& step : steps) {
+      for (const Action& action : step.actions()) visit(action);
     }
   }
 
