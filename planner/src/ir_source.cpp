@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "misread.hpp"
+#include "ppsim/core/io/jaxpp_tasks.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
@@ -65,6 +66,7 @@ bool names_file(const std::string& argument) {
 
 Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const ReadOptions& options) {
   if (is_python_list(text)) return tl::unexpected(python_list_error(file));
+  if (is_jaxpp_tasks(text)) return as_ir(schedule_from_jaxpp_tasks(text, file));
   if (is_native_json(text, file)) return ir_from_json(text, file);
   if (options.target != nullptr) {
     if (auto good = check_text_loads(*options.target, text, file, options.dialect); !good)

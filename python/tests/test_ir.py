@@ -46,6 +46,20 @@ def test_lowering_adds_transfers_and_names_the_program():
     assert ppsim.lower(schedule, communicators="per-rank").communicators == ["world"]
 
 
+def test_a_program_says_how_long_sent_tensors_stay():
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
+    plain = ppsim.lower(schedule)
+    assert ppsim.lower(schedule, send_done_delay=0) == plain
+    assert '"send_done_delay": 2' in ppsim.lower(schedule, send_done_delay=2).to_json()
+    kept = ppsim.lower(schedule, send_done_delay="end")
+    assert kept.rows == plain.rows and kept != plain
+    jaxpp = ppsim.lower(schedule, target="jaxpp-0.9.2")
+    assert '"send_done_delay": "end"' in jaxpp.to_json()
+    assert ppsim.verify(schedule, target="jaxpp-0.9.2").ok
+    with pytest.raises(ppsim.Error, match="end"):
+        ppsim.lower(schedule, send_done_delay="never")
+
+
 @pytest.mark.parametrize(
     "option, known",
     [

@@ -73,3 +73,24 @@ for delay in 0 2 end; do
   expect_exit 0 run 1f1b --ranks 3 --microbatches 6 --send-done-delay $delay --compare --json
   expect_json 'd["gradients_equal"] and d["high_water_bytes"] <= d["proved_bytes"] <= d["pool_bytes"]'
 done
+
+# Its task lists are files like others.
+printf '%s\n' '[["fwd_0__0", "fwd_0__1", null, "bwd_0__0", "bwd_0__1"],' \
+  ' ["fwd_1__0", "bwd_1__0", "FusedTask(fwd_1__1, bwd_1__1)"]]' >tasks.json
+expect_exit 0 verify tasks.json --for jaxpp-0.9.2
+expect_exit 0 convert tasks.json schedule.json
+expect_exit 0 lower schedule.json --for jaxpp-0.9.2 -o a.json
+expect_exit 0 lower tasks.json --for jaxpp-0.9.2 -o b.json
+cmp a.json b.json || fail "a schedule and its tasks"
+expect_exit 0 generate interleaved-1f1b --ranks 4 --microbatches 8 --chunks 2 -o schedule.json
+expect_exit 0 convert schedule.json back.json --flavor jaxpp-tasks
+grep -q '"FusedTask(fwd_7__0, bwd_7__0)"' back.json || fail "the last stage's cells are fused"
+expect_exit 0 convert back.json again.json
+expect_exit 0 convert again.json back2.json --flavor jaxpp-tasks
+cmp back.json back2.json || fail "a round trip"
+expect_exit 0 convert program.json back.json --flavor jaxpp-tasks
+echo '[["fwd_0__0", "0F0"]]' >bad.json
+expect_error 2 "no task of JaxPP" '"0F0"' convert bad.json x.json
+echo '[["fwd_0__0"], ["fwd_1__0", "bwd_1__0"]]' >missing.json
+expect_error 4 "missing.json:1:1" "0B0 is missing" verify missing.json
+expect_error 2 "needs no --for" "x.csv" convert schedule.json x.csv --flavor jaxpp-tasks

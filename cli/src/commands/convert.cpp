@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "options/validators.hpp"
+#include "ppsim/core/io/jaxpp_tasks.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
@@ -11,6 +12,8 @@ struct Options {
   std::string flavor;
 };
 
+constexpr std::string_view kTasks = "jaxpp-tasks";
+
 /// Lowered as it is asked for, for a target with what that needs.
 Expected<Program> lowered(const Schedule& schedule, const std::optional<Target>& target) {
   if (!target) return lower(schedule, {});
@@ -20,7 +23,8 @@ Expected<Program> lowered(const Schedule& schedule, const std::optional<Target>&
 /// A Schedule becomes a Program where compute_comms is asked for.
 Expected<Ir> in_flavor(Ir ir, const std::string& flavor, const std::optional<Target>& target) {
   const bool is_schedule = std::holds_alternative<Schedule>(ir);
-  if (flavor.empty() || (flavor == "compute_only" && is_schedule) ||
+  const bool as_tasks = flavor == kTasks && is_schedule;
+  if (flavor.empty() || as_tasks || (flavor == "compute_only" && is_schedule) ||
       (flavor == "compute_comms" && !is_schedule))
     return ir;
   if (flavor == "compute_comms") {
@@ -28,11 +32,20 @@ Expected<Ir> in_flavor(Ir ir, const std::string& flavor, const std::optional<Tar
     if (!program) return tl::unexpected(program.error());
     return Ir(*std::move(program));
   }
-  if (flavor == "compute_only") {
+  if (flavor == "compute_only" || flavor == kTasks) {
     return compute_only(std::get<Program>(ir)).map([](Schedule schedule) { return Ir(std::move(schedule)); });
   }
   return make_error(ErrorCode::bad_argument, "unknown --flavor",
-                    {.found = flavor, .expected = "compute_only or compute_comms"});
+                    {.found = flavor, .expected = "compute_only, compute_comms or jaxpp-tasks"});
+}
+
+/// What JaxPP's schedules are written as; that is for no PyTorch.
+Expected<std::string> tasks_text(const Options& options, const Ir& ir) {
+  if (suffix_of(options.output) == ".csv" || !options.input.target.empty()) {
+    return make_error(ErrorCode::bad_argument, "--flavor jaxpp-tasks is JSON that needs no --for",
+                      {.found = options.output, .expected = "a .json file or -, and no --for"});
+  }
+  return to_jaxpp_tasks(std::get<Schedule>(ir));
 }
 
 /// A file's own alphabet is asked for on the way in; what is written is the target's or PyTorch's present
@@ -40,6 +53,7 @@ Expected<Ir> in_flavor(Ir ir, const std::string& flavor, const std::optional<Tar
 Expected<std::string> written(const Options& options, const Ir& ir, bool from_json) {
   const auto target = target_of(options.input.target);
   if (!target) return tl::unexpected(target.error());
+  if (options.flavor == kTasks) return tasks_text(options, ir);
   if (*target) return text_for(**target, ir, options.output);
   const auto dialect = dialect_from_name(options.input.dialect);
   if (!dialect) return tl::unexpected(dialect.error());
@@ -79,12 +93,14 @@ int run(const Options& options, const Output& output) {
 
 void add_convert(Command& program) {
   auto options = std::make_shared<Options>();
-  Command command = program.add_subcommand("convert", "translate between native JSON and PyTorch CSV");
+  Command command =
+      program.add_subcommand("convert", "translate between native JSON, PyTorch CSV and task lists of JaxPP");
   command.add_option("IN", options->input.input, "FILE.json, FILE.csv or -").required();
   command.add_option("OUT", options->output, "FILE.json, FILE.csv or - (JSON)")
       .required()
       .check(output_file({".json", ".csv"}));
-  command.add_option("--flavor", options->flavor, "compute_only or compute_comms; default: the input's");
+  command.add_option("--flavor", options->flavor,
+                     "compute_only, compute_comms or jaxpp-tasks; default: the input's");
   add_dialect_option(command, options->input.dialect);
   add_target_option(command, options->input.target);
   command.runs([options](const Output& output) { return run(*options, output); });
