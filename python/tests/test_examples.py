@@ -13,6 +13,7 @@ import ppsim
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples" / "python").glob("*.py"))
+WITH_JAX = sorted((ROOT / "examples" / "jax").glob("*.py"))
 #: It needs PyTorch, and torchrun starts it.
 ON_PROCESSES = "choose_and_run"
 
@@ -39,6 +40,17 @@ def test_choose_and_run(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("simulated") >= 4 and "measured" in done.stdout and "loss" in done.stdout
     assert "<svg" in (tmp_path / "report.html").read_text() or (tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("example", WITH_JAX, ids=lambda path: f"jax-{path.stem}")
+def test_examples_with_jax_run(example, tmp_path):
+    pytest.importorskip("jax", reason="JAX is missing; `scripts/test --jax` runs this")
+    done = run(str(example), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "False" not in done.stdout
+    if example.stem == "choose_a_schedule":
+        assert done.stdout.count("simulated") >= 5 and "measured" in done.stdout
+        assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
 def test_the_example_says_what_hangs_and_what_mends_it(tmp_path):

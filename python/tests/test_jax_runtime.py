@@ -206,11 +206,11 @@ def test_the_undivided_function_is_unchanged_by_its_markers():
             x = models.layer(one, mark(x))
         return (x * x).sum()
 
-    params, x = layers(3), jnp.ones((models.ROWS, models.WIDTH))
-    for transform in (jax.grad, jax.value_and_grad, lambda f: jax.jit(jax.grad(f)), lambda f: jax.grad(jax.remat(f)),
+    params, x = layers(3), np.ones((models.ROWS, models.WIDTH))
+    for transform in (jax.value_and_grad, lambda f: jax.grad(jax.jit(f)), lambda f: jax.grad(jax.remat(f)),
                       lambda f: jax.vmap(jax.grad(f), (None, 0)), lambda f: jax.jacfwd(f)):
-        with_marks = transform(lambda p, x: function(p, x, enter_stage))(params, x)
-        without = transform(lambda p, x: function(p, x, lambda value: value))(params, x)
+        with_marks = jax.jit(transform(lambda p, x: function(p, x, enter_stage)))(params, x)
+        without = jax.jit(transform(lambda p, x: function(p, x, lambda value: value)))(params, x)
         assert differences(with_marks, without)[1] <= CLOSE
     transposed = jax.linear_transpose(lambda value: enter_stage(2 * value), x)(x)[0]
     assert (transposed == 2 * x).all()
@@ -379,9 +379,8 @@ def test_an_optimizer_is_needed_and_keeps_shapes():
         Runtime(program, chain, layers(2), batch(4), proved(program))
     with pytest.raises(ValueError, match="expected a function"):
         Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=3)
-    with Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=lambda p, g: {}) as runtime:
-        with pytest.raises(ValueError, match="other parameters than it was given"):
-            runtime.step(batch(4))
+    with pytest.raises(ValueError, match="other parameters than it was given"):
+        Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=lambda p, g: {})
 
 
 def test_traces_are_drawn_over_the_simulated_step(tmp_path):
@@ -400,3 +399,41 @@ def test_traces_are_drawn_over_the_simulated_step(tmp_path):
     done = subprocess.run([sys.executable, "-m", "ppsim", *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_a_profile_prices_all_that_runs():
+    one = {name: value[: models.ROWS] for name, value in batch(4).items()}
+    costs = ppsim.jax.profile(chain, layers(2), one, optimizer=Momentum(), repeats=5, warmup=1)
+    for name, lowering in (("1f1b", {"recompute": "full"}), ("zb-h1", {}), ("gpipe", {"offload": "all"})):
+        schedule = ppsim.generate(name, ranks=2, microbatches=4)
+        program = ppsim.lower(schedule, costs=costs, with_=(*ADDED, "opt"), **lowering)
+        run = ppsim.simulate(program, costs=costs)
+        assert run.makespan_ns > 0 and run.peak_bytes > 0
+    sizes = {row["tensor"]: row["bytes"] for row in json.loads(costs.bound(schedule))["sizes"] if 1 in row.values()}
+    width, number = models.WIDTH, 8
+    activation = models.ROWS * width * number
+    assert sizes["parameters"] == sizes["gradients"] == sizes["optimizer_state"] == (width + 1) * width * number
+    assert sizes["boundary_input"] == sizes["outgoing_gradient"] == activation
+    assert sizes["boundary_output"] == sizes["incoming_gradient"] == 0
+    assert sizes["saved_for_input"] > 0 and sizes["inner_gradients"] == activation
+    with pytest.raises(ValueError, match="found repeats=0"):
+        ppsim.jax.profile(chain, layers(2), one, repeats=0)
+
+
+def test_a_profile_prices_the_blocks_of_tied_weights():
+    one = {name: value[: models.ROWS] for name, value in batch(4).items()}
+    params = models.tied_params(3)
+    costs = ppsim.jax.profile(models.tied, params, one, optimizer=sgd, repeats=2, warmup=0)
+    schedule = ppsim.jax.tied(ppsim.generate("1f1b", ranks=3, microbatches=4), models.tied, params, one)
+    program = ppsim.lower(schedule, costs=costs, with_=(*ADDED, "opt"))
+    assert ppsim.simulate(program, costs=costs).makespan_ns > 0
+    blocks = {row["block"]: row["bytes"] for row in json.loads(costs.bound(schedule))["sizes"] if row["tensor"] == "parameters"}
+    assert blocks[3] == models.WIDTH**2 * 8 and blocks[0] == blocks[2] == (models.WIDTH + 1) * models.WIDTH * 8
+
+
+def test_nothing_is_compiled_in_a_step(caplog):
+    program = program_of("zb-h1", 2, 4, {"with_": [*ADDED, "opt"]})
+    with Runtime(program, chain, layers(2), batch(4), proved(program), outputs=OUTPUTS, optimizer=sgd) as runtime:
+        with jax.log_compiles(), caplog.at_level("WARNING"):
+            runtime.step(batch(4))
+    assert not [record for record in caplog.records if "Compiling" in record.getMessage()]

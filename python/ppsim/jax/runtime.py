@@ -104,6 +104,7 @@ class Runtime:
         self._stages = self._compiled()
         self._weights = Weights(self._layout, jax.tree.leaves(params), self._devices, mean=loss == "mean",
                                 clip_norm=clip_norm, optimizer=optimizer)
+        self._warm_up()
         self._data = Data(self._layout, self._stages, self._devices)
         performer = Performer(self._layout, self._stages, self._data, self._weights, self._devices)
         self._driver = Driver(self._plans, performer.perform)
@@ -191,6 +192,15 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _warm_up(self) -> None:
+        """The last things to compile: what makes one result of those of the microbatches, and what adds gradients up."""
+        if any(stage.trains for stage in self._stages.values()):
+            self._weights.warm_up()
+        last = self._devices[self._layout.rank(self._layout.parts.index(max(self._layout.parts)))]
+        for way, shape in zip([self._loss, *self._ways], self._split.results, strict=True):
+            zeros = jax.device_put(jnp.zeros(shape.shape, shape.dtype), last)
+            combined(way, dict.fromkeys(range(self.program.microbatches), zeros))
 
     def _compiled(self) -> dict[int, Stage]:
         known: dict[int, Pieces] = {}

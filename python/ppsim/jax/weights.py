@@ -28,7 +28,7 @@ class Weights:
         self._execution = layout.plan.execution
         self._updates = self._execution.updates
         self._optimizer = optimizer
-        self._update = jax.jit(_update_of(optimizer)) if optimizer is not None else None
+        self._update = jax.jit(update_of(optimizer)) if optimizer is not None else None
         self._add = jax.jit(lambda a, b: [x + y for x, y in zip(a, b, strict=True)])
         self._states: dict[tuple[int, int], Any] = {}  #: of the optimizer, by block and rank
         self.set(parameters)
@@ -54,6 +54,21 @@ class Weights:
         for stage, microbatch in self._cells("F"):
             for key in self._reads(stage, microbatch):
                 self._readers[key] = self._readers.get(key, 0) + 1
+
+    def warm_up(self) -> None:
+        """Compiles what adds gradients up and updates parameters, on zeros."""
+        self.begin()
+        microbatch = self._updates.index(0)
+        for stage, part in enumerate(self._layout.parts):
+            numbers = self._layout.split.parts[part].parameters
+            zeros = [jnp.zeros_like(self._newest(number, self._layout.rank(stage))) for number in numbers]
+            for _ in range(2):
+                self.collect(stage, microbatch, zeros)
+        for plan in self._layout.plans:
+            for block in sorted({block for block, _ in plan.cells("OPT")}):
+                self.update(block, 0, plan.rank)
+        jax.block_until_ready([self._gradient(number, 0) for number in range(len(self._layout.stages))])
+        self.undo()
 
     def undo(self) -> None:
         """Of a step that failed: parameters are what they were before it."""
@@ -163,7 +178,7 @@ class Weights:
         self.norms: dict[int, float] = {}
 
 
-def _update_of(optimizer: Optimizer) -> _Update:
+def update_of(optimizer: Optimizer) -> _Update:
     """(parameters, gradients, state) -> (parameters, state)"""
     if hasattr(optimizer, "init") and hasattr(optimizer, "update"):
 
