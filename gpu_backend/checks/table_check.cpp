@@ -60,6 +60,7 @@ static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING && kCudaEventDefa
 static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kCudaEventRecordExternal == CU_EVENT_RECORD_EXTERNAL);
 static_assert(kCudaCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(kCudaGraphUseNodePriority == CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
 static_assert(kCudaWaitValueGeq == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(kCudaGreenDefaultStream == CU_GREEN_CTX_DEFAULT_STREAM);
 static_assert(kCudaResourceMultiprocessors == CU_DEV_RESOURCE_TYPE_SM);

@@ -43,6 +43,7 @@ bash -n job.sh || fail "bash does not read it"
 for line in "#SBATCH --nodes=1" "#SBATCH --ntasks=4" "#SBATCH --gpus-per-node=4" "export NCCL_LAUNCH_ORDER_IMPLICIT=1"; do
   grep -qxF -- "$line" job.sh || fail "no $line"
 done
+grep -q MODULE_LOADING job.sh && fail "the warm-up loads the kernels that a step launches, and no others"
 PATH="$PWD/bin:$PATH" SLURM_JOB_NODELIST=node1 SLURM_JOB_ID=20005 bash job.sh >words
 printf '%s\n' 32 node1:20005 run 1f1b --ranks 4 --microbatches 8 --backend cuda >expected
 diff expected words >&2 || fail "other words"

@@ -238,7 +238,7 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   const auto model = transformer_of(options.measurement.model, options.measurement.device,
                                     programs->front().pipeline().stages());
   if (!model) return tl::unexpected(model.error());
-  const auto held = hold_devices(run->backend);
+  const auto held = hold_devices(*run, max_ranks(*programs));
   auto tables = profile(*programs, **model, *run);
   if (!tables) return tl::unexpected(tables.error());
   Expected<void> written;

@@ -60,7 +60,7 @@ Expected<Profile> profiled(const Measurement& measurement) {
   const auto model =
       transformer_of(measurement.model, measurement.device, programs->front().pipeline().stages());
   if (!model) return tl::unexpected(model.error());
-  const auto held = hold_devices(run->backend);
+  const auto held = hold_devices(*run, max_ranks(*programs));
   auto tables = profile(*programs, **model, *run);
   if (!tables) return tl::unexpected(tables.error());
   return Profile{*std::move(tables), kernels_text(measurement.device, **model, programs->front().pipeline())};

@@ -34,8 +34,7 @@ std::string command_line(const SlurmJob& job, const std::vector<std::string>& ar
 constexpr std::string_view kGpuEnvironment =
     "# Kernels of many queues run side by side, and communicators start in one order.\n"
     "export CUDA_DEVICE_MAX_CONNECTIONS=32\n"
-    "export NCCL_LAUNCH_ORDER_IMPLICIT=1\n"
-    "export CUDA_MODULE_LOADING=EAGER\n";
+    "export NCCL_LAUNCH_ORDER_IMPLICIT=1\n";
 
 constexpr std::string_view kMeetingPlace =
     "# Where the processes meet.\n"

@@ -8,25 +8,9 @@
 namespace ppsim::cli {
 namespace {
 
-/// Queues of work enough for every stream, and communicators that may run at the same time.
-void set_cuda_environment() {
-  constexpr int kKeep = 0;
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeep);
-  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", kKeep);
-}
-
 std::string_view environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-/// Without the order of launches any interleaving of communicators may happen, which no proof is about.
-Expected<void> check_launch_order() {
-  const std::string_view order = environment("NCCL_LAUNCH_ORDER_IMPLICIT");
-  if (order.empty() || order == "1") return {};
-  return make_error(ErrorCode::bad_argument, "several communicators on a device need NCCL's launch order",
-                    {.found = "NCCL_LAUNCH_ORDER_IMPLICIT=" + std::string(order),
-                     .expected = "NCCL_LAUNCH_ORDER_IMPLICIT=1, or unset"});
 }
 
 Expected<void> check_transport(const BackendChoice& choice) {
@@ -93,12 +77,11 @@ Expected<void> check_choice(const BackendChoice& choice) {
 Expected<void> open_backend(const BackendChoice& choice) {
   if (auto good = check_choice(choice); !good) return good;
   if (choice.backend != "cuda") return {};
-  if (auto good = check_launch_order(); !good) return good;
-  set_cuda_environment();
+  const auto libraries = check_libraries(cuda_options(choice));
+  if (!libraries && libraries.error().code == ErrorCode::bad_argument) return libraries;
   for (const BackendStatus& status : backend_statuses()) {
     if (status.name == choice.backend && !status.available) return cannot_run(choice, status.detail);
   }
-  const auto libraries = check_libraries(cuda_options(choice));
   return libraries ? libraries : cannot_run(choice, libraries.error().message);
 }
 

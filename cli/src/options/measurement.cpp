@@ -1,5 +1,7 @@
 #include "measurement.hpp"
 
+#include <algorithm>
+
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "processes/several_processes.hpp"
 #include "validators.hpp"
@@ -34,6 +36,12 @@ void add_measurement_options(Command& command, Measurement& measurement, const s
   add_buffer_option(command, measurement.device);
   add_model_options(command, measurement.model);
   command.add_option("--steps", measurement.steps, steps).show_default().check(whole(2, 100000));
+}
+
+int max_ranks(const std::vector<Program>& programs) {
+  int ranks = 0;
+  for (const Program& program : programs) ranks = std::max(ranks, program.pipeline().ranks());
+  return ranks;
 }
 
 Expected<RunOptions> open_measurement(const Measurement& measurement) {

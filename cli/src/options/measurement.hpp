@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "backend_choice.hpp"
 #include "model_options.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
@@ -21,5 +23,7 @@ void add_measurement_options(Command& command, Measurement& measurement, const s
 /// How the programs are run, once the device is there.
 /// Errors: bad_argument for an emulated device, several processes, and what the device does not have.
 [[nodiscard]] Expected<RunOptions> open_measurement(const Measurement& measurement);
+/// Of the Program with the most ranks.
+[[nodiscard]] int max_ranks(const std::vector<Program>& programs);
 
 }  // namespace ppsim::cli

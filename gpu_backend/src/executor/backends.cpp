@@ -6,46 +6,11 @@
 #include "device/cuda/cuda_status.hpp"
 #include "device/cuda/cuda_table.hpp"
 #include "device/cuda/gpu_api.hpp"
+#include "device/cuda/held_contexts.hpp"
+#include "executor/gpu/gpu_ranks.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 
 namespace ppsim::gpu_backend {
-namespace {
-
-class HeldContexts {
- public:
-  explicit HeldContexts(CudaTable cuda) : cuda_(std::move(cuda)) {
-    int count = 0;
-    if (cuda_.init(0) != kCudaSuccess || cuda_.device_count(&count) != kCudaSuccess) return;
-    for (int ordinal = 0; ordinal < count; ++ordinal) hold(ordinal);
-  }
-  HeldContexts(const HeldContexts&) = delete;
-  HeldContexts& operator=(const HeldContexts&) = delete;
-  ~HeldContexts() {
-    for (const int device : devices_) cuda_.primary_context_release(device);
-  }
-
- private:
-  void hold(int ordinal) {
-    int device = 0;
-    CUctx_st* context = nullptr;
-    if (cuda_.device_get(&device, ordinal) != kCudaSuccess) return;
-    if (cuda_.primary_context_retain(&context, device) == kCudaSuccess) devices_.push_back(device);
-  }
-
-  CudaTable cuda_;
-  std::vector<int> devices_;
-};
-
-/// Holds the primary context of every device. Null without a driver or a device: who runs there is told why.
-std::shared_ptr<void> hold_contexts(const std::string& cuda_library) {
-  try {
-    return std::make_shared<HeldContexts>(load_cuda(cuda_library));
-  } catch (const BackendError&) {
-    return nullptr;
-  }
-}
-
-}  // namespace
 
 std::vector<BackendStatus> backend_statuses() {
   const std::string cores = std::to_string(std::thread::hardware_concurrency());
@@ -64,9 +29,16 @@ Expected<void> check_libraries(const BackendOptions& backend) {
   return {};
 }
 
-std::shared_ptr<void> hold_devices(const BackendOptions& backend) {
-  const auto* cuda = std::get_if<CudaOptions>(&backend);
-  return cuda == nullptr ? nullptr : hold_contexts(cuda->cuda_library);
+std::shared_ptr<void> hold_devices(const RunOptions& run, int ranks) {
+  const auto* cuda = std::get_if<CudaOptions>(&run.backend);
+  if (cuda == nullptr) return nullptr;
+  const int each = ranks / (run.processes == nullptr ? 1 : run.processes->size());
+  const auto here = [&](int count) { return devices_here(count, run, {0, each}); };
+  try {
+    return std::make_shared<HeldContexts>(load_cuda(cuda->cuda_library), process_environment(), here);
+  } catch (const BackendError&) {
+    return nullptr;  // who runs there is told why
+  }
 }
 
 }  // namespace ppsim::gpu_backend

@@ -9,7 +9,6 @@ namespace {
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
 constexpr int kInvalidHandle = 400;
-constexpr Nanoseconds kJump = 1'000'000'000'000'000'000;  // beyond every deadline
 
 /// What the driver says of its errors, as far as tests bring them about.
 struct KnownError {
@@ -41,7 +40,8 @@ FakeGpu::FakeGpu(const FakeGpuOptions& options)
     : options_(options),
       memory_(faults_),
       machine_(faults_, memory_),
-      nccl_(faults_, machine_, ends_, options.transfer_ns),
+      nccl_({faults_, machine_, ends_, options.transfer_ns, [this](auto what) { count(what); },
+             [this](const std::string& what) { creating(what); }, [this] { return in_step(); }}),
       contexts_(static_cast<std::size_t>(options.devices), 0) {}
 
 GpuApi FakeGpu::api() {
@@ -80,11 +80,21 @@ std::string FakeGpu::mark() {
 }
 
 /// A step is what the host does within the mark of that name.
-void FakeGpu::creating(const std::string& what) {
-  const bool in_step = std::any_of(marks_.begin(), marks_.end(), [](const auto& thread) {
+bool FakeGpu::in_step() const {
+  return std::any_of(marks_.begin(), marks_.end(), [](const auto& thread) {
     return std::find(thread.second.begin(), thread.second.end(), "PP:step") != thread.second.end();
   });
-  if (in_step) faults_.add(FaultKind::lazy_creation, what + " is made inside a step, by " + mark());
+}
+
+void FakeGpu::count(std::size_t FakeCounts::*what) {
+  ++(books_.all.*what);
+  if (!in_step()) return;
+  ++(books_.in_steps.*what);
+  ++(books_.of_actions[mark()].*what);
+}
+
+void FakeGpu::creating(const std::string& what) {
+  if (in_step()) faults_.add(FaultKind::lazy_creation, what + " is made inside a step, by " + mark());
 }
 
 /// A thread has none until it makes one current.
@@ -103,6 +113,7 @@ int FakeGpu::allocate(std::size_t bytes, const std::string& what, std::byte** ou
   creating(what);
   needs_context("an allocation");
   frees_or_asks("an allocation");
+  count(&FakeCounts::allocations);
   if (allocated_ + bytes > options_.memory) return kCudaOutOfMemory;
   allocated_ += bytes;
   *out = memory_.allocate(bytes, what);
@@ -122,6 +133,7 @@ void FakeGpu::launch(CUstream_st* handle, TaskDraft kernel) {
   // Between the steps of one process the streams of another one are none of its device's.
   if (loads && mark() != "PP:prepare") creating("the kernel " + kernel.kernel);
   kernel.name = mark() + " on " + on->name;
+  count(&FakeCounts::launches);
   machine_.enqueue(*on, std::move(kernel));
 }
 
@@ -240,6 +252,7 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "a copy");
     if (on == nullptr) return kInvalidHandle;
+    count(&FakeCounts::launches);
     TaskDraft copy{.name = "the copy of " + mark() + " on " + on->name, .duration = options_.copy_ns};
     copy.reads.emplace_back(memory_at(from), bytes);
     copy.writes.emplace_back(memory_at(to), bytes);
@@ -251,6 +264,7 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "a fill");
     if (on == nullptr) return kInvalidHandle;
+    count(&FakeCounts::launches);
     TaskDraft fill{.name = "the fill of " + mark() + " on " + on->name};
     fill.writes.emplace_back(memory_at(to), bytes);
     fill.work = [=] { std::memset(memory_at(to), value, bytes); };
@@ -260,6 +274,13 @@ void FakeGpu::fill_memory(CudaTable& cuda) {
 }
 
 void FakeGpu::fill_streams(CudaTable& cuda) {
+  cuda.stream_priorities = [this](int* lowest, int* highest) {
+    const Lock lock(mutex_);
+    needs_context("cuCtxGetStreamPriorityRange");
+    *lowest = 0;
+    *highest = kHighestPriority;
+    return kCudaSuccess;
+  };
   cuda.stream_create = [this](CUstream_st** out, unsigned int, int) {
     const Lock lock(mutex_);
     creating("a stream");
@@ -348,6 +369,15 @@ void FakeGpu::fill_host(GpuApi& api) {
     const Lock lock(mutex_);
     marks_[std::this_thread::get_id()].pop_back();
     numbers_[std::this_thread::get_id()] = {};
+  };
+  api.environment.get = [this](const std::string& name) {
+    const Lock lock(mutex_);
+    const auto at = environment_.find(name);
+    return at == environment_.end() ? std::string() : at->second;
+  };
+  api.environment.set = [this](const std::string& name, const std::string& value) {
+    const Lock lock(mutex_);
+    environment_[name] = value;
   };
   api.clock.now = [this] {
     const Lock lock(mutex_);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cuda/gpu_api.hpp"
+#include "support/fake_gpu/counts.hpp"
 #include "support/fake_gpu/ends.hpp"
 #include "support/fake_gpu/faults.hpp"
 #include "support/fake_gpu/machine.hpp"
@@ -19,6 +20,11 @@
 namespace ppsim::test {
 
 using namespace gpu_backend;
+
+/// How far time jumps: beyond every deadline.
+inline constexpr Nanoseconds kJump = 1'000'000'000'000'000'000;
+/// Of a stream, as devices have it; the lowest is 0.
+inline constexpr int kHighestPriority = -5;
 
 struct FakeGpuOptions {
   int devices = 1;
@@ -51,6 +57,7 @@ class FakeGpu {
   /// Everything held against the user so far.
   [[nodiscard]] const std::vector<Fault>& faults() const { return faults_.all(); }
   [[nodiscard]] bool found(FaultKind kind) const { return faults_.has(kind); }
+  [[nodiscard]] const FakeBooks& books() const { return books_; }
   /// Adds what is still there. Call it once, when all should be gone.
   void check_teardown();
   [[nodiscard]] std::vector<std::string> stuck() const { return machine_.stuck(); }
@@ -83,6 +90,9 @@ class FakeGpu {
   [[nodiscard]] FakeStream* stream(CUstream_st* handle, const char* call);
   [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call);
   [[nodiscard]] std::string mark();
+  [[nodiscard]] bool in_step() const;
+  void count(std::size_t FakeCounts::*what);
+  int end_group(const std::function<int()>& end);
   [[nodiscard]] EndActions next_write();
   [[nodiscard]] EndActions next_wait();
   void check_number(CudaAddress address, CudaValue value, const EndActions& waiter);
@@ -93,6 +103,7 @@ class FakeGpu {
 
   FakeGpuOptions options_;
   Faults faults_;
+  FakeBooks books_;
   FakeMemory memory_;
   FakeMachine machine_;
   Ends ends_;
@@ -103,10 +114,11 @@ class FakeGpu {
   /// Who wrote a number last: by its address, and the number.
   std::map<std::pair<CudaAddress, CudaValue>, EndActions> writers_;
   std::vector<std::string> stuck_at_jump_;
+  std::map<std::string, std::string> environment_;
   std::deque<Executable> executables_;
   std::map<CUgreenCtx_st*, bool> green_;  ///< whether it is alive
   std::map<std::thread::id, CUctx_st*> current_;
-  std::set<std::thread::id> capturing_;
+  std::multiset<std::thread::id> capturing_;
   std::set<std::string> loaded_;  ///< kernels
   /// Where the communicators of a split go once all have come, by the one that is split.
   std::map<ncclComm*, std::vector<std::pair<ncclComm**, ncclComm*>>> splitting_;

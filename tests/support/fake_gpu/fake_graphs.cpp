@@ -23,7 +23,8 @@ void FakeGpu::fill_graphs(CudaTable& cuda) {
   cuda.capture_end = [this](CUstream_st* handle, CUgraph_st** graph) {
     const Lock lock(mutex_);
     FakeStream* const on = stream(handle, "cuStreamEndCapture");
-    capturing_.erase(std::this_thread::get_id());
+    if (const auto own = capturing_.find(std::this_thread::get_id()); own != capturing_.end())
+      capturing_.erase(own);
     FakeGraph* const made = on == nullptr ? nullptr : machine_.end_capture(*on);
     *graph = reinterpret_cast<CUgraph_st*>(made);
     return made == nullptr ? kInvalidValue : kCudaSuccess;

@@ -10,11 +10,11 @@ constexpr int kInvalidArgument = 4;
 
 FakeNccl::Communicator* of(ncclComm* handle) { return reinterpret_cast<FakeNccl::Communicator*>(handle); }
 
-/// A configuration as NCCL_CONFIG_INITIALIZER begins it, of a communicator that never blocks.
+/// A configuration as NCCL_CONFIG_INITIALIZER begins it, of a communicator that blocks or does not.
 bool is_good(const NcclConfig* config) {
   constexpr unsigned int kMagic = 0xcafebeef;
   return config != nullptr && config->size == sizeof(NcclConfig) && config->magic == kMagic &&
-         config->version > 0 && config->blocking == 0;
+         config->version > 0 && (config->blocking == 0 || config->blocking == 1);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
     creating("a communicator");
     needs_context("ncclCommInitRankConfig");
     FakeNccl::Communicator* made = nullptr;
-    const int result = nccl_.init(&made, size, std::string(id.internal, 1), rank);
+    const int result = nccl_.init(&made, size, std::string(id.internal, 1), {rank, config->blocking == 1});
     *out = reinterpret_cast<ncclComm*>(made);
     return result;
   };
@@ -48,7 +48,7 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
     if (!is_good(config)) return kInvalidArgument;
     creating("a communicator");
     FakeNccl::Communicator* made = nullptr;
-    const int result = nccl_.split(of(parent), color, key, &made);
+    const int result = nccl_.split(of(parent), color, {key, config->blocking == 1}, &made);
     *child = nullptr;
     if (made != nullptr) splitting_[parent].emplace_back(child, reinterpret_cast<ncclComm*>(made));
     return result;
@@ -78,20 +78,31 @@ void FakeGpu::fill_communicators(NcclTable& nccl) {
     nccl_.group_start();
     return kNcclSuccess;
   };
-  nccl.group_end = [this] {
-    const Lock lock(mutex_);
-    return nccl_.group_end();
-  };
+  nccl.group_end = [this] { return end_group([this] { return nccl_.group_end(); }); };
+}
+
+/// A call that waits for others holds nobody else up. Where there is nobody else, time passes at once.
+int FakeGpu::end_group(const std::function<int()>& end) {
+  for (bool first = true;; first = false) {
+    {
+      const Lock lock(mutex_);
+      const int result = first ? end() : nccl_.go_on();
+      if (!nccl_.waits()) return result;
+      if (first && options_.jumps) machine_.skip(kJump);
+    }
+    std::this_thread::yield();
+  }
 }
 
 void FakeGpu::fill_operations(NcclTable& nccl) {
   using Kind = FakeNccl::Operation::Kind;
   const auto add = [this](FakeNccl::Operation operation, CUstream_st* handle) {
-    const Lock lock(mutex_);
-    operation.stream = stream(handle, "an operation of NCCL");
-    if (operation.stream == nullptr) return kNcclInvalidUsage;
-    operation.mark = mark();
-    return nccl_.add(std::move(operation));
+    return end_group([&] {
+      operation.stream = stream(handle, "an operation of NCCL");
+      if (operation.stream == nullptr) return kNcclInvalidUsage;
+      operation.mark = mark();
+      return nccl_.add(std::move(operation));
+    });
   };
   nccl.send = [add](const void* from, std::size_t count, int type, int peer, ncclComm* one, CUstream_st* on) {
     return add({.kind = Kind::send,

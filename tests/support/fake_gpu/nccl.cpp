@@ -46,18 +46,19 @@ void add_up(int type, std::vector<std::byte>& into, const std::byte* from) {
 
 }  // namespace
 
-int FakeNccl::init(Communicator** out, int size, const std::string& id, int rank) {
+int FakeNccl::init(Communicator** out, int size, const std::string& id, Wanted wanted) {
   std::shared_ptr<World>& world = worlds_[id];
   if (world == nullptr)
     world = std::make_shared<World>(World{.name = "the communicator of all", .size = size});
-  world->number_of_key[rank] = rank;
-  communicators_.push_back({.world = world, .key = rank});
+  world->number_of_key[wanted.rank] = wanted.rank;
+  communicators_.push_back({.world = world, .key = wanted.rank, .blocks = wanted.blocks});
   *out = &communicators_.back();
   return kNcclSuccess;
 }
 
-int FakeNccl::split(Communicator* parent, int color, int key, Communicator** out) {
+int FakeNccl::split(Communicator* parent, int color, Wanted wanted, Communicator** out) {
   if (!usable(parent, "ncclCommSplit")) return kNcclInvalidUsage;
+  host_.count(&FakeCounts::splits);
   World& world = *parent->world;
   const std::size_t nth = parent->splits++;
   if (nth >= world.splits.size()) {
@@ -69,11 +70,12 @@ int FakeNccl::split(Communicator* parent, int color, int key, Communicator** out
   if (color == kNcclNoColor) return kNcclSuccess;
   std::shared_ptr<World>& child = world.splits[nth][color];
   if (child == nullptr) {
-    child = std::make_shared<World>(World{.name = "communicator " + std::to_string(nth)});
+    child = std::make_shared<World>(
+        World{.name = "communicator " + std::to_string(color) + " of split " + std::to_string(nth)});
   }
-  child->number_of_key[key] = 0;
+  child->number_of_key[wanted.rank] = 0;
   ++child->size;
-  communicators_.push_back({.world = child, .key = key});
+  communicators_.push_back({.world = child, .key = wanted.rank, .blocks = wanted.blocks});
   *out = &communicators_.back();
   return kNcclSuccess;
 }
@@ -127,7 +129,8 @@ int FakeNccl::state(Communicator* communicator, int* error) {
   const std::shared_ptr<Group> pending = communicator->pending;
   if (pending == nullptr) return kNcclSuccess;
   constexpr int kPolls = 2;
-  if (++pending->polls < kPolls) {
+  host_.count(&FakeCounts::polls);
+  if (++pending->polls < kPolls || !have_come(*pending)) {
     *error = kNcclInProgress;
     return kNcclSuccess;
   }
@@ -157,8 +160,72 @@ int FakeNccl::group_end() {
   if (open.depth > 0 || open.group.operations.empty()) return kNcclSuccess;
   const auto group = std::make_shared<Group>(std::exchange(open.group, {}));
   name_members(*group);
+  if (mixes(*group)) return kNcclInvalidUsage;
+  come(*group);
+  if (group->operations.front().communicator->blocks) {
+    waiting_[std::this_thread::get_id()] = group;
+    return go_on();
+  }
+  host_.count(&FakeCounts::threads);
   for (const Operation& operation : group->operations) operation.communicator->pending = group;
   return kNcclInProgress;
+}
+
+/// What the peers, or the members of a sum, have to connect for.
+std::string FakeNccl::contact_of(const Operation& operation) {
+  const int own = number(*operation.communicator);
+  switch (operation.kind) {
+    case Operation::Kind::send:
+      return std::to_string(own) + " to " + std::to_string(operation.peer);
+    case Operation::Kind::receive:
+      return std::to_string(operation.peer) + " to " + std::to_string(own);
+    case Operation::Kind::all_reduce:
+      return std::to_string(operation.count) + " of type " + std::to_string(operation.type);
+  }
+  return "";
+}
+
+std::size_t FakeNccl::needed(const Operation& operation) {
+  const auto size = static_cast<std::size_t>(operation.communicator->world->size);
+  return operation.kind == Operation::Kind::all_reduce ? size : std::min<std::size_t>(size, 2);
+}
+
+bool FakeNccl::mixes(const Group& group) {
+  const bool blocks = group.operations.front().communicator->blocks;
+  const bool same = std::all_of(group.operations.begin(), group.operations.end(),
+                                [&](const Operation& one) { return one.communicator->blocks == blocks; });
+  if (!same) faults_.add(FaultKind::bad_call, "a group of communicators that block and such that do not");
+  return !same;
+}
+
+/// Those that are the last ones to come connect, which takes long and waits for the host of each.
+void FakeNccl::come(const Group& group) {
+  for (const Operation& operation : group.operations) {
+    World& world = *operation.communicator->world;
+    std::set<int>& here = world.contacts[contact_of(operation)];
+    const bool last = here.insert(number(*operation.communicator)).second && here.size() == needed(operation);
+    if (last) host_.creating("a connection of " + world.name);
+  }
+}
+
+bool FakeNccl::have_come(const Group& group) {
+  return std::all_of(group.operations.begin(), group.operations.end(), [](const Operation& one) {
+    return one.communicator->world->contacts.at(contact_of(one)).size() >= needed(one);
+  });
+}
+
+int FakeNccl::go_on() {
+  constexpr int kInternalError = 3;
+  const auto own = waiting_.find(std::this_thread::get_id());
+  const std::shared_ptr<Group> group = own->second;
+  const bool over = std::any_of(group->operations.begin(), group->operations.end(),
+                                [](const Operation& one) { return !one.communicator->alive; });
+  // Inside a step nobody would come to end what never connects; all else about it is held against its user.
+  if (!over && !have_come(*group) && !host_.in_step()) return kNcclInProgress;
+  waiting_.erase(own);
+  if (over) return kInternalError;
+  launch(*group);
+  return kNcclSuccess;
 }
 
 /// The operations of an instruction are those of its members in order: two for saved activations, and one for
@@ -208,6 +275,7 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
       streams.push_back(operation.stream);
     }
   }
+  host_.count(&FakeCounts::launches);
   FakeGraph* const capture = streams.front()->capture;
   TaskDraft begin{.name = operations.front().mark + " in " + communicator.world->name};
   for (FakeStream* const stream : streams) {

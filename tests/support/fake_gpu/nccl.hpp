@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "support/fake_gpu/counts.hpp"
 #include "support/fake_gpu/ends.hpp"
 #include "support/fake_gpu/machine.hpp"
 
@@ -16,19 +19,39 @@ namespace ppsim::test {
 /// NCCL without buffers and without tags: the i-th send of a channel meets the i-th receive, both wait for
 /// each other, and the operations of a communicator run one after another on each rank, in host order. Those
 /// of several communicators start in the order in which a rank's device was given them, as with
-/// NCCL_LAUNCH_ORDER_IMPLICIT=1. Calls that end a group return before it is enqueued: asking for the state
-/// twice enqueues it. A communicator is made once all its ranks have come, wherever they run. Nothing that a
-/// send is over tells about the receiver, since the real one buffers. Both ends of a message must be meant
-/// for each other.
+/// NCCL_LAUNCH_ORDER_IMPLICIT=1. Two that meet for the first time connect: peers for each direction, members
+/// of a sum for its type and size. On a communicator that blocks, the call that ends a group waits for those;
+/// on another one a thread is made for it, the call returns before it is enqueued, and asking for the state
+/// twice enqueues it once all have come. A communicator is made once all its ranks have come, wherever they
+/// run. Nothing that a send is over tells about the receiver, since the real one buffers. Both ends of a
+/// message must be meant for each other.
 class FakeNccl {
  public:
   struct Communicator;
 
-  FakeNccl(Faults& faults, FakeMachine& machine, const Ends& ends, Nanoseconds transfer_time)
-      : faults_(faults), machine_(machine), ends_(ends), transfer_time_(transfer_time) {}
+  struct Host {
+    Faults& faults;
+    FakeMachine& machine;
+    const Ends& ends;
+    Nanoseconds transfer_time;
+    std::function<void(std::size_t FakeCounts::*)> count;
+    std::function<void(const std::string&)> creating;
+    std::function<bool()> in_step;
+  };
+  explicit FakeNccl(Host host)
+      : host_(std::move(host)),
+        faults_(host_.faults),
+        machine_(host_.machine),
+        ends_(host_.ends),
+        transfer_time_(host_.transfer_time) {}
 
-  int init(Communicator** out, int size, const std::string& id, int rank);
-  int split(Communicator* parent, int color, int key, Communicator** out);
+  /// A communicator that is asked for: its rank, or by what a split sorts, and whether its calls block.
+  struct Wanted {
+    int rank = 0;
+    bool blocks = false;
+  };
+  int init(Communicator** out, int size, const std::string& id, Wanted wanted);
+  int split(Communicator* parent, int color, Wanted wanted, Communicator** out);
   int abort(Communicator* communicator);
   int state(Communicator* communicator, int* error);
   /// Whether some group waits to be asked for again before it is enqueued.
@@ -38,6 +61,10 @@ class FakeNccl {
   }
   void group_start() { ++open_[std::this_thread::get_id()].depth; }
   int group_end();
+  /// Whether the group of this thread waits for those that have not come.
+  [[nodiscard]] bool waits() const { return waiting_.contains(std::this_thread::get_id()); }
+  /// Returns: in progress for as long as waits().
+  int go_on();
   [[nodiscard]] bool in_group() const {
     const auto open = open_.find(std::this_thread::get_id());
     return open != open_.end() && open->second.depth > 0;
@@ -75,6 +102,7 @@ class FakeNccl {
     std::map<int, std::deque<TaskId>> sums;                     ///< by rank
     std::vector<std::map<int, std::shared_ptr<World>>> splits;  ///< by number of the split, color
     std::vector<int> split_count;
+    std::map<std::string, std::set<int>> contacts;  ///< who has come to connect, by what for
     /// Whether all ranks have come, and to its first `begun` splits.
     [[nodiscard]] bool made(std::size_t begun) const {
       return static_cast<int>(number_of_key.size()) == size && (begun == 0 || split_count[begun - 1] == size);
@@ -95,6 +123,7 @@ class FakeNccl {
     int key = 0;
     std::size_t splits = 0;
     std::shared_ptr<Group> pending;
+    bool blocks = false;
     std::map<std::string, std::size_t> lanes;  ///< of its channels
     std::map<FakeGraph*, TaskId> last;         ///< end of its last launch
     bool alive = true;
@@ -104,6 +133,11 @@ class FakeNccl {
   [[nodiscard]] bool usable(const Communicator* communicator, const char* call);
   [[nodiscard]] static int number(const Communicator& communicator);
   [[nodiscard]] std::size_t lane_of(Communicator& communicator, const std::string& channel);
+  [[nodiscard]] bool mixes(const Group& group);
+  [[nodiscard]] static std::string contact_of(const Operation& operation);
+  [[nodiscard]] static std::size_t needed(const Operation& operation);
+  void come(const Group& group);
+  [[nodiscard]] static bool have_come(const Group& group);
   void launch(Group& group);
   void launch(Communicator& communicator, const std::vector<Operation>& operations);
   void name_members(Group& group) const;
@@ -114,6 +148,7 @@ class FakeNccl {
   void check_ends(const Operation& send, TaskId send_task, const Operation& receive, TaskId receive_task);
   [[nodiscard]] std::string end_text(const Operation& operation, TaskId task) const;
 
+  Host host_;
   Faults& faults_;
   FakeMachine& machine_;
   const Ends& ends_;
@@ -124,6 +159,7 @@ class FakeNccl {
   std::map<std::pair<int, FakeGraph*>, TaskId>
       launched_;                               ///< by rank, each a device: start of the last launch
   std::map<std::thread::id, OpenGroup> open_;  ///< NCCL's groups are of a thread
+  std::map<std::thread::id, std::shared_ptr<Group>> waiting_;
 };
 
 }  // namespace ppsim::test

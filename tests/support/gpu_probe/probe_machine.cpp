@@ -22,7 +22,7 @@ ProbeMachine this_machine(ProbeLibraries extra) {
 ProbeStream::ProbeStream(const ProbeMachine& machine, const GpuDevice& device, int part)
     : machine_(machine),
       device_(device, RankId(part), part),
-      stream_(device_.make_stream()),
+      stream_(device_.make_stream(StreamPriority::lowest)),
       begin_(device_.make_event(true)),
       end_(device_.make_event(true)) {}
 

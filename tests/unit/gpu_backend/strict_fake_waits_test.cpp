@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,11 +81,12 @@ std::vector<Wait> harmless(const Program& program, const CudaOptions& cuda) {
   return found;
 }
 
+/// Sorted: graphs are captured interleaved over the ranks.
 std::string text_of(const std::vector<Wait>& waits) {
-  std::string text;
+  std::multiset<std::string> lines;
   for (const Wait& wait : waits)
-    text += wait.action + (wait.for_number ? " for a number\n" : " for an event\n");
-  return text;
+    lines.insert(wait.action + (wait.for_number ? " for a number\n" : " for an event\n"));
+  return std::accumulate(lines.begin(), lines.end(), std::string());
 }
 
 CudaOptions mode(CudaTransport transport, bool graphs) {
@@ -112,7 +115,7 @@ TEST(StrictFakeWaits, NamesARaceForASendThatDoesNotWaitForItsReceiver) {
   const Program program = lower(generate("gpipe", {.ranks = 2, .microbatches = 6}).value(), lowering).value();
   for (const bool graphs : {false, true}) {
     EXPECT_EQ(text_of(harmless(program, mode(CudaTransport::copy, graphs))),
-              "PP:0SEND_F0 for a number\nPP:0RECV_B2 for an event\n"
+              "PP:0RECV_B2 for an event\nPP:0SEND_F0 for a number\n"
               "PP:1SEND_B0 for a number\nPP:1SEND_B2 for a number\n")
         << graphs;
   }
@@ -126,8 +129,8 @@ TEST(StrictFakeWaits, NamesARaceForEveryOneOfASumButThatBeforeTheNext) {
       lower(generate("chimera", {.ranks = 2, .microbatches = 2}).value(), lowering).value();
   for (const bool graphs : {false, true}) {
     EXPECT_EQ(text_of(harmless(program, mode(CudaTransport::copy, graphs))),
-              "PP:0SEND_F0 for a number\nPP:3SEND_B1 for a number\nPP:1REDUCE_GRAD for a number\n"
-              "PP:0REDUCE_GRAD for a number\nPP:2SEND_F1 for a number\nPP:1SEND_B0 for a number\n")
+              "PP:0REDUCE_GRAD for a number\nPP:0SEND_F0 for a number\nPP:1REDUCE_GRAD for a number\n"
+              "PP:1SEND_B0 for a number\nPP:2SEND_F1 for a number\nPP:3SEND_B1 for a number\n")
         << graphs;
   }
 }

@@ -5,6 +5,7 @@
 #include "cublaslt_table.hpp"
 #include "cuda_table.hpp"
 #include "cudnn_table.hpp"
+#include "gpu_api.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
@@ -48,7 +49,7 @@ std::string cuda_version_text(int version) {
 std::string driver_text(int& devices) {
   const CudaTable cuda = load_cuda();
   int version = 0;
-  check_cuda(cuda, cuda.init(0), "starting the CUDA driver");
+  start_driver(cuda, process_environment());
   check_cuda(cuda, cuda.driver_version(&version), "the version of the CUDA driver");
   check_cuda(cuda, cuda.device_count(&devices), "counting devices");
   std::string text = "driver " + cuda_version_text(version);

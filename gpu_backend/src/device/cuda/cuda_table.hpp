@@ -43,6 +43,7 @@ inline constexpr unsigned int kCudaEventDefault = 0;
 inline constexpr unsigned int kCudaEventDisableTiming = 2;
 inline constexpr unsigned int kCudaEventRecordExternal = 1;
 inline constexpr int kCudaCaptureThreadLocal = 1;
+inline constexpr unsigned int kCudaGraphUseNodePriority = 8;
 inline constexpr unsigned int kCudaWaitValueGeq = 0;
 inline constexpr unsigned int kCudaGreenDefaultStream = 1;
 inline constexpr int kCudaResourceMultiprocessors = 1;

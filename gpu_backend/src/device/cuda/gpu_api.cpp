@@ -1,7 +1,10 @@
 #include "gpu_api.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
+
+#include "ppsim/gpu_backend/device/device.hpp"
 
 #ifdef PPSIM_HAS_NVTX
 #include <nvtx3/nvToolsExt.h>
@@ -9,11 +12,33 @@
 
 namespace ppsim::gpu_backend {
 
+void order_launches(const EnvironmentTable& environment) {
+  constexpr const char* kName = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  const std::string order = environment.get(kName);
+  if (order.empty()) return environment.set(kName, "1");
+  if (order == "1") return;
+  const std::string name = kName;
+  throw BackendError(ErrorCode::bad_argument,
+                     "several communicators on a device need NCCL's launch order (found " + name + "=" +
+                         order + ", expected " + name + "=1, or unset)");
+}
+
+void start_driver(const CudaTable& cuda, const EnvironmentTable& environment) {
+  constexpr const char* kName = "CUDA_DEVICE_MAX_CONNECTIONS";
+  if (environment.get(kName).empty()) environment.set(kName, "32");
+  check_cuda(cuda, cuda.init(0), "starting the CUDA driver");
+}
+
 GpuApi open_gpu_api(const CudaOptions& options) {
-  GpuApi api{
-      .cuda = load_cuda(options.cuda_library), .nccl = {}, .marks = profiler_marks(), .clock = host_clock()};
+  const EnvironmentTable environment = process_environment();
+  if (options.transport == CudaTransport::nccl) order_launches(environment);
+  GpuApi api{.cuda = load_cuda(options.cuda_library),
+             .nccl = {},
+             .marks = profiler_marks(),
+             .clock = host_clock(),
+             .environment = environment};
   if (options.transport == CudaTransport::nccl) api.nccl = load_nccl(options.nccl_library);
-  check_cuda(api.cuda, api.cuda.init(0), "starting the CUDA driver");
+  start_driver(api.cuda, api.environment);
   return api;
 }
 
@@ -23,6 +48,15 @@ MarkTable profiler_marks() {
 #else
   return {[](const char*) {}, [] {}};
 #endif
+}
+
+EnvironmentTable process_environment() {
+  return {
+      [](const std::string& name) {
+        const char* const value = std::getenv(name.c_str());
+        return std::string(value == nullptr ? "" : value);
+      },
+      [](const std::string& name, const std::string& value) { ::setenv(name.c_str(), value.c_str(), 1); }};
 }
 
 HostClock host_clock() {

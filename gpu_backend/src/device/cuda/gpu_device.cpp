@@ -25,6 +25,7 @@ GpuDevice::GpuDevice(const CudaTable& cuda, int ordinal, int parts) : cuda_(cuda
   make_current();
   check(cuda.device_attribute(&multiprocessors_, kCudaAttributeMultiprocessors, device_),
         "its multiprocessors");
+  check(cuda.stream_priorities(&lowest_priority_, &highest_priority_), "its priorities");
   if (parts > 1) split(parts);
 }
 
@@ -65,13 +66,14 @@ std::vector<CudaResource> GpuDevice::equal_parts(int parts) const {
                                                   std::to_string(all.multiprocessors) + " multiprocessors");
 }
 
-StreamHandle GpuDevice::make_stream(int part, const std::string& what) const {
+StreamHandle GpuDevice::make_stream(int part, StreamPriority priority, const std::string& rank) const {
   CUstream_st* stream = nullptr;
+  const int number = priority == StreamPriority::highest ? highest_priority_ : lowest_priority_;
   const int result = parts_.empty()
-                         ? cuda_.stream_create(&stream, kCudaStreamNonBlocking, 0)
+                         ? cuda_.stream_create(&stream, kCudaStreamNonBlocking, number)
                          : cuda_.green_context_stream(&stream, parts_[static_cast<std::size_t>(part)].get(),
-                                                      kCudaStreamNonBlocking, 0);
-  check_cuda(cuda_, result, what);
+                                                      kCudaStreamNonBlocking, number);
+  check_cuda(cuda_, result, rank + ": a stream");
   return {stream, [this](CUstream_st* s) { cuda_.stream_destroy(s); }};
 }
 
@@ -128,9 +130,9 @@ std::span<std::byte> RankDevice::allocate_host(Bytes bytes) {
   return {static_cast<std::byte*>(memory), static_cast<std::size_t>(bytes)};
 }
 
-StreamHandle RankDevice::make_stream() const {
+StreamHandle RankDevice::make_stream(StreamPriority priority) const {
   make_current();
-  return device_.make_stream(part_, rank_text(rank_, "a stream"));
+  return device_.make_stream(part_, priority, "rank " + std::to_string(rank_.value()));
 }
 
 EventHandle RankDevice::make_event(bool timing) const {

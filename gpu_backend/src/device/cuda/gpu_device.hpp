@@ -26,6 +26,10 @@ using GraphHandle = GpuHandle<CUgraphExec_st>;
   return reinterpret_cast<CudaAddress>(memory);
 }
 
+/// Whether the work of a stream goes before that of others. What is short, and waited for on other devices,
+/// must not queue behind the blocks of a product.
+enum class StreamPriority : std::uint8_t { lowest, highest };
+
 /// A CUDA device of this process, whole or cut into parts of as many multiprocessors each (green contexts).
 class GpuDevice {
  public:
@@ -37,8 +41,7 @@ class GpuDevice {
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] int multiprocessors_per_part() const { return multiprocessors_; }
   void make_current() const;
-  /// `what` it is for, in an error.
-  [[nodiscard]] StreamHandle make_stream(int part, const std::string& what) const;
+  [[nodiscard]] StreamHandle make_stream(int part, StreamPriority priority, const std::string& rank) const;
   void enable_peer(const GpuDevice& other) const;
 
  private:
@@ -50,6 +53,8 @@ class GpuDevice {
   int ordinal_ = 0;
   int device_ = 0;
   int multiprocessors_ = 0;
+  int lowest_priority_ = 0;
+  int highest_priority_ = 0;
   GpuHandle<CUctx_st> context_;
   std::vector<GpuHandle<CUgreenCtx_st>> parts_;
 };
@@ -76,7 +81,7 @@ class RankDevice {
   [[nodiscard]] std::span<std::byte> allocate(Bytes bytes, const char* what);
   /// Pinned host memory.
   [[nodiscard]] std::span<std::byte> allocate_host(Bytes bytes);
-  [[nodiscard]] StreamHandle make_stream() const;
+  [[nodiscard]] StreamHandle make_stream(StreamPriority priority) const;
   [[nodiscard]] EventHandle make_event(bool timing) const;
 
   void copy(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const;

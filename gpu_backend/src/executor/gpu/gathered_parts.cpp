@@ -20,6 +20,21 @@ Bytes summand_bytes(const Collective& collective, const SizeTable& sizes) {
   return sizes({.kind = TensorKind::boundary_output, .subject = stage, .slice = 0});
 }
 
+CollectiveMemory collective_memory(const GpuStageModel& model, const Pipeline& pipeline,
+                                   const Action& action) {
+  const SizeTable sizes = model.sizes(pipeline);
+  if (action.kind == OpKind::reduce_grad)
+    return {model.gradient_type(), sizes({.kind = TensorKind::gradients, .subject = action.subject})};
+  constexpr CollectiveMemory kToken{ElementType::float64, sizeof(double)};
+  if (action.kind != OpKind::collective || action.microbatch < 0) return kToken;
+  const Collective& collective = pipeline.spec().collectives[action.collective()];
+  if (collective.after.stages.empty()) return kToken;
+  const GatheredParts parts(collective, collective.members.front(),
+                            model.statistics_bytes(pipeline, action.collective()),
+                            summand_bytes(collective, sizes));
+  return parts.bytes() == 0 ? kToken : CollectiveMemory{ElementType::uint64, parts.bytes()};
+}
+
 GatheredParts::GatheredParts(const Collective& collective, RankId rank, Bytes statistics, Bytes summand)
     : members_(collective.members.size()),
       own_(static_cast<std::size_t>(std::find(collective.members.begin(), collective.members.end(), rank) -

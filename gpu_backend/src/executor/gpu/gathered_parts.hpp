@@ -8,6 +8,7 @@
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/core/ir/tables.hpp"
 #include "ppsim/core/ir/units.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "ppsim/gpu_backend/stage_model/stage_model.hpp"
 
 namespace ppsim::gpu_backend {
@@ -15,6 +16,14 @@ namespace ppsim::gpu_backend {
 /// The bytes that a member of a collective of a microbatch adds to its sum; 0 for one that sums nothing.
 /// Requires: passes that it comes after.
 [[nodiscard]] Bytes summand_bytes(const Collective& collective, const SizeTable& sizes);
+
+/// The numbers that a collective sums: alike on every member, and in every process.
+struct CollectiveMemory {
+  ElementType type = ElementType::float64;
+  Bytes bytes = 0;
+};
+[[nodiscard]] CollectiveMemory collective_memory(const GpuStageModel& model, const Pipeline& pipeline,
+                                                 const Action& action);
 
 /// The parts of all members of a collective of a microbatch, in ascending rank order, in the memory of one of
 /// them. Each member adds its own part and zeros: the sum over the members is all parts, bit by bit, and

@@ -78,9 +78,7 @@ void GpuActions::reserve(InstructionId id, const Action& action) {
   if (!is_collective(action.kind) || is_norm(action) || reserve_parts(action)) return;
   const bool sums = action.kind == OpKind::reduce_grad;
   if (sums && find(action.block(), action.update()) != nullptr) return;
-  const SizeClass gradients{.kind = TensorKind::gradients, .subject = action.subject};
-  summed_[id] =
-      device_.allocate(sums ? model_.sizes(pipeline_)(gradients) : Bytes{sizeof(double)}, "a collective");
+  summed_[id] = device_.allocate(collective_memory(model_, pipeline_, action).bytes, "a collective");
 }
 
 void GpuActions::find_buffers() {

@@ -39,8 +39,6 @@ class GpuChannels {
 
   /// Forgets the step before. Requires: nothing in flight on any rank of this process.
   virtual void begin_step() = 0;
-  /// Whether the last call for a rank is still being enqueued: then no other may follow.
-  [[nodiscard]] virtual bool busy(RankId rank) = 0;
   /// Enqueues all ends together: those of different channels progress independently, those of one in order.
   virtual void post(RankId rank, std::span<const StreamTransfer> group) = 0;
   virtual void post(const StreamCollective& call) = 0;

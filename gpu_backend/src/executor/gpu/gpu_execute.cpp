@@ -16,13 +16,12 @@
 #include "gpu_ranks.hpp"
 #include "gpu_states.hpp"
 #include "issue.hpp"
+#include "open_channels.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/peers.hpp"
 #include "rank_run.hpp"
-#include "transport/copy/copy_channels.hpp"
-#include "transport/nccl/nccl_channels.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -64,7 +63,7 @@ class GpuExecutor {
       plans_.push_back(plan_streams(program_, independent.graph(), ranks_[r].rank()));
     }
     peers_.assemble();  // all have got what they need
-    open_channels();
+    channels_ = open_channels({api_, input, ranks_.all(), actions_, plans_, shared_, peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], *channels_,
                                    options_.profile, options_.graphs});
@@ -95,34 +94,11 @@ class GpuExecutor {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
-  void open_channels() {
-    if (options_.transport == CudaTransport::copy) {
-      shared_ = find_shared_memory(program_, plans_, actions_);
-      channels_ = std::make_unique<CopyChannels>(program_, ranks_.all(), shared_);
-      return;
-    }
-    channels_ = std::make_unique<NcclChannels>(NcclSetup{.api = api_,
-                                                         .program = program_,
-                                                         .ranks = ranks_.all(),
-                                                         .exchange_id = [this] { return exchange_id(); },
-                                                         .check_abort = [this] { peers_.throw_if_stopped(); },
-                                                         .max_ctas = options_.max_ctas});
-  }
-
-  /// One id for all: process 0 makes it.
-  NcclUniqueId exchange_id() {
-    NcclUniqueId id;
-    if (peers_.leads()) check_nccl(api_.nccl, api_.nccl.unique_id(&id), "a new communicator");
-    const std::string bytes = peers_.from_leader({std::begin(id.internal), std::end(id.internal)});
-    std::copy(bytes.begin(), bytes.end(), std::begin(id.internal));
-    return id;
-  }
-
   void run_steps(RunResult& result) {
     for (RankRun& run : runs_) run.warm_up();
     wait_until_idle("loading the kernels");
-    if (options_.graphs) capture();
     Issuer issuer({runs_, api_.clock, *channels_, peers_}, options_.host_threads);
+    if (options_.graphs) capture(issuer);
     for (int step = 0; step < in_.options.steps; ++step) run_step(step, issuer, result);
     prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });
   }
@@ -136,19 +112,17 @@ class GpuExecutor {
     wait_until_idle("the work between two steps");
   }
 
-  void capture() {
+  void capture(Issuer& issuer) {
     const bool optimizes = std::any_of(program_.all_actions().begin(), program_.all_actions().end(),
                                        [](const Action& a) { return a.kind == OpKind::optimizer; });
     for (const bool takes : {false, true}) {
       if (takes && !optimizes) break;
       channels_->begin_step();
-      for (RankRun& run : runs_) {
-        run.begin_capture(takes);
-        while (!run.issued()) {
-          if (!run.advance()) pause();
-        }
-        run.end_capture(takes);
-      }
+      const bool left = issuer.capture(takes, deadline());
+      peers_.throw_if_stopped();
+      if (!left || !all_captured())
+        throw BackendError(ErrorCode::io, "capturing a step did not finish within its deadline");
+      for (RankRun& run : runs_) run.make_graph(takes);
     }
     wait_until_idle("loading the graphs");
   }
@@ -206,6 +180,9 @@ class GpuExecutor {
 
   [[nodiscard]] bool all_issued() const {
     return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.issued(); });
+  }
+  [[nodiscard]] bool all_captured() const {
+    return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.has_capture(); });
   }
   [[nodiscard]] bool nothing_left_out() const {
     return std::all_of(plans_.begin(), plans_.end(), [](const StreamPlan& plan) { return plan.complete; });

@@ -11,12 +11,12 @@ int first_device(int count, int needed, const Bootstrap* processes) {
   return processes->local_process() * needed;
 }
 
-std::string too_few(int count, int needed, const GpuRunInput& input, RankRange here) {
-  const int share = std::get<CudaOptions>(input.options.backend).ranks_per_device;
+std::string too_few(int count, int needed, const RunOptions& run, RankRange here) {
+  const int share = std::get<CudaOptions>(run.backend).ranks_per_device;
   std::string text = std::to_string(here.end - here.begin) + " ranks, " + std::to_string(share) +
                      " on a device, need " + std::to_string(needed) + " devices; there are " +
                      std::to_string(count);
-  const Bootstrap* const processes = input.options.processes;
+  const Bootstrap* const processes = run.processes;
   if (processes != nullptr && processes->local_process() > 0)
     text += " for " + std::to_string(processes->local_process() + 1) + " or more processes on this host";
   return text;
@@ -24,15 +24,20 @@ std::string too_few(int count, int needed, const GpuRunInput& input, RankRange h
 
 }  // namespace
 
+DeviceRange devices_here(int count, const RunOptions& run, RankRange here) {
+  const int share = std::get<CudaOptions>(run.backend).ranks_per_device;
+  const int needed = (here.end - here.begin + share - 1) / share;
+  const int first = first_device(count, needed, run.processes);
+  if (count < first + needed) throw BackendError(ErrorCode::bad_argument, too_few(count, needed, run, here));
+  return {first, first + needed};
+}
+
 GpuRanks::GpuRanks(const CudaTable& cuda, const GpuRunInput& input, RankRange here) {
   int count = 0;
   check_cuda(cuda, cuda.device_count(&count), "counting devices");
   const int share = std::get<CudaOptions>(input.options.backend).ranks_per_device;
-  const int needed = (here.end - here.begin + share - 1) / share;
-  const int first = first_device(count, needed, input.options.processes);
-  if (count < first + needed)
-    throw BackendError(ErrorCode::bad_argument, too_few(count, needed, input, here));
-  for (int d = first; d < first + needed; ++d) devices_.emplace_back(cuda, d, share);
+  const DeviceRange devices = devices_here(count, input.options, here);
+  for (int d = devices.begin; d < devices.end; ++d) devices_.emplace_back(cuda, d, share);
   for (int r = here.begin; r < here.end; ++r) {
     const int number = r - here.begin;
     ranks_.push_back(std::make_unique<RankDevice>(devices_[static_cast<std::size_t>(number / share)],

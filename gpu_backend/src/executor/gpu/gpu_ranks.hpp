@@ -5,10 +5,15 @@
 #include <vector>
 
 #include "device/cuda/gpu_device.hpp"
+#include "device/cuda/held_contexts.hpp"
 #include "executor/worker.hpp"
 #include "gpu_actions.hpp"
 
 namespace ppsim::gpu_backend {
+
+/// The devices of `count` that the ranks of this process run on. Requires: options with CudaOptions.
+/// Errors: throws BackendError where there are too few.
+[[nodiscard]] DeviceRange devices_here(int count, const RunOptions& run, RankRange here);
 
 /// The ranks of this process, each on a device or a part of one, ascending.
 ///

@@ -29,10 +29,11 @@ Issuer::Issuer(const IssueSetup& setup, bool threads) : setup_(setup) {
   }
 }
 
-bool Issuer::run_step(bool takes, Nanoseconds end) {
+bool Issuer::run(Step step) {
   {
     const std::scoped_lock lock(mutex_);
-    step_ = {step_.number + 1, takes, end};
+    step.number = step_.number + 1;
+    step_ = step;
     inside_ = threads_.size();
   }
   if (!threads_.empty()) return issue_with_threads();
@@ -42,14 +43,25 @@ bool Issuer::run_step(bool takes, Nanoseconds end) {
 
 bool Issuer::over() const { return setup_.clock.now() >= step_.end || setup_.peers.stopped(); }
 
+void Issuer::begin(RankRun& run) const {
+  step_.captures ? run.begin_capture(step_.takes) : run.begin_step(step_.takes);
+}
+
+/// A capture is ended by the thread that began it.
+void Issuer::end(RankRun& run) const {
+  if (!step_.captures) return;
+  run.issued() ? run.end_capture() : run.abandon_capture();
+}
+
 void Issuer::issue_together() {
-  for (RankRun& run : setup_.runs) run.begin_step(step_.takes);
+  for (RankRun& run : setup_.runs) begin(run);
   const auto issued = [](const RankRun& run) { return run.issued(); };
   while (!std::all_of(setup_.runs.begin(), setup_.runs.end(), issued) && !over()) {
     bool moved = false;
     for (RankRun& run : setup_.runs) moved = run.advance() || moved;
     if (!moved) setup_.clock.pause();
   }
+  for (RankRun& run : setup_.runs) end(run);
 }
 
 bool Issuer::issue_with_threads() {
@@ -88,6 +100,7 @@ void Issuer::serve(std::size_t rank, const std::stop_token& stop) {
       issue(setup_.runs[rank]);
     } catch (...) {
       failures_[rank] = std::current_exception();
+      setup_.runs[rank].abandon_capture();
       failed_ = true;  // the others would wait for it
     }
     const std::scoped_lock lock(mutex_);
@@ -96,10 +109,11 @@ void Issuer::serve(std::size_t rank, const std::stop_token& stop) {
 }
 
 void Issuer::issue(RankRun& run) {
-  run.begin_step(step_.takes);
+  begin(run);
   while (!failed_ && !run.issued() && !over()) {
     if (!run.advance()) setup_.clock.pause();
   }
+  end(run);
 }
 
 }  // namespace ppsim::gpu_backend

@@ -31,15 +31,23 @@ class Issuer {
   /// Begins a step on every rank, as RankRun, and enqueues it; leaves at `end` what is not enqueued by then.
   /// Returns: false when the channels had to be released, for a thread that was held in a call.
   /// Errors: as RankRun; then the others leave too.
-  [[nodiscard]] bool run_step(bool takes, Nanoseconds end);
+  [[nodiscard]] bool run_step(bool takes, Nanoseconds end) { return run({.takes = takes, .end = end}); }
+  /// Captures a step on every rank in the same way, and ends the capture where all of it is in.
+  [[nodiscard]] bool capture(bool takes, Nanoseconds end) {
+    return run({.captures = true, .takes = takes, .end = end});
+  }
 
  private:
   struct Step {
     std::uint64_t number = 0;  ///< from 1
+    bool captures = false;
     bool takes = false;
     Nanoseconds end = 0;
   };
 
+  [[nodiscard]] bool run(Step step);
+  void begin(RankRun& run) const;
+  void end(RankRun& run) const;
   void issue_together();
   [[nodiscard]] bool issue_with_threads();
   void serve(std::size_t rank, const std::stop_token& stop);

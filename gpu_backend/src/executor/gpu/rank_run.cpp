@@ -33,7 +33,8 @@ bool launches_kernels(OpKind kind) {
 
 RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.first(setup.device.rank())) {
   for (std::size_t q = 0; q < in_.plan.queues.size(); ++q) {
-    streams_.push_back(in_.device.make_stream());
+    const bool computes = in_.plan.queues[q] == Program::kComputeQueue;
+    streams_.push_back(in_.device.make_stream(computes ? StreamPriority::lowest : StreamPriority::highest));
     joins_.push_back(in_.device.make_event(false));
   }
   fork_ = in_.device.make_event(false);
@@ -133,7 +134,6 @@ bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
 void RankRun::begin_pass(bool takes) {
   in_.actions.begin_pass(takes);
   next_ = 0;
-  open_ = false;
   stage_ = Stage::issuing;
 }
 
@@ -161,23 +161,32 @@ void RankRun::begin_capture(bool takes) {
   begin_pass(takes);
 }
 
-void RankRun::end_capture(bool takes) {
+void RankRun::end_capture() {
   const CudaTable& cuda = in_.device.cuda();
   in_.device.make_current();
   CUgraph_st* captured = nullptr;
   capturing_ = false;
   const int result = cuda.capture_end(compute_stream(), &captured);
-  const GpuHandle<CUgraph_st> graph(captured, [&cuda](CUgraph_st* g) { cuda.graph_destroy(g); });
+  capture_ = {captured, [&cuda](CUgraph_st* g) { cuda.graph_destroy(g); }};
   in_.device.check(result, "capturing a step");
-  CUgraphExec_st* executable = nullptr;
-  in_.device.check(cuda.graph_instantiate(&executable, graph.get(), 0), "making a graph of a step");
-  graphs_[takes ? 1 : 0] = {executable, [&cuda](CUgraphExec_st* g) { cuda.graph_executable_destroy(g); }};
-  in_.device.check(cuda.graph_upload(executable, compute_stream()), "making a graph of a step");
-  in_.device.record(ended_.get(), compute_stream());
   stage_ = Stage::idle;
 }
 
+void RankRun::make_graph(bool takes) {
+  const CudaTable& cuda = in_.device.cuda();
+  in_.device.make_current();
+  CUgraphExec_st* executable = nullptr;
+  const GpuHandle<CUgraph_st> graph = std::exchange(capture_, nullptr);
+  // Else all nodes have the priority of the stream that the graph is launched to.
+  in_.device.check(cuda.graph_instantiate(&executable, graph.get(), kCudaGraphUseNodePriority),
+                   "making a graph of a step");
+  graphs_[takes ? 1 : 0] = {executable, [&cuda](CUgraphExec_st* g) { cuda.graph_executable_destroy(g); }};
+  in_.device.check(cuda.graph_upload(executable, compute_stream()), "making a graph of a step");
+  in_.device.record(ended_.get(), compute_stream());
+}
+
 void RankRun::abandon_capture() noexcept {
+  capture_.reset();
   if (!std::exchange(capturing_, false)) return;
   const CudaTable& cuda = in_.device.cuda();
   CUgraph_st* captured = nullptr;
@@ -194,6 +203,10 @@ void RankRun::begin_step(bool takes) {
   in_.device.make_current();
   in_.device.record(started_.get(), compute_stream());
   origin_ = in_.api.clock.now();
+  // No stream comes to its first event before the compute stream has come to that of the begin.
+  for (const StreamHandle& one : streams_) {
+    if (!captured() && one.get() != compute_stream()) in_.device.wait(one.get(), started_.get());
+  }
   for (QueueProgress& queue : seen_) queue.complete = 0;
   captured() ? begin_graph(takes) : begin_pass(takes);
   host_.issue_ns += in_.api.clock.now() - begin;
@@ -217,7 +230,7 @@ std::int64_t RankRun::actions_of(const StreamStep& step) const {
 }
 
 bool RankRun::advance() {
-  if (stage_ != Stage::issuing && stage_ != Stage::joining) return false;
+  if (stage_ != Stage::issuing) return false;
   const Nanoseconds begin = in_.api.clock.now();
   const bool moved = enqueue_steps();
   if (moved && !capturing_) host_.issue_ns += in_.api.clock.now() - begin;
@@ -227,29 +240,25 @@ bool RankRun::advance() {
 bool RankRun::enqueue_steps() {
   in_.device.make_current();
   bool moved = false;
-  while (stage_ == Stage::issuing && !in_.channels.busy(in_.device.rank())) {
-    if (next_ == in_.plan.steps.size()) {
-      stage_ = Stage::joining;
-      break;
-    }
+  while (next_ < in_.plan.steps.size()) {
     const StreamStep& step = in_.plan.steps[next_];
-    if (!open_ && step.host_wait.valid() && complete(step.host_wait) != true) break;
-    advance(step);
-    if (open_ && !capturing_) host_.actions += actions_of(step);
-    next_ += open_ ? 1 : 0;
-    open_ = !open_;
+    if (step.host_wait.valid() && complete(step.host_wait) != true) return moved;
+    issue(step);
+    if (!capturing_) host_.actions += actions_of(step);
+    ++next_;
     moved = true;
+    if (capturing_) return true;  // the other ranks of the process come next
   }
-  if (stage_ != Stage::joining) return moved;
   join();
   if (!capturing_) in_.device.record(ended_.get(), compute_stream());
   stage_ = Stage::issued;
   return true;
 }
 
-void RankRun::advance(const StreamStep& step) {
+void RankRun::issue(const StreamStep& step) {
   try {
-    open_ ? finish(step) : begin(step);
+    begin(step);
+    finish(step);
   } catch (const BackendError& failure) {
     throw error_of(in_.device.rank(), actions_text(in_.program, step.id), failure);
   }

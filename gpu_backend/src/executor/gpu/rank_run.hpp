@@ -42,9 +42,12 @@ class RankRun {
   void prepare(const std::function<void(GpuStream)>& work);
   [[nodiscard]] bool idle() const;
 
-  /// Starts capturing the step; advance() goes on, end_capture() makes the graph.
+  /// Starts capturing the step; advance() goes on by an instruction. The thread that began it ends it.
   void begin_capture(bool takes);
-  void end_capture(bool takes);
+  void end_capture();
+  [[nodiscard]] bool has_capture() const { return capture_ != nullptr; }
+  /// Makes the graph of that. Requires: has_capture().
+  void make_graph(bool takes);
   /// Ends a capture that failed, if one is open.
   void abandon_capture() noexcept;
   /// Lets go of the graphs, whatever runs of them: a communicator does not end before them.
@@ -81,7 +84,7 @@ class RankRun {
   [[nodiscard]] int device() const { return in_.device.place().device; }
 
  private:
-  enum class Stage : std::uint8_t { idle, issuing, joining, issued };
+  enum class Stage : std::uint8_t { idle, issuing, issued };
   struct InstructionEvents {
     EventHandle start;
     EventHandle end;         ///< for the host and its clock
@@ -107,7 +110,7 @@ class RankRun {
   void join();
   void begin_pass(bool takes);
   void begin_graph(bool takes);
-  void advance(const StreamStep& step);
+  void issue(const StreamStep& step);
   void begin(const StreamStep& step);
   void finish(const StreamStep& step);
   void enqueue(const StreamStep& step);
@@ -137,10 +140,10 @@ class RankRun {
   /// graph writes as it goes. What a step has done is known even where no event tells.
   std::span<CudaValue> progress_;
   std::vector<QueueProgress> seen_;  ///< per queue of the plan
+  GpuHandle<CUgraph_st> capture_;    ///< that has ended
   GraphHandle graphs_[2];            ///< of a step, and of one whose OPTs hand out gradients
   Stage stage_ = Stage::idle;
   bool capturing_ = false;
-  bool open_ = false;  ///< the work of the next step is enqueued, its events are not
   std::size_t next_ = 0;
   Nanoseconds origin_ = 0;
   std::int64_t listed_ = 0;  ///< actions of the plan

@@ -79,7 +79,7 @@ void CopyChannels::open_lanes(const Program& program) {
       Lane& lane = is_send(actions[member].kind) ? channel->second.sends : channel->second.receives;
       if (lane.stream) continue;
       const RankDevice& device = *ranks_[program.rank_of(id).index()].device;
-      lane = {device.make_stream(), device.make_event(false)};
+      lane = {device.make_stream(StreamPriority::highest), device.make_event(false)};
     }
   }
 }

@@ -24,7 +24,6 @@ class CopyChannels final : public GpuChannels {
   CopyChannels(const Program& program, const std::vector<RankDevice*>& ranks, const SharedMemory& memory);
 
   void begin_step() override;
-  [[nodiscard]] bool busy(RankId /*rank*/) override { return false; }
   void post(RankId rank, std::span<const StreamTransfer> group) override;
   void post(const StreamCollective& call) override;
   void check() override {}

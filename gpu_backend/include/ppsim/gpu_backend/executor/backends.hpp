@@ -27,9 +27,9 @@ struct BackendStatus {
 /// kernels of a device in host order over all communicators, or of a single hardware queue.
 [[nodiscard]] TransportCapabilities capabilities_of(const RunOptions& run);
 
-/// Keeps the devices of a backend open between runs, so that each finds loaded what the one before has
-/// loaded. Null where there is nothing to keep.
-[[nodiscard]] std::shared_ptr<void> hold_devices(const BackendOptions& backend);
+/// Keeps the devices that Programs of so many ranks run on open between runs, so that each finds loaded what
+/// the one before has loaded. Null where there is nothing to keep.
+[[nodiscard]] std::shared_ptr<void> hold_devices(const RunOptions& run, int ranks);
 
 }  // namespace ppsim::gpu_backend
 

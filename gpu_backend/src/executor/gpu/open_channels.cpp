@@ -1,0 +1,88 @@
+#include "open_channels.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "transport/copy/copy_channels.hpp"
+#include "transport/nccl/nccl_channels.hpp"
+
+namespace ppsim::gpu_backend {
+namespace {
+
+/// One id for all: process 0 makes it.
+NcclUniqueId exchange_id(const NcclTable& nccl, Peers& peers) {
+  NcclUniqueId id;
+  if (peers.leads()) check_nccl(nccl, nccl.unique_id(&id), "a new communicator");
+  const std::string bytes = peers.from_leader({std::begin(id.internal), std::end(id.internal)});
+  std::copy(bytes.begin(), bytes.end(), std::begin(id.internal));
+  return id;
+}
+
+/// A kind of sum that steps make. NCCL chooses its algorithm by type and size.
+using SumKind = std::tuple<CommunicatorId, ElementType, Bytes>;
+
+SumKind kind_of(const GpuRunInput& input, InstructionId id) {
+  const CollectiveMemory memory =
+      collective_memory(input.model, input.program.pipeline(), input.program.actions(id).front());
+  return {input.program.communicators_of(id).front(), memory.type, memory.bytes};
+}
+
+/// Of the sums of all ranks one of each kind, whoever takes part in it; found alike in every process.
+std::set<SumKind> kinds_of_sums(const GpuRunInput& input) {
+  std::set<SumKind> kinds;
+  const Program& program = input.program;
+  for (InstructionId id(0); id.index() < program.size(); id = next(id)) {
+    if (!is_collective(program.actions(id).front().kind)) continue;
+    if (program.communicator(program.communicators_of(id).front()).members.size() > 1)
+      kinds.insert(kind_of(input, id));
+  }
+  return kinds;
+}
+
+/// The memory that a rank sums by its first instruction of a kind; one that has none takes part all the same.
+std::span<std::byte> payload_of(const ChannelSetup& setup, std::size_t number, const SumKind& kind) {
+  RankDevice& device = *setup.ranks[number];
+  const Program& program = setup.input.program;
+  for (InstructionId id = program.first(device.rank()); id < program.last(device.rank()); id = next(id)) {
+    if (!is_collective(program.actions(id).front().kind) || kind_of(setup.input, id) != kind) continue;
+    return setup.actions[number].summed(id);
+  }
+  return device.allocate(std::get<Bytes>(kind), "a sum that it has no part in");
+}
+
+std::vector<NcclSum> sums_of(const ChannelSetup& setup) {
+  std::vector<NcclSum> sums;
+  for (const SumKind& kind : kinds_of_sums(setup.input)) {
+    const auto& [communicator, type, bytes] = kind;
+    NcclSum sum{.communicator = communicator, .type = type};
+    const auto& members = setup.input.program.communicator(communicator).members;
+    for (std::size_t r = 0; r < setup.ranks.size(); ++r) {
+      const RankId rank = setup.ranks[r]->rank();
+      if (std::find(members.begin(), members.end(), rank) != members.end())
+        sum.payloads[rank] = payload_of(setup, r, kind);
+    }
+    sums.push_back(std::move(sum));
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::unique_ptr<GpuChannels> open_channels(const ChannelSetup& setup) {
+  const auto& options = std::get<CudaOptions>(setup.input.options.backend);
+  if (options.transport == CudaTransport::copy) {
+    setup.shared = find_shared_memory(setup.input.program, setup.plans, setup.actions);
+    return std::make_unique<CopyChannels>(setup.input.program, setup.ranks, setup.shared);
+  }
+  return std::make_unique<NcclChannels>(
+      NcclSetup{.api = setup.api,
+                .program = setup.input.program,
+                .ranks = setup.ranks,
+                .exchange_id = [&] { return exchange_id(setup.api.nccl, setup.peers); },
+                .sums = sums_of(setup),
+                .check_abort = [&peers = setup.peers] { peers.throw_if_stopped(); },
+                .max_ctas = options.max_ctas});
+}
+
+}  // namespace ppsim::gpu_backend

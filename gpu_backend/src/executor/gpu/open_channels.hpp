@@ -1,0 +1,29 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "gpu_actions.hpp"
+#include "gpu_channels.hpp"
+#include "process_group/peers.hpp"
+#include "stream_plan.hpp"
+
+namespace ppsim::gpu_backend {
+
+/// The input of the channels of a run. Everything outlives them.
+struct ChannelSetup {
+  const GpuApi& api;
+  const GpuRunInput& input;
+  std::vector<RankDevice*> ranks;  ///< of this process, ascending, and so the actions and the plans
+  const std::deque<GpuActions>& actions;
+  const std::vector<StreamPlan>& plans;
+  SharedMemory& shared;  ///< filled for the copy transport
+  Peers& peers;
+};
+
+/// Opens the channels of the transport that the options name, together with the other processes.
+/// Errors: throws BackendError.
+[[nodiscard]] std::unique_ptr<GpuChannels> open_channels(const ChannelSetup& setup);
+
+}  // namespace ppsim::gpu_backend

@@ -1,0 +1,288 @@
+// What a run on GPUs costs its host, and what it must not: the strict fake counts.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include "device/cuda/held_contexts.hpp"
+#include "executor/gpu/gpu_ranks.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/gpu_backend/stage_model/null_model.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "support/fake_gpu/run.hpp"
+#include "support/fake_gpu/tampered.hpp"
+
+namespace ppsim::test {
+
+using namespace gpu_backend;
+namespace {
+
+Program host_path_program(const std::string& schedule, int ranks, int microbatches, bool trains = false) {
+  LoweringOptions options;
+  options.load = options.reduce_grad = options.optimizer = options.clip = trains;
+  return lower(generate(schedule, {.ranks = ranks, .microbatches = microbatches}).value(), options).value();
+}
+
+/// The books of a run in which nothing is wrong.
+FakeBooks books_of(const Program& program, const CudaOptions& cuda = {.host_threads = false}) {
+  FakeGpu gpu(devices_for(program));
+  const auto result = run_on_fake(gpu, program, NullModel(), {.cuda = cuda, .steps = 2});
+  EXPECT_TRUE(result) << to_string(result.error());
+  for (const Fault& fault : gpu.faults()) ADD_FAILURE() << fault;
+  return gpu.books();
+}
+
+TEST(GpuHostPath, NoGroupCostsAThreadOrAPoll) {
+  for (const bool graphs : {false, true}) {
+    const FakeBooks books =
+        books_of(host_path_program("1f1b", 4, 8), {.graphs = graphs, .host_threads = false});
+    EXPECT_EQ(books.all.threads, 0U);
+    EXPECT_EQ(books.all.polls, 0U);
+  }
+}
+
+TEST(GpuHostPath, AnActionLaunchesWhatItIsAndAStepMakesNothing) {
+  const FakeBooks books = books_of(host_path_program("chimera", 4, 8, true));
+  EXPECT_EQ(books.in_steps.splits, 0U);
+  EXPECT_EQ(books.in_steps.allocations, 0U);
+  EXPECT_EQ(books.in_steps.threads, 0U);
+  EXPECT_EQ(books.of_actions.at("PP:0SEND_F0").launches, 2U) << "one in each of two steps";
+}
+
+TEST(GpuHostPath, FourSplitsMakeTheCommunicatorsOfAChain) {
+  for (const int ranks : {2, 3, 8, 64}) {
+    const std::size_t splits = books_of(host_path_program("1f1b", ranks, 2)).all.splits;
+    EXPECT_LE(splits, static_cast<std::size_t>(4 * ranks))
+        << ranks << " ranks, all of which take part in each";
+  }
+}
+
+/// The type and the size of every sum, by its communicator.
+struct Sums {
+  std::mutex mutex;
+  std::set<std::tuple<ncclComm*, int, std::size_t>> before_steps;
+  std::set<std::tuple<ncclComm*, int, std::size_t>> in_steps;
+
+  void watch(GpuApi& api) {
+    StepMark mark;
+    mark.watch(api);
+    api.nccl.all_reduce = [this, mark, real = api.nccl.all_reduce](const void* from, void* to,
+                                                                   std::size_t count, int type, int operation,
+                                                                   ncclComm* one, CUstream_st* stream) {
+      (mark.in_action() ? in_steps : before_steps).emplace(one, type, count);
+      return real(from, to, count, type, operation, one, stream);
+    };
+  }
+};
+
+TEST(GpuHostPath, TheWarmUpSumsWhatStepsSumAndNothingElse) {
+  for (const bool trains : {false, true}) {
+    const Program program = host_path_program("chimera", 4, 8, trains);
+    Sums sums;
+    FakeGpu gpu(devices_for(program));
+    const auto result =
+        run_on_fake(gpu, program, NullModel(), {.tamper = [&](GpuApi& api) { sums.watch(api); }});
+    ASSERT_TRUE(result) << to_string(result.error());
+    for (const Fault& fault : gpu.faults()) ADD_FAILURE() << fault;
+    EXPECT_EQ(sums.before_steps, sums.in_steps);
+    EXPECT_EQ(sums.in_steps.empty(), !trains);
+  }
+}
+
+/// A sum takes as many multiprocessors as NCCL sees fit; receives that are posted early stay resident.
+TEST(GpuHostPath, CommunicatorsOfMessagesAloneAreCapped) {
+  const Program program = host_path_program("chimera", 4, 8, true);
+  std::map<ncclComm**, int> caps;
+  std::set<ncclComm*> sum;
+  std::set<ncclComm*> move;
+  std::map<ncclComm*, int> of;
+  FakeRunOptions options;
+  options.tamper = [&](GpuApi& api) {
+    api.nccl.communicator_split = [&, real = api.nccl.communicator_split](ncclComm* parent, int color,
+                                                                          int key, ncclComm** child,
+                                                                          NcclConfig* config) {
+      caps[child] = config->max_ctas;
+      return real(parent, color, key, child, config);
+    };
+    api.marks.push = [&, real = api.marks.push](const char* name) {
+      for (const auto& [child, cap] : caps) of[*child] = cap;
+      caps.clear();
+      real(name);
+    };
+    api.nccl.all_reduce = [&, real = api.nccl.all_reduce](const void* from, void* to, std::size_t count,
+                                                          int type, int operation, ncclComm* one,
+                                                          CUstream_st* stream) {
+      sum.insert(one);
+      return real(from, to, count, type, operation, one, stream);
+    };
+    api.nccl.send = [&, real = api.nccl.send](const void* from, std::size_t count, int type, int peer,
+                                              ncclComm* one, CUstream_st* stream) {
+      move.insert(one);
+      return real(from, count, type, peer, one, stream);
+    };
+  };
+  FakeGpu gpu(devices_for(program));
+  ASSERT_TRUE(run_on_fake(gpu, program, NullModel(), options));
+  ASSERT_FALSE(sum.empty());
+  ASSERT_FALSE(move.empty());
+  for (ncclComm* const one : sum) EXPECT_EQ(of.at(one), move.contains(one) ? 4 : INT_MIN);
+  for (ncclComm* const one : move) EXPECT_EQ(of.at(one), sum.contains(one) ? INT_MIN : 4);
+}
+
+TEST(GpuHostPath, EveryStreamButComputeHasTheHighestPriority) {
+  const Program program = host_path_program("1f1b", 3, 3);
+  for (const auto transport : {CudaTransport::nccl, CudaTransport::copy}) {
+    std::multiset<int> priorities;
+    std::multiset<CudaFlags> graphs;
+    FakeRunOptions options{.cuda = {.transport = transport, .graphs = true, .host_threads = false}};
+    options.tamper = [&](GpuApi& api) {
+      api.cuda.stream_create = [&, real = api.cuda.stream_create](CUstream_st** out, unsigned int flags,
+                                                                  int priority) {
+        priorities.insert(priority);
+        return real(out, flags, priority);
+      };
+      api.cuda.graph_instantiate = [&, real = api.cuda.graph_instantiate](
+                                       CUgraphExec_st** out, CUgraph_st* graph, CudaFlags flags) {
+        graphs.insert(flags);
+        return real(out, graph, flags);
+      };
+    };
+    FakeGpu gpu(devices_for(program));
+    ASSERT_TRUE(run_on_fake(gpu, program, NullModel(), options));
+    EXPECT_EQ(priorities.count(0), 3U) << "the compute stream of each rank";
+    EXPECT_EQ(priorities.count(kHighestPriority), priorities.size() - 3);
+    constexpr CudaFlags kUseNodePriority = 8;  // CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+    EXPECT_EQ(graphs.count(kUseNodePriority), graphs.size()) << "else nodes run with that of the launch";
+  }
+}
+
+TEST(GpuHostPath, WhoeverMakesCommunicatorsOrdersTheirLaunches) {
+  const Program program = host_path_program("1f1b", 2, 2);
+  EnvironmentTable environment;
+  FakeRunOptions options{.tamper = [&](GpuApi& api) { environment = api.environment; }};
+  FakeGpu gpu(devices_for(program));
+  ASSERT_TRUE(run_on_fake(gpu, program, NullModel(), options));
+  EXPECT_EQ(environment.get("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
+  options.tamper = [](GpuApi& api) { api.environment.set("NCCL_LAUNCH_ORDER_IMPLICIT", "0"); };
+  FakeGpu other(devices_for(program));
+  const auto result = run_on_fake(other, program, NullModel(), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::bad_argument);
+  EXPECT_EQ(result.error().message,
+            "several communicators on a device need NCCL's launch order (found "
+            "NCCL_LAUNCH_ORDER_IMPLICIT=0, expected NCCL_LAUNCH_ORDER_IMPLICIT=1, or unset)");
+}
+
+/// What one rank captures may wait for what another one of the process captures.
+TEST(GpuHostPath, GraphsAreCapturedInterleavedOverTheRanks) {
+  const Program program = host_path_program("1f1b", 2, 4);
+  std::string order;
+  bool captures = false;
+  FakeRunOptions options{.cuda = {.graphs = true, .host_threads = false}};
+  options.tamper = [&](GpuApi& api) {
+    api.cuda.capture_begin = [&, real = api.cuda.capture_begin](CUstream_st* stream, int mode) {
+      captures = true;
+      order += "(";
+      return real(stream, mode);
+    };
+    api.cuda.capture_end = [&, real = api.cuda.capture_end](CUstream_st* stream, CUgraph_st** graph) {
+      captures = false;
+      order += ")";
+      return real(stream, graph);
+    };
+    api.marks.push = [&, real = api.marks.push](const char* name) {
+      if (captures) order += std::string(name).substr(3, 1);
+      real(name);
+    };
+  };
+  FakeGpu gpu(devices_for(program));
+  ASSERT_TRUE(run_on_fake(gpu, program, NullModel(), options));
+  for (const Fault& fault : gpu.faults()) ADD_FAILURE() << fault;
+  EXPECT_TRUE(order.starts_with("((0101")) << order;
+  EXPECT_TRUE(order.ends_with("))")) << order;
+}
+
+TEST(GpuHostPath, ACaptureHasADeadline) {
+  const Program program = host_path_program("1f1b", 2, 4);
+  FakeGpu gpu({.devices = 2, .jumps = false});
+  FakeRunOptions options{.cuda = {.graphs = true, .host_threads = true}, .deadline_s = 0.1};
+  std::atomic<int> aborted = 0;
+  std::atomic<bool> captures = false;
+  options.tamper = [&](GpuApi& api) {
+    api.clock.now = host_clock().now;
+    api.cuda.capture_begin = [&, real = api.cuda.capture_begin](CUstream_st* stream, int mode) {
+      captures = true;
+      return real(stream, mode);
+    };
+    api.nccl.communicator_abort = [&, real = api.nccl.communicator_abort](ncclComm* one) {
+      ++aborted;
+      return real(one);
+    };
+    // Each waits for the end of all communicators, its own one among them.
+    api.nccl.group_end = [&, real = api.nccl.group_end] {
+      while (captures && aborted < 4) std::this_thread::yield();
+      return real();
+    };
+  };
+  const auto result = run_on_fake(gpu, program, NullModel(), options);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("capturing a step"), std::string::npos) << result.error().message;
+  EXPECT_FALSE(gpu.found(FaultKind::leak));
+}
+
+TEST(GpuHostPath, ContextsAreHeldOnTheDevicesOfTheRun) {
+  FakeGpu gpu({.devices = 8});
+  GpuApi api = gpu.api();
+  std::vector<int> retained;
+  api.cuda.primary_context_retain = [&, real = api.cuda.primary_context_retain](CUctx_st** out, int device) {
+    retained.push_back(device);
+    return real(out, device);
+  };
+  RunOptions run;
+  run.backend = CudaOptions{.transport = CudaTransport::copy, .ranks_per_device = 2};
+  {
+    const HeldContexts held(api.cuda, api.environment, [&](int count) {
+      return devices_here(count, run, {0, 4});
+    });
+  }
+  EXPECT_EQ(retained, (std::vector<int>{0, 1}));
+  EXPECT_EQ(api.environment.get("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+  gpu.check_teardown();
+  EXPECT_TRUE(gpu.faults().empty());
+}
+
+/// The compute stream may come to the event of the begin after another stream has come to its first one.
+TEST(GpuHostPath, NothingIsOnTheClockBeforeTheStepBegins) {
+  const Program program = host_path_program("1f1b", 2, 4);
+  FakeGpu gpu(devices_for(program));
+  FakeRunOptions options;
+  options.tamper = [&](GpuApi& api) {
+    const auto open = std::make_shared<std::vector<std::string>>();
+    api.marks.push = [open, real = api.marks.push](const char* name) {
+      open->emplace_back(name);
+      real(name);
+    };
+    api.marks.pop = [open, real = api.marks.pop] {
+      open->pop_back();
+      real();
+    };
+    api.cuda.event_record = [&gpu, open, real = api.cuda.event_record](CUevent_st* event, CUstream_st* stream,
+                                                                       unsigned int flags) {
+      const bool begins = open->size() == 1 && open->front() == "PP:step";
+      if (begins) gpu.launch(stream, {.name = "something else", .duration = 5000});
+      return real(event, stream, flags);
+    };
+  };
+  const RunResult result = run_on_fake(gpu, program, NullModel(), options).value();
+  for (const Span& span : result.trace().spans) EXPECT_GE(span.start.time, 0);
+}
+
+}  // namespace
+}  // namespace ppsim::test
