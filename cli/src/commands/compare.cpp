@@ -14,7 +14,9 @@
 #include "output/metrics_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"
+#include "ppsim/simulator/writers/timeline.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -24,7 +26,8 @@ struct Options {
   std::vector<std::string> inputs;
   CostOptions costs;
   TransportChoice transport;
-  std::string report, per = "stage";
+  std::string report, svg, title, per = "stage";
+  int width = 1200;
 };
 
 /// An input that no choice of recompute lets fit: a row that says so.
@@ -274,6 +277,16 @@ void print_text(const Options& options, const Compared& compared, const std::vec
   std::cout << notes_text(steps.front());
 }
 
+/// All steps over one axis; each by what it was asked for.
+Expected<void> write_figure(const Options& options, const std::vector<Evaluation>& steps) {
+  std::vector<SvgRun> runs;
+  for (const Evaluation& step : steps) runs.push_back({step.name, step.program(), step.trace});
+  std::ostringstream picture;
+  write_svg(picture, runs,
+            {.title = options.title, .width = options.width, .unit_axis = !options.costs.unit.empty()});
+  return write_text_file(options.svg, picture.str());
+}
+
 int run(const Options& options, const Output& output) {
   if (!options.costs.given())
     return report({ErrorCode::bad_argument, "compare needs costs: --unit, --costs or --model"}, output);
@@ -301,6 +314,9 @@ int run(const Options& options, const Output& output) {
     const std::string command = command_words(output.arguments);
     if (auto written = write_report_file(options.report, steps, reported(works), command); !written)
       return report(written.error(), output);
+  }
+  if (!options.svg.empty()) {
+    if (auto written = write_figure(options, steps); !written) return report(written.error(), output);
   }
   if (output.json) {
     Json items = Json::array();
@@ -338,6 +354,12 @@ void add_compare(Command& program) {
   add_dialect_option(command, options->input.dialect);
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
+  const Option figure = command.add_option("--svg", options->svg, "one figure of all, over one axis of time")
+                            .check(side_file({".svg"}));
+  command.add_option("--title", options->title, "of the figure").needs(figure);
+  command.add_option("--width", options->width, "pixels of the figure (1200)")
+      .check(whole(200, 20000))
+      .needs(figure);
   add_per_option(command, options->per);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);

@@ -25,7 +25,18 @@ std::uint8_t towards_white(std::uint8_t value, double share) {
   return static_cast<std::uint8_t>(std::lround(value + (255 - value) * share));
 }
 
+/// Where black and white text have the same contrast: sqrt(1.05 * 0.05) - 0.05.
+constexpr double kAsDarkAsLight = 0.179;
+
 }  // namespace
+
+double relative_luminance(Rgb colour) {
+  const auto linear = [](std::uint8_t value) {
+    const double share = value / 255.0;
+    return share <= 0.04045 ? share / 12.92 : std::pow((share + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(colour.red) + 0.7152 * linear(colour.green) + 0.0722 * linear(colour.blue);
+}
 
 std::string hex_text(Rgb colour) {
   std::array<char, 8> text{};
@@ -40,8 +51,7 @@ Rgb lighter(Rgb colour, double share) {
 }
 
 Rgb text_colour_on(Rgb background) {
-  const double luminance = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
-  return luminance > 140 ? Rgb{0, 0, 0} : Rgb{255, 255, 255};
+  return relative_luminance(background) > kAsDarkAsLight ? Rgb{0, 0, 0} : Rgb{255, 255, 255};
 }
 
 std::string_view palette_name(Palette palette) {

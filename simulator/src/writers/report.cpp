@@ -5,6 +5,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "report_data.hpp"
 #include "report_page.hpp"
+#include "timeline_rows.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -29,10 +30,6 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::string html_text(std::string text) {
-  return replaced(replaced(std::move(text), "&", "&amp;"), "<", "&lt;");
-}
-
 }  // namespace
 
 void write_report(std::ostream& out, std::span<const ReportEntry> entries, const ReportOptions& options) {
@@ -42,8 +39,8 @@ void write_report(std::ostream& out, std::span<const ReportEntry> entries, const
             {"command", options.command},
             {"runs", Json::array()}};
   for (const ReportEntry& entry : entries) data["runs"].push_back(report_data(entry));
-  std::string page = replaced(std::string(report_page()), "{{title}}", html_text(options.title));
-  page = replaced(std::move(page), "{{hint}}", html_text(options.hint));
+  std::string page = replaced(std::string(report_page()), "{{title}}", markup_text(options.title));
+  page = replaced(std::move(page), "{{hint}}", markup_text(options.hint));
   const std::size_t at = page.find("{{data}}");
   PPSIM_CHECK(at != std::string::npos, "the page has no place for its data");
   // "</script>" in a string would end the element that holds the data.

@@ -13,26 +13,6 @@
 namespace ppsim::simulator {
 namespace {
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
-
 /// Colours of a row of pixels, weighted by what each covers; the rest is white.
 class PixelMixture {
  public:
@@ -84,31 +64,84 @@ struct Box {
   double height = 0;
 };
 
+void write_document(std::ostream& out, const SvgOptions& options, double height, const std::string& body) {
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << options.width << "\" height=\"" << height
+      << "\" viewBox=\"0 0 " << options.width << ' ' << height << "\" font-family=\""
+      << markup_text(options.font)
+      << "\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+      << body << "</svg>\n";
+}
+
+/// What the legend of all runs of a picture explains.
+struct Legend {
+  std::set<OpKind> kinds;
+  bool chunks = false;
+  bool routes = false;
+};
+
+/// Where a run stands in a picture.
+struct Place {
+  double top = 0;       ///< of its title
+  Nanoseconds end = 0;  ///< of the time axis
+  bool is_last = true;  ///< the times of the axis are below it
+};
+
 class SvgWriter {
  public:
-  SvgWriter(std::ostream& out, const Program& program, const TimedTrace& trace, const SvgOptions& options)
-      : out_(out), program_(program), trace_(trace), options_(options), end_(timeline_end(trace)) {
-    if (options.rows_only) {
-      left_ = right_ = 1;
-      top_ = 1;
-    } else {
-      top_ = options.title.empty() ? 10 : 34;
-    }
+  SvgWriter(const SvgRun& run, const SvgOptions& options, const Place& place, Legend& legend)
+      : title_(run.title),
+        program_(run.program),
+        trace_(run.trace),
+        options_(options),
+        place_(place),
+        end_(place.end),
+        legend_(legend) {
+    top_ = place.top + (options.rows_only ? 1 : title_.empty() ? 10 : 34);
+    if (options.rows_only) left_ = right_ = 1;
+    for (int r = 0; r < program_.pipeline().ranks(); ++r)
+      legend.chunks = legend.chunks || program_.pipeline().stages_of(RankId(r)).size() > 1;
+    legend.routes = legend.routes || program_.pipeline().spec().routes.size() > 1;
   }
 
-  void write() {
+  /// Returns where it ends.
+  double write() {
     const int ranks = program_.pipeline().ranks();
     const double rows = top_ + ranks * options_.row_height;
     const double bottom = rows + (options_.memory.empty() ? 0 : kMemoryHeight + kMemoryGap);
     if (!options_.rows_only) write_frame(rows, bottom);
     for (int r = 0; r < ranks; ++r) write_row(RankId(r));
     if (!options_.memory.empty()) write_memory(rows + kMemoryGap);
-    const double height = options_.rows_only ? rows + 1 : write_legend(bottom + 44) + 18;
-    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << options_.width << "\" height=\"" << height
-         << "\" font-family=\"" << escaped(options_.font)
-         << "\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
-         << body_.str() << "</svg>\n";
+    return bottom;
   }
+
+  /// In as many lines as it takes. Returns where the last one is.
+  double write_legend(double y) {
+    constexpr double kLine = 18;
+    double x = left_;
+    const auto entry = [&](Rgb fill, const char* stroke, const std::string& text) {
+      const double width = 34 + kDigitWidth * static_cast<double>(text.size());
+      if (x > left_ && x + width > options_.width - right_) {
+        x = left_;
+        y += kLine;
+      }
+      body_ << "<rect x=\"" << x << "\" y=\"" << y - 10 << "\" width=\"13\" height=\"13\" fill=\""
+            << hex_text(fill) << "\" stroke=\"" << stroke << "\"/><text x=\"" << x + 18 << "\" y=\"" << y + 1
+            << "\">" << text << "</text>\n";
+      x += width;
+    };
+    for (const OpKind kind : legend_.kinds) {
+      entry(colour_of(options_.palette, kind), "#ffffff",
+            std::string(info(kind).text) + " " + std::string(kind_meaning(kind)));
+    }
+    if (legend_.chunks) entry({0xD0, 0xD0, 0xD0}, "#ffffff", "lighter: later chunk of the rank");
+    if (legend_.routes) entry({255, 255, 255}, "#000000", "border: later route");
+    entry({255, 255, 255}, "#bbbbbb", "idle");
+    if (!options_.memory.empty()) entry({0x1B, 0x3A, 0x6B}, "#ffffff", "memory; lighter lines: later ranks");
+    if (options_.unit_axis) entry({255, 255, 255}, "#ffffff", "time in units of the costs");
+    return y;
+  }
+
+  [[nodiscard]] std::string body() const { return body_.str(); }
 
  private:
   static constexpr double kDigitWidth = 6.2;
@@ -118,9 +151,9 @@ class SvgWriter {
 
   /// Title, axis and the names of the ranks.
   void write_frame(double rows, double bottom) {
-    if (!options_.title.empty()) {
-      body_ << "<text x=\"" << left_ << "\" y=\"20\" font-size=\"14\" font-weight=\"bold\">"
-            << escaped(options_.title) << "</text>\n";
+    if (!title_.empty()) {
+      body_ << "<text x=\"" << left_ << "\" y=\"" << place_.top + 20
+            << "\" font-size=\"14\" font-weight=\"bold\">" << markup_text(title_) << "</text>\n";
     }
     write_grid(rows, bottom);
     const int every = (kLabelHeight + options_.row_height - 1) / options_.row_height;
@@ -155,7 +188,9 @@ class SvgWriter {
     const Nanoseconds step = grid_step();
     for (Nanoseconds time = 0; time <= end_; time += step) {
       body_ << "<line x1=\"" << x_of(time) << "\" y1=\"" << top_ << "\" x2=\"" << x_of(time) << "\" y2=\""
-            << bottom + 4 << "\" stroke=\"#d8d8d8\"/>\n<text x=\"" << x_of(time) << "\" y=\"" << bottom + 17
+            << bottom + 4 << "\" stroke=\"#d8d8d8\"/>\n";
+      if (!place_.is_last) continue;
+      body_ << "<text x=\"" << x_of(time) << "\" y=\"" << bottom + 17
             << "\" text-anchor=\"middle\" fill=\"#444444\">" << axis_text(time) << "</text>\n";
     }
     if (options_.memory.empty()) return;
@@ -181,7 +216,7 @@ class SvgWriter {
         write_cell(rank, cell, box);
         continue;
       }
-      body_ << "<g><title>" << escaped(actions_text(program_, cell.instruction)) << " "
+      body_ << "<g><title>" << markup_text(actions_text(program_, cell.instruction)) << " "
             << time_text(cell.start) << " - " << time_text(cell.end) << "</title>";
       write_cell(rank, cell, box);
       body_ << "</g>\n";
@@ -199,7 +234,7 @@ class SvgWriter {
         const auto actions = program_.actions(cell.instruction);
         const Action& action = actions[level * actions.size() / levels];
         pixels.add(left, right, colour(rank, action));
-        used_.insert(action.kind);
+        legend_.kinds.insert(action.kind);
       }
       const double height = (options_.row_height - 2.0) / static_cast<double>(levels);
       for (const PixelMixture::Run& run : pixels.runs()) {
@@ -288,7 +323,7 @@ class SvgWriter {
 
   void write_action(RankId rank, const Action& action, const Box& box) {
     const Rgb fill = colour(rank, action);
-    used_.insert(action.kind);
+    legend_.kinds.insert(action.kind);
     body_ << "<rect x=\"" << box.x << "\" y=\"" << box.y << "\" width=\"" << box.width << "\" height=\""
           << box.height << "\" fill=\"" << hex_text(fill) << "\" stroke=\""
           << (on_later_route(action) ? "#000000" : "#ffffff") << "\" stroke-width=\""
@@ -312,58 +347,50 @@ class SvgWriter {
     return label;
   }
 
-  /// In as many lines as it takes; where the last one is.
-  double write_legend(double y) {
-    constexpr double kLine = 18;
-    double x = left_;
-    const auto entry = [&](Rgb fill, const char* stroke, const std::string& text) {
-      const double width = 34 + kDigitWidth * static_cast<double>(text.size());
-      if (x > left_ && x + width > options_.width - right_) {
-        x = left_;
-        y += kLine;
-      }
-      body_ << "<rect x=\"" << x << "\" y=\"" << y - 10 << "\" width=\"13\" height=\"13\" fill=\""
-            << hex_text(fill) << "\" stroke=\"" << stroke << "\"/><text x=\"" << x + 18 << "\" y=\"" << y + 1
-            << "\">" << text << "</text>\n";
-      x += width;
-    };
-    for (const OpKind kind : used_) {
-      entry(colour_of(options_.palette, kind), "#ffffff",
-            std::string(info(kind).text) + " " + std::string(kind_meaning(kind)));
-    }
-    std::size_t chunks = 1;
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) {
-      chunks = std::max(chunks, program_.pipeline().stages_of(RankId(r)).size());
-    }
-    if (chunks > 1) entry({0xD0, 0xD0, 0xD0}, "#ffffff", "lighter: later chunk of the rank");
-    if (program_.pipeline().spec().routes.size() > 1)
-      entry({255, 255, 255}, "#000000", "border: later route");
-    entry({255, 255, 255}, "#bbbbbb", "idle");
-    if (!options_.memory.empty()) entry({0x1B, 0x3A, 0x6B}, "#ffffff", "memory; lighter lines: later ranks");
-    if (options_.unit_axis) entry({255, 255, 255}, "#ffffff", "time in units of the costs");
-    return y;
-  }
-
-  std::ostream& out_;
-  std::ostringstream body_;
+  std::ostringstream body_;  // a stream of its own: numbers do not depend on the format of the caller's
+  std::string title_;
   const Program& program_;
   const TimedTrace& trace_;
   const SvgOptions& options_;
+  Place place_;
   Nanoseconds end_;
+  Legend& legend_;
   double left_ = 60;
   double right_ = 20;
   double top_ = 0;
-  std::set<OpKind> used_;
 };
 
 }  // namespace
 
 void write_svg(std::ostream& out, const Program& program, const TimedTrace& trace,
                const SvgOptions& options) {
-  // A stream of its own: numbers do not depend on the format of the caller's.
-  std::ostringstream picture;
-  SvgWriter(picture, program, trace, options).write();
-  out << picture.str();
+  Legend legend;
+  SvgWriter writer({options.title, program, trace}, options, {.end = timeline_end(trace)}, legend);
+  const double bottom = writer.write();
+  const double height = options.rows_only ? bottom + 1 : writer.write_legend(bottom + 44) + 18;
+  write_document(out, options, height, writer.body());
+}
+
+void write_svg(std::ostream& out, std::span<const SvgRun> runs, const SvgOptions& options) {
+  constexpr double kTitleHeight = 26, kGap = 10;
+  Nanoseconds end = 0;
+  for (const SvgRun& run : runs) end = std::max(end, timeline_end(run.trace));
+  std::ostringstream body;
+  double top = 0;
+  if (!options.title.empty()) {
+    body << "<text x=\"60\" y=\"24\" font-size=\"16\" font-weight=\"bold\">" << markup_text(options.title)
+         << "</text>\n";
+    top = kTitleHeight;
+  }
+  Legend legend;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const bool is_last = i + 1 == runs.size();
+    SvgWriter writer(runs[i], options, {top, end, is_last}, legend);
+    top = writer.write() + kGap;
+    if (is_last) top = writer.write_legend(top - kGap + 44) + 18;
+    body << writer.body();
+  }
+  write_document(out, options, top, body.str());
 }
 
 }  // namespace ppsim::simulator

@@ -52,4 +52,18 @@ Nanoseconds axis_step(Nanoseconds end, int most) {
   }
 }
 
+std::string markup_text(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '&') {
+      result += "&amp;";
+    } else if (c == '<') {
+      result += "&lt;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
 }  // namespace ppsim::simulator

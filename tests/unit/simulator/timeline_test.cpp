@@ -166,5 +166,38 @@ TEST(SvgTimeline, HasAnAxisOfUnitsAndMemoryWhereAsked) {
   EXPECT_EQ(count(picture, "font-family=\"Times\""), 1U);
 }
 
+/// Of a text on a background, as WCAG has it; AA asks for 4.5.
+double contrast(Rgb text, Rgb background) {
+  const double one = relative_luminance(text), other = relative_luminance(background);
+  return (std::max(one, other) + 0.05) / (std::min(one, other) + 0.05);
+}
+
+TEST(SvgTimeline, TextsAreLegibleOnEveryColour) {
+  for (const Palette palette : {Palette::colour_blind, Palette::pytorch}) {
+    for (const OpInfo& kind : kOpTable) {
+      for (int chunk = 0; chunk < 6; ++chunk) {
+        const Rgb colour = colour_of_chunk(palette, kind.kind, chunk, 6);
+        EXPECT_GE(contrast(text_colour_on(colour), colour), 4.5) << kind.text << " chunk " << chunk;
+      }
+    }
+  }
+}
+
+TEST(SvgTimeline, SeveralRunsHaveOneAxis) {
+  const FinishedRun once = drawn_step();
+  const FinishedRun twice{test::two_rank_step(), cost_table({{forward, -1, 20}, {backward, -1, 40}})};
+  const std::vector<SvgRun> runs = {{"once", once.program(), once.trace()},
+                                    {"twice", twice.program(), twice.trace()}};
+  std::ostringstream out;
+  write_svg(out, runs, {.title = "both", .width = 1200});
+  const std::string picture = out.str();
+  for (const char* title : {">both<", ">once<", ">twice<"}) EXPECT_EQ(count(picture, title), 1U) << title;
+  EXPECT_EQ(count(picture, "B backward"), 1U) << "one legend";
+  EXPECT_EQ(count(picture, ">120 ns<"), 1U) << "times below the last run alone";
+  // 1120 pixels for 120 ns: F of rank 0 takes 10 ns of the first run and 20 ns of the second.
+  EXPECT_NE(picture.find("x=\"60\" y=\"61\" width=\"93.3333\""), std::string::npos) << picture;
+  EXPECT_NE(picture.find("width=\"186.667\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ppsim

@@ -3,7 +3,9 @@
 const channels = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
 const pixelOf = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 const towardsWhite = (colour, share) => colour.map(v => Math.round(v + (255 - v) * share));
-const isLight = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b > 140;
+const linear = value => (value <= 10 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+// Black text has more contrast on it than white text.
+const isLight = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) > 0.179;
 
 function partColour(run, part) {
   return towardsWhite(channels(data.kinds[part[0]].colour), run.chunks > 1 ? 0.55 * part[1] / (run.chunks - 1) : 0);

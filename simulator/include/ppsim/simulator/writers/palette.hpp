@@ -20,7 +20,10 @@ struct Rgb {
 [[nodiscard]] std::string hex_text(Rgb colour);
 /// Towards white by `share` of the way, 0 to 1.
 [[nodiscard]] Rgb lighter(Rgb colour, double share);
-/// Black or white, whichever reads better on it.
+/// From 0, black, to 1, white.
+/// Source: WCAG 2.2, "relative luminance".
+[[nodiscard]] double relative_luminance(Rgb colour);
+/// Black or white, whichever has more contrast.
 [[nodiscard]] Rgb text_colour_on(Rgb background);
 
 /// Colours of the kinds of actions in a timeline.
@@ -47,6 +50,7 @@ using simulator::lighter;
 using simulator::Palette;
 using simulator::palette_from_name;
 using simulator::palette_name;
+using simulator::relative_luminance;
 using simulator::Rgb;
 using simulator::text_colour_on;
 }  // namespace ppsim

@@ -20,12 +20,22 @@ struct SvgOptions {
   std::span<const MemoryProfile> memory = {};  ///< of each rank, in a panel below; none: no panel
 };
 
+/// A run in a figure of several.
+struct SvgRun {
+  std::string title;
+  const Program& program;
+  const TimedTrace& trace;
+};
+
 /// Draws the compute queues of a run: a row per rank, rank 0 on top; the microbatch in the cell where it
 /// fits, later chunks lighter, a dark border on the second and later routes, idle time white, a time axis and
 /// a legend. An overlapped pair is F above B. Where cells are narrower than two pixels, each pixel has the
 /// colours of what it covers, weighted by time.
 void write_svg(std::ostream& out, const Program& program, const TimedTrace& trace,
                const SvgOptions& options = {});
+
+/// Draws runs under each other over one time axis, each with its title, under that of the options.
+void write_svg(std::ostream& out, std::span<const SvgRun> runs, const SvgOptions& options = {});
 
 struct TextTimelineOptions {
   int width = 100;      ///< characters of a line; at least ten are left for the time
@@ -43,6 +53,7 @@ void write_text_timeline(std::ostream& out, const Program& program, const TimedT
 
 namespace ppsim {
 using simulator::SvgOptions;
+using simulator::SvgRun;
 using simulator::TextTimelineOptions;
 using simulator::write_svg;
 using simulator::write_text_timeline;
