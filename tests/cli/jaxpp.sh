@@ -68,6 +68,9 @@ expect_error 4 "it is about program" "this is" check-certificate keeps.json proo
 # For every number of microbatches the bound is a line.
 expect_exit 0 verify 1f1b --ranks 3 --all-microbatches --costs costs.json --send-done-delay end --json
 expect_json '[rank["bytes_per_period"] for rank in d["worst_case_memory"]] == [128, 256, 128]'
+# That of a delay which is longer than what was compared is not taken from there.
+expect_exit 5 verify 1f1b --ranks 3 --all-microbatches --costs costs.json --send-done-delay 200
+expect_out "equals the generated one at m = 5..217"
 # A run keeps what it sends, too.
 for delay in 0 2 end; do
   expect_exit 0 run 1f1b --ranks 3 --microbatches 6 --send-done-delay $delay --compare --json

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "options/named_input.hpp"
 #include "ppsim/planner/repetitions.hpp"
 #include "verify_parts.hpp"
@@ -37,6 +39,15 @@ Expected<CostedSchedule> costed(const Subject& subject) {
   return CostedSchedule{*std::move(rows), costs};
 }
 
+/// What is sent lives alike only where as many sends follow as it waits for.
+void add_delay(Repetitions& result, int delay) {
+  constexpr int kMaxDelay = 1'000'000;  // far more than is ever compared
+  if (delay == kUntilStepEnd) return;
+  for (std::optional<Repetition>* known : {&result.lists, &result.queues}) {
+    if (*known) (*known)->from += std::min(delay, kMaxDelay);
+  }
+}
+
 }  // namespace
 
 Repetitions repetitions_at_unit_costs(const InputOptions& input,
@@ -58,14 +69,16 @@ Repetitions repetitions_of(const VerifyRequest& request, const std::optional<Com
   const auto info = find_schedule(subject->name);
   if (!info || ((*info)->uses_costs && subject->costs)) return {};
   Repetitions result = repetitions_at_unit_costs(request.input, policy, pipeline_of(subject->ir).ranks());
-  if (!result.lists || (!subject->costs && !recomputes(*subject))) return result;
-  const CostedScheduleFor costed_for = [&](int m) -> Expected<CostedSchedule> {
-    const auto of = subject_for(m);
-    if (!of) return tl::unexpected(of.error());
-    return costed(*of);
-  };
-  result.lists = lists_under_costs(*result.lists, costed_for);
-  if (policy && !is_one_way(*policy)) result.queues = result.lists;
+  if (result.lists && (subject->costs || recomputes(*subject))) {
+    const CostedScheduleFor costed_for = [&](int m) -> Expected<CostedSchedule> {
+      const auto of = subject_for(m);
+      if (!of) return tl::unexpected(of.error());
+      return costed(*of);
+    };
+    result.lists = lists_under_costs(*result.lists, costed_for);
+    if (policy && !is_one_way(*policy)) result.queues = result.lists;
+  }
+  add_delay(result, subject->send_done_delay.value_or(0));
   return result;
 }
 
