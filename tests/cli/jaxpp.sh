@@ -26,7 +26,7 @@ expect_error 4 "cannot split the backward of its first stage" "0B0" lower v-half
 expect_error 4 "it has no slices" "2 slices" verify terapipe $sizes --slices 2 --for jaxpp-0.9.2
 expect_error 4 "reads no CSV" "a .json file" generate 1f1b $sizes --for jaxpp-0.9.2 -o x.csv
 expect_error 2 "no such action" "SEND_A" lower bpipe $sizes --order jaxpp -o x.json
-expect_exit 0 lower dualpipe-v:first=whole $sizes --for jaxpp-0.9.2 -o x.json
+expect_exit 0 lower dualpipe-v:variant=jaxpp $sizes --for jaxpp-0.9.2 -o x.json
 
 # The delay: of a schedule, a number or the end.
 expect_exit 0 lower 1f1b $sizes --send-done-delay 2 -o two.json

@@ -18,17 +18,19 @@ namespace {
 
 constexpr std::string_view kName = "dualpipe-v";
 
-constexpr std::array<std::string_view, 2> kFirstBackwards = {"split", "whole"};
+constexpr std::array<std::string_view, 2> kVariants = {"deepseek", "jaxpp"};
 constexpr std::array kSettings = {
-    SettingInfo{"first", "backward of the first stage: split or whole, which JaxPP needs", "split",
-                kFirstBackwards},
+    SettingInfo{"variant",
+                "whose order: deepseek, or jaxpp, where the first stage's backward is whole and every W of "
+                "the end comes last",
+                "deepseek", kVariants},
 };
 
-bool is_whole(const ScheduleParameters& parameters) { return setting(parameters, "first") == "whole"; }
+bool is_jaxpp(const ScheduleParameters& parameters) { return setting(parameters, "variant") == "jaxpp"; }
 
 std::string refusal(const ScheduleParameters& parameters) {
   return refused_below("microbatches", parameters.microbatches, 2 * parameters.ranks) +
-         refused_word(parameters, "first", kFirstBackwards);
+         refused_word(parameters, "variant", kVariants);
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
@@ -38,11 +40,12 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
     add_row(builder, {.rank = RankId(r),
-                      .phases = {{{.stage = StageId(r), .whole = r == 0 && is_whole(parameters)},
+                      .phases = {{{.stage = StageId(r), .whole = r == 0 && is_jaxpp(parameters)},
                                   {.stage = StageId(2 * p - 1 - r)}}},
                       .reach = p,
                       .away = r,
-                      .microbatches = parameters.microbatches});
+                      .microbatches = parameters.microbatches,
+                      .as_jaxpp = is_jaxpp(parameters)});
   }
   return builder.build();
 }
@@ -52,7 +55,7 @@ DualPipeForm form_of(const ScheduleParameters& parameters) {
 }
 
 std::optional<Nanoseconds> makespan(const ScheduleParameters& parameters, const StageCosts& costs) {
-  if (is_whole(parameters)) return std::nullopt;
+  if (is_jaxpp(parameters)) return std::nullopt;
   return form_of(parameters).makespan(costs);
 }
 

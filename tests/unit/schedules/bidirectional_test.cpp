@@ -84,16 +84,18 @@ TEST(DualPipe, RowsOfTwoRanks) {
             "2I3 1I3 2W3 1W3");
 }
 
-TEST(DualPipe, LeavesTheFirstBackwardWholeWhereAsked) {
+// As JaxPP: B on the first stage, and the last rank splits one of its stages alone.
+TEST(DualPipe, RowsOfTwoRanksAsJaxpp) {
   const Schedule schedule =
-      generated("dualpipe-v", {.ranks = 2, .microbatches = 4, .settings = {{"first", "whole"}}});
-  const Schedule split = generated("dualpipe-v", {.ranks = 2, .microbatches = 4});
+      generated("dualpipe-v", {.ranks = 2, .microbatches = 4, .settings = {{"variant", "jaxpp"}}});
   EXPECT_EQ(row_text(schedule, 0),
             "0F0 0F1 0F2 3F0 3I0 3W0 3F1 (0F3;3B1)OVERLAP_F_B (3F2;0B0)OVERLAP_F_B 3B2 (3F3;0B1)OVERLAP_F_B "
             "3B3 0B2 0B3");
-  EXPECT_EQ(row_text(schedule, 1), row_text(split, 1));
-  EXPECT_EQ(refusal("dualpipe-v", {.ranks = 2, .microbatches = 4, .settings = {{"first", "no"}}}),
-            "dualpipe-v: first must be one of split, whole, found \"no\"");
+  EXPECT_EQ(row_text(schedule, 1),
+            "1F0 2F0 1F1 2F1 1F2 2B0 (2F2;1B0)OVERLAP_F_B (1F3;2B1)OVERLAP_F_B (2F3;1B1)OVERLAP_F_B 2B2 1B2 "
+            "2I3 1B3 2W3");
+  EXPECT_EQ(refusal("dualpipe-v", {.ranks = 2, .microbatches = 4, .settings = {{"variant", "no"}}}),
+            "dualpipe-v: variant must be one of deepseek, jaxpp, found \"no\"");
 }
 
 // Chimera, figure 3: four ranks, four microbatches; 2 and 3 go up.

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "support/closed_forms.hpp"
 
@@ -115,6 +116,79 @@ std::optional<Rows> interleaved(const Interleaved& of) {
   return rows;
 }
 
+/// DualPipeV: F and I, W of the two stages of a rank, with I and W of a B one behind the other.
+class DualPipeV {
+ public:
+  DualPipeV(int p, int m, int r) : p_(p), m_(m), r_(r), stages_{r, 2 * p - 1 - r} {}
+
+  std::vector<Task> row() {
+    const int to_last = p_ - 1 - r_;
+    repeat(2 * to_last, [&](int) { forward(0); });
+    repeat(r_ + 1, [&](int) {
+      forward(0);
+      forward(1);
+    });
+    repeat(to_last, [&](int) {
+      whole(1);
+      forward(1);
+    });
+    repeat(m_ - 2 * p_ + r_ + 1, [&](int) {
+      forward(0);
+      whole(1);
+      forward(1);
+      whole(0);
+    });
+    repeat(to_last, [&](int) {
+      whole(1);
+      forward(1);
+      whole(0);
+    });
+    repeat(r_ + 1, [&](int i) {
+      const bool second_half = i >= (r_ + 1) / 2;
+      backward(1, second_half && r_ % 2 == 1);
+      backward(0, second_half && r_ % 2 == 0 && r_ != 0);
+    });
+    repeat(to_last, [&](int) { backward(0, r_ != 0); });
+    for (int i = 0; i < m_; ++i) {
+      for (const int stage : stages_) {
+        if (i >= next_.of(stage, Kind::weight)) row_.push_back(next_(stage, Kind::weight));
+      }
+    }
+    return row_;
+  }
+
+ private:
+  template <class Body>
+  static void repeat(int times, const Body& body) {
+    for (int i = 0; i < times; ++i) body(i);
+  }
+  void forward(std::size_t which) { row_.push_back(next_(stages_[which], Kind::forward)); }
+  void input(std::size_t which) { row_.push_back(next_(stages_[which], Kind::input)); }
+  void whole(std::size_t which) {
+    input(which);
+    row_.push_back(next_(stages_[which], Kind::weight));
+  }
+
+  void backward(std::size_t which, bool splits) {
+    if (splits) {
+      input(which);
+    } else {
+      whole(which);
+    }
+  }
+
+  int p_, m_, r_;
+  std::array<int, 2> stages_;
+  Next next_;
+  std::vector<Task> row_;
+};
+
+Rows dualpipe_v(int p, int m) {
+  Rows rows;
+  for (int r = 0; r < p; ++r) rows.push_back(DualPipeV(p, m, r).row());
+  return rows;
+}
+
 Kind kind_of(OpKind kind) {
   if (kind == OpKind::forward) return Kind::forward;
   if (kind == OpKind::backward) return Kind::backward;
@@ -122,12 +196,21 @@ Kind kind_of(OpKind kind) {
   return kind == OpKind::backward_input ? Kind::input : Kind::weight;
 }
 
-Rows rows_of(const Schedule& schedule) {
+/// With `halves` a B is I and W.
+void add(const Action& action, bool halves, std::vector<Task>& row) {
+  if (halves && action.kind == OpKind::backward) {
+    row.push_back({action.subject, action.microbatch, Kind::input});
+    row.push_back({action.subject, action.microbatch, Kind::weight});
+  } else {
+    row.push_back({action.subject, action.microbatch, kind_of(action.kind)});
+  }
+}
+
+Rows rows_of(const Schedule& schedule, bool halves) {
   Rows rows(static_cast<std::size_t>(schedule.pipeline().ranks()));
   for (std::size_t r = 0; r < rows.size(); ++r) {
     for (const Step& step : schedule.row(RankId(static_cast<std::int32_t>(r)))) {
-      for (const Action& action : step.actions())
-        rows[r].push_back({action.subject, action.microbatch, kind_of(action.kind)});
+      for (const Action& action : step.actions()) add(action, halves, rows[r]);
     }
   }
   return rows;
@@ -138,7 +221,8 @@ class Comparison {
  public:
   void expect(const char* name, const ScheduleParameters& parameters, const std::optional<Rows>& jaxpp) {
     if (!jaxpp) return;
-    EXPECT_TRUE(rows_of(generated(name, parameters)) == *jaxpp) << name << ' ' << parameters;
+    const bool halves = std::string_view(name) == "dualpipe-v";
+    EXPECT_TRUE(rows_of(generated(name, parameters), halves) == *jaxpp) << name << ' ' << parameters;
     ++count_;
   }
   [[nodiscard]] int count() const { return count_; }
@@ -156,6 +240,9 @@ TEST(JaxppSchedules, EqualThoseOfTheRegistry) {
       comparison.expect("1f1b", parameters, one_f_one_b(p, m, false));
       comparison.expect("eager-1f1b", parameters, one_f_one_b(p, m, true));
       if (m >= p) comparison.expect("zb-h1", parameters, zero_bubble(p, m));
+      ScheduleParameters variant = parameters;
+      variant.settings = {{"variant", "jaxpp"}};
+      if (m >= 2 * p) comparison.expect("dualpipe-v", variant, dualpipe_v(p, m));
       for (const int v : {2, 3, 4}) {
         ScheduleParameters chunked = parameters;
         chunked.chunks = v;

@@ -1,6 +1,8 @@
 #include "dualpipe_rows.hpp"
 
+#include <algorithm>
 #include <deque>
+#include <utility>
 
 namespace ppsim::schedules {
 namespace {
@@ -25,6 +27,12 @@ class RowWriter {
   void overlap(std::size_t forward_phase, std::size_t backward_phase) {
     const Action forward = next_forward(forward_phase);
     builder_.add(rank_, Step(forward, next_backward(OpKind::backward, backward_phase)));
+  }
+
+  /// Every W that is left, by microbatch.
+  void weights_by_microbatch() {
+    std::ranges::sort(weights_, {}, [](const Action& w) { return std::pair(w.microbatch, w.subject); });
+    while (!weights_.empty()) weight();
   }
 
   /// The oldest W, if one is left.
@@ -109,12 +117,29 @@ void drain(RowWriter& writer, const DualPipeRow& row) {
   repeat(pairs, [&] { writer.weight(); });
 }
 
+/// The same as JaxPP has it.
+void drain_as_jaxpp(RowWriter& writer, const DualPipeRow& row) {
+  const int pairs = row.away + 1;
+  for (int i = 0; i < 2 * pairs; ++i) {
+    const std::size_t phase = i % 2 == 0 ? 1 : 0;
+    const bool splits = i / 2 >= pairs / 2 && row.away % 2 == static_cast<int>(phase);
+    if (splits) {
+      writer.backward_input(phase);
+    } else {
+      writer.backward(phase);
+    }
+  }
+  repeat(row.reach - row.away - 1, [&] { writer.backward_input(0); });
+  writer.weights_by_microbatch();
+}
+
 }  // namespace
 
 void add_row(ScheduleBuilder& builder, const DualPipeRow& row) {
   RowWriter writer(builder, row);
   fill(writer, row);
   overlap(writer, row);
+  if (row.as_jaxpp) return drain_as_jaxpp(writer, row);
   drain(writer, row);
 }
 

@@ -20,10 +20,13 @@ struct DualPipeRow {
   int reach = 1;         ///< ranks from the entry to where the ways meet
   int away = 0;          ///< this rank's distance from the entry
   int microbatches = 2;  ///< of each phase, at least 2 reach
+  /// Out of the pipes as JaxPP: on a rank only the stage of one phase has I, and every W comes last.
+  bool as_jaxpp = false;
 };
 
 /// Appends the row.
-/// Source: deepseek-ai/DualPipe, dualpipe.py and dualpipev.py, steps 1 to 8.
+/// Source: deepseek-ai/DualPipe, dualpipe.py and dualpipev.py, steps 1 to 8; NVIDIA/jaxpp, schedules.py,
+/// dualpipev_tasks of 0.9.2.
 void add_row(ScheduleBuilder& builder, const DualPipeRow& row);
 
 /// The closed forms of both schedules for rows with `reach` and `microbatches` per phase where F, I and W of
