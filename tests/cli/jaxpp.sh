@@ -20,6 +20,15 @@ expect_exit 0 lower 1f1b $sizes --order jaxpp -o order.json
 ! grep -q send_done_delay order.json || fail "the order alone says nothing of memory"
 expect_exit 0 simulate 1f1b $sizes --unit F=1,B=2 --for torch-2.15
 
+# A program of 48 stages takes as long as the one that JaxPP compiled, which global does not.
+many="interleaved-1f1b --ranks 8 --microbatches 32 --chunks 6"
+expect_exit 0 lower $many --for jaxpp-0.9.2 -o many.json
+expect_exit 0 simulate many.json --unit F=1,B=2,c=0.1 --json
+expect_json 'd["makespan_ns"] == 627_200_000'
+expect_exit 0 lower $many --order global --communicators per-pair -o many.json
+expect_exit 0 simulate many.json --unit F=1,B=2,c=0.1 --json
+expect_json 'd["makespan_ns"] == 606_400_000'
+
 # What it does not have.
 expect_error 2 "has one order of its own" "jaxpp" lower 1f1b $sizes --for jaxpp-0.9.2 --order timed -o x.json
 expect_error 4 "cannot split the backward of its first stage" "0B0" lower v-half $sizes --for jaxpp-0.9.2 -o x.json

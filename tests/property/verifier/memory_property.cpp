@@ -34,6 +34,13 @@ struct MemoryCase {
   [[nodiscard]] MemoryQuestion question() const { return {analyzed, sizes}; }
 };
 
+/// The same, which keeps what it sends.
+Program keeping(const Program& program, int delay) {
+  ProgramDraft draft = to_draft(program);
+  draft.send_done_delay = delay;
+  return ProgramBuilder::build(program.pipeline(), draft).value();
+}
+
 MemoryCase memory_case(Program program, const TransportCapabilities& capabilities, std::uint64_t seed) {
   const AnalyzedProgram analyzed(std::move(program), capabilities);
   return {analyzed, random_sizes(analyzed.tensors(), seed)};
@@ -60,6 +67,16 @@ void check_against_all_states(const MemoryCase& c) {
 
 RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStates, ()) {
   check_against_all_states(draw_memory_case(0, true));
+}
+
+RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStatesWhereSendsAreKept, ()) {
+  const Schedule schedule = *schedules(general_shapes());
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const int delay = *rc::gen::element(1, 2, 3, kUntilStepEnd);
+  const MemoryCase c =
+      memory_case(keeping(random_program(schedule, *rc::gen::inRange(0, 3), seed), delay), {}, seed);
+  RC_PRE(c.order.complete);
+  check_against_all_states(c);
 }
 
 RC_GTEST_PROP(Memory, WorstCaseIsTheMaximumOverAllStatesOfMutants, ()) {
