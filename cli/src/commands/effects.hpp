@@ -7,5 +7,6 @@ namespace ppsim::cli {
 /// What a cluster does to a step: each adds its subcommand.
 void add_sensitivity(Command& program);
 void add_jitter(Command& program);
+void add_contention(Command& program);
 
 }  // namespace ppsim::cli

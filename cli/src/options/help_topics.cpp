@@ -46,6 +46,12 @@ std::span<const HelpTopic> help_topics() {
         "--unit", "--costs", "--model"},
        {"jitter 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2,c=0.1 --vary compute=lognormal:0.05 "
         "--slow-rank 3=1.2"}},
+      {"contention",
+       "Look",
+       {"--ranks", "--microbatches", "--replicas", "--ranks-per-node", "--placement", "--nics", "--nic-speed",
+        "--core-speed", "--unit", "--model"},
+       {"contention 1f1b --ranks 8 --microbatches 16 --unit F=1,B=2,c=0.5 --ranks-per-node 4 --placement "
+        "cyclic"}},
       {"verify",
        "Prove",
        {"--ranks", "--microbatches", "--properties", "--memory-limit", "--unit", "--model", "--transport",

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "clock.hpp"
+#include "effects/flows.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -41,10 +42,11 @@ class SlowedWork {
 
 class EventRun {
  public:
-  EventRun(const Program& program, const ExecutionGraph& graph, const ContendedCosts& costs)
+  EventRun(const Program& program, const ExecutionGraph& graph, const ContendedCosts& costs, Flows* flows)
       : program_(program),
         graph_(graph),
         costs_(costs),
+        flows_(flows),
         state_{std::vector<char>(program.size(), 0), std::vector<char>(program.size(), 0)},
         trace_{IdVector<InstructionId, Span>(program.size())},
         messages_(graph.messages.size()),
@@ -197,7 +199,42 @@ class EventRun {
     const CollectiveMatch& meeting = graph_.meetings[index];
     if (--open_members_[index] > 0 || !meeting.complete) return;
     const InstructionId member = graph_.members_of(meeting).front();
-    schedule(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);
+    move(costs_.costs(cost_class_of(program_.actions(member)[0])), EventKind::meeting_over, index);
+  }
+
+  /// The number of a message or meeting among the flows.
+  [[nodiscard]] std::uint32_t flow_of(EventKind kind, std::uint32_t index) const {
+    return kind == EventKind::message_out ? index : static_cast<std::uint32_t>(messages_.size()) + index;
+  }
+  [[nodiscard]] bool is_flow(EventKind kind, std::uint32_t index) const {
+    if (flows_ == nullptr || (kind != EventKind::message_out && kind != EventKind::meeting_over))
+      return false;
+    return flows_->shares(flow_of(kind, index));
+  }
+
+  /// A message or a collective begins to move.
+  void move(Nanoseconds cost, EventKind kind, std::uint32_t index) {
+    if (cost == 0 || !is_flow(kind, index)) return schedule(cost, kind, index);
+    push_ends(flows_->begin(flow_of(kind, index), cost, now_));
+  }
+
+  void push_ends(const std::vector<Flows::End>& ends) {
+    const auto messages = static_cast<std::uint32_t>(messages_.size());
+    for (const Flows::End& end : ends) {
+      const bool is_message = end.flow < messages;
+      events_.push({end.at, is_message ? EventKind::message_out : EventKind::meeting_over,
+                    is_message ? end.flow : end.flow - messages});
+    }
+  }
+
+  /// Whether this is not the end of a flow whose rate has changed since.
+  [[nodiscard]] bool is_current(const Event& event) {
+    if (!is_flow(event.kind, event.index)) return true;
+    const std::uint32_t flow = flow_of(event.kind, event.index);
+    if (!flows_->is_moving(flow)) return !flows_->has_begun(flow);
+    if (!flows_->ends(flow, now_)) return false;
+    push_ends(flows_->finish(flow, now_));
+    return true;
   }
 
   void begin_if_possible(std::uint32_t index) {
@@ -210,10 +247,11 @@ class EventRun {
     if (messages_[index].begun || !ends_started || !in_order || !has_credit) return;
     messages_[index].begun = true;
     const Action& send = program_.all_actions()[message.send_action];
-    schedule(costs_.costs(cost_class_of(send)), EventKind::message_out, index);
+    move(costs_.costs(cost_class_of(send)), EventKind::message_out, index);
   }
 
   void happen(const Event& event) {
+    if (!is_current(event)) return;
     switch (event.kind) {
       case EventKind::work_done:
         return finish_work(InstructionId(static_cast<std::int32_t>(event.index)));
@@ -267,6 +305,7 @@ class EventRun {
   const Program& program_;
   const ExecutionGraph& graph_;
   ContendedCosts costs_;
+  Flows* flows_;  ///< null: nothing is shared
   RunState state_;
   TimedTrace trace_;
   std::vector<MessageState> messages_;
@@ -307,14 +346,14 @@ bool durations_fit(const Program& program, const ContendedCosts& costs) {
 }  // namespace
 
 Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
-                                     const ContendedCosts& costs) {
+                                     const ContendedCosts& costs, Flows* flows) {
   if (!durations_fit(program, costs)) {
     return tl::unexpected(durations_do_not_fit());
   }
   if (std::optional<Stuck> mismatched = find_mismatches(program, graph)) {
     return SimulatedRun(tl::unexpect, *std::move(mismatched));
   }
-  return EventRun(program, graph, costs).run();
+  return EventRun(program, graph, costs, flows).run();
 }
 
 }  // namespace ppsim::simulator

@@ -4,13 +4,15 @@
 
 namespace ppsim::simulator {
 
+class Flows;
+
 /// Runs a Program event by event, which is needed where operations in flight matter: under a limit on started
-/// and incomplete communication per rank, and where that communication slows computation down. Ties break by
-/// rank and position: of the ready communication of a rank, the earliest in its list takes a free place.
-/// Requires: `graph` is that of `program`.
-/// Errors: bad_argument when the durations together do not fit in 64 bits.
+/// and incomplete communication per rank, where that communication slows computation down, and where
+/// transfers share links: `flows`, of messages and then of meetings. Ties break by rank and position: of the
+/// ready communication of a rank, the earliest in its list takes a free place. Requires: `graph` is that of
+/// `program`. Errors: bad_argument when the durations together do not fit in 64 bits.
 [[nodiscard]] Expected<SimulatedRun> run_by_events(const Program& program, const ExecutionGraph& graph,
-                                                   const ContendedCosts& costs);
+                                                   const ContendedCosts& costs, Flows* flows = nullptr);
 
 /// The error of durations that do not fit in 64 bits together.
 [[nodiscard]] Error durations_do_not_fit();

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Steps whose transfers share NICs: closed forms, and the same figures as alone where nothing is shared.
+source "$(dirname "$0")/support/lib.sh"
+
+step=(--ranks 4 --microbatches 8 --unit F=1,B=2,c=0.5)
+
+# All on one node, or NICs that carry everything: the step is that of simulate.
+expect_exit 0 simulate 1f1b "${step[@]}" --json
+alone=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+expect_exit 0 contention 1f1b "${step[@]}" --ranks-per-node 4 --json
+expect_json "d['makespan_ns'] == d['makespan_alone_ns'] == $alone and d['links'] == []"
+expect_exit 0 contention 1f1b "${step[@]}" --ranks-per-node 1 --nic-speed 100 --core-speed 100 --json
+expect_json "d['makespan_ns'] == d['makespan_alone_ns'] == $alone"
+expect_json 'all(l["held_back_ns"] == 0 for l in d["links"]) and len(d["links"]) == 9'
+expect_exit 0 contention 1f1b "${step[@]}" --ranks-per-node 4
+expect_out "All ranks are on one node: nothing is shared."
+
+# A NIC of half the speed: GPipe has 2(p - 1) transfers on its path, each of which takes a unit instead of half of one.
+expect_exit 0 contention gpipe "${step[@]}" --ranks-per-node 1 --nic-speed 0.5 --json
+expect_json 'd["makespan_alone_ns"] == 36000000 and d["makespan_ns"] == 39000000'
+
+# Replicas of a pipeline of two ranks, whose first ranks share a node: their forwards end together, and their messages
+# share its NIC. With a NIC for each nothing is shared.
+shared=(contention forward-only --ranks 2 --microbatches 1 --unit F=1,c=1 --placement cyclic)
+for replicas in 1 2 3; do
+  expect_exit 0 "${shared[@]}" --replicas $replicas --ranks-per-node $replicas --json
+  expect_json "d['makespan_alone_ns'] == 3000000 and d['makespan_ns'] == 2000000 + $replicas * 1000000"
+  expect_exit 0 "${shared[@]}" --replicas $replicas --ranks-per-node $replicas --nics $replicas --json
+  expect_json "d['makespan_ns'] == 3000000"
+done
+# The same in one direction with a core of two transfers for four: 2:1 oversubscribed.
+expect_exit 0 "${shared[@]}" --replicas 4 --ranks-per-node 4 --nics 4 --core-speed 2 --json
+expect_json 'd["makespan_ns"] == 4000000'
+expect_json '[(l["transfers"], l["held_back_ns"]) for l in d["links"] if l["name"] == "core"] == [(4, 2000000)]'
+# By blocks each replica has a node to itself.
+expect_exit 0 contention forward-only --ranks 2 --microbatches 1 --unit F=1,c=1 --replicas 3 --ranks-per-node 2 --json
+expect_json 'd["makespan_ns"] == 3000000 and d["links"] == []'
+
+# Text names what holds up, and a trace has the times.
+expect_exit 0 contention 1f1b --ranks 8 --microbatches 16 --unit F=1,B=2,c=0.5 --ranks-per-node 4 --placement cyclic --trace run.csv
+expect_out "pipeline 99.60 ms, 89.00 ms where every transfer is alone (+11.91 %)"
+expect_out "node 0 out holds transfers back"
+[ "$(tail -n +2 run.csv | cut -d, -f6 | sort -n | tail -1)" -gt 99000000 ] || fail "the trace is not that of the run"
+
+# What is no answer.
+expect_error 2 "needs costs" "" contention 1f1b --ranks 2 --microbatches 2 --ranks-per-node 1
+expect_exit 2 contention 1f1b "${step[@]}"
+expect_exit 2 contention 1f1b "${step[@]}" --ranks-per-node 0
+expect_exit 2 contention 1f1b "${step[@]}" --ranks-per-node 1 --nic-speed 0
+expect_exit 2 contention 1f1b --ranks 2 --microbatches 2000 --unit F=1e9,c=1e9 --ranks-per-node 1 --nic-speed 0.001
