@@ -15,6 +15,7 @@ from ppsim._core import Program, Schedule, StepTimes
 from ppsim.builder import ScheduleBuilder
 from ppsim.comparison import Comparison, compare
 from ppsim.costs import Costs
+from ppsim.effects import BreakEven, Jitter, Sensitivity, break_even, jitter, sensitivity
 from ppsim.errors import (
     CheckFailed,
     Deadlock,
@@ -40,6 +41,7 @@ __version__: str = _native._core.version
 op_kinds: tuple[str, ...] = tuple(_native._core.op_kinds())
 
 __all__ = [
+    "BreakEven",
     "Certificate",
     "CheckFailed",
     "Comparison",
@@ -50,6 +52,7 @@ __all__ = [
     "FileError",
     "IllFormed",
     "JobError",
+    "Jitter",
     "Mismatch",
     "Point",
     "Program",
@@ -60,14 +63,17 @@ __all__ = [
     "Run",
     "Schedule",
     "ScheduleBuilder",
+    "Sensitivity",
     "StepTimes",
     "Synthesis",
     "Unknown",
     "Verdict",
     "__version__",
+    "break_even",
     "check",
     "compare",
     "generate",
+    "jitter",
     "lower",
     "op_kinds",
     "read",
@@ -75,6 +81,7 @@ __all__ = [
     "register",
     "repair",
     "schedules",
+    "sensitivity",
     "simulate",
     "simulate_many",
     "sweep",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "binding.hpp"
+#include "effects.hpp"
 #include "program.hpp"
 
 namespace {
@@ -34,6 +35,7 @@ NB_MODULE(_core, module) {
   ppsim::python::bind_costs(module);
   ppsim::python::bind_arrow(module);
   ppsim::python::bind_simulation(module);
+  ppsim::python::bind_effects(module);
   ppsim::python::bind_verification(module);
   ppsim::python::bind_search(module);
   ppsim::python::bind_execution(module);
