@@ -115,3 +115,27 @@ expect_exit 4 verify "$data/deferred_receives.csv" --communicators per-rank --ce
 expect_exit 3 verify program.json "${sizes[@]}" --memory-limit 2999 --certificate none.cert
 expect_error 2 "--properties" "well_formed,matched,deadlock_free" verify program.json --properties matched --certificate none.cert
 [ ! -e none.cert ] || fail "a certificate of a refuted Program"
+
+# Of a CSV as a release of PyTorch runs it: with its communicators, or in its own lowering.
+expect_exit 0 lower zb-h1 --ranks 4 --microbatches 8 --for torch-2.15 -o new.csv
+expect_exit 0 verify new.csv --for torch-2.15 --certificate new.cert
+expect_exit 0 check-certificate new.csv new.cert --for torch-2.15
+expect_out "The certificate holds: well_formed, matched, deadlock_free"
+expect_error 4 "it is about program" "" check-certificate new.csv new.cert --for torch-2.15 --communicators per-rank
+expect_exit 0 verify new.csv --for torch-2.15 --communicators per-rank --certificate rank.cert
+expect_exit 0 check-certificate new.csv rank.cert --for torch-2.15 --communicators per-rank
+expect_error 4 "it knows no WAIT cells" "" check-certificate new.csv new.cert --for torch-2.14
+expect_exit 0 generate 1f1b --ranks 2 --microbatches 4 -o order.csv
+expect_exit 0 verify order.csv --for torch-2.14 --unit F=1,B=2,A=5 --certificate order.cert
+expect_exit 0 check-certificate order.csv order.cert --for torch-2.14 --unit F=1,A=5
+expect_out "rank 0: at most 10 B"
+expect_error 2 "this file holds a schedule" "--for" check-certificate order.csv order.cert --unit A=5
+expect_exit 0 generate zb-h1 --ranks 2 --microbatches 4 --for legacy -o legacy.csv
+expect_exit 0 verify legacy.csv --for legacy --certificate legacy.cert
+expect_exit 0 check-certificate legacy.csv legacy.cert --for legacy --json
+expect_json 'd["valid"] and d["transport"] == "nccl"'
+# One for a transport that promises more is none for the release.
+expect_exit 0 verify new.csv --communicators per-pair --transport in-process --certificate free.cert
+expect_error 4 "not for the transport of torch-2.15" "verify with --for" check-certificate new.csv free.cert --for torch-2.15
+expect_exit 0 check-certificate new.csv free.cert --communicators per-pair
+expect_error 2 "--for is about the transport" "--transport nccl" check-certificate new.csv new.cert --for torch-2.15 --transport nccl

@@ -29,3 +29,23 @@ expect_error 4 "no placement of stages like this" "in a V" export torchtitan han
 expect_error 2 "one number for each stage" "2 numbers" export torchtitan 1f1b --ranks 4 --microbatches 8 --layers 3,3 -o x
 expect_error 2 "unknown framework" "did you mean" export torchtitn 1f1b --ranks 4 --microbatches 8 -o x
 [ ! -e x ] || fail "a folder of nothing"
+
+# ASTRA-sim gets the Program with its costs, a trace a rank.
+costs=(--model llama3-8b --cluster dgx-h100 --pp 8 --global-batch-size 8)
+expect_exit 0 export chakra 1f1b "${costs[@]}" -o traces
+expect_out "--workload-configuration=traces/trace"
+[ "$(echo traces/trace.*.et | wc -w)" -eq 8 ] || fail "a trace a rank"
+grep -q '{}' traces/comm_groups.json || fail "no collective"
+strings traces/trace.0.et | grep -q 0SEND_F0 || fail "names of actions"
+cat >small.json <<'JSON'
+{"format": "ppsim-tables", "version": 1,
+ "costs": [{"kind": "F", "ns": 1000}, {"kind": "I", "ns": 1000}, {"kind": "W", "ns": 1000},
+           {"kind": "SEND_F", "ns": 1}, {"kind": "SEND_B", "ns": 1}],
+ "sizes": [{"tensor": "boundary_output", "bytes": 8}, {"tensor": "incoming_gradient", "bytes": 8}]}
+JSON
+expect_exit 0 export chakra zb-v --ranks 2 --microbatches 4 --costs small.json --communicators per-rank -o small --json
+expect_json 'd["files"] == ["small/trace.0.et", "small/trace.1.et", "small/comm_groups.json"]'
+expect_error 2 "bytes of every message" "no size of 0SEND_F0" export chakra 1f1b --ranks 2 --microbatches 2 --unit F=1 -o x
+expect_error 2 "chakra needs costs" "--model" export chakra 1f1b --ranks 2 --microbatches 2 -o x
+expect_error 2 "--layers is for frameworks" "chakra" export chakra 1f1b --layers 1,1 --ranks 2 --microbatches 2 --unit F=1 -o x
+expect_error 2 "takes neither costs" "chakra" export megatron 1f1b --ranks 2 --microbatches 2 --unit F=1 -o x

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "options/communicators.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/io/json.hpp"
@@ -14,7 +15,7 @@ namespace {
 struct Options {
   std::string program, certificate;
   CostOptions costs;
-  std::string transport, memory_limit;
+  std::string transport, memory_limit, target, policy;
 };
 
 Expected<Certificate> read_certificate(const std::string& path) {
@@ -59,11 +60,17 @@ std::string why_not_on(const Certificate& certificate, const TransportCapabiliti
 /// Whether the certificate holds on the transport that is asked about, too.
 Expected<void> check_transport(const Certificate& certificate, const Program& program, const SizeTable* sizes,
                                const Options& options) {
-  if (options.transport.empty()) return {};
-  const auto asked = capabilities_of({.name = options.transport}, options.costs.spread);
+  if (options.transport.empty() && options.target.empty()) return {};
+  const auto asked = options.target.empty()
+                         ? capabilities_of({.name = options.transport}, options.costs.spread)
+                         : Expected<TransportCapabilities>(target_capabilities());
   if (!asked) return tl::unexpected(asked.error());
   if (check_certificate_on(*asked, certificate, program, sizes)) return {};
-  return make_error(ErrorCode::refused, why_not_on(certificate, *asked, options),
+  const std::string why = options.target.empty()
+                              ? why_not_on(certificate, *asked, options)
+                              : "the certificate is not for the transport of " + options.target +
+                                    "; verify with --for " + options.target;
+  return make_error(ErrorCode::refused, why,
                     {.file = options.certificate,
                      .found = transport_line(certificate.capabilities),
                      .expected = transport_line(*asked)});
@@ -122,21 +129,63 @@ void print_text(const Checked& checked) {
   }
 }
 
-int run(const Options& options, const Output& output) {
+/// What a certificate is about: a Program with its costs, those of `subject`.
+struct Certified {
+  Subject subject;
+  Program program;
+};
+
+/// What the release of --for runs of the file.
+Expected<Certified> run_by(const Target& target, const Options& options) {
+  if (!options.transport.empty()) {
+    return make_error(ErrorCode::bad_argument, "--for is about the transport of PyTorch",
+                      {.found = "--transport " + options.transport, .expected = "one of the two"});
+  }
+  const auto asked = policy_of(options.policy);
+  if (!asked) return tl::unexpected(asked.error());
+  const auto policy = communicators_for(target, *asked);
+  if (!policy) return tl::unexpected(policy.error());
   InputOptions input;
   input.input = options.program;
-  const auto subject = read_subject(input, options.costs);
-  if (!subject) return report(subject.error(), output);
-  const auto* program = std::get_if<Program>(&subject->ir);
-  if (program == nullptr) {
-    return report({ErrorCode::bad_argument,
-                   "a certificate is about a Program; this file holds a schedule",
-                   {.file = options.program}},
-                  output);
+  input.loaded_by = target;
+  const auto dialect = dialect_for(target, input);
+  if (!dialect) return tl::unexpected(dialect.error());
+  input.dialect = *dialect;
+  auto subject = read_subject(input, options.costs, *policy);
+  if (!subject) return tl::unexpected(subject.error());
+  auto program = program_for(target, *subject, *policy);
+  if (!program) return tl::unexpected(program.error());
+  return Certified{*std::move(subject), *std::move(program)};
+}
+
+Expected<Certified> certified(const Options& options) {
+  const auto target = target_of(options.target);
+  if (!target) return tl::unexpected(target.error());
+  if (*target) return run_by(**target, options);
+  const auto policy = policy_of(options.policy);
+  if (!policy) return tl::unexpected(policy.error());
+  InputOptions input;
+  input.input = options.program;
+  auto subject = read_subject(input, options.costs, policy->value_or(CommunicatorPolicy::per_edge));
+  if (!subject) return tl::unexpected(subject.error());
+  if (!std::holds_alternative<Program>(subject->ir)) {
+    return make_error(
+        ErrorCode::bad_argument, "a certificate is about a Program; this file holds a schedule",
+        {.file = options.program, .expected = "a Program, or --for with the release that the proof is for"});
   }
+  auto program = program_of(*subject, *policy);
+  if (!program) return tl::unexpected(program.error());
+  return Certified{*std::move(subject), *std::move(program)};
+}
+
+int run(const Options& options, const Output& output) {
+  const auto about = certified(options);
+  if (!about) return report(about.error(), output);
+  const Subject& subject = about->subject;
+  const Program& program = about->program;
   const auto certificate = read_certificate(options.certificate);
   if (!certificate) return report(certificate.error(), output);
-  const bool has_sizes = subject->costs && subject->costs->has_sizes;
+  const bool has_sizes = subject.costs && subject.costs->has_sizes;
   if (!certificate->memory.empty() && !has_sizes) {
     return report(
         {ErrorCode::bad_argument,
@@ -145,14 +194,14 @@ int run(const Options& options, const Output& output) {
   }
   const auto limit = limit_of(*certificate, options);
   if (!limit) return report(limit.error(), output);
-  const SizeTable* const sizes = has_sizes ? &subject->costs->tables.sizes : nullptr;
-  const auto holds = check_certificate(*certificate, *program, sizes);
+  const SizeTable* const sizes = has_sizes ? &subject.costs->tables.sizes : nullptr;
+  const auto holds = check_certificate(*certificate, program, sizes);
   if (!holds) {
     Error error = holds.error();
     error.place.file = options.certificate;
     return report(error, output);
   }
-  if (auto good = check_transport(*certificate, *program, sizes, options); !good)
+  if (auto good = check_transport(*certificate, program, sizes, options); !good)
     return report(good.error(), output);
   const Checked checked{*certificate, *limit};
   if (output.json) {
@@ -171,6 +220,9 @@ void add_check_certificate(Command& program) {
   command.add_option("FILE", options->program, "the program").required();
   command.add_option("CERTIFICATE", options->certificate, "what verify --certificate wrote").required();
   command.add_option("--transport", options->transport, "ask whether it holds on this one, too");
+  add_target_option(command, options->target);
+  command.add_option("--communicators", options->policy,
+                     "of a CSV, as verify had them: per-rank, per-pair, per-edge or per-stage-edge");
   command.add_option("--memory-limit", options->memory_limit,
                      "of one rank, e.g. 80GB: ask whether the certified bounds keep to it");
   add_cost_options(command, options->costs);

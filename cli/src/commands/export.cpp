@@ -3,15 +3,22 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "options/communicators.hpp"
+#include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/export.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/simulator/writers/chakra.hpp"
 
 namespace ppsim::cli {
 namespace {
 
+/// The one that runs no model, but simulates its network: it gets a Program with costs.
+constexpr const char* kChakra = "chakra";
+
 struct Options {
-  std::string framework, folder, layers;
+  std::string framework, folder, layers, policy;
   InputOptions input;
+  CostOptions costs;
 };
 
 /// "4,5,5,4".
@@ -37,7 +44,48 @@ Expected<Schedule> schedule_of(const Ir& ir) {
       {.found = "transfers", .expected = "ppsim convert IN OUT.csv --flavor compute_only first"});
 }
 
+std::string trace_name(int rank) { return "trace." + std::to_string(rank) + ".et"; }
+
+Expected<Export> chakra_traces(const Options& options) {
+  const auto policy = policy_of(options.policy);
+  if (!policy) return tl::unexpected(policy.error());
+  auto subject = read_subject(options.input, options.costs, policy->value_or(CommunicatorPolicy::per_edge));
+  if (!subject) return tl::unexpected(subject.error());
+  if (!subject->costs)
+    return make_error(ErrorCode::bad_argument, "chakra needs costs: --model, --costs or --unit");
+  auto program = program_of(*subject, *policy);
+  if (!program) return tl::unexpected(program.error());
+  const auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));
+  if (!step) return tl::unexpected(step.error());
+  const ChakraInput input = {step->analyzed, step->costs.tables.costs, step->costs.tables.sizes};
+  if (auto good = check_chakra(input); !good) return tl::unexpected(good.error());
+  Export result;
+  for (int r = 0; r < step->program().pipeline().ranks(); ++r) {
+    std::ostringstream trace;
+    write_chakra(trace, input, RankId(r));
+    result.files.push_back({trace_name(r), trace.str()});
+  }
+  std::ostringstream groups;
+  write_chakra_groups(groups, input);
+  result.files.push_back({"comm_groups.json", groups.str()});
+  result.notes = {
+      "ASTRA-sim: --workload-configuration=" + (std::filesystem::path(options.folder) / "trace").string() +
+          " --comm-group-configuration=" +
+          (std::filesystem::path(options.folder) / "comm_groups.json").string(),
+      "Durations are whole microseconds there, and transfers take what its network says."};
+  return result;
+}
+
 Expected<Export> exported(const Options& options) {
+  if (options.framework == kChakra) {
+    if (options.layers.empty()) return chakra_traces(options);
+    return make_error(ErrorCode::bad_argument, "--layers is for frameworks that train",
+                      {.found = kChakra, .expected = "the layers of --model"});
+  }
+  if (options.costs.given() || !options.policy.empty()) {
+    return make_error(ErrorCode::bad_argument, options.framework + " takes neither costs nor communicators",
+                      {.expected = "these options with chakra"});
+  }
   const auto framework = framework_named(options.framework);
   if (!framework) return tl::unexpected(framework.error());
   const auto layers = layers_of(options.layers);
@@ -81,9 +129,9 @@ int run(const Options& options, const Output& output) {
 
 void add_export(Command& program) {
   auto options = std::make_shared<Options>();
-  Command command =
-      program.add_subcommand("export", "write what makes torchtitan, Megatron-LM or MaxText run a schedule");
-  command.add_option("FRAMEWORK", options->framework, "torchtitan, megatron or maxtext").required();
+  Command command = program.add_subcommand(
+      "export", "write what makes torchtitan, Megatron-LM, MaxText or ASTRA-sim run a schedule");
+  command.add_option("FRAMEWORK", options->framework, "torchtitan, megatron, maxtext or chakra").required();
   command.add_option("IN", options->input.input, "FILE or NAME").required();
   command.add_option("-o,--output", options->folder, "folder to write to").required();
   command.add_option(
@@ -91,6 +139,10 @@ void add_export(Command& program) {
       "transformer layers of each stage, such as 7,8,8,7; default: the framework divides them");
   add_parameter_options(command, options->input);
   add_dialect_option(command, options->input.dialect);
+  command.add_option("--communicators", options->policy,
+                     "chakra: of a schedule or a CSV: per-rank, per-pair, per-edge (the default) or "
+                     "per-stage-edge");
+  add_cost_options(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });
 }
 

@@ -35,6 +35,17 @@ Expected<Program> program_for(const Target& target, const Subject& subject, Comm
   return *program;
 }
 
+Expected<std::string> dialect_for(const Target& target, const InputOptions& input) {
+  const bool reads_old = target.dialect == CsvDialect::legacy;
+  if (input.dialect == "torch") return std::string(reads_old ? "legacy" : "torch");
+  const bool is_old = input.dialect == "legacy" || input.dialect == "zero-bubble";
+  if (is_old == reads_old) return input.dialect;
+  const std::string name(target.name);
+  return make_error(ErrorCode::bad_argument, name + " reads another alphabet",
+                    {.found = "--dialect " + input.dialect,
+                     .expected = "no --dialect; ppsim convert --for " + name + " writes its alphabet"});
+}
+
 void note_assumed_communicators(const Subject& subject, const Output& output) {
   if (subject.native_program || !std::holds_alternative<Program>(subject.ir)) return;
   output.note("ppsim: " + subject.name +

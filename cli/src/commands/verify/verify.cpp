@@ -168,15 +168,9 @@ Expected<void> add_target(VerifyRequest& request) {
   }
   if (auto good = choose_target(request.transport, request.input.target); !good) return good;
   request.input.loaded_by = *target;
-  if (request.input.dialect == "torch" && (*target)->dialect == CsvDialect::legacy)
-    request.input.dialect = "legacy";
-  const bool is_old = request.input.dialect == "legacy" || request.input.dialect == "zero-bubble";
-  if (is_old != ((*target)->dialect == CsvDialect::legacy)) {
-    return make_error(
-        ErrorCode::bad_argument, request.input.target + " reads another alphabet",
-        {.found = "--dialect " + request.input.dialect,
-         .expected = "no --dialect; ppsim convert --for " + request.input.target + " writes its alphabet"});
-  }
+  const auto dialect = dialect_for(**target, request.input);
+  if (!dialect) return tl::unexpected(dialect.error());
+  request.input.dialect = *dialect;
   if (request.policy.empty()) request.policy = policy_name((*target)->communicators.front());
   return {};
 }
