@@ -29,6 +29,7 @@ from ppsim.errors import (
 )
 from ppsim.files import read, read_text, write
 from ppsim.lowering import lower
+from ppsim.planning import Plan, PlanRow, plan
 from ppsim.registry import generate, register, schedules, unregister
 from ppsim.search import Repair, Synthesis, repair, synthesize
 from ppsim.simulation import Point, RankRun, Run, simulate, simulate_many
@@ -54,6 +55,8 @@ __all__ = [
     "JobError",
     "Jitter",
     "Mismatch",
+    "Plan",
+    "PlanRow",
     "Point",
     "Program",
     "PropertyVerdict",
@@ -76,6 +79,7 @@ __all__ = [
     "jitter",
     "lower",
     "op_kinds",
+    "plan",
     "read",
     "read_text",
     "register",

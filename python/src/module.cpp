@@ -41,4 +41,5 @@ NB_MODULE(_core, module) {
   ppsim::python::bind_execution(module);
   ppsim::python::bind_targets(module);
   ppsim::python::bind_annotations(module);
+  ppsim::python::bind_plan(module);
 }
