@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "ppsim/core/execution/analyzed_program.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/earliest_times.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
@@ -44,6 +46,27 @@ RC_GTEST_PROP(Lowering, GivesWellFormedMatchedPrograms, ()) {
   if (!program) RC_FAIL(to_string(program.error()));
   RC_ASSERT(first_violation(*program) == "");
   if (one_linear_order(options)) RC_ASSERT(finishes(*program));
+}
+
+/// Of what JaxPP has, one linear order, and so safe where all instructions of a rank start one after another.
+RC_GTEST_PROP(Lowering, TheOrderOfJaxppIsOneForAllRanks, ()) {
+  const bool general = *rc::gen::arbitrary<bool>();
+  const Schedule schedule = *test::schedules(general ? test::general_shapes() : test::plain_shapes());
+  LoweringOptions options;
+  options.order = IssueOrder::jaxpp;
+  options.communicators = *rc::gen::element(CommunicatorPolicy::per_rank, CommunicatorPolicy::per_pair);
+  if (!schedule.pipeline().asynchronous()) {
+    options.reduce_grad = *rc::gen::arbitrary<bool>();
+    options.optimizer = *rc::gen::arbitrary<bool>();
+  }
+  const auto program = lower(schedule, options);
+  if (!program) {
+    RC_LOG() << to_string(program.error()) << '\n';
+    RC_ASSERT(general && program.error().code == ErrorCode::bad_argument);
+    RC_SUCCEED("refused");
+  }
+  RC_ASSERT(first_violation(*program) == "");
+  RC_ASSERT(AnalyzedProgram(*program, transport("nccl-one-queue").value()).order().complete);
 }
 
 RC_GTEST_PROP(Lowering, ReceiveLimitsKeepProgramsWellFormed, ()) {

@@ -20,18 +20,20 @@ struct JaxppLatency {
   Nanoseconds ready = 1;
 };
 
-bool lies_round_robin(const Pipeline& pipeline) {
-  if (pipeline.stages() <= pipeline.ranks()) return false;
+/// A chain of several chunks on each rank, round-robin.
+bool is_interleaved(const Pipeline& pipeline) {
+  if (pipeline.stages() <= pipeline.ranks() || pipeline.spec().routes.size() != 1) return false;
   for (int s = 0; s < pipeline.stages(); ++s) {
     if (pipeline.rank_of(StageId(s)).value() != s % pipeline.ranks()) return false;
   }
-  return true;
+  return std::ranges::all_of(pipeline.spec().edges,
+                             [](const StageEdge& edge) { return edge.to.value() == edge.from.value() + 1; });
 }
 
 class JaxppOrder {
  public:
   JaxppOrder(const Pipeline& pipeline, const StepRows& rows)
-      : pipeline_(pipeline), rows_(rows), interleaved_(lies_round_robin(pipeline)) {
+      : pipeline_(pipeline), rows_(rows), interleaved_(is_interleaved(pipeline)) {
     for (int r = 0; r < rows.ranks(); ++r) {
       for (const Step& step : rows[RankId(r)]) {
         for (const Action& action : step.actions())
