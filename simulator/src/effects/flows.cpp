@@ -23,6 +23,7 @@ Nanoseconds checked_rest(WideRest rest, Nanoseconds now) {
 
 Flows::Flows(const SharedLinks& links)
     : links_(links),
+      shares_(links.links),
       states_(links.taken.size()),
       on_link_(links.links.size()),
       counted_(links.links.size(), 0),
@@ -82,9 +83,7 @@ void Flows::count_use(Nanoseconds now) {
 /// Gives the neighbours their rates.
 void Flows::share(Instant now) {
   ends_.clear();
-  taken_.clear();
-  for (const std::uint32_t flow : neighbours_) taken_.push_back(links_.taken[flow]);
-  const std::vector<Rate> rates = fair_rates(taken_, links_.links);
+  const std::vector<Rate>& rates = shares_.of(neighbours_, links_.taken);
   for (std::size_t i = 0; i < neighbours_.size(); ++i) {
     State& state = states_[neighbours_[i]];
     if (state.rate == rates[i]) continue;

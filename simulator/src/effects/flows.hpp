@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ppsim/simulator/effects/shared_links.hpp"
+#include "fair_shares.hpp"
 
 namespace ppsim::simulator {
 
@@ -51,6 +51,7 @@ class Flows {
   [[nodiscard]] bool is_contended(std::uint32_t link) const;
 
   const SharedLinks& links_;
+  FairShares shares_;
   std::vector<State> states_;
   std::vector<std::vector<std::uint32_t>> on_link_;  ///< flows in flight
   std::vector<Nanoseconds> counted_;                 ///< per link: until when its use is
@@ -59,7 +60,6 @@ class Flows {
   std::vector<std::uint32_t> reached_;     ///< their links
   std::vector<char> is_reached_;           ///< per link
   std::vector<char> is_neighbour_;         ///< per flow
-  std::vector<std::vector<std::uint32_t>> taken_;
   std::vector<End> ends_;
 };
 

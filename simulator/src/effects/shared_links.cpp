@@ -1,21 +1,14 @@
 #include "ppsim/simulator/effects/shared_links.hpp"
 
-#include <algorithm>
 #include <map>
-#include <set>
+#include <numeric>
 
 #include "engine/event_run.hpp"
+#include "fair_shares.hpp"
 #include "flows.hpp"
 
 namespace ppsim::simulator {
 namespace {
-
-/// What is left of a link while rates are handed out.
-struct OpenLink {
-  Rate left = 0;
-  Rate flows = 0;  ///< without a rate
-  [[nodiscard]] Rate share() const { return left / flows; }
-};
 
 /// The links of a NodeNetwork, made as they are needed.
 class NodeLinks {
@@ -53,34 +46,9 @@ class NodeLinks {
 }  // namespace
 
 std::vector<Rate> fair_rates(std::span<const std::vector<std::uint32_t>> flows, std::span<const Link> links) {
-  constexpr Rate kNone = -1;
-  std::vector<Rate> rates(flows.size(), kNone);
-  std::map<std::uint32_t, OpenLink> open;
-  for (const auto& flow : flows) {
-    for (const std::uint32_t link : flow) {
-      open[link].left = links[link].capacity;
-      ++open[link].flows;
-    }
-  }
-  const auto settle = [&](std::size_t flow, Rate rate) {
-    rates[flow] = rate;
-    for (const std::uint32_t link : flows[flow]) {
-      open[link].left -= rate;
-      if (--open[link].flows == 0) open.erase(link);
-    }
-  };
-  while (!open.empty()) {
-    const auto narrowest = std::ranges::min_element(
-        open, {}, [](const auto& entry) { return std::pair(entry.second.share(), entry.first); });
-    const std::uint32_t link = narrowest->first;
-    const Rate share = std::clamp<Rate>(narrowest->second.share(), 1, kFullSpeed);
-    for (std::size_t i = 0; i < flows.size(); ++i) {
-      const bool on_it = std::ranges::find(flows[i], link) != flows[i].end();
-      if (rates[i] == kNone && (on_it || share == kFullSpeed)) settle(i, share);
-    }
-  }
-  std::ranges::replace(rates, kNone, kFullSpeed);
-  return rates;
+  std::vector<std::uint32_t> all(flows.size());
+  std::iota(all.begin(), all.end(), 0U);
+  return FairShares(links).of(all, flows);
 }
 
 SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& network) {

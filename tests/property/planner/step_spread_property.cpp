@@ -13,6 +13,7 @@
 #include "ppsim/core/execution/naive_executor.hpp"
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/planner/effects/sensitivity.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/random_program.hpp"
 
@@ -191,6 +192,19 @@ RC_GTEST_PROP(StepSpreadProperty, NumbersOfRanksDoNotMatter, ()) {
     RC_ASSERT(one.ranks[RankId(r)].busy_ns.mean == as_other.busy_ns.mean);
     RC_ASSERT(one.ranks[RankId(r)].gain_ns == as_other.gain_ns);
   }
+}
+
+/// Who takes a free place depends on times, so that a smaller cost may make the step longer.
+TEST(StepSpread, AResidencyLimitIsRefused) {
+  const Schedule schedule = generate("1f1b", {.ranks = 2, .microbatches = 2}).value();
+  CostBinding costs;
+  costs.tables.costs.set({OpKind::forward}, 1'000'000);
+  const Evaluation step = evaluate("1f1b", lower(schedule, {}).value(), costs, {.residency = 8}).value();
+  const auto spread = step_spread(step, {.samples = 1});
+  ASSERT_FALSE(spread.has_value());
+  EXPECT_EQ(spread.error().message, "under a residency limit times are no longest paths");
+  EXPECT_EQ(spread.error().place.found, "8 places");
+  EXPECT_FALSE(sensitivities(step, CostGrouping::kind).has_value());
 }
 
 /// Ranks with nothing between them: the step is below x where both are, so its share is the square of one's.

@@ -181,6 +181,22 @@ RC_GTEST_PROP(SharedLinksProperty, ABusyLinkLosesNothing, ()) {
   RC_ASSERT(last >= 60 * flows && last <= 60 * flows + flows);  // a nanosecond that was begun counts
 }
 
+/// A rank that has another number is still on its node: the links are those of the messages.
+RC_GTEST_PROP(SharedLinksProperty, NumbersOfLinksAndOrderOfMessagesDoNotMatter, ()) {
+  const auto c = draw_case();
+  RC_PRE(c.has_value());
+  NodeNetwork network = draw_network();
+  network.core = kFullSpeed;
+  const SharedLinks links = shared_links(c->analyzed, network);
+  SharedLinks renumbered = links;
+  std::reverse(renumbered.links.begin(), renumbered.links.end());
+  for (auto& taken : renumbered.taken) {
+    for (std::uint32_t& link : taken) link = static_cast<std::uint32_t>(links.links.size()) - 1 - link;
+  }
+  const bool same = shared(*c, links) == shared(*c, renumbered);
+  RC_ASSERT(same);
+}
+
 TEST(SharedLinks, NamesAndUsesOfLinks) {
   const Schedule schedule = generate("1f1b", {.ranks = 4, .microbatches = 2}).value();
   const AnalyzedProgram analyzed(lower(schedule, {}).value(), rendezvous());
