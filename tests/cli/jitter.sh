@@ -41,6 +41,8 @@ expect_json 'd["step_ns"]["mean"] - d["per_rank"][3]["gain_ns"] == 34600000'
 expect_json '[r["gain_ns"] for r in d["per_rank"]][:3] == [0, 0, 0]'
 expect_exit 0 jitter 1f1b "${step[@]}" --slow-rank 3=1.2
 expect_out "Replace rank 3: without its factor of 1.2 the mean step is"
+expect_exit 0 jitter 1f1b "${step[@]}" --vary-ranks lognormal:0.1
+expect_out "with a factor that is always 1 the mean step is"
 # A slow link is its transfers' alone: as a table says it.
 expect_exit 0 jitter gpipe "${step[@]}" --slow-link 1-2=3 --json
 expect_json 'd["step_ns"]["mean"] == 33000000 + 6 * 100000 + 2 * 200000 and d["replace_rank"] is None'

@@ -153,15 +153,17 @@ std::string factor_text(double factor) {
   return out.str();
 }
 
-std::string advice(const StepSpread& spread) {
+/// `drawn`: the factors of ranks differ from step to step.
+std::string advice(const StepSpread& spread, bool drawn) {
   const int rank = rank_to_replace(spread);
-  const double more = spread.step_ns.mean / static_cast<double>(spread.planned_ns) - 1;
+  const double more = spread.step_ns.mean / std::max(1.0, static_cast<double>(spread.planned_ns)) - 1;
   const std::string added = "The mean step takes " + percent_text(more) + " more than planned. ";
   if (rank < 0)
     return added + "No rank alone is to blame: ppsim sensitivity says which costs decide the step.";
   const RankSpread& slow = spread.ranks[RankId(rank)];
-  return added + "Replace rank " + std::to_string(rank) + ": without its factor of " +
-         factor_text(slow.mean_factor) + " the mean step is " +
+  const std::string without =
+      drawn ? "with a factor that is always 1" : "without its factor of " + factor_text(slow.mean_factor);
+  return added + "Replace rank " + std::to_string(rank) + ": " + without + " the mean step is " +
          percent_text(slow.gain_ns / spread.step_ns.mean) + " shorter.";
 }
 
@@ -191,7 +193,7 @@ void print_text(const Evaluation& step, const Options& options, const StepSpread
             << step.name << ": " << step.program().pipeline() << '\n'
             << "step " << time_text(spread.planned_ns) << " as planned; in " << spread.steps_ns.size()
             << (spread.steps_ns.size() == 1 ? " sample" : " samples") << " of seed " << options.seed << ":\n"
-            << table_text(rows) << ranks_text(spread) << advice(spread) << '\n';
+            << table_text(rows) << ranks_text(spread) << advice(spread, !options.ranks.empty()) << '\n';
 }
 
 Json spread_json(const Spread& spread) {
