@@ -276,7 +276,7 @@ void add_jitter(Command& program) {
       .one_value_each();
   command.add_option("--samples", options->samples, "steps that are drawn")
       .show_default()
-      .check(whole(1, 10000000));
+      .check(whole(1, 1000000));
   command.add_option("--seed", options->seed, "where the random numbers start")
       .show_default()
       .check(whole(0, std::numeric_limits<std::int64_t>::max()));
