@@ -50,6 +50,9 @@ expect_json 'd["step_ns"]["mean"] == 33000000 + 6 * 100000 + 2 * 200000 and d["r
 expect_exit 0 jitter 1f1b "${step[@]}" --slow-rank 0=1.5 --slow-rank 0=2 --json
 expect_json 'd["per_rank"][0]["factor"] == 3'
 
+expect_exit 0 jitter 1f1b --ranks 2 --microbatches 2 --unit F=0,B=0 --vary all=normal:1 --samples 2
+expect_out "A step that takes no time has nothing that varies."
+
 # What is no answer.
 expect_error 2 "nothing differs from the plan" "" jitter 1f1b "${step[@]}"
 expect_error 2 "no spread of factors" "found uniform:1" jitter 1f1b "${step[@]}" --vary F=uniform:1

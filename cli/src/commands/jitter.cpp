@@ -140,7 +140,7 @@ int rank_to_replace(const StepSpread& spread) {
   int best = -1;
   for (int r = 0; r < static_cast<int>(spread.ranks.size()); ++r) {
     const double gain = spread.ranks[RankId(r)].gain_ns;
-    if (gain < kWorthIt * spread.step_ns.mean) continue;
+    if (gain <= kWorthIt * spread.step_ns.mean) continue;
     if (best < 0 || gain > spread.ranks[RankId(best)].gain_ns) best = r;
   }
   return best;
@@ -155,8 +155,9 @@ std::string factor_text(double factor) {
 
 /// `drawn`: the factors of ranks differ from step to step.
 std::string advice(const StepSpread& spread, bool drawn) {
+  if (spread.planned_ns == 0) return "A step that takes no time has nothing that varies.";
   const int rank = rank_to_replace(spread);
-  const double more = spread.step_ns.mean / std::max(1.0, static_cast<double>(spread.planned_ns)) - 1;
+  const double more = spread.step_ns.mean / static_cast<double>(spread.planned_ns) - 1;
   const std::string added = "The mean step takes " + percent_text(more) + " more than planned. ";
   if (rank < 0)
     return added + "No rank alone is to blame: ppsim sensitivity says which costs decide the step.";

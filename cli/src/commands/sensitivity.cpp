@@ -122,6 +122,7 @@ const Sensitivity* best_of(const std::vector<Sensitivity>& results) {
 }
 
 std::string advice(const Options& options, const std::vector<Sensitivity>& results, double step) {
+  if (step == 0) return "A step that takes no time owes nothing to any cost.";
   const Sensitivity* best = best_of(results);
   if (best == nullptr) return "No group alone makes the step shorter: several paths are as long.";
   const char* next = options.by == "kind"   ? " Next: --by rank says where."
