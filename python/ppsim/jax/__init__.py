@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ppsim.jax.marker import enter_stage as enter_stage
     from ppsim.jax.plain import plain_step as plain_step
+    from ppsim.jax.processes import prepare as prepare
     from ppsim.jax.profiling import profile as profile
     from ppsim.jax.runtime import TRANSPORT as TRANSPORT
     from ppsim.jax.runtime import Runtime as Runtime
@@ -23,11 +24,12 @@ _LATE = {
     "Step": "ppsim.jax.runtime",
     "enter_stage": "ppsim.jax.marker",
     "plain_step": "ppsim.jax.plain",
+    "prepare": "ppsim.jax.processes",
     "profile": "ppsim.jax.profiling",
     "tied": "ppsim.jax.ties",
 }
 
-__all__ = ["TRANSPORT", "Runtime", "Step", "enter_stage", "plain_step", "profile", "tied"]
+__all__ = ["TRANSPORT", "Runtime", "Step", "enter_stage", "plain_step", "prepare", "profile", "tied"]
 
 
 def __getattr__(name: str) -> Any:

@@ -104,19 +104,17 @@ class Data:
                 total[number] = total[number] + value if number in total else value
         return [total[number] for number in self._stages[stage].pieces.differentiable]
 
-    def send_activations(self, stage: int, microbatch: int, reader: int) -> Arrays:
-        """To the reader's device. Returns what has arrived."""
-        values = self._sent.pop((stage, microbatch, reader))
-        return self._arrive(self._activations, (reader, microbatch, stage), values, reader)
+    def outgoing(self, kind: str, stage: int, microbatch: int, peer: int) -> Arrays:
+        """What a SEND_F takes to a reader, or a SEND_B to a producer."""
+        flow = self._sent if kind == "SEND_F" else self._returned
+        values = flow.pop((stage, microbatch, peer))
+        return [values[number] for number in sorted(values)]
 
-    def send_gradients(self, stage: int, microbatch: int, producer: int) -> Arrays:
-        values = self._returned.pop((stage, microbatch, producer))
-        return self._arrive(self._gradients, (producer, microbatch, stage), values, producer)
-
-    def _arrive(self, flow: dict[Edge, Numbered], edge: Edge, values: Numbered, to: int) -> Arrays:
-        device = self._devices[self._layout.rank(to)]
-        flow[edge] = {number: jax.device_put(value, device) for number, value in values.items()}
-        return list(flow[edge].values())
+    def incoming(self, kind: str, stage: int, microbatch: int, peer: int, values: Arrays) -> None:
+        """The other end, RECV_F or RECV_B."""
+        numbers = self._layout.crossing(*((peer, stage) if kind == "RECV_F" else (stage, peer)), kind == "RECV_B")
+        flow = self._activations if kind == "RECV_F" else self._gradients
+        flow[stage, microbatch, peer] = dict(zip(numbers, values, strict=True))
 
     def _on_device(self, stage: int, microbatch: int) -> Arrays:
         numbers = self._layout.split.parts[self._layout.parts[stage]].batch

@@ -1,4 +1,4 @@
-"""Runs the instructions of all ranks in one process, by the rules of the IR: what is ready starts, on threads."""
+"""Runs the instructions of the ranks of a process, by the rules of the IR: what is ready starts, on threads."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ Perform = Callable[[int, Instruction, Action | None], None]
 
 
 class Driver:
-    """plans: of all ranks. A transfer begins when both ends have started, a collective when all members have."""
+    """plans: of the ranks of this process. A transfer begins when both ends have started, a collective when all
+    members have: here where all ranks are here, else wherever each waits for the others."""
 
     def __init__(self, plans: list[Plan], perform: Perform) -> None:
         self._plans, self._perform = plans, perform
-        self._every = [(rank, one) for rank, plan in enumerate(plans) for one in plan.instructions]
+        self._every = [(plan.rank, one) for plan in plans for one in plan.instructions]
         self._needs = self._predecessors()
         self._followers: list[list[int]] = [[] for _ in self._every]
         for number, needs in enumerate(self._needs):
             for need in needs:
                 self._followers[need].append(number)
         self._meetings: dict[int, list[_Meeting]] = {}
-        for meeting in [*self._transfers(), *self._collectives()]:
+        self._together = len(plans) == plans[0].program.ranks
+        for meeting in [*self._transfers(), *self._collectives()] if self._together else []:
             for member in meeting.members:
                 self._meetings.setdefault(member, []).append(meeting)
         lanes = {(rank, queue) for rank, one in self._every for queue in one.queues}
@@ -36,7 +38,8 @@ class Driver:
     def run(self) -> list[tuple[int, int]]:
         """All instructions once. Returns when each started and completed, in ns, in the order of the Program.
 
-        Raises Deadlock with who waits for whom, and whatever an instruction raises, after all that runs is over.
+        Raises Deadlock with who waits for whom, and whatever an instruction raises, after all that runs is over;
+        at once where other ranks are in other processes.
         """
         return _Run(self).run()
 
@@ -46,9 +49,8 @@ class Driver:
     def _predecessors(self) -> list[set[int]]:
         """What must be complete before each: what the Program says, and what comes before on its queues."""
         result, newest = list[set[int]](), dict[tuple[int, int], int]()
-        first = self._plans[0].program.first
         for number, (rank, one) in enumerate(self._every):
-            needs = {wait + first[rank] for wait in one.waits}
+            needs = {number - one.index + wait for wait in one.waits}
             needs |= {newest[rank, queue] for queue in one.queues if (rank, queue) in newest}
             newest.update({(rank, queue): number for queue in one.queues})
             result.append(needs)
@@ -109,6 +111,8 @@ class _Run:
             self._running -= 1
             if wrong is not None:
                 self._wrong.append(wrong)
+                if not self._driver._together:
+                    break  # what runs may wait for a process that is gone
             elif not self._wrong:
                 self._complete(members, end)
         if self._wrong:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ppsim._native import _core
 from ppsim.errors import Error
 from ppsim.execution import Plan
 from ppsim.jax.equations import describe
-from ppsim.jax.split import Split
+from ppsim.jax.split import Split, has_gradient
 
 
 class Layout:
@@ -34,6 +35,17 @@ class Layout:
 
     def rank(self, stage: int) -> int:
         return int(self.plan.program.placement[stage])
+
+    def crossing(self, producer: int, reader: int, gradients: bool) -> list[int]:
+        """Numbers of the outputs of a stage that another one reads; of those with gradients."""
+        outputs = self.split.parts[self.parts[producer]].outputs
+        numbers = self.split.parts[self.parts[reader]].reads(self.parts[producer])
+        return [number for number in numbers if not gradients or has_gradient(outputs[number])]
+
+    def shapes(self, producer: int, reader: int, gradients: bool) -> list[Any]:
+        """Of the same."""
+        outputs = self.split.parts[self.parts[producer]].outputs
+        return [outputs[number] for number in self.crossing(producer, reader, gradients)]
 
     def _check_count(self) -> None:
         found, expected = len(self.split.parts), max(self.parts) + 1

@@ -11,6 +11,7 @@ import numpy as np
 from ppsim.execution import TRANSFERS, Action, Instruction
 from ppsim.jax.data import Data
 from ppsim.jax.layout import Layout
+from ppsim.jax.processes import Processes
 from ppsim.jax.stage import Arrays, Stage
 from ppsim.jax.weights import Weights
 
@@ -18,8 +19,11 @@ from ppsim.jax.weights import Weights
 class Performer:
     """Runs what the driver says, whenever it says so, and waits until it is done."""
 
-    def __init__(self, layout: Layout, stages: dict[int, Stage], data: Data, weights: Weights, devices: list[Any]) -> None:
-        self._layout, self._stages, self._data = layout, stages, data
+    def __init__(
+        self, layout: Layout, stages: dict[int, Stage], data: Data, weights: Weights, devices: list[Any],
+        processes: Processes | None,
+    ) -> None:
+        self._layout, self._stages, self._data, self._processes = layout, stages, data, processes
         self._weights, self._devices = weights, devices
         self._do: dict[str, Callable[[Action, int], Arrays]] = {
             "F": self._forward,
@@ -28,8 +32,8 @@ class Performer:
             "W": self._backward_weight,
             "R": lambda action, _: self._stages[action.subject].recompute(action.number),
             "OPT": lambda action, rank: self._weights.update(action.subject, action.number, rank),
-            "REDUCE_GRAD": lambda action, _: self._weights.reduce(action.subject, action.number),
-            "COLL": lambda action, _: [self._weights.norm(max(action.number, 0))],
+            "REDUCE_GRAD": lambda action, _: self._weights.reduce(action.subject, action.number, action.communicator),
+            "COLL": lambda action, _: self._weights.norm(max(action.number, 0), action.communicator),
             "LOAD": lambda action, _: self._data.load(action.subject, action.number),
             "OFFLOAD": self._offload,
             "RELOAD": self._reload,
@@ -42,6 +46,8 @@ class Performer:
         with jax.profiler.TraceAnnotation(f"PP:{instruction.text}"):
             if sent is not None and sent.kind in TRANSFERS:
                 found = self._send(sent)
+            elif self._processes is not None and instruction.actions[0].kind in TRANSFERS:
+                found = self._exchange(rank, instruction.actions[0], self._processes)
             else:
                 found = [array for action in instruction.actions for array in self._do[action.kind](action, rank)]
             jax.block_until_ready(found)
@@ -83,12 +89,27 @@ class Performer:
         return saved
 
     def _send(self, action: Action) -> Arrays:
-        stage, microbatch = action.subject, action.number
-        if action.kind == "SEND_F":
-            return self._data.send_activations(stage, microbatch, action.peer)
-        if action.kind == "SEND_B":
-            return self._data.send_gradients(stage, microbatch, action.peer)
-        return self._send_saved(stage, microbatch, action.peer_rank)
+        """Both ends at once."""
+        stage, microbatch, peer = action.subject, action.number, action.peer
+        if action.kind == "SEND_A":
+            return self._send_saved(stage, microbatch, action.peer_rank)
+        values = self._data.outgoing(action.kind, stage, microbatch, peer)
+        values = [jax.device_put(value, self._devices[action.peer_rank]) for value in values]
+        self._data.incoming(action.kind.replace("SEND", "RECV"), peer, microbatch, stage, values)
+        return values
+
+    def _exchange(self, rank: int, action: Action, processes: Processes) -> Arrays:
+        """One end, of ranks in processes of their own."""
+        stage, microbatch, peer = action.subject, action.number, action.peer
+        if action.sends:
+            values = self._data.outgoing(action.kind, stage, microbatch, peer)
+            processes.send(action.communicator, rank, action.peer_rank, values)
+            return []
+        ends = (peer, stage) if action.kind == "RECV_F" else (stage, peer)
+        shapes = self._layout.shapes(*ends, action.kind == "RECV_B")
+        values = processes.receive(action.communicator, action.peer_rank, rank, shapes)
+        self._data.incoming(action.kind, stage, microbatch, peer, values)
+        return values
 
     def _send_saved(self, stage: int, microbatch: int, to: int) -> Arrays:
         """To the rank that keeps them, or back to the stage's own."""

@@ -1,4 +1,4 @@
-"""A loss function under a Program: one process, a device for each rank."""
+"""A loss function under a Program: a device for each rank, of one process or of several."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ppsim._native import _core
 from ppsim.admission import admit
@@ -24,6 +25,7 @@ from ppsim.jax.outputs import Outputs, combined, ways_of
 from ppsim.jax.perform import Performer
 from ppsim.jax.pieces import Pieces
 from ppsim.jax.plain import check_loss_way
+from ppsim.jax.processes import Processes
 from ppsim.jax.split import LossFunction, split
 from ppsim.jax.stage import Stage
 from ppsim.jax.weights import Optimizer, Weights
@@ -38,8 +40,9 @@ TRANSPORT = "in-process"
 class Step:
     """What a step gives.
 
-    loss: of all microbatches, their mean or sum; losses: of each, in order
-    gradients: a pytree like the parameters, each on the device of its rank; None of a Program with OPT
+    loss: of all microbatches, their mean or sum; losses: of each, in order; of a process: those of its last stages
+    gradients: a pytree like the parameters, each on the device of its rank; None of a Program with OPT, and in the
+    place of those of other processes
     outputs: what the function returns beside the loss; norm: of all gradients, where the Program has it
     seconds: from the call of `step` to its end
     """
@@ -53,7 +56,8 @@ class Step:
 
 
 class Runtime:
-    """Runs a Program with a JAX function as its stages, on one device for each rank.
+    """Runs a Program with a JAX function as its stages, on one device for each rank. With `prepare` before it, each rank
+    has a process.
 
     program: a Program, or a Schedule, which is lowered with its REDUCE_GRADs
     loss_function: (params, batch) -> mean loss of a microbatch, or (loss, outputs), cut by `enter_stage`
@@ -91,23 +95,27 @@ class Runtime:
         admit(self.program, TRANSPORT, proof, unverified, None)
         self._plans = Plan.of_all_ranks(self.program, TRANSPORT)
         check_features(self._plans)
+        self._processes = Processes(self._plans, unverified) if jax.process_count() > 1 else None
         check_loss_way(loss)
         if optimizer is None and any(plan.cells("OPT") for plan in self._plans):
             raise Error("the program updates parameters (OPT) and there is no optimizer",
                         expected="optimizer=lambda parameters, gradients: ...")
-        self._devices = _devices(devices, self.program.ranks)
+        self._devices = self._processes.devices if self._processes else _devices(devices, self.program.ranks)
         params = jax.tree.map(jnp.asarray, params)
         microbatches, tree = cut_batch(example_batch, self.program.microbatches)
         self._split = split(loss_function, params, jax.tree.unflatten(tree, microbatches[0]))
         self._layout = Layout(self._plans, self._split)
+        if self._processes is not None:
+            self._processes.meet(self._layout)
         self._loss, self._ways = loss, ways_of(outputs, self._split.output_tree)
         self._stages = self._compiled()
         self._weights = Weights(self._layout, jax.tree.leaves(params), self._devices, mean=loss == "mean",
-                                clip_norm=clip_norm, optimizer=optimizer)
+                                clip_norm=clip_norm, optimizer=optimizer, processes=self._processes)
         self._warm_up()
         self._data = Data(self._layout, self._stages, self._devices)
-        performer = Performer(self._layout, self._stages, self._data, self._weights, self._devices)
-        self._driver = Driver(self._plans, performer.perform)
+        performer = Performer(self._layout, self._stages, self._data, self._weights, self._devices, self._processes)
+        mine = self._plans if self._processes is None else [self._plans[self._processes.rank]]
+        self._driver = Driver(mine, performer.perform)
         self._traces: deque[list[tuple[int, int]]] = deque(maxlen=max(kept_traces, 1))
         self._closed = False
 
@@ -143,6 +151,8 @@ class Runtime:
         try:
             spans = self._driver.run()
         except BaseException:
+            if self._processes is not None:
+                self._processes.leave()
             self._weights.undo()
             self._data.clear()
             for stage in self._stages.values():
@@ -154,12 +164,13 @@ class Runtime:
         gradients = self._weights.end()
         trains = any(stage.trains for stage in self._stages.values())
         results = self._data.results
-        others = [combined(way, results[number + 1]) for number, way in enumerate(self._ways)]
+        every = [combined(way, results[n]) if n in results else None for n, way in enumerate([self._loss, *self._ways])]
+        losses = results.get(0, {})
         return Step(
-            loss=combined(self._loss, results[0]),
-            losses=[results[0][number] for number in sorted(results[0])],
+            loss=every[0],
+            losses=[losses[number] for number in sorted(losses)],
             gradients=jax.tree.unflatten(self._split.parameter_tree, gradients) if gradients and trains else None,
-            outputs=jax.tree.unflatten(self._split.output_tree, others),
+            outputs=jax.tree.unflatten(self._split.output_tree, every[1:]),
             norm=norm,
             seconds=time.monotonic() - begin,
         )
@@ -172,11 +183,14 @@ class Runtime:
         """The same of all kept steps, oldest first. Raises Error before the first step."""
         if not self._traces:
             raise Error("no step was run yet")
-        return [self._plans[0].trace(spans) for spans in self._traces]
+        traces = list(self._traces) if self._processes is None else self._processes.gather(self._traces)
+        return [self._plans[0].trace(spans) for spans in traces]
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
-        """The newest step to a file."""
-        _core.write_text(os.fspath(path), self.trace())
+        """The newest step to a file, which rank 0 writes."""
+        text = self.trace()
+        if self._processes is None or self._processes.rank == 0:
+            _core.write_text(os.fspath(path), text)
 
     def costs(self) -> Costs:
         """What the kept steps took, without the first one, as a table."""
@@ -197,15 +211,17 @@ class Runtime:
         """The last things to compile: what makes one result of those of the microbatches, and what adds gradients up."""
         if any(stage.trains for stage in self._stages.values()):
             self._weights.warm_up()
-        last = self._devices[self._layout.rank(self._layout.parts.index(max(self._layout.parts)))]
+        last = next(iter(self._stages.values())).device if self._stages else jax.local_devices()[0]
         for way, shape in zip([self._loss, *self._ways], self._split.results, strict=True):
-            zeros = jax.device_put(jnp.zeros(shape.shape, shape.dtype), last)
+            zeros = jax.device_put(np.zeros(shape.shape, shape.dtype), last)
             combined(way, dict.fromkeys(range(self.program.microbatches), zeros))
 
     def _compiled(self) -> dict[int, Stage]:
         known: dict[int, Pieces] = {}
         stages = {}
         for number, part in enumerate(self._layout.parts):
+            if self._devices[self._layout.rank(number)] is None:
+                continue  # of another process
             pieces = known.setdefault(part, Pieces(self._split.parts[part], self._split))
             cells = {kind: _microbatches(self._plans, kind, number) for kind in "BIR"}
             stages[number] = Stage(
@@ -247,9 +263,6 @@ def _of_blocks(plans: list[Plan]) -> Iterable[str]:
 
 
 def _devices(devices: Sequence[Any] | None, ranks: int) -> list[Any]:
-    if jax.process_count() > 1:
-        raise Error("ppsim.jax runs the ranks of a program in one process", code="refused",
-                    found=f"{jax.process_count()} processes of jax.distributed", expected="one process with a device for each rank")
     found = list(jax.devices() if devices is None else devices)
     if len(found) < ranks or len(set(found[:ranks])) < ranks:
         raise Error("every rank needs a device", found=f"{len(set(found))} devices", expected=(

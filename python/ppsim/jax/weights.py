@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from ppsim.errors import Error
 from ppsim.jax.layout import Layout
+from ppsim.jax.processes import Processes
 from ppsim.jax.stage import Arrays
 
 #: (parameters, gradients) of a block, by name -> the new parameters; or what has `init` and `update` as optax has them
@@ -22,8 +23,10 @@ class Weights:
 
     def __init__(
         self, layout: Layout, parameters: Sequence[Any], devices: list[Any], *,
-        mean: bool, clip_norm: float | None, optimizer: Optimizer,
+        mean: bool, clip_norm: float | None, optimizer: Optimizer, processes: Processes | None = None,
     ) -> None:
+        self._processes = processes
+        self._ranks = set(range(len(devices))) if processes is None else {processes.rank}
         self._layout, self._devices, self._mean, self._clip_norm = layout, devices, mean, clip_norm
         self._execution = layout.plan.execution
         self._updates = self._execution.updates
@@ -38,13 +41,13 @@ class Weights:
         ranks = [{self._layout.rank(stage) for stage in stages} for stages in self._layout.stages]
         self._values: dict[tuple[int, int], dict[int, Any]] = {}  #: by parameter and rank, and then by version
         for number, value in enumerate(parameters):
-            for rank in ranks[number]:
+            for rank in ranks[number] & self._ranks:
                 self._values[number, rank] = {0: jax.device_put(value, self._devices[rank])}
         self._clear()
 
     def get(self) -> list[Any]:
-        """The newest of each parameter, on the device of the first stage that reads it."""
-        return [self._newest(number, self._home(number)) for number in range(len(self._layout.stages))]
+        """The newest of each parameter, on the device of the first stage that reads it; None of other processes'."""
+        return [self._newest(number, self._home(number)) if self._is_here(number) else None for number in self._all()]
 
     def begin(self) -> None:
         """Of a step."""
@@ -60,14 +63,16 @@ class Weights:
         self.begin()
         microbatch = self._updates.index(0)
         for stage, part in enumerate(self._layout.parts):
+            if self._layout.rank(stage) not in self._ranks:
+                continue
             numbers = self._layout.split.parts[part].parameters
             zeros = [jnp.zeros_like(self._newest(number, self._layout.rank(stage))) for number in numbers]
             for _ in range(2):
                 self.collect(stage, microbatch, zeros)
-        for plan in self._layout.plans:
+        for plan in (plan for plan in self._layout.plans if plan.rank in self._ranks):
             for block in sorted({block for block, _ in plan.cells("OPT")}):
                 self.update(block, 0, plan.rank)
-        jax.block_until_ready([self._gradient(number, 0) for number in range(len(self._layout.stages))])
+        jax.block_until_ready([self._gradient(number, 0) for number in self._all() if self._is_here(number)])
         self.undo()
 
     def undo(self) -> None:
@@ -77,7 +82,9 @@ class Weights:
 
     def end(self) -> list[Any] | None:
         """Of a step. Returns the gradients, where the Program does not use them up in updates."""
-        gradients = None if self._cells("OPT") else [self._gradient(number, 0) for number in range(len(self._layout.stages))]
+        gradients = None
+        if not self._cells("OPT"):
+            gradients = [self._gradient(number, 0) if self._is_here(number) else None for number in self._all()]
         self._values = {(number, rank): {0: self._newest(number, rank)} for number, rank in self._values}
         self._clear()
         return gradients
@@ -99,16 +106,24 @@ class Weights:
         self._sums[key] = gradients if before is None else self._add(before, gradients)
         return self._sums[key]
 
-    def reduce(self, block: int, update: int) -> Arrays:
+    def reduce(self, block: int, update: int, communicator: int) -> Arrays:
         """REDUCE_GRAD."""
-        return [self._gradient(number, update) for number in self._layout.blocks[block]]
+        numbers = self._layout.blocks[block]
+        if self._processes is not None and numbers and len(self._layout.plan.members[communicator]) > 1:
+            totals = self._processes.add(communicator, [self._local_sum(number, update) for number in numbers])
+            for number, total in zip(numbers, totals, strict=True):
+                self._totals[number, update] = self._scaled(total, update)
+        return [self._gradient(number, update) for number in numbers]
 
-    def norm(self, update: int) -> Any:
-        """COLL norm: of the gradients of all parameters."""
-        squares = [float(jnp.sum(jnp.square(jnp.abs(self._gradient(number, update)))))
-                   for number in range(len(self._layout.stages))]
-        self.norms[update] = sum(squares) ** 0.5
-        return self.norms[update]
+    def norm(self, update: int, communicator: int) -> Arrays:
+        """COLL norm: of the gradients of all parameters, each counted once."""
+        mine = [number for number in self._all() if self._layout.rank(self._layout.stages[number][0]) in self._ranks]
+        squares = [jnp.sum(jnp.square(jnp.abs(self._gradient(number, update)))) for number in mine]
+        total = sum(float(square) for square in squares)
+        if self._processes is not None and len(self._layout.plan.members[communicator]) > 1:
+            total = float(self._processes.add(communicator, [jnp.asarray(total)])[0])
+        self.norms[update] = total**0.5
+        return []
 
     def update(self, block: int, update: int, rank: int) -> Arrays:
         """OPT: the next version of a block's parameters on a rank."""
@@ -142,19 +157,24 @@ class Weights:
             versions.pop(version, None)
 
     def _gradient(self, number: int, update: int) -> Any:
-        """Of a parameter, the sum over its stages, the lowest first."""
+        """Of a parameter, over all its stages."""
         key = number, update
         if key not in self._totals:
-            device, total = self._devices[self._home(number)], None
-            for stage in self._layout.stages[number]:
-                part = self._layout.split.parts[self._layout.parts[stage]]
-                if number in part.parameters and (stage, update) in self._sums:
-                    mine = jax.device_put(self._sums[stage, update][part.parameters.index(number)], device)
-                    total = mine if total is None else total + mine
-            if total is None:
-                total = jnp.zeros_like(self._newest(number, self._home(number)))
-            self._totals[key] = total / self._updates.count(update) if self._mean else total
+            self._totals[key] = self._scaled(self._local_sum(number, update), update)
         return self._totals[key]
+
+    def _local_sum(self, number: int, update: int) -> Any:
+        """Over the stages of this process, the lowest first."""
+        device, total = self._devices[self._home(number)], None
+        for stage in self._layout.stages[number]:
+            part = self._layout.split.parts[self._layout.parts[stage]]
+            if number in part.parameters and (stage, update) in self._sums:
+                mine = jax.device_put(self._sums[stage, update][part.parameters.index(number)], device)
+                total = mine if total is None else total + mine
+        return jnp.zeros_like(self._newest(number, self._home(number))) if total is None else total
+
+    def _scaled(self, total: Any, update: int) -> Any:
+        return total / self._updates.count(update) if self._mean else total
 
     def _clipped(self, gradient: Any, update: int, rank: int) -> Any:
         gradient = jax.device_put(gradient, self._devices[rank])
@@ -166,7 +186,15 @@ class Weights:
         return [cell for plan in self._layout.plans for cell in plan.cells(kind)]
 
     def _home(self, number: int) -> int:
-        return self._layout.rank(self._layout.stages[number][0])
+        """The rank of the first stage here that reads it."""
+        ranks = [self._layout.rank(stage) for stage in self._layout.stages[number]]
+        return next(rank for rank in ranks if rank in self._ranks)
+
+    def _is_here(self, number: int) -> bool:
+        return any(self._layout.rank(stage) in self._ranks for stage in self._layout.stages[number])
+
+    def _all(self) -> range:
+        return range(len(self._layout.stages))
 
     def _newest(self, number: int, rank: int) -> Any:
         versions = self._values[number, rank]

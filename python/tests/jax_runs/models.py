@@ -99,6 +99,10 @@ class Momentum:
         return jax.tree.map(lambda s: -0.1 * s, state), state
 
 
+def plain_gradients(params: Any, microbatches: int) -> Any:
+    return ppsim.jax.plain_step(chain, params, batch(microbatches), microbatches=microbatches, outputs=OUTPUTS)[1]
+
+
 def differences(found: Any, expected: Any) -> tuple[bool, float]:
     """Whether all bits are equal, and the largest difference relative to the largest value of an array."""
     equal, worst = True, 0.0
