@@ -17,9 +17,12 @@ from ppsim.torch.jobs import read_job
 DATA = pathlib.Path(__file__).parents[2] / "tests" / "data"
 
 
-def job(training: dict[str, Any] | None = None, compile: dict[str, Any] | None = None, **parallelism: Any) -> dict[str, Any]:
+def job(
+    training: dict[str, Any] | None = None, compile: dict[str, Any] | None = None, **parallelism: Any
+) -> dict[str, Any]:
     """A config; the keys of its pipeline without `pipeline_parallel_`."""
-    keys = {key if key.startswith("module") else f"pipeline_parallel_{key}": value for key, value in parallelism.items()}
+    names = {key: key if key.startswith("module") else f"pipeline_parallel_{key}" for key in parallelism}
+    keys = {names[key]: value for key, value in parallelism.items()}
     return {"training": training or {}, "parallelism": keys, "compile": compile or {}}
 
 
@@ -69,6 +72,9 @@ def test_a_job_means_a_pipeline_that_is_proved(config, pipeline):
         (job(degree=4, schedule="PipelineScheduleMulti"), "no order of its own"),
         (job(degree=4, schedule="ZBVZeroBubble", compile={"enable": True}), "split backward"),
         (job(degree=4, schedule_csv="missing.csv"), "missing.csv"),
+        (job(degree=4, microbatchsize=2), "no such key.*expected pipeline_parallel_microbatch_size"),
+        (job(degree=4, split_points=["layers.4"]), "no such key.*expected module_fqns_per_model_part"),
+        (job(degree=4, training={"batch_size": 4}), "no such key.*expected local_batch_size"),
     ],
 )
 def test_what_torchtitan_would_refuse_is_said(config, wrong):
@@ -81,6 +87,15 @@ def test_compiling_the_loss_alone_goes_with_a_split_backward():
     config = job(degree=4, schedule="ZBVZeroBubble", compile={"enable": True, "components": ["loss"]})
     assert ppsim.torch.check(config).ok
     assert ppsim.torch.check(job(degree=4, compile={"enable": True})).ok
+
+
+def test_keys_of_other_releases_are_left_alone():
+    assert ppsim.torch.check(job(degree=4, expert_parallel_overlap=True)).ok
+
+
+def test_a_model_has_layers():
+    with pytest.raises(ppsim.Error, match="layers out of range"):
+        ppsim.torch.check(job(degree=4), layers=0)
 
 
 def test_config_objects_are_taken():
@@ -100,7 +115,8 @@ def test_config_objects_are_taken():
 def test_the_order_of_a_csv_is_held_against_the_settings(tmp_path):
     csv = csv_of("zb-v", tmp_path, ranks=2, microbatches=4)
     settings = dict(degree=2, schedule_csv=csv, training={"local_batch_size": 4})
-    assert "zb-v.csv on the stages of ZBVZeroBubble" in ppsim.torch.check(job(schedule="ZBVZeroBubble", **settings)).about
+    verdict = ppsim.torch.check(job(schedule="ZBVZeroBubble", **settings))
+    assert "zb-v.csv on the stages of ZBVZeroBubble" in verdict.about
     for schedule, wrong in (("Interleaved1F1B", "on other ranks.*ZBVZeroBubble for a V"), ("1F1B", "other stages")):
         with pytest.raises(ppsim.JobError, match=wrong):
             ppsim.torch.check(job(schedule=schedule, **settings))

@@ -7,7 +7,6 @@ import math
 import os
 import pathlib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from ppsim._native import _core
 from ppsim.errors import Error, FileError, JobError
 from ppsim.registry import generate
 from ppsim.targets import load
+from ppsim.torch.job_settings import JobSettings
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,22 @@ _KINDS = (
     _Kind("PipelineScheduleSingle", "", False),
     _Kind("PipelineScheduleMulti", "", True),
 )
-#: What torchtitan takes where a key is missing; for keys without an entry nothing.
-_DEFAULTS: dict[tuple[str, str], Any] = {
-    ("training", "local_batch_size"): 8,
-    ("parallelism", "pipeline_parallel_degree"): 1,
-    ("parallelism", "pipeline_parallel_schedule"): "1F1B",
-    ("parallelism", "pipeline_parallel_microbatch_size"): 1,
-    ("parallelism", "pipeline_parallel_first_stage_less_layers"): 1,
-    ("parallelism", "pipeline_parallel_last_stage_less_layers"): 1,
-    ("compile", "enable"): False,
-    ("compile", "components"): ("model", "loss"),
-}
 _PP = "pipeline_parallel_"
+#: All that begin with it.
+_PP_KEYS = (
+    "degree",
+    "schedule",
+    "schedule_csv",
+    "microbatch_size",
+    "layers_per_stage",
+    "first_stage_less_layers",
+    "last_stage_less_layers",
+)
+#: What older releases called otherwise, and newer ones would not read.
+_RENAMED = {
+    ("training", "batch_size"): "local_batch_size",
+    ("parallelism", "pipeline_parallel_split_points"): "module_fqns_per_model_part",
+}
 
 
 @dataclass(frozen=True)
@@ -106,81 +110,20 @@ def read_job(config: Any, *, layers: int | None = None, target: str = "torch-2.1
     Raises FileError for what is no job config. What torchtitan would refuse, or run differently from what is
     written, is in `problems`.
     """
-    return _Reader(_Settings(config), layers, target).job()
-
-
-class _Settings:
-    """Keys of a config and where they are."""
-
-    def __init__(self, config: Any) -> None:
-        self.file, self._lines = "", []
-        if isinstance(config, str | pathlib.PurePath):
-            self.file = os.fspath(config)
-            text = _text_of(self.file)
-            self._lines = text.splitlines()
-            config = _parsed(text, self.file)
-        self._sections = config
-
-    def given(self, section: str, key: str) -> Any:
-        """None where it is missing."""
-        return _item(_item(self._sections, section), key)
-
-    def get(self, section: str, key: str) -> Any:
-        value = self.given(section, key)
-        return _DEFAULTS.get((section, key)) if value is None else value
-
-    def number(self, section: str, key: str, min_value: int = 1) -> int:
-        value = self.get(section, key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < min_value:
-            expected = f"a whole number from {min_value} on"
-            raise self.error(f"{section}.{key} is out of range", section, key, found=repr(value), expected=expected)
-        return value
-
-    def error(self, message: str, section: str, key: str, *, found: str = "", expected: str = "") -> Error:
-        """A problem at the line of a key, or of its section, where the config is a file."""
-        return Error(
-            message, code="refused", file=self.file, row=self._line(section, key), found=found, expected=expected
-        )
-
-    def _line(self, section: str, key: str) -> int:
-        inside, header = False, 0
-        for number, line in enumerate(self._lines, 1):
-            if match := re.match(r"\s*\[([^\[\]]+)\]", line):
-                inside = match[1].strip() == section
-                header = number if inside else header
-            elif inside and re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
-                return number
-        return header
-
-
-def _text_of(file: str) -> str:
-    try:
-        return pathlib.Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise FileError(str(wrong), code="bad_file", file=file) from wrong
-
-
-def _parsed(text: str, file: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as wrong:
-        at = re.search(r"line (\d+), column (\d+)", str(wrong))
-        row, column = (int(at[1]), int(at[2])) if at else (0, 0)
-        raise FileError(f"no TOML: {wrong}", code="bad_file", file=file, row=row, column=column) from wrong
-
-
-def _item(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+    if layers is not None and layers < 1:
+        raise Error("layers out of range", found=str(layers), expected="1 or more")
+    return _Reader(JobSettings(config), layers, target).job()
 
 
 class _Reader:
     """Collects what is wrong while it reads what there is."""
 
-    def __init__(self, settings: _Settings, layers: int | None, target: str) -> None:
+    def __init__(self, settings: JobSettings, layers: int | None, target: str) -> None:
         self._settings, self._layers, self._target = settings, layers, target
         self._problems: list[Error] = []
 
     def job(self) -> Job:
+        self._check_keys()
         try:
             kind = self._kind()
             ranks = self._settings.number("parallelism", _PP + "degree")
@@ -209,6 +152,19 @@ class _Reader:
 
     def _note(self, message: str, key: str, **details: str) -> None:
         self._problems.append(self._error(message, key, **details))
+
+    def _check_keys(self) -> None:
+        """A key that torchtitan does not read says nothing, and looks as if it did."""
+        for key in self._settings.keys("parallelism"):
+            if key.startswith(_PP) and key.removeprefix(_PP) not in _PP_KEYS:
+                near = difflib.get_close_matches(key.removeprefix(_PP), _PP_KEYS, 1, 0.8)
+                if near:
+                    self._note("torchtitan reads no such key", key.removeprefix(_PP), found=key, expected=_PP + near[0])
+        for (section, old), new in _RENAMED.items():
+            if self._settings.given(section, old) is not None:
+                self._problems.append(
+                    self._settings.error("torchtitan reads no such key", section, old, found=old, expected=new)
+                )
 
     def _kind(self) -> _Kind:
         name = str(self._settings.get("parallelism", _PP + "schedule"))
