@@ -160,3 +160,10 @@ def test_streams_are_filled_in_issue_order(two):
     for one in of(two, "streams"):
         check_close([one | {"blocks": 1}])
         assert one["equal"] and one["errors"] == [] and one["waited"] > 0
+
+
+def test_quartiles_of_a_profile_lie_between_its_samples():
+    from ppsim.torch.profiling import _spread
+
+    found = _spread([100, 1])
+    assert 1 <= found["lower_quartile_ns"] <= found["median_ns"] <= found["upper_quartile_ns"] <= 100, found

@@ -236,7 +236,7 @@ def _tables(samples: Iterable[_Samples]) -> tuple[list[Row], list[Row]]:
 
 def _spread(times: list[int]) -> Row:
     ordered = sorted(times)
-    quarters = statistics.quantiles(ordered, n=4) if len(ordered) > 1 else [float(ordered[0])] * 3
+    quarters = statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [float(ordered[0])] * 3
     return {
         "ns": _mean(ordered),
         "samples": len(ordered),
