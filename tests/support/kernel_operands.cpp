@@ -72,6 +72,7 @@ KernelAccess operands(Stored stored, const NormBackward& c) {
       .read(c.scale, c.rows, size.sum)
       .read(c.gain, c.columns, size.stored)
       .read(c.d_result, c.rows * c.columns, size.stored)
+      .write(c.partial, gain_chunks(c.rows) * c.columns, size.sum)
       .write(c.d_gain, c.columns, size.sum)
       .change(c.d_x, c.rows * c.columns, size.stored)
       .access;
@@ -137,6 +138,7 @@ KernelAccess operands(Stored stored, const EmbedBackward& c) {
   return Operands()
       .read(c.tokens, c.rows, sizeof *c.tokens)
       .read(c.d_stream, c.rows * c.columns, size.stored)
+      .write(c.workspace, token_workspace(c.rows), sizeof *c.workspace)
       .change(c.d_table, c.vocab * c.columns, size.sum)
       .change(c.d_positions, c.length * c.columns, size.sum)
       .access;
@@ -228,6 +230,7 @@ KernelAccess operands(Stored stored, const Descend& c) {
       .read(c.gradients, c.count, size.sum)
       .change(c.state, exact ? c.count : 3 * c.count, size.sum)
       .change(exact ? nullptr : c.steps, 1, sizeof *c.steps)
+      .write(exact ? nullptr : c.factors, kDescendFactors, sizeof *c.factors)
       .read(c.squared_norm, 1, sizeof *c.squared_norm)
       .access;
 }

@@ -121,9 +121,10 @@ TYPED_TEST(WideKernels, Norm) {
   this->expect_near(result, of_result);
   kernels().apply_gain(nullptr, stored, {kRows, kColumns, unit.data(), gain.data(), once_more.data()});
   EXPECT_EQ(once_more, result);
-  kernels().norm_backward(
-      nullptr, stored,
-      {kRows, kColumns, unit.data(), scale.data(), gain.data(), d_result.data(), d_gain.data(), d_x.data()});
+  std::vector<T> partial(static_cast<std::size_t>(cuda::gain_chunks(kRows) * kColumns));
+  kernels().norm_backward(nullptr, stored,
+                          {kRows, kColumns, unit.data(), scale.data(), gain.data(), d_result.data(),
+                           partial.data(), d_gain.data(), d_x.data()});
   this->expect_near(d_gain, of_d_gain);
   this->expect_near(d_x, of_d_x);
 }
@@ -188,9 +189,10 @@ TYPED_TEST(WideKernels, Embedding) {
                   {kRows, kLength, kColumns, kFirst, kVocab, tokens.data(), table.data(), positions.data(),
                    stream.data()});
   this->expect_near(stream, of_stream);
+  std::vector<std::int32_t> order(static_cast<std::size_t>(cuda::token_workspace(kRows)));
   kernels().embed_backward(nullptr, Of<T>::kStored,
                            {kRows, kLength, kColumns, kFirst, kVocab, tokens.data(), d_stream.data(),
-                            d_table.data(), d_positions.data()});
+                            order.data(), d_table.data(), d_positions.data()});
   this->expect_near(d_table, of_table);
   this->expect_near(d_positions, of_positions);
 }
@@ -271,6 +273,7 @@ TEST(WideKernelsOfTheOptimizer, AdamW) {
   }
   std::vector<float> state(3 * kParameters);
   std::int64_t steps = 5;
+  std::vector<float> factors(cuda::kDescendFactors);
   kernels().start_state(nullptr, Stored::float32, {kParameters, parameters.data(), state.data(), &steps});
   EXPECT_EQ(steps, 0);
   std::vector<double> exact(parameters.begin(), parameters.end()), m(kParameters), v(kParameters);
@@ -288,7 +291,8 @@ TEST(WideKernelsOfTheOptimizer, AdamW) {
                        .parameters = parameters.data(),
                        .gradients = gradients.data(),
                        .state = state.data(),
-                       .steps = &steps});
+                       .steps = &steps,
+                       .factors = factors.data()});
     for (std::size_t i = 0; i < kParameters; ++i) {
       m[i] = 0.9 * m[i] + 0.1 * gradients[i];
       v[i] = 0.95 * v[i] + 0.05 * gradients[i] * gradients[i];

@@ -213,6 +213,7 @@ TEST(VocabularyKernels, LookUpTheTokensOfTheirPart) {
   std::vector<Ring> sum(tokens.size() * kHidden);
   std::vector<Ring> gradient(table.size());
   std::vector<Ring> of_positions(positions.size());
+  std::vector<std::int32_t> order(static_cast<std::size_t>(cuda::token_workspace(4)));
   for (std::size_t p = 0; p < kParts; ++p) {
     std::vector<Ring> own(sum.size(), 77);
     const cuda::Embed call{4,
@@ -228,7 +229,7 @@ TEST(VocabularyKernels, LookUpTheTokensOfTheirPart) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
     immediate_kernels().embed_backward(
         nullptr, Stored::ring,
-        {4, kLength, kHidden, kBounds[p], width(p), tokens.data(), sum.data(),
+        {4, kLength, kHidden, kBounds[p], width(p), tokens.data(), sum.data(), order.data(),
          gradient.data() + kBounds[p] * kHidden, p == 0 ? of_positions.data() : nullptr});
     if (p + 1 < kParts) std::fill(gradient.begin(), gradient.end(), 0);
     if (p == 0) std::fill(of_positions.begin(), of_positions.end(), 0);

@@ -64,12 +64,25 @@ struct InputScratch {
         d_scores(arena.take_matrix<T>(role.layers > 0 ? d.heads * d.length : 0, d.saved_scores())),
         sums(arena.take<SumOf<T>>(role.layers > 0 && d.saves_statistics ? d.rows * d.heads : 0)),
         workspace(arena.take_bytes(role.layers > 0 ? flash.backward : 0).data()),
-        row_losses(arena.take<SumOf<T>>(role.is_head_shard() && role.has_loss() ? d.rows : 0)) {}
+        row_losses(arena.take<SumOf<T>>(role.is_head_shard() && role.has_loss() ? d.rows : 0)),
+        gain_partials(arena.take<SumOf<T>>(role.has_norm() ? gain_chunks(d.rows) * d.hidden : 0)) {}
 
   View<T> d_activated, d_hidden, d_scores;
   SumOf<T>* sums;
   std::byte* workspace;  ///< of cuDNN
   SumOf<T>* row_losses;
+  SumOf<T>* gain_partials;
+};
+
+/// Temporary tensors of W: as on the CPU, and the order of rows by tokens.
+template <class T>
+struct WeightScratch {
+  WeightScratch(transformer::Arena& arena, const Dimensions& d, const StageRole& role)
+      : tensors(arena, d, role),
+        token_order(arena.take<std::int32_t>(role.embedding ? token_workspace(d.rows) : 0)) {}
+
+  transformer::WeightTensors<T> tensors;
+  std::int32_t* token_order;
 };
 
 /// An RMSNorm in use, on a stream.
@@ -91,10 +104,10 @@ struct GpuNorm {
             ApplyGain{unit.rows(), unit.cols(), unit.data(), gain.data(), result.data()}, "a norm's gain");
   }
   /// Adds the gradient of x to `d_x` and writes the gradient of the gain.
-  void backward(const View<T>& d_result, View<Sum>& d_gain, View<T>& d_x) const {
+  void backward(const View<T>& d_result, View<Sum>& d_gain, View<T>& d_x, Sum* partials) const {
     run.run(run.table().norm_backward,
             NormBackward{unit.rows(), unit.cols(), unit.data(), scale.data(), gain.data(), d_result.data(),
-                         d_gain.data(), d_x.data()},
+                         partials, d_gain.data(), d_x.data()},
             "the gradient of a norm");
   }
 };
@@ -152,7 +165,7 @@ class GpuLayer {
              "the gradient of an MLP's gate");
     run_.backward_input(inner.d_gate_up, weights_.gate_up, scratch.d_hidden);
     run_.copy(d_output, inner.d_middle);
-    mlp_norm().backward(scratch.d_hidden, inner.d_mlp_gain, inner.d_middle);
+    mlp_norm().backward(scratch.d_hidden, inner.d_mlp_gain, inner.d_middle, scratch.gain_partials);
     run_.backward_input(inner.d_middle, weights_.projection, scratch.d_hidden);
     if (run_.flash() != nullptr) {
       run_.flash()->backward(run_.stream(), {.joint = for_input_.qkv.data(),
@@ -167,7 +180,7 @@ class GpuLayer {
     }
     run_.backward_input(inner.d_qkv, weights_.qkv, scratch.d_hidden);
     run_.copy(inner.d_middle, d_input);
-    attention_norm().backward(scratch.d_hidden, inner.d_attention_gain, d_input);
+    attention_norm().backward(scratch.d_hidden, inner.d_attention_gain, d_input, scratch.gain_partials);
   }
 
   /// `normed` is workspace.

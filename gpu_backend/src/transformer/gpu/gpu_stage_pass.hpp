@@ -240,11 +240,12 @@ class GpuStagePass {
                    positions(weights.positions), stream.data()},
              "the embedding");
   }
-  void add_embedding_gradients(const View<T>& d_stream, StageWeights<Sum>& gradients) const {
+  void add_embedding_gradients(const View<T>& d_stream, StageWeights<Sum>& gradients,
+                               std::int32_t* order) const {
     const TokenRange own = vocabulary_of(d_, role_);
     run_.run(run_.table().embed_backward,
              EmbedBackward{d_.rows, d_.length, d_.hidden, own.first, own.count, tokens(), d_stream.data(),
-                           gradients.tokens.data(), positions(gradients.positions)},
+                           order, gradients.tokens.data(), positions(gradients.positions)},
              "the gradient of the embedding");
   }
   HeadShard<T> head_shard() const { return {{d_, role_, place_.config.seed, place_.tokens}, run_, buffers_}; }
@@ -297,7 +298,8 @@ class GpuStagePass {
                      weights.head.data(), scratch.d_hidden.data());
       }
       final_norm({weights, for_input, for_weight})
-          .backward(role_.head ? scratch.d_hidden : boundary(buffers_.dy), inner.d_final_gain, d_output);
+          .backward(role_.head ? scratch.d_hidden : boundary(buffers_.dy), inner.d_final_gain, d_output,
+                    scratch.gain_partials);
     } else if (role_.layers == 0 && !role_.embedding) {
       View<T> d_input = boundary(buffers_.dx);
       run_.copy(boundary(buffers_.dy), d_input);
@@ -317,7 +319,7 @@ class GpuStagePass {
     Arena weight_arena(buffers_.saved_for_weight);
     Arena gradient_arena(buffers_.gradients);
     const Inner inner(inner_arena, d_, role_);
-    transformer::WeightTensors<T> scratch(workspace, d_, role_);
+    WeightScratch<T> scratch(workspace, d_, role_);
     const ForWeight for_weight(weight_arena, d_, role_);
     const StageWeights<T> weights = weights_in(buffers_.parameters);
     StageWeights<Sum> gradients(gradient_arena, d_, role_);
@@ -325,9 +327,9 @@ class GpuStagePass {
     if (role_.head) {
       run_.run(run_.table().apply_gain,
                ApplyGain{d_.rows, d_.hidden, for_weight.final_unit.data(), weights.final_gain.data(),
-                         scratch.normed.data()},
+                         scratch.tensors.normed.data()},
                "the final norm's gain");
-      run_.product(unrounded(weight_shape(d_.rows, d_.hidden, d_.vocab)), scratch.normed.data(),
+      run_.product(unrounded(weight_shape(d_.rows, d_.hidden, d_.vocab)), scratch.tensors.normed.data(),
                    for_weight.d_logits.data(), gradients.head.data());
       View<Sum> total(gradient_arena.take<Sum>(1), 1, 1);
       run_.add(View<Sum>(for_weight.loss, 1, 1), total);
@@ -337,9 +339,10 @@ class GpuStagePass {
       // W reads nothing that only I needs.
       const LayerForInput<T, Sum> none = nothing_for_input();
       GpuLayer<T>(d_, run_, {weights.layers[i], none, for_weight.layers[i], slices(i)})
-          .backward_weight(inner.layers[i], gradient_at(i + 1, inner), scratch.normed, gradients.layers[i]);
+          .backward_weight(inner.layers[i], gradient_at(i + 1, inner), scratch.tensors.normed,
+                           gradients.layers[i]);
     }
-    if (role_.embedding) add_embedding_gradients(gradient_at(0, inner), gradients);
+    if (role_.embedding) add_embedding_gradients(gradient_at(0, inner), gradients, scratch.token_order);
   }
 
   LayerForInput<T, Sum> nothing_for_input() const {

@@ -160,7 +160,8 @@ class TransformerStages final : public GpuStages {
                        .parameters = buffers.parameters.data(),
                        .gradients = buffers.gradients.data(),
                        .state = buffers.optimizer_state.data(),
-                       .steps = steps(buffers.optimizer_state)};
+                       .steps = steps(buffers.optimizer_state),
+                       .factors = factors(buffers.optimizer_state)};
     check_launch(cuda_, kernels_.descend(stream, kStored<T>, call), "an optimizer step");
   }
 
@@ -240,6 +241,11 @@ class TransformerStages final : public GpuStages {
   static std::int64_t* steps(std::span<std::byte> state) {
     if (state.size() < kStepBytes) return nullptr;
     return reinterpret_cast<std::int64_t*>(state.data() + state.size() - kStepBytes);
+  }
+  /// Behind that number.
+  static float* factors(std::span<std::byte> state) {
+    std::int64_t* const of = steps(state);
+    return of == nullptr ? nullptr : reinterpret_cast<float*>(of + 1);
   }
   void fill(GpuStream stream, std::span<std::byte> memory) {
     if (memory.empty()) return;

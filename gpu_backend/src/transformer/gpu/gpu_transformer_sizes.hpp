@@ -13,6 +13,7 @@ namespace ppsim::gpu_backend::cuda {
 
 /// Behind the optimizer's state of a block: the number of updates done.
 inline constexpr std::size_t kStepBytes = transformer::Arena::kAlignment;
+static_assert(sizeof(std::int64_t) + kDescendFactors * sizeof(float) <= kStepBytes);
 
 /// The sizes of the slices of a microbatch of a model whose attention is computed so.
 [[nodiscard]] inline std::vector<Dimensions> slices_of(const TransformerConfig& config, int slices,
@@ -70,7 +71,7 @@ class GpuTransformerSizes {
       return transformer::bytes_of<ForwardScratch<T>>(own.d, own.role, Own{{stream, saved}, flash_});
     };
     const std::size_t input = transformer::bytes_of<InputScratch<T>>(own.d, own.role, flash_);
-    const std::size_t weight = transformer::bytes_of<transformer::WeightTensors<T>>(own.d, own.role);
+    const std::size_t weight = transformer::bytes_of<WeightScratch<T>>(own.d, own.role);
     const std::size_t inner = transformer::bytes_of<StageInner<T, Sum>>(own.d, own.role);
     const bool makes_own = !own.role.is_head_shard();
     own.set_workspace(OpKind::forward, forward(own.role.head && makes_own, makes_own));

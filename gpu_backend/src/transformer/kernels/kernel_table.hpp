@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "fp8.hpp"
+#include "numbers.hpp"
 
 /// The kernels of a transformer stage, each behind one launcher. All tensors are row-major and lie in memory
 /// of the device; `stored` is the type of activations and parameters, *sums* are float where it is bf16 or
@@ -30,6 +31,11 @@ struct ApplyGain {
   const void* gain;
   void* result;
 };
+/// The sum over rows is taken in chunks of so many, then over the chunks in order.
+inline constexpr std::int64_t kGainRows = 64;
+PPSIM_BOTH inline constexpr std::int64_t gain_chunks(std::int64_t rows) {
+  return (rows + kGainRows - 1) / kGainRows;
+}
 /// d_gain = sum over rows of d_result * unit; d_x += the gradient of x.
 struct NormBackward {
   std::int64_t rows, columns;
@@ -37,7 +43,8 @@ struct NormBackward {
   const void* scale;
   const void* gain;
   const void* d_result;
-  void* d_gain;  ///< sums
+  void* partial;  ///< workspace: gain_chunks(rows) rows of sums
+  void* d_gain;   ///< sums
   void* d_x;
 };
 /// Of square matrices the last `rows` rows: each becomes the softmax of its numbers up to the diagonal times
@@ -92,13 +99,23 @@ struct Embed {
   const void* positions;  ///< null: none are added
   void* stream;
 };
+/// Rows are put in order by kTokenBuckets buckets of tokens, which chunks of as many rows count and fill.
+inline constexpr std::int64_t kTokenBuckets = 256;
+inline constexpr std::int64_t token_chunks(std::int64_t rows) {
+  return (rows + kTokenBuckets - 1) / kTokenBuckets;
+}
+/// Numbers of the workspace that EmbedBackward needs for so many rows.
+inline constexpr std::int64_t token_workspace(std::int64_t rows) {
+  return rows + (token_chunks(rows) + 1) * kTokenBuckets;
+}
 /// Adds to the gradients of both tables, in ascending order of rows.
 struct EmbedBackward {
   std::int64_t rows, length, columns, first, vocab;
   const std::int32_t* tokens;
   const void* d_stream;
-  void* d_table;      ///< sums
-  void* d_positions;  ///< sums; null: none
+  std::int32_t* workspace;  ///< of token_workspace(rows)
+  void* d_table;            ///< sums
+  void* d_positions;        ///< sums; null: none
 };
 /// Cross-entropy as a part of an average over `tokens`: logits are replaced by their gradients.
 struct Loss {
@@ -182,7 +199,9 @@ struct Descend {
   const void* gradients;  ///< sums
   void* state;            ///< three floats a parameter: master copy, both moments; in the ring one number
   std::int64_t* steps;    ///< updates done, of this block; counted up. Not used in the ring
+  float* factors;         ///< workspace of kDescendFactors
 };
+inline constexpr int kDescendFactors = 3;
 /// Parameters as they are before the first step, as on the CPU: a matrix is drawn row by row from one stream,
 /// beginning with draw `first`; from the start of a row to that of the next there are `row_draws` of them.
 struct DrawWeights {

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
 #include "kernel_table.hpp"
 #include "numbers.hpp"
 
@@ -33,6 +35,64 @@ __device__ Sum block_max(Sum value) {
   }
   __syncthreads();
   return partial[0];
+}
+
+/// Neighbouring numbers that a thread takes at once: of a storage type 16 bytes, of sums as many numbers.
+template <class T>
+inline constexpr int kPack = 16 / sizeof(T);
+template <class Number, int kCount>
+struct alignas(16) Pack {
+  Number numbers[kCount];
+};
+
+/// The numbers from c on of `count`; zeros behind them. `wide`: every pack begins at a multiple of 16 bytes.
+/// The other way round they are taken one by one and in the same order, so that sums have the same bits.
+template <bool wide, int kCount, class Number>
+__device__ Pack<Number, kCount> load_pack(const Number* from, std::int64_t c, std::int64_t count) {
+  if (wide && c + kCount <= count) return *reinterpret_cast<const Pack<Number, kCount>*>(from + c);
+  Pack<Number, kCount> pack{};
+  for (int i = 0; i < kCount; ++i) {
+    if (c + i < count) pack.numbers[i] = from[c + i];
+  }
+  return pack;
+}
+template <bool wide, int kCount, class Number>
+__device__ void store_pack(Number* to, std::int64_t c, std::int64_t count, const Pack<Number, kCount>& pack) {
+  if (wide && c + kCount <= count) {
+    *reinterpret_cast<Pack<Number, kCount>*>(to + c) = pack;
+    return;
+  }
+  for (int i = 0; i < kCount; ++i) {
+    if (c + i < count) to[c + i] = pack.numbers[i];
+  }
+}
+
+/// Calls `visit` with the first number of every pack of a row that is this thread's.
+template <int kCount, class Visit>
+__device__ void for_packs(std::int64_t count, const Visit& visit) {
+  const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * kCount;
+  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * kCount; c < count; c += step) visit(c);
+}
+
+/// Whether packs may be accessed at once: rows of `columns` numbers that are whole packs of T, in memory that
+/// begins at a multiple of 16 bytes.
+template <class T, class... Memory>
+bool is_wide(std::int64_t columns, const Memory*... memory) {
+  return columns % kPack<T> == 0 && (... && (reinterpret_cast<std::uintptr_t>(memory) % 16 == 0));
+}
+/// Calls `enqueue` with true_type or false_type.
+template <class Enqueue>
+void by_width(bool wide, const Enqueue& enqueue) {
+  wide ? enqueue(std::true_type()) : enqueue(std::false_type());
+}
+
+/// Threads of a block that has a row, where no sum is taken over the block.
+template <class T>
+unsigned threads_for_row(std::int64_t columns) {
+  constexpr std::int64_t kWarp = 32;
+  const std::int64_t packs = (columns + kPack<T> - 1) / kPack<T>;
+  const std::int64_t threads = (packs + kWarp - 1) / kWarp * kWarp;
+  return static_cast<unsigned>(threads < kThreads ? threads : kThreads);
 }
 
 inline unsigned blocks_for(std::int64_t count, std::int64_t per_block = kThreads) {

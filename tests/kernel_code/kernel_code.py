@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Reads the machine code of the compiled kernels: in bf16 each takes 16 bytes at once, and none divides 64 bits or computes
+in float64 but those that are named here. Arguments: the kernels' objects. Exit code 0: so it is, 1: it is not, 77: there is no
+cuobjdump, and nothing was looked at."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+# Once a token, or once an update: by one thread each.
+MAY_DIVIDE = {"draw_tokens_kernel"}
+# The norm of all gradients is summed in float64, and an update's factors are made by one thread.
+MAY_USE_FLOAT64 = {"partial_norm_kernel", "whole_norm_kernel", "add_norm_kernel", "descend_factors_kernel"}
+# What else there is reads few numbers, or from everywhere.
+PACKED = {
+    "causal_softmax_kernel", "causal_softmax_backward_kernel", "store_sums_kernel", "gate_kernel", "gate_backward_kernel",
+    "norm_forward_kernel", "apply_gain_kernel", "norm_backward_kernel", "gain_partials_kernel", "embed_kernel",
+    "token_gradient_kernel", "position_gradient_kernel", "row_loss_kernel", "open_loss_kernel", "close_loss_kernel",
+    "merge_loss_kernel", "sum_parts_kernel", "accumulate_kernel", "momentum_kernel", "adamw_kernel", "start_state_kernel",
+}
+LOADS_ONLY = {"partial_largest_kernel", "partial_norm_kernel", "quantize_kernel"}
+OF_SUMS = {"accumulate_kernel", "partial_norm_kernel"}
+STORES_ONLY = {"draw_weights_kernel", "target_weights_kernel"}
+
+
+def find_cuobjdump():
+    """Beside nvcc, or in a Python package that brings one."""
+    found = shutil.which("cuobjdump") or os.environ.get("PPSIM_CUOBJDUMP")
+    places = ["/usr/local/cuda/bin/cuobjdump", "/opt/*/lib/python3*/site-packages/triton/backends/nvidia/bin/cuobjdump",
+              sys.prefix + "/lib/python3*/site-packages/triton/backends/nvidia/bin/cuobjdump"]
+    return found or next((file for place in places for file in sorted(glob.glob(place)) if os.access(file, os.X_OK)), None)
+
+
+def kernels_of(cuobjdump, file):
+    """Yields (name, mangled name, instructions)."""
+    text = subprocess.run([cuobjdump, "-sass", file], check=True, capture_output=True, text=True).stdout
+    for part in text.split("Function : ")[1:]:
+        mangled, _, code = part.partition("\n")
+        name = re.search(r"_cu_[0-9a-f]{8}\d+([a-z]\w*?_kernel)", mangled) or re.search(r"\d([a-z]\w*?_kernel)", mangled)
+        yield (name.group(1) if name else mangled.strip()), mangled.strip(), code
+
+
+def faults(name, mangled, code):
+    """What is wrong with a kernel."""
+    exact = "_kernelIm" in mangled  # the ring, which only tests compute in
+    stored = "Bf16" in mangled or name in OF_SUMS or "_kernelILb1E" in mangled
+    loads, stores = (re.search(what + r"G?\.E\.128", code) for what in ("LD", "ST"))
+    if name not in MAY_USE_FLOAT64 and re.search(r"\bD(ADD|MUL|FMA|SETP)\b|\bMUFU\.\w*64H?\b", code):
+        yield "computes in float64"
+    # The reciprocal that the routine for 64 bits begins with; 32 bits have I2F.U32.RP.
+    if name not in MAY_DIVIDE and not exact and "I2F.U64.RP" in code:
+        yield "divides 64 bits"
+    if "Lb1E" not in mangled or exact or not stored:
+        return
+    if name in PACKED | LOADS_ONLY and not loads:
+        yield "reads no 16 bytes at once"
+    if name in PACKED | STORES_ONLY and not stores:
+        yield "writes no 16 bytes at once"
+
+
+def main():
+    cuobjdump = find_cuobjdump()
+    if cuobjdump is None:
+        print("SKIPPED: no cuobjdump: neither in PATH, nor beside nvcc, nor in a package of Triton; "
+              "PPSIM_CUOBJDUMP names one", file=sys.stderr)
+        return 77
+    seen, bad = set(), 0
+    for file in sys.argv[1:]:
+        for name, mangled, code in kernels_of(cuobjdump, file):
+            seen.add(name)
+            for fault in faults(name, mangled, code):
+                print(f"{os.path.basename(file)}: {name} {fault} ({mangled})")
+                bad += 1
+    for name in sorted((PACKED | LOADS_ONLY | STORES_ONLY | MAY_DIVIDE | MAY_USE_FLOAT64) - seen):
+        print(f"no kernel is called {name}")
+        bad += 1
+    print(f"{len(seen)} kernels, {bad} faults")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
