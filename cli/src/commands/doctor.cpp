@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "host_conditions.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
@@ -38,6 +39,8 @@ int run(const Output& output) {
   }
   const std::string mpi = mpi_version();
   checks.push_back({"transport mpi", true, mpi.empty() ? "not in this build: -DPPSIM_MPI=ON" : mpi});
+  for (const HostCondition& condition : host_conditions())
+    checks.push_back({condition.name, true, condition.detail});
   bool good = true;
   Json items = Json::array();
   for (const Check& check : checks) {

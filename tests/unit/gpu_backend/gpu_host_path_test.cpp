@@ -180,6 +180,34 @@ TEST(GpuHostPath, WhoeverMakesCommunicatorsOrdersTheirLaunches) {
             "NCCL_LAUNCH_ORDER_IMPLICIT=0, expected NCCL_LAUNCH_ORDER_IMPLICIT=1, or unset)");
 }
 
+TEST(GpuHostPath, FewerHardwareQueuesThanStreamsAreRefused) {
+  const Program program = host_path_program("1f1b", 3, 3);
+  const auto run_with = [&](const std::string& queues, const CudaOptions& cuda) {
+    FakeGpu gpu(devices_for(program));
+    const auto result =
+        run_on_fake(gpu, program, NullModel(), {.cuda = cuda, .tamper = [&](GpuApi& api) {
+                                                  api.environment.set("CUDA_DEVICE_MAX_CONNECTIONS", queues);
+                                                }});
+    EXPECT_FALSE(gpu.found(FaultKind::leak));
+    return result ? "" : result.error().message;
+  };
+  const CudaOptions streamed{.host_threads = false};
+  EXPECT_EQ(run_with("32", streamed), "");
+  EXPECT_EQ(run_with("5", streamed), "");
+  const std::string rest =
+      " has 5 streams, and of those that share a hardware queue one that waits holds up the others (found "
+      "CUDA_DEVICE_MAX_CONNECTIONS=";
+  EXPECT_EQ(run_with("4", streamed),
+            "rank 1" + rest + "4, expected at least 5, or 1 with a proof for nccl-one-queue)");
+  EXPECT_NE(run_with("1", streamed), "");
+  EXPECT_NE(run_with("many", streamed), "");
+  EXPECT_EQ(run_with("1", {.host_threads = false, .one_hardware_queue = true}), "");
+  const CudaOptions copies{
+      .transport = CudaTransport::copy, .host_threads = false, .one_hardware_queue = true};
+  EXPECT_EQ(run_with("4", copies), "rank 1" + rest + "4, expected at least 5)");
+  EXPECT_NE(run_with("1", copies), "");
+}
+
 /// What one rank captures may wait for what another one of the process captures.
 TEST(GpuHostPath, GraphsAreCapturedInterleavedOverTheRanks) {
   const Program program = host_path_program("1f1b", 2, 4);

@@ -1,9 +1,14 @@
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "device/cuda/cublaslt_table.hpp"
 #include "device/cuda/cuda_status.hpp"
 #include "device/cuda/cuda_table.hpp"
 #include "device/cuda/cudnn_table.hpp"
+#include "device/cuda/dynamic_library.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
@@ -22,6 +27,13 @@ std::string failure(const Load& load) {
   return "it was loaded";
 }
 
+/// The path of the C library, which is in every process.
+std::string library_path() {
+  Dl_info found{};
+  EXPECT_NE(dladdr(reinterpret_cast<const void*>(&getpid), &found), 0);
+  return std::filesystem::canonical(found.dli_fname);
+}
+
 TEST(Tables, AMissingLibraryIsNamedWithWhatNeedsItAndHowToNameAnother) {
   const std::string cuda = failure([] { return load_cuda("/nowhere/libcuda.so.1"); });
   EXPECT_EQ(cuda.rfind("the CUDA backend needs /nowhere/libcuda.so.1: ", 0), 0U) << cuda;
@@ -38,7 +50,7 @@ TEST(Tables, AMissingLibraryIsNamedWithWhatNeedsItAndHowToNameAnother) {
 TEST(Tables, AMissingSymbolIsNamed) {
   // The C library is a library, and no driver.
   EXPECT_EQ(failure([] { return load_cuda("libc.so.6"); }),
-            "libc.so.6 lacks cuGetErrorName: another version of it is needed");
+            "libc.so.6 lacks cuGetErrorName: a driver for CUDA 12.8 (570) or later is needed");
   EXPECT_EQ(failure([] { return load_nccl("libc.so.6"); }),
             "libc.so.6 lacks ncclGetVersion: another version of it is needed");
 }
@@ -48,6 +60,28 @@ TEST(Tables, TheEnvironmentNamesALibrary) {
   const std::string text = failure([] { return load_nccl(); });
   unsetenv("PPSIM_NCCL_LIBRARY");
   EXPECT_EQ(text.rfind("the NCCL transport needs /nowhere/other.so: ", 0), 0U) << text;
+}
+
+/// A library that the system does not know, as pip puts it into a virtual environment.
+TEST(Tables, ALibraryOfAPythonPackageIsFound) {
+  const LibrarySource source{.variable = "PPSIM_TEST_LIBRARY",
+                             .name = "libppsim_test.so.1",
+                             .purpose = "a test",
+                             .package = "ppsim_test"};
+  const auto load = [&] { return DynamicLibrary(source); };
+  const std::string missing = failure(load);
+  EXPECT_NE(missing.find(
+                "nor is it in a folder of CUDA or of a Python package (pip install nvidia-ppsim_test-cu13)"),
+            std::string::npos)
+      << missing;
+  const auto root = std::filesystem::temp_directory_path() / ("ppsim_tables_" + std::to_string(getpid()));
+  const auto folder = root / "lib/python3.11/site-packages/nvidia/ppsim_test/lib";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink(library_path(), folder / source.name);
+  setenv("VIRTUAL_ENV", root.c_str(), 1);
+  EXPECT_EQ(failure(load), "it was loaded");
+  unsetenv("VIRTUAL_ENV");
+  std::filesystem::remove_all(root);
 }
 
 TEST(Tables, TheStatusNamesAllLibraries) {

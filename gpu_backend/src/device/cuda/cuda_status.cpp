@@ -46,13 +46,21 @@ std::string cuda_version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+/// Kernels bring the runtime that they were compiled for, which wants a driver as new as itself.
+std::string driver_lacks(int version) {
+  constexpr int kOfKernels = 13000;
+  if (version >= kOfKernels) return "";
+  return " (the kernels of the transformer need one for CUDA " + cuda_version_text(kOfKernels) +
+         ", 580 or later)";
+}
+
 std::string driver_text(int& devices) {
   const CudaTable cuda = load_cuda();
   int version = 0;
   start_driver(cuda, process_environment());
   check_cuda(cuda, cuda.driver_version(&version), "the version of the CUDA driver");
   check_cuda(cuda, cuda.device_count(&devices), "counting devices");
-  std::string text = "driver " + cuda_version_text(version);
+  std::string text = "driver " + cuda_version_text(version) + driver_lacks(version);
   for (int d = 0; d < devices; ++d) text += ", " + device_text(cuda, d);
   return text;
 }

@@ -7,12 +7,15 @@
 
 namespace ppsim::gpu_backend {
 
-/// Where a library is looked for: a path, else what the environment variable says, else by name.
+/// Where a library is looked for: a path, else what the environment variable says, else by name; where the
+/// system does not know that, in folders of CUDA and in those of a Python package of NVIDIA.
 struct LibrarySource {
   std::string path;
   const char* variable = "";
   const char* name = "";
   const char* purpose = "";  ///< what needs it, for the message when it is missing
+  const char* package = "";  ///< "cudnn" as in nvidia/cudnn/lib; empty: none has it
+  const char* version = "";  ///< the oldest that has all symbols; empty: not known
 };
 
 /// A library opened at run time. It stays open as long as any function taken from it lives.
@@ -34,6 +37,7 @@ class DynamicLibrary {
   [[nodiscard]] void* address(const char* symbol) const;
 
   std::string name_;
+  std::string version_;
   std::shared_ptr<void> handle_;
 };
 

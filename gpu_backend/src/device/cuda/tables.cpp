@@ -17,7 +17,11 @@ std::string text_or(const char* text, int code) {
 }  // namespace
 
 CudaTable load_cuda(const std::string& path) {
-  const DynamicLibrary library({path, "PPSIM_CUDA_LIBRARY", "libcuda.so.1", "the CUDA backend"});
+  const DynamicLibrary library({.path = path,
+                                .variable = "PPSIM_CUDA_LIBRARY",
+                                .name = "libcuda.so.1",
+                                .purpose = "the CUDA backend",
+                                .version = "a driver for CUDA 12.8 (570)"});
   CudaTable table;
 #define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
 #include "cuda_table.def"
@@ -45,7 +49,7 @@ CublasLtTable load_cublaslt(const std::string& path) {
 }
 
 CudnnTable load_cudnn(const std::string& path) {
-  const DynamicLibrary library({path, "PPSIM_CUDNN_LIBRARY", "libcudnn.so.9", "attention by cuDNN"});
+  const DynamicLibrary library({path, "PPSIM_CUDNN_LIBRARY", "libcudnn.so.9", "attention by cuDNN", "cudnn"});
   CudnnTable table;
 #define PPSIM_CALL(name, symbol, result, parameters) library.take(table.name, #symbol);
 #include "cudnn_table.def"

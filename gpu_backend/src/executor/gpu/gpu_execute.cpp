@@ -15,6 +15,7 @@
 #include "gpu_admission.hpp"
 #include "gpu_ranks.hpp"
 #include "gpu_states.hpp"
+#include "hardware_queues.hpp"
 #include "issue.hpp"
 #include "open_channels.hpp"
 #include "ppsim/core/io/text.hpp"
@@ -62,6 +63,7 @@ class GpuExecutor {
       actions_.emplace_back(in_, tensors_, ranks_[r]);
       plans_.push_back(plan_streams(program_, independent.graph(), ranks_[r].rank()));
     }
+    check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
     peers_.assemble();  // all have got what they need
     channels_ = open_channels({api_, input, ranks_.all(), actions_, plans_, shared_, peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {

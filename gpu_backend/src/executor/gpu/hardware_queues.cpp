@@ -1,0 +1,44 @@
+#include "hardware_queues.hpp"
+
+#include <charconv>
+#include <string>
+
+#include "ppsim/gpu_backend/device/device.hpp"
+
+namespace ppsim::gpu_backend {
+namespace {
+
+constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+/// 0 for what is no number.
+std::size_t queues_of(const std::string& text) {
+  std::size_t queues = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), queues);
+  return read.ec == std::errc() && read.ptr == text.data() + text.size() ? queues : 0;
+}
+
+}  // namespace
+
+void check_hardware_queues(const EnvironmentTable& environment, const CudaOptions& options,
+                           const std::vector<StreamPlan>& plans, RankId first) {
+  const std::string set = environment.get(kVariable);
+  if (set.empty()) return;  // whoever starts the driver sets it
+  const bool is_proved = options.transport == CudaTransport::nccl && options.one_hardware_queue;
+  const std::size_t queues = queues_of(set);
+  if (is_proved && queues == 1) return;
+  for (std::size_t r = 0; r < plans.size(); ++r) {
+    const std::size_t streams = plans[r].queues.size();
+    if (streams <= queues) continue;
+    const std::string rank = std::to_string(first.value() + static_cast<int>(r));
+    const std::string other =
+        options.transport == CudaTransport::nccl ? ", or 1 with a proof for nccl-one-queue" : "";
+    throw BackendError(ErrorCode::refused,
+                       "rank " + rank + " has " + std::to_string(streams) +
+                           " streams, and of those that share a hardware queue one that waits holds up the "
+                           "others (found " +
+                           kVariable + "=" + set + ", expected at least " + std::to_string(streams) + other +
+                           ")");
+  }
+}
+
+}  // namespace ppsim::gpu_backend
