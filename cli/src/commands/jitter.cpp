@@ -158,7 +158,8 @@ std::string advice(const StepSpread& spread, bool drawn) {
   if (spread.planned_ns == 0) return "A step that takes no time has nothing that varies.";
   const int rank = rank_to_replace(spread);
   const double more = spread.step_ns.mean / static_cast<double>(spread.planned_ns) - 1;
-  const std::string added = "The mean step takes " + percent_text(more) + " more than planned. ";
+  const std::string added = "The mean step takes " + percent_text(std::abs(more)) +
+                            (more < 0 ? " less" : " more") + " than planned. ";
   if (rank < 0)
     return added + "No rank alone is to blame: ppsim sensitivity says which costs decide the step.";
   const RankSpread& slow = spread.ranks[RankId(rank)];

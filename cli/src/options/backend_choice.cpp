@@ -77,7 +77,7 @@ Expected<void> check_choice(const BackendChoice& choice) {
 Expected<void> open_backend(const BackendChoice& choice) {
   if (auto good = check_choice(choice); !good) return good;
   if (choice.backend != "cuda") return {};
-  const auto libraries = check_libraries(cuda_options(choice));
+  auto libraries = check_libraries(cuda_options(choice));
   if (!libraries && libraries.error().code == ErrorCode::bad_argument) return libraries;
   for (const BackendStatus& status : backend_statuses()) {
     if (status.name == choice.backend && !status.available) return cannot_run(choice, status.detail);

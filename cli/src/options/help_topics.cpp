@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "help.hpp"
 
 namespace ppsim::cli {
 
-std::span<const HelpTopic> help_topics() {
-  static const std::vector<HelpTopic> kTopics = {
+namespace {
+
+std::vector<HelpTopic> topics_before_a_proof() {
+  return {
       {"list", "Make and convert", {}, {"list schedules", "list models --json"}},
       {"generate",
        "Make and convert",
@@ -57,6 +60,11 @@ std::span<const HelpTopic> help_topics() {
         "--core-speed", "--unit", "--model"},
        {"contention 1f1b --ranks 8 --microbatches 16 --unit F=1,B=2,c=0.5 --ranks-per-node 4 --placement "
         "cyclic"}},
+  };
+}
+
+std::vector<HelpTopic> topics_of_proofs_and_runs() {
+  return {
       {"verify",
        "Prove",
        {"--ranks", "--microbatches", "--properties", "--memory-limit", "--unit", "--model", "--transport",
@@ -92,6 +100,16 @@ std::span<const HelpTopic> help_topics() {
        {"completion bash > ~/.local/share/bash-completion/completions/ppsim"}},
       {"man", "This program", {}, {"man > ppsim.1"}},
   };
+}
+
+}  // namespace
+
+std::span<const HelpTopic> help_topics() {
+  static const std::vector<HelpTopic> kTopics = [] {
+    std::vector<HelpTopic> topics = topics_before_a_proof();
+    std::ranges::move(topics_of_proofs_and_runs(), std::back_inserter(topics));
+    return topics;
+  }();
   return kTopics;
 }
 

@@ -230,6 +230,21 @@ void add_limits(Command& command, VerifyRequest& request) {
       .check(whole(1, std::numeric_limits<std::int64_t>::max()));
 }
 
+void add_repair_options(Command& command, VerifyRequest& request) {
+  command
+      .add_option("--annotations", request.annotations,
+                  "github: what is not proved at its cells, as GitHub shows it beside the lines of a change")
+      .check(one_of({"github"}));
+  command
+      .add_option("--repair", request.repair,
+                  "write to FILE the Program after the smallest change that removes its deadlock or mix-up")
+      .check(side_file({".json", ".csv"}));
+  command
+      .add_option("--repair-with", request.repair_with,
+                  "moves, groups, splits or several: what --repair may change; default: all")
+      .needs(command.option("--repair"));
+}
+
 }  // namespace
 
 void add_verify(Command& program) {
@@ -278,18 +293,7 @@ void add_verify(Command& program) {
       .add_option("--certificate", options->certificate, "write the proof to FILE when every property holds")
       .check(side_file({".json", ".cert"}));
   add_query_option(command, options->smt2);
-  command
-      .add_option("--annotations", options->annotations,
-                  "github: what is not proved at its cells, as GitHub shows it beside the lines of a change")
-      .check(one_of({"github"}));
-  command
-      .add_option("--repair", options->repair,
-                  "write to FILE the Program after the smallest change that removes its deadlock or mix-up")
-      .check(side_file({".json", ".csv"}));
-  command
-      .add_option("--repair-with", options->repair_with,
-                  "moves, groups, splits or several: what --repair may change; default: all")
-      .needs(command.option("--repair"));
+  add_repair_options(command, *options);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });
