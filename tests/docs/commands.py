@@ -4,7 +4,7 @@ usage: commands.py REPOSITORY PPSIM [DOCUMENT...]
 
 Blocks with lines that begin with `$ ` are sessions: what follows a command is what it prints, with stderr or without. A
 line of `...` stands for any lines, `...` within a line for any text; the line that names the transport may be left out.
-A command without output need only succeed, and `$ cat FILE` of a file that is not there makes it. In other blocks, lines
+A command whose output is not shown must succeed, and `$ cat FILE` of a file that is not there makes it. In other blocks, lines
 that begin with `ppsim ` are commands that must succeed, unless they have a placeholder such as FILE or `<...>`. The
 commands of a document run in one folder, in their order, beside some folders of the repository. Blocks of the
 language `python` are programs that must succeed, where what they import is installed. `<!-- not run: WHY -->` before a block
@@ -95,8 +95,9 @@ def matches(expected: str, found: str) -> bool:
 def check(repository: pathlib.Path, document: pathlib.Path, environment: dict[str, str]) -> tuple[int, list[str]]:
     """Runs a document. Returns how many commands ran, and what was wrong."""
     wrong = []
-    sessions = [one for one in sessions_of(document.read_text(encoding="utf-8"))
-                if not one.command.startswith(PYTHON) or has_modules(one.command)]
+    sessions = sessions_of(document.read_text(encoding="utf-8"))
+    missing = [n for n, one in enumerate(sessions) if one.command.startswith(PYTHON) and not has_modules(one.command)]
+    sessions = sessions[: missing[0]] if missing else sessions  # what follows may need what it writes
     with tempfile.TemporaryDirectory() as folder:
         for name in BESIDE:
             (pathlib.Path(folder) / name).symlink_to(repository / name)
@@ -120,6 +121,9 @@ def run(one: Session, folder: str, environment: dict[str, str]) -> str:
     if one.expected is None:
         return "" if ended.returncode == 0 else f"exit code {ended.returncode}:\n{ended.stderr}"
     every = (ended.stdout, ended.stdout + ended.stderr, ended.stderr + ended.stdout)
+    says_nothing = not one.expected.replace("...", "").strip()
+    if says_nothing and ended.returncode != 0:
+        return f"exit code {ended.returncode}, which nothing shows:\n{ended.stderr}"
     return "" if any(matches(one.expected, found) for found in every) else (
         f"expected\n{one.expected}found\n{ended.stdout}stderr\n{ended.stderr}")
 
