@@ -5,7 +5,7 @@ from torch_runs.needed import torch_or_skip
 
 torch_or_skip()
 
-from torch_runs.processes import run, values  # noqa: E402
+from torch_runs.processes import ends, start, values  # noqa: E402
 
 PROGRAMS = (
     {"name": "1f1b", "added": []},
@@ -29,20 +29,47 @@ def found(tmp_path_factory) -> list[list]:
 
 
 def test_gradients_and_weights_are_those_of_the_plain_model(found):
-    for one in (one for case_found in found[:-1] for one in case_found):
+    for one in (one for case_found in found[:-2] for one in case_found):
         assert one["pairs"] >= 6 and one["losses"] <= 1e-12, one
         assert one["equal"], one
 
 
+def test_sharded_stages_run_without_backwards(found):
+    assert max(found[-2]) <= 1e-12
+
+
+#: What each refusal says, in the order of torch_runs.replicas.refused.
+REFUSALS = (
+    "there is no UNSHARD of stage",
+    "processes= with those of this pipeline",
+    "is over processes of its own pipeline",
+    "is not a module",
+    "communicates inside of its computation",
+    "has no parameters to shard",
+    ("has other wrappers than rank", "taken"),  # plain modules have no part in it
+    ("shares stages with rank", "rank"),
+    "the program updates nothing",
+    "the program has no norm",
+)
+
+
 def test_what_a_wrapper_cannot_follow_is_refused(found):
-    for without_unshard, without_processes in found[-1]:
-        assert "there is no UNSHARD of stage" in without_unshard
-        assert "4 processes" in without_processes and "processes=" in without_processes
+    for said in found[-1]:
+        for words, text in zip(REFUSALS, said, strict=True):
+            assert any(one in text for one in ([words] if isinstance(words, str) else words)), (words, text)
+    assert any("other wrappers" in said[6] for said in found[-1])
+    assert any("shares stages with" in said[7] for said in found[-1])
 
 
-def test_a_failure_of_one_pipeline_ends_its_replicas(tmp_path):
-    ended = run("replicas:killed", 4, tmp_path)
-    assert [one.code for one in ended] == [1, 1, 1, 7]
-    assert "rank 1: process" in ended[1].error and "has ended" in ended[1].error
-    for one in (ended[0], ended[2]):
-        assert "the replica that begins with process 1 has failed" in one.error
+@pytest.mark.parametrize("how, words", [
+    ("one", "has ended"), ("all", "has ended"), ("stops", "has said nothing for 4 s"), ("leaves", "has left after 1 steps"),
+])
+def test_a_failure_of_one_pipeline_ends_its_replicas(how, words, tmp_path):
+    processes = start("replicas:ending", 4, tmp_path, how)
+    first, second = ends(processes[::2], tmp_path), processes[1::2]
+    for process in second:
+        process.kill()
+        process.communicate()
+    for one in first:
+        assert one.code == 1, one.error
+        assert "the replica that begins with process 1" in one.error and words in one.error, one.error

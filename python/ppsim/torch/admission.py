@@ -44,8 +44,9 @@ def check_replicas(plan: Plan, stages: Mapping[int, Whole]) -> None:
 
 def _of_wrapper(plan: Plan, number: int, stage: Whole) -> Iterable[str]:
     found = {action.kind for action in plan.collectives() if number in plan.stages_of(action)}
+    trains = any(subject == number for kind in "BI" for subject, _ in plan.cells(kind))
     for kind in stage.collectives:
-        if kind not in found:
+        if kind not in found and (trains or kind != "REDUCE_GRAD"):
             option = kind.lower().replace("_", "-")
             yield f"there is no {kind} of stage {number}: lower it with {option}"
     if not stage.is_sharded:

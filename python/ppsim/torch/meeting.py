@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,6 @@ import torch.distributed as dist
 from ppsim.errors import Error
 from ppsim.execution import Plan
 from ppsim.torch.transfers import NO_TIMEOUT
-from ppsim.torch.watch import Hello, meet
 
 #: Runtimes of this process so far: each has names of its own in the store.
 _count = 0
@@ -26,7 +26,8 @@ def default_backend(stages: Mapping[int, Any]) -> str:
     """Of the default process group, else what the modules' device has."""
     if dist.is_initialized():
         return str(dist.get_backend())
-    on_gpu = any(parameter.is_cuda for module in stages.values() for parameter in module.parameters())
+    modules = [module for module in stages.values() if isinstance(module, torch.nn.Module)]  # others are refused later
+    on_gpu = any(parameter.is_cuda for module in modules for parameter in module.parameters())
     return "nccl" if on_gpu else "gloo"
 
 
@@ -39,20 +40,25 @@ def own_rank() -> int | None:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The processes that run a Program: processes[i] is its rank i; replicas: others with the stages of this one."""
+    """The processes that run a Program: processes[i] is its rank i; replicas: by stage, those that have it."""
 
     processes: tuple[int, ...]
     rank: int
-    replicas: tuple[int, ...] = ()
+    replicas: Mapping[int, tuple[int, ...]]
+
+    def peers(self) -> list[int]:
+        """Processes of other pipelines that share stages with this one."""
+        return sorted({process for members in self.replicas.values() for process in members} - {*self.processes})
 
 
-def pipeline_of(ranks: int, chosen: Sequence[int] | None, replicas: Iterable[int]) -> Pipeline:
-    """chosen: the processes, where they are not all. Raises Error where there are more than ranks, or fewer."""
+def pipeline_of(ranks: int, chosen: Iterable[int] | None, replicas: Mapping[int, tuple[int, ...]]) -> Pipeline:
+    """chosen: the processes, where they are not all. Raises Error where there are more than ranks, or fewer, or where
+    a stage is replicated within the pipeline."""
     mine = own_rank()
     if mine is None:
         raise Error("no process group and no RANK in the environment", expected="torchrun --nproc-per-node N")
     size = int(dist.get_world_size() if dist.is_initialized() else os.environ.get("WORLD_SIZE", "1"))
-    processes = tuple(range(size) if chosen is None else chosen)
+    processes = tuple(int(process) for process in (range(size) if chosen is None else chosen))
     if len(processes) != ranks:
         raise Error("another number of processes than the program has ranks", found=f"{len(processes)} processes",
                     expected=f"{ranks} ranks, or processes= with those of this pipeline")
@@ -62,7 +68,12 @@ def pipeline_of(ranks: int, chosen: Sequence[int] | None, replicas: Iterable[int
     if mine not in processes:
         raise Error(f"process {mine} is not in its pipeline", found=f"processes={list(processes)}",
                     expected=f"a list with {mine} in it")
-    return Pipeline(processes, processes.index(mine), tuple(sorted(set(replicas) - {mine})))
+    for stage, members in replicas.items():
+        inside = [process for process in members if process in processes and process != mine]
+        if mine not in members or inside:
+            raise Error(f"the wrapper of stage {stage} is over processes of its own pipeline", found=str(list(members)),
+                        expected=f"process {mine} and those of other pipelines that have this stage")
+    return Pipeline(processes, processes.index(mine), replicas)
 
 
 def prepare(backend: str) -> None:
@@ -88,6 +99,68 @@ def prepare(backend: str) -> None:
                     expected="NCCL_LAUNCH_ORDER_IMPLICIT=1")
 
 
+#: What a rank says of itself before the first step.
+Hello = dict[str, Any]
+
+
+def meet(store: Any, rank: int, members: Sequence[int], mine: Hello, seconds: float) -> dict[int, Hello]:
+    """Compares what all members say of themselves, and returns it. Raises Error naming who did not come, or what
+    differs where."""
+    store.set(f"hello/{rank}", json.dumps(mine))
+    hellos = _hellos(store, members, seconds)
+    missing = [str(other) for other in members if other not in hellos]
+    if missing:
+        raise Error(f"rank {', '.join(missing)} did not come within {seconds:g} s", code="failed")
+    for other, hello in sorted(hellos.items()):
+        if hello.get("refused"):
+            raise Error(f"rank {other} refuses: {hello['refused']}", code="refused")
+    first = min(hellos)
+    for key, value in hellos[first].items():
+        for other, hello in sorted(hellos.items()):
+            if key not in ("pipeline", "rank", "replicas") and hello.get(key) != value:
+                raise Error(f"rank {other} has another {key} than rank {first}", code="refused",
+                            found=str(hello.get(key)), expected=str(value))
+    _check_pipelines(hellos)
+    _check_replicas(rank, hellos)
+    return hellos
+
+
+def _check_pipelines(hellos: Mapping[int, Hello]) -> None:
+    """Each process has a rank in one pipeline."""
+    for rank, hello in sorted(hellos.items()):
+        for other in hello["pipeline"]:
+            if other in hellos and hellos[other]["pipeline"] != hello["pipeline"]:
+                raise Error(f"rank {other} has another pipeline than rank {rank}", code="refused",
+                            found=str(hellos[other]["pipeline"]), expected=str(hello["pipeline"]))
+
+
+def _check_replicas(rank: int, hellos: Mapping[int, Hello]) -> None:
+    """Those that a stage is shared with have the same place in their pipelines, and the same wrappers."""
+    mine = hellos[rank]
+    for other in sorted({process for members in mine["replicas"].values() for process in members}):
+        theirs = hellos[other]
+        if theirs["rank"] != mine["rank"]:
+            raise Error(f"rank {rank} shares stages with rank {other}, which has others", code="refused",
+                        found=f"rank {theirs['rank']} of pipeline {theirs['pipeline']}",
+                        expected=f"rank {mine['rank']} of another pipeline than {mine['pipeline']}")
+        if theirs["replicas"] != mine["replicas"]:
+            raise Error(f"rank {other} has other wrappers than rank {rank}", code="refused",
+                        found=str(theirs["replicas"] or "plain modules"), expected=str(mine["replicas"]))
+
+
+def _hellos(store: Any, members: Sequence[int], seconds: float) -> dict[int, Hello]:
+    hellos: dict[int, Hello] = {}
+    until = time.monotonic() + seconds
+    while len(hellos) < len(members) and time.monotonic() < until:
+        for rank in members:
+            if rank not in hellos and store.check([f"hello/{rank}"]):
+                hellos[rank] = json.loads(store.get(f"hello/{rank}"))
+        if any(hello.get("refused") for hello in hellos.values()):
+            until = min(until, time.monotonic() + 1.0)
+        time.sleep(0.02)
+    return hellos
+
+
 def meet_others(
     checked: Callable[[], tuple[Plan, Pipeline]], says: Hello, seconds: float
 ) -> tuple[Plan, Pipeline, Stores]:
@@ -103,8 +176,9 @@ def meet_others(
         raise
     shared = dist.PrefixStore(f"ppsim/{_count}", _store())
     mine = pipeline.processes[pipeline.rank]
-    says = says | {"pipeline": pipeline.processes}
-    hellos = meet(shared, mine, [*pipeline.processes, *pipeline.replicas], says, seconds)
+    says = says | {"pipeline": pipeline.processes, "rank": pipeline.rank,
+                   "replicas": {str(stage): members for stage, members in pipeline.replicas.items()}}
+    hellos = meet(shared, mine, [*pipeline.processes, *pipeline.peers()], says, seconds)
     others = {min(hello["pipeline"]) for hello in hellos.values()} - {min(pipeline.processes)}
     return plan, pipeline, Stores(shared, min(pipeline.processes), tuple(sorted(others)))
 

@@ -127,11 +127,11 @@ def replicas_of(number: int, module: Any) -> Whole:
     if _is_fsdp(module):
         return Sharded(number, module)
     names = {kind.__name__ for part in module.modules() for kind in type(part).__mro__}
-    inside = names & {"FSDPModule", "FullyShardedDataParallel", "DistributedDataParallel"}
+    inside = sorted(names & {"FSDPModule", "FullyShardedDataParallel", "DistributedDataParallel", "SyncBatchNorm"})
+    inside += [f"parameter {name} over a mesh" for name, p in module.named_parameters() if _is_distributed(p)]
     if inside:
         raise Error(f"the module of stage {number} communicates inside of its computation, which no proof covers",
-                    found=sorted(inside)[0], expected="a plain module, or all of it in fully_shard or "
-                    "DistributedDataParallel")
+                    found=inside[0], expected="a plain module, or all of it in fully_shard or DistributedDataParallel")
     return Whole(module)
 
 
@@ -147,6 +147,8 @@ def _is_fsdp(module: Any) -> bool:
 def _shards(number: int, module: Any) -> tuple[int, ...]:
     """The processes that a stage is sharded over."""
     parameters = dict(module.named_parameters())
+    if not parameters:
+        raise Error(f"stage {number} has no parameters to shard", expected="a module that is not in fully_shard")
     whole = [name for name, parameter in parameters.items() if not _is_distributed(parameter)]
     if whole:
         raise Error(f"stage {number} has parameters that fully_shard leaves whole", found=whole[0],

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ from ppsim.verification import Certificate, Verdict
 
 #: The rule of the C++ executor: times what is known, and more for a machine that is busy.
 _DEADLINE_TIMES, _DEADLINE_MORE_S, _FIRST_DEADLINE_S = 10.0, 30.0, 600.0
+_MIN_SHAPES_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Step:
 class Runtime:
     """Runs a Program with modules as its stages; `torchrun` starts a process for each of its ranks.
 
-    program: a Program, or a Schedule, which is lowered with its REDUCE_GRADs
+    program: a Program, or a Schedule, which is lowered with REDUCE_GRAD, and with OPT and norm where they are asked for
     stages: the modules of this rank's stages, on their device; in DistributedDataParallel or fully_shard where
     further pipelines have copies or shards of them
     certificate: of this Program, for a transport that covers the backend's, or the Verdict that has it;
@@ -88,14 +89,15 @@ class Runtime:
         unverified: bool = False,
         scale_gradients: bool = True,
         clip_norm: float | None = None,
-        processes: Sequence[int] | None = None,
+        processes: Iterable[int] | None = None,
         costs: Costs | None = None,
         deadline_s: float | None = None,
         silence_s: float = 15.0,
         meeting_s: float = 60.0,
         kept_traces: int = 20,
     ) -> None:
-        self.program = lower(program, with_="reduce-grad") if isinstance(program, _core.Schedule) else program
+        added = ["reduce-grad", *(["opt"] if optimizer else []), *(["clip"] if clip_norm is not None else [])]
+        self.program = lower(program, with_=added) if isinstance(program, _core.Schedule) else program
         self.backend = backend or meeting.default_backend(stages)
         proof = certificate.certificate if isinstance(certificate, Verdict) else certificate
 
@@ -103,16 +105,15 @@ class Runtime:
             meeting.prepare(self.backend)
             transport = transport_of(self.backend)
             admit(self.program, transport, proof, unverified, None)
+            _check_modules(stages)
             wrapped = {number: replicas_of(number, module) for number, module in stages.items()}
-            replicas = [process for stage in wrapped.values() for process in stage.processes]
+            replicas = {number: stage.processes for number, stage in wrapped.items() if stage.processes}
             pipeline = meeting.pipeline_of(self.program.ranks, processes, replicas)
             plan = Plan(self.program, pipeline.rank, transport)
             check_features(plan)
             check_replicas(plan, wrapped)
             _check_stages(plan, stages, loss)
-            if optimizer is None and plan.cells("OPT"):
-                raise Error("the program updates parameters (OPT) and there is no optimizer",
-                            expected="optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)")
+            _check_updates(plan, optimizer is not None, clip_norm is not None)
             return plan, pipeline
 
         says = {"program": self.program.hash, "stages": self.program.stages, "backend": self.backend,
@@ -170,7 +171,7 @@ class Runtime:
         self._steps += 1
         begin = time.monotonic()
         progress = Progress(len(self._plan.instructions))
-        self._watch.begin(self._steps, progress, _FIRST_DEADLINE_S if self._steps == 1 else self._deadline())
+        self._watch.begin(self._steps, progress, self._shapes_deadline() if self._steps == 1 else self._deadline())
         try:
             self._data.begin(inputs, targets)
             if self._steps == 1:
@@ -246,6 +247,12 @@ class Runtime:
             return StreamLanes(self._plan, self._performer.perform, self._watch, self._device)
         return HostLanes(self._plan, self._performer.perform, self._watch)
 
+    def _shapes_deadline(self) -> float:
+        """Of what comes before the first step: modules are loaded, shapes found."""
+        if not self._deadline_s:
+            return _FIRST_DEADLINE_S
+        return max(_DEADLINE_TIMES * self._deadline_s, _MIN_SHAPES_S)
+
     def _deadline(self) -> float:
         if self._deadline_s is not None:
             return self._deadline_s
@@ -254,10 +261,25 @@ class Runtime:
         return _FIRST_DEADLINE_S if self._steps <= 1 else _DEADLINE_TIMES * self._first_s + _DEADLINE_MORE_S
 
 
-def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> None:
+def _check_modules(stages: Mapping[int, Any]) -> None:
     for number, module in stages.items():
         if not isinstance(module, torch.nn.Module):
             raise Error(f"stage {number} is not a module", found=type(module).__name__, expected="torch.nn.Module")
+
+
+def _check_updates(plan: Plan, optimizer: bool, clips: bool) -> None:
+    """What is given without a use would be dropped silently."""
+    if plan.cells("OPT") and not optimizer:
+        raise Error("the program updates parameters (OPT) and there is no optimizer",
+                    expected="optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)")
+    trains = plan.has("B") or plan.has("I")
+    if optimizer and trains and not plan.cells("OPT"):
+        raise Error("there is an optimizer, and the program updates nothing", expected='with_=("reduce-grad", "opt")')
+    if clips and trains and "norm" not in plan.execution.collectives:
+        raise Error("there is a clip_norm, and the program has no norm", expected='with_=("reduce-grad", "opt", "clip")')
+
+
+def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> None:
     if sorted(stages) != plan.stages:
         raise Error(f"other stages than the program places on rank {plan.rank}", found=f"modules for {sorted(stages)}",
                     expected=f"modules for {plan.stages}")

@@ -114,8 +114,9 @@ class Transfers:
 
     def _groups_of(self, number: int, stage: Whole) -> Callable[[str], Any]:
         def group_of(kind: str) -> Any:
-            found = next(a for a in self._plan.collectives() if a.kind == kind and number in self._plan.stages_of(a))
-            return self._replica_group(found.communicator, stage.processes)
+            of_kind = (a for a in self._plan.collectives() if a.kind == kind and number in self._plan.stages_of(a))
+            found = next(of_kind, None)  # without backwards nothing is reduced
+            return None if found is None else self._replica_group(found.communicator, stage.processes)
 
         return group_of
 

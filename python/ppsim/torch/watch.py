@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ppsim.errors import Error
@@ -167,22 +167,70 @@ def _leave_late() -> None:
     _leave()
 
 
+class _Process:
+    """One process, as the store of its pipeline tells of it."""
+
+    def __init__(self, store: Any, rank: int) -> None:
+        self._store, self._rank = store, rank
+        self._seen, self._since = "", time.monotonic()
+        self._place: dict[str, Any] = {}
+
+    def has_left(self) -> int | None:
+        """After how many steps it has ended well; None where it has not."""
+        beat = self._beat()
+        return int(beat.split()[1]) if beat.startswith("bye") else None
+
+    def trouble(self, silence_s: float) -> str | None:
+        """Its process has ended, or says nothing any more."""
+        beat, now = self._beat(), time.monotonic()
+        if self.has_ended():
+            return f"{self.name()} has ended"
+        if beat != self._seen or not beat:
+            self._seen, self._since = beat, now
+        elif now - self._since > silence_s:
+            return f"{self.name()} has said nothing for {silence_s:g} s"
+        return None
+
+    def has_ended(self) -> bool:
+        """Known of processes of this host; of others silence tells."""
+        place = self.place()
+        if not place or {**own_place(), "pid": place["pid"], "started": place["started"]} != place:
+            return False
+        return _started(int(place["pid"])) != str(place["started"])
+
+    def is_known(self) -> bool:
+        return bool(self._place)
+
+    def place(self) -> dict[str, Any]:
+        if not self._place and self._store.check([f"place/{self._rank}"]):
+            self._place = json.loads(self._store.get(f"place/{self._rank}"))
+        return self._place
+
+    def name(self) -> str:
+        place = self.place()
+        return f"process {place.get('pid', '?')} on {place.get('host', '?')}"
+
+    def _beat(self) -> str:
+        """Empty before the first one."""
+        key = f"beat/{self._rank}"
+        return str(self._store.get(key).decode()) if self._store.check([key]) else ""
+
+
 class _Others:
-    """The other ranks, as the store tells of them."""
+    """The other ranks, as the store tells of them. replicas: stores of other pipelines, by their first process."""
 
     def __init__(self, plan: Plan, store: Any, silence_s: float, replicas: Mapping[int, Any]) -> None:
         self._plan, self._store, self._silence_s, self._replicas = plan, store, silence_s, replicas
         self._ranks = range(plan.program.ranks)
-        self._beats = {rank: ("", time.monotonic()) for rank in self._ranks}
-        self._places: dict[int, dict[str, Any]] = {}
+        self._processes = {rank: _Process(store, rank) for rank in self._ranks}
+        self._twins = {first: _Process(other, plan.rank) for first, other in replicas.items()}
         self._count = 0
-        self._keys = [f"beat/{rank}" for rank in self._ranks]
         self.step = 0  #: that this rank is in, from 1; the last one where it is in none
         store.set(f"place/{plan.rank}", json.dumps(own_place()))
 
     def beat(self) -> None:
         self._count += 1
-        self._place(0)  # while there is a store: without one, whether rank 0 has ended is what matters
+        self._processes[0].place()  # while there is a store: without one, whether rank 0 has ended is what matters
         self._store.set(f"beat/{self._plan.rank}", str(self._count))
 
     def told(self) -> dict[str, Any] | None:
@@ -202,31 +250,26 @@ class _Others:
         return result
 
     def gone(self) -> dict[str, Any] | None:
-        """The next rank that has not left, where its process has ended or says nothing any more: each rank looks
-        after one, so the store is asked little whatever the number of ranks."""
+        """The next rank that has not left, where something is wrong with it: each rank looks after one, and after the
+        same rank of its replicas, so the store is asked little whatever the number of ranks."""
         for step in range(1, len(self._ranks)):
             rank = (self._plan.rank + step) % len(self._ranks)
-            beat = self._beat_of(rank)
-            if beat.startswith("bye"):
-                if int(beat.split()[1]) < self.step:
-                    return {"rank": rank, "why": f"{self._name(rank)} has left after {beat.split()[1]} steps"}
-                continue
-            return self._what_happened_to(rank, beat)
+            why = self._wrong_with(self._processes[rank])
+            if why:
+                return {"rank": rank, "why": why}
+            if self._processes[rank].has_left() is None:
+                break
+        for first, twin in self._twins.items():
+            why = self._wrong_with(twin)
+            if why:
+                return {"rank": -1, "why": f"rank {self._plan.rank} of the replica that begins with process {first}: {why}"}
         return None
 
-    def _beat_of(self, rank: int) -> str:
-        """Empty before the first one."""
-        return self._store.get(self._keys[rank]).decode() if self._store.check([self._keys[rank]]) else ""
-
-    def _what_happened_to(self, rank: int, beat: str) -> dict[str, Any] | None:
-        now = time.monotonic()
-        if self._has_ended(rank):
-            return {"rank": rank, "why": f"{self._name(rank)} has ended"}
-        if beat != self._beats[rank][0] or not beat:
-            self._beats[rank] = (beat, now)
-        elif now - self._beats[rank][1] > self._silence_s:
-            return {"rank": rank, "why": f"{self._name(rank)} has said nothing for {self._silence_s:g} s"}
-        return None
+    def _wrong_with(self, process: _Process) -> str | None:
+        left = process.has_left()
+        if left is None:
+            return process.trouble(self._silence_s)
+        return f"{process.name()} has left after {left} steps" if left < self.step else None
 
     def wait_for_gone(self, seconds: float) -> dict[str, Any] | None:
         """A connection breaks a moment before the kernel says that the process is gone. Looks at all ranks."""
@@ -239,9 +282,9 @@ class _Others:
         return None
 
     def _ended(self) -> dict[str, Any] | None:
-        for rank in self._ranks:
-            if rank != self._plan.rank and self._has_ended(rank) and not self._beat_of(rank).startswith("bye"):
-                return {"rank": rank, "why": f"{self._name(rank)} has ended"}
+        for rank, process in self._processes.items():
+            if rank != self._plan.rank and process.has_ended() and process.has_left() is None:
+                return {"rank": rank, "why": f"{process.name()} has ended"}
         return None
 
     def gather_states(self, mine: bytes) -> dict[int, bytes]:
@@ -254,7 +297,7 @@ class _Others:
                 if rank not in states and self._store.check([f"state/{rank}"]):
                     text = self._store.get(f"state/{rank}").decode()
                     states[rank] = b"" if text == "-" else bytes.fromhex(text)
-            if all(rank in states or self._has_ended(rank) for rank in self._ranks):
+            if all(rank in states or self._processes[rank].has_ended() for rank in self._ranks):
                 break
             time.sleep(0.05)
         self._store.set(f"done/{self._plan.rank}", "")
@@ -262,8 +305,9 @@ class _Others:
 
     def without_store(self, wrong: BaseException) -> dict[str, Any]:
         """Rank 0 holds it unless torchrun does."""
-        if 0 in self._places and self._plan.rank != 0 and self._has_ended(0):
-            return {"rank": 0, "why": f"{self._name(0)} has ended, and the store of the processes with it"}
+        first = self._processes[0]
+        if first.is_known() and self._plan.rank != 0 and first.has_ended():
+            return {"rank": 0, "why": f"{first.name()} has ended, and the store of the processes with it"}
         return {"rank": -1, "why": f"the store of the processes is gone ({_first_line(wrong)})"}
 
     def let_them_read(self, states: Iterable[int]) -> None:
@@ -275,22 +319,6 @@ class _Others:
 
     def leave(self, steps: int) -> None:
         self._store.set(f"beat/{self._plan.rank}", f"bye {steps}")
-
-    def _place(self, rank: int) -> dict[str, Any]:
-        if rank not in self._places and self._store.check([f"place/{rank}"]):
-            self._places[rank] = json.loads(self._store.get(f"place/{rank}"))
-        return self._places.get(rank, {})
-
-    def _name(self, rank: int) -> str:
-        place = self._place(rank)
-        return f"process {place.get('pid', '?')} on {place.get('host', '?')}"
-
-    def _has_ended(self, rank: int) -> bool:
-        """Known of processes of this host; of others silence tells."""
-        place = self._place(rank)
-        if not place or {**own_place(), "pid": place["pid"], "started": place["started"]} != place:
-            return False
-        return _started(int(place["pid"])) != str(place["started"])
 
 
 def own_place() -> dict[str, Any]:
@@ -319,53 +347,6 @@ def _read(path: str) -> str:
 
 def _first_line(wrong: BaseException) -> str:
     return str(wrong).strip().splitlines()[0] if str(wrong).strip() else type(wrong).__name__
-
-
-#: What a rank says of itself before the first step.
-Hello = dict[str, Any]
-
-
-def meet(store: Any, rank: int, members: Sequence[int], mine: Hello, seconds: float) -> dict[int, Hello]:
-    """Compares what all members say of themselves, and returns it. Raises Error naming who did not come, or what
-    differs where."""
-    store.set(f"hello/{rank}", json.dumps(mine))
-    hellos = _hellos(store, members, seconds)
-    missing = [str(other) for other in members if other not in hellos]
-    if missing:
-        raise Error(f"rank {', '.join(missing)} did not come within {seconds:g} s", code="failed")
-    for other, hello in sorted(hellos.items()):
-        if hello.get("refused"):
-            raise Error(f"rank {other} refuses: {hello['refused']}", code="refused")
-    first = min(hellos)
-    for key, value in hellos[first].items():
-        for other, hello in sorted(hellos.items()):
-            if key != "pipeline" and hello.get(key) != value:
-                raise Error(f"rank {other} has another {key} than rank {first}", code="refused",
-                            found=str(hello.get(key)), expected=str(value))
-    _check_pipelines(hellos)
-    return hellos
-
-
-def _check_pipelines(hellos: Mapping[int, Hello]) -> None:
-    """Each process has a rank in one pipeline."""
-    for rank, hello in sorted(hellos.items()):
-        for other in hello["pipeline"]:
-            if other in hellos and hellos[other]["pipeline"] != hello["pipeline"]:
-                raise Error(f"rank {other} has another pipeline than rank {rank}", code="refused",
-                            found=str(hellos[other]["pipeline"]), expected=str(hello["pipeline"]))
-
-
-def _hellos(store: Any, members: Sequence[int], seconds: float) -> dict[int, Hello]:
-    hellos: dict[int, Hello] = {}
-    until = time.monotonic() + seconds
-    while len(hellos) < len(members) and time.monotonic() < until:
-        for rank in members:
-            if rank not in hellos and store.check([f"hello/{rank}"]):
-                hellos[rank] = json.loads(store.get(f"hello/{rank}"))
-        if any(hello.get("refused") for hello in hellos.values()):
-            until = min(until, time.monotonic() + 1.0)
-        time.sleep(0.02)
-    return hellos
 
 
 #: Looks at the failure of a step while something else is waited for.

@@ -1,6 +1,7 @@
 """Two pipelines of two ranks each whose stages are copies or shards of each other, against one plain model."""
 
 import os
+import signal
 import time
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 import ppsim
@@ -20,7 +22,7 @@ WRAPPERS = ("fsdp", "ddp")
 
 def everything(cases: list[dict[str, Any]]) -> list[Any]:
     mesh = opened()
-    return [trained(program_of(case), case, mesh) for case in cases] + [refused(mesh)]
+    return [trained(program_of(case), case, mesh) for case in cases] + [evaluated(mesh), refused(mesh)]
 
 
 def opened() -> Any:
@@ -86,31 +88,79 @@ def collected(module: Any) -> Any:
 
 def refused(mesh: Any) -> list[str]:
     """What wrappers cannot follow is said before anything is opened."""
-    pipeline = mesh["pipeline"]
+    pipeline, rank, process = mesh["pipeline"], mesh["pipeline"].get_local_rank(), dist.get_rank()
     schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
-    said = []
-    for with_, processes in ((("reduce-grad",), pipeline.mesh.tolist()), (("reduce-grad", "unshard"), None)):
-        program = ppsim.lower(schedule, with_=with_)
-        rank = pipeline.get_local_rank()
-        mine = {rank: wrapped(modules(program)[rank], "fsdp", mesh)}
+    program = ppsim.lower(schedule, with_=("reduce-grad", "unshard"))
+    members = pipeline.mesh.tolist()
+
+    def said(module: Any, program: ppsim.Program = program, processes: Any = members, **more: Any) -> str:
         try:
-            ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss, processes=processes)
+            ppsim.torch.Runtime(program, {rank: module}, ppsim.check(program), loss=loss, processes=processes,
+                                meeting_s=10, **more)
         except ppsim.Error as wrong:
-            said.append(str(wrong))
-    return said
+            return str(wrong)
+        return "taken"
+
+    half = wrapped(modules(program)[rank], "ddp", mesh)
+    fsdp = wrapped(modules(program)[rank], "fsdp", mesh)
+    tensor_parallel = parallelize_module(modules(program)[rank], mesh["replica"], {"up": ColwiseParallel()})
+    swapped = [0, 2] if process in (0, 2) else [3, 1]
+    return [
+        said(fsdp, ppsim.lower(schedule, with_="reduce-grad")),
+        said(fsdp, processes=None),
+        said(DistributedDataParallel(modules(program)[rank])),
+        said({0: fsdp}.get(1)),
+        said(tensor_parallel),
+        said(fully_shard(torch.nn.Tanh(), mesh=mesh["replica"])),
+        said(half if process % 2 == 0 else half.module),
+        _said_by(swapped, mesh, program),
+        said(fsdp, optimizer=sgd),
+        said(fsdp, clip_norm=1.0),
+    ]
 
 
-def killed() -> float:
-    """One process of a pipeline ends: the other pipeline hears of it. Returns the seconds until then."""
+def _said_by(processes: list[int], mesh: Any, program: ppsim.Program) -> str:
+    """The second pipeline has its processes the other way round, so its stage 0 meets the first one's stage 1."""
+    rank = processes.index(dist.get_rank())
+    try:
+        mine = {rank: wrapped(modules(program)[rank], "ddp", mesh)}
+        ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss, processes=processes, meeting_s=10)
+    except ppsim.Error as wrong:
+        return str(wrong)
+    return "taken"
+
+
+def evaluated(mesh: Any) -> float:
+    """Sharded stages of a program without backwards. Returns the largest difference."""
+    pipeline, replica = mesh["pipeline"], mesh["replica"].get_local_rank()
+    program = ppsim.lower(ppsim.generate("forward-only", ranks=2, microbatches=4), with_="unshard")
+    every, rank = modules(program), pipeline.get_local_rank()
+    x = batch(4, replica)[0]
+    mine = {rank: wrapped(modules(program)[rank], "fsdp", mesh)}
+    with ppsim.torch.Runtime(program, mine, ppsim.check(program), processes=pipeline.mesh.tolist()) as runtime:
+        found = runtime.step(x).outputs
+    expected = every[1](every[0](x)).chunk(4)
+    return max((float((value - expected[number]).detach().abs().max()) for number, value in found.items()), default=0.0)
+
+
+def ending(how: str) -> float:
+    """A process of one pipeline ends, all of them end or stop, or they leave a step early: the other one hears of it."""
     mesh = opened()
     pipeline = mesh["pipeline"]
     program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), with_=("reduce-grad", "unshard"))
     rank = pipeline.get_local_rank()
     mine = {rank: wrapped(modules(program)[rank], "fsdp", mesh)}
-    runtime = ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss, processes=pipeline.mesh.tolist())
+    runtime = ppsim.torch.Runtime(program, mine, ppsim.check(program), loss=loss, processes=pipeline.mesh.tolist(),
+                                  silence_s=4)
     runtime.step(*batch(4))
-    if dist.get_rank() == 3:
+    in_second = dist.get_rank() % 2 == 1
+    if how == "leaves" and in_second:
+        runtime.close()
+        time.sleep(20)
+        return 0.0
+    if how == "stops" and in_second:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if how == "all" and in_second or how == "one" and dist.get_rank() == 3:
         os._exit(7)
-    begin = time.monotonic()
     runtime.step(*batch(4))
-    return time.monotonic() - begin
+    return 1.0
