@@ -1,11 +1,13 @@
 """CSV files and job configs as tests: `pytest --ppsim 'schedules/*.csv'`, or `ppsim_files = schedules/*.csv
 jobs/*.toml` in pytest.ini.
 
-Each file that matches is one test, which fails with the report of `ppsim.torch.check`.
+Each file that matches is one test, wherever pytest looks for tests of its own, and fails with the report of
+`ppsim.torch.check`. A pattern that matches no file is an error.
 """
 
 from __future__ import annotations
 
+import glob
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +16,9 @@ import pytest
 
 #: Of GitHub, for what failed.
 _COMMANDS = pytest.StashKey[list[str]]()
+#: Files that match a pattern of the command line, and of the configuration.
+_ASKED = pytest.StashKey[frozenset[pathlib.Path]]()
+_CONFIGURED = pytest.StashKey[frozenset[pathlib.Path]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,12 +41,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("ppsim_target", "a release of PyTorch instead of a transport", default="")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    config = session.config
+    config.stash[_ASKED] = _files(config, "--ppsim ", config.getoption("--ppsim"))
+    config.stash[_CONFIGURED] = _files(config, "ppsim_files = ", config.getini("ppsim_files"))
+
+
 def pytest_collect_file(file_path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector | None:
-    config = parent.config
-    patterns = [*config.getoption("--ppsim"), *config.getini("ppsim_files")]
-    if file_path.suffix in (".csv", ".toml") and any(file_path.match(pattern) for pattern in patterns):
+    path, stash = file_path.resolve(), parent.config.stash
+    if path in stash[_ASKED] or path in stash[_CONFIGURED]:
         return ScheduleFile.from_parent(parent, path=file_path)
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Adds what lies outside of the folders that pytest collects, before anything is deselected."""
+    asked, configured = config.stash[_ASKED], config.stash[_CONFIGURED]
+    wanted = asked if _names_files(config) else asked | configured
+    missing = wanted - {item.path.resolve() for item in items if isinstance(item, ScheduleItem)}
+    for path in sorted(missing):
+        if not session.gethookproxy(path.parent).pytest_ignore_collect(collection_path=path, config=config):
+            items.extend(session.genitems(ScheduleFile.from_parent(session, path=path)))
+
+
+def _files(config: pytest.Config, where: str, patterns: list[str]) -> frozenset[pathlib.Path]:
+    """Raises UsageError for a pattern without files, which would prove nothing and pass."""
+    found: set[pathlib.Path] = set()
+    for pattern in patterns:
+        matches = _matches(config.rootpath, pattern) or _matches(config.invocation_params.dir, pattern)
+        if not matches:
+            raise pytest.UsageError(f"{where}{pattern} matches no .csv or .toml file (looked in {config.rootpath})")
+        found |= matches
+    return frozenset(found)
+
+
+def _matches(folder: pathlib.Path, pattern: str) -> set[pathlib.Path]:
+    paths = {(folder / name).resolve() for name in glob.glob(pattern, root_dir=folder, recursive=True)}
+    return {path for path in paths if path.suffix.lower() in (".csv", ".toml") and path.is_file()}
+
+
+def _names_files(config: pytest.Config) -> bool:
+    """Whether the command line has files or tests one by one, which are then what is asked for."""
+    paths = [str(argument).split("::")[0] for argument in config.getoption("file_or_dir")]
+    return bool(paths) and not any((config.invocation_params.dir / path).is_dir() for path in paths)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
