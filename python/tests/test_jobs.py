@@ -21,7 +21,7 @@ def job(
     training: dict[str, Any] | None = None, compile: dict[str, Any] | None = None, **parallelism: Any
 ) -> dict[str, Any]:
     """A config; the keys of its pipeline without `pipeline_parallel_`."""
-    names = {key: key if key.startswith("module") else f"pipeline_parallel_{key}" for key in parallelism}
+    names = {key: key if key.startswith("module_") else f"pipeline_parallel_{key}" for key in parallelism}
     keys = {names[key]: value for key, value in parallelism.items()}
     return {"training": training or {}, "parallelism": keys, "compile": compile or {}}
 
@@ -75,6 +75,22 @@ def test_a_job_means_a_pipeline_that_is_proved(config, pipeline):
         (job(degree=4, microbatchsize=2), "no such key.*expected pipeline_parallel_microbatch_size"),
         (job(degree=4, split_points=["layers.4"]), "no such key.*expected module_fqns_per_model_part"),
         (job(degree=4, training={"batch_size": 4}), "no such key.*expected local_batch_size"),
+        (job(degree=4, scheduel="GPipe"), "no such key.*scheduel, expected pipeline_parallel_schedule"),
+        (job(degree=4, number=1), "no such key.*expected pipeline_parallel_degree, .*_csv, "),
+        (job(degree=4, module_fqn_per_model_part=[["x"]] * 4), "no such key.*expected module_fqns_per_model_part"),
+        (job(degree=4, training={"local_batchsize": 4}), "no such key.*expected local_batch_size"),
+        (job(degree=4, compile={"enabled": True}), "no such key.*expected enable"),
+        (job(degree="4"), "degree is of another type .found '4' of type str, expected a whole number from 1 on"),
+        (job(degree=4.0), "another type .found 4.0 of type float"),
+        (job(degree=True), "another type .found True of type bool"),
+        (job(degree=4, schedule=1), "another type.*expected the name of a schedule"),
+        (job(degree=4, schedule_csv=1), "another type.*expected a path"),
+        (job(degree=4, compile={"enable": "no"}), "compile.enable is of another type.*expected true or false"),
+        (job(degree=4, compile={"enable": True, "components": "model"}), "another type.*expected a list of names"),
+        (job(degree=4, schedule="LoopedBFS", module_fqns_per_model_part="abcdefgh"), "another type.*a list of names for"),
+        (job(degree=4, schedule="LoopedBFS", module_fqns_per_model_part=list("abcdefgh")), "another type"),
+        ({"parallelism": 4}, "parallelism is of another type.*expected a table"),
+        ({"parallelism": {"pipeline_parallel_degree": 4}, "training": [8]}, "training is of another type"),
     ],
 )
 def test_what_torchtitan_would_refuse_is_said(config, wrong):
@@ -94,8 +110,15 @@ def test_keys_of_other_releases_are_left_alone():
 
 
 def test_a_model_has_layers():
-    with pytest.raises(ppsim.Error, match="layers out of range"):
-        ppsim.torch.check(job(degree=4), layers=0)
+    for layers in (0, "30", True):
+        with pytest.raises(ppsim.Error, match="layers must be a whole number"):
+            ppsim.torch.check(job(degree=4), layers=layers)
+
+
+def test_torchtitan_runs_on_pytorch():
+    for target in ("jaxpp-0.9.2", "torch-9"):
+        with pytest.raises(ppsim.Error, match=f"runs on PyTorch .found {target}, expected torch-2.15, torch-2.14, leg"):
+            ppsim.torch.check(job(degree=4), target=target)
 
 
 def test_config_objects_are_taken():
@@ -129,10 +152,17 @@ def test_the_order_of_a_csv_is_held_against_the_settings(tmp_path):
         "the CSV is for other microbatches",
         "the CSV has other stages",
     ]
-    lowered = tmp_path / "lowered.csv"
-    ppsim.write(ppsim.lower(ppsim.read(csv), target="torch-2.15"), lowered, target="torch-2.15")
-    with pytest.raises(ppsim.JobError, match="compute_only"):
-        ppsim.torch.check(job(degree=2, schedule="ZBVZeroBubble", schedule_csv=str(lowered)))
+
+
+def test_a_csv_with_transfers_is_none_for_torchtitan(tmp_path):
+    order = ppsim.generate("zb-v", ranks=2, microbatches=8)
+    with_waits, without = tmp_path / "waits.csv", tmp_path / "lowered.csv"
+    ppsim.write(ppsim.lower(order, target="torch-2.15"), with_waits, target="torch-2.15")
+    ppsim.write(ppsim.lower(order), without)
+    for csv in (with_waits, without):
+        with pytest.raises(ppsim.JobError, match="torchtitan loads compute_only files") as refused:
+            ppsim.torch.check(job(degree=2, schedule="ZBVZeroBubble", schedule_csv=str(csv)))
+        assert len(refused.value.problems) == 1 and "WAIT" not in str(refused.value)
 
 
 TOML = """\

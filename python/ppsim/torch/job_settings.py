@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import pathlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ppsim.errors import Error, FileError
@@ -21,6 +22,33 @@ _DEFAULTS: dict[tuple[str, str], Any] = {
     ("parallelism", "pipeline_parallel_last_stage_less_layers"): 1,
     ("compile", "enable"): False,
     ("compile", "components"): ("model", "loss"),
+}
+PP = "pipeline_parallel_"
+#: Keys that releases of torchtitan read; of training those that can be mistaken for each other.
+_READ = {
+    "parallelism": (
+        *(
+            PP + key
+            for key in (
+                "degree",
+                "schedule",
+                "schedule_csv",
+                "microbatch_size",
+                "layers_per_stage",
+                "first_stage_less_layers",
+                "last_stage_less_layers",
+                "expert_parallel_overlap",
+            )
+        ),
+        "module_fqns_per_model_part",
+    ),
+    "training": ("local_batch_size", "global_batch_size"),
+    "compile": ("enable", "components"),
+}
+#: What older releases called otherwise, and newer ones would not read.
+_RENAMED = {
+    ("training", "batch_size"): "local_batch_size",
+    ("parallelism", PP + "split_points"): "module_fqns_per_model_part",
 }
 
 
@@ -44,23 +72,62 @@ class JobSettings:
         value = self.given(section, key)
         return _DEFAULTS.get((section, key)) if value is None else value
 
-    def keys(self, section: str) -> list[str]:
-        """Of a file or dictionary; an object has only those that there are."""
-        found = _item(self._sections, section)
-        return list(found) if isinstance(found, Mapping) else []
+    def unread(self) -> Iterator[Error]:
+        """A key that torchtitan does not read says nothing, and looks as if it did."""
+        for section in _READ:
+            for key in self._keys(section):
+                if (section, key) not in _RENAMED and (meant := _meant(section, key)):
+                    yield self.error("torchtitan reads no such key", section, key, found=key, expected=meant)
+        for (section, key), meant in _RENAMED.items():
+            if self.given(section, key) is not None:
+                yield self.error("torchtitan reads no such key", section, key, found=key, expected=meant)
 
     def number(self, section: str, key: str, min_value: int = 1) -> int:
-        value = self.get(section, key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < min_value:
-            expected = f"a whole number from {min_value} on"
+        expected = f"a whole number from {min_value} on"
+        value = self.typed(section, key, int, expected)
+        if value < min_value:
             raise self.error(f"{section}.{key} is out of range", section, key, found=repr(value), expected=expected)
+        return int(value)
+
+    def typed(self, section: str, key: str, kind: type | tuple[type, ...], expected: str) -> Any:
+        """A value, or its default, that is of a type; a bool is no number."""
+        value = self.get(section, key)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self._of_another_type(section, key, value, expected)
         return value
+
+    def names(self, section: str, key: str) -> list[str]:
+        value = self.typed(section, key, (list, tuple), "a list of names")
+        if not _are_names(value):
+            raise self._of_another_type(section, key, value, "a list of names")
+        return list(value)
+
+    def modules(self) -> list[list[str]]:
+        """Of each stage; none where they are not given."""
+        section, key, expected = "parallelism", "module_fqns_per_model_part", "a list of names for each stage"
+        if self.given(section, key) is None:
+            return []
+        value = self.typed(section, key, (list, tuple), expected)
+        if not all(isinstance(names, list | tuple) and _are_names(names) for names in value):
+            raise self._of_another_type(section, key, value, expected)
+        return list(value)
 
     def error(self, message: str, section: str, key: str, *, found: str = "", expected: str = "") -> Error:
         """A problem at the line of a key, or of its section, where the config is a file."""
         return Error(
             message, code="refused", file=self.file, row=self._line(section, key), found=found, expected=expected
         )
+
+    def _of_another_type(self, section: str, key: str, value: Any, expected: str) -> Error:
+        found = f"{value!r} of type {type(value).__name__}"
+        return self.error(f"{section}.{key} is of another type", section, key, found=found, expected=expected)
+
+    def _keys(self, section: str) -> list[str]:
+        """Of a file or dictionary; an object has only those that there are."""
+        found = _item(self._sections, section)
+        if isinstance(found, str | int | float | list | tuple):
+            raise self.error(f"{section} is of another type", section, "", found=repr(found), expected="a table")
+        return [str(key) for key in found] if isinstance(found, Mapping) else []
 
     def _line(self, section: str, key: str) -> int:
         inside, header = False, 0
@@ -71,6 +138,19 @@ class JobSettings:
             elif inside and re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
                 return number
         return header
+
+
+def _meant(section: str, key: str) -> str:
+    """The key that another one is a slip of; "" for one that is none, such as those of other parts of a section."""
+    read = _READ[section]
+    if key in read:
+        return ""
+    near = difflib.get_close_matches(key, read, 1, 0.9)
+    return near[0] if near else ", ".join(read) if key.startswith(PP) else ""
+
+
+def _are_names(values: Any) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _text_of(file: str) -> str:

@@ -13,9 +13,10 @@ from typing import Any
 
 from ppsim._native import _core
 from ppsim.errors import Error, FileError, JobError
+from ppsim.files import read
 from ppsim.registry import generate
-from ppsim.targets import load
-from ppsim.torch.job_settings import JobSettings
+from ppsim.targets import load, targets
+from ppsim.torch.job_settings import PP, JobSettings
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,6 @@ _KINDS = (
     _Kind("PipelineScheduleSingle", "", False),
     _Kind("PipelineScheduleMulti", "", True),
 )
-_PP = "pipeline_parallel_"
-#: All that begin with it.
-_PP_KEYS = (
-    "degree",
-    "schedule",
-    "schedule_csv",
-    "microbatch_size",
-    "layers_per_stage",
-    "first_stage_less_layers",
-    "last_stage_less_layers",
-)
-#: What older releases called otherwise, and newer ones would not read.
-_RENAMED = {
-    ("training", "batch_size"): "local_batch_size",
-    ("parallelism", "pipeline_parallel_split_points"): "module_fqns_per_model_part",
-}
 
 
 @dataclass(frozen=True)
@@ -110,8 +95,11 @@ def read_job(config: Any, *, layers: int | None = None, target: str = "torch-2.1
     Raises FileError for what is no job config. What torchtitan would refuse, or run differently from what is
     written, is in `problems`.
     """
-    if layers is not None and layers < 1:
-        raise Error("layers out of range", found=str(layers), expected="1 or more")
+    if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 1):
+        raise Error("layers must be a whole number", found=repr(layers), expected="1 or more")
+    releases = [name for name in targets() if not name.startswith("jaxpp")]
+    if target not in releases:
+        raise Error("torchtitan runs on PyTorch", found=target, expected=", ".join(releases))
     return _Reader(JobSettings(config), layers, target).job()
 
 
@@ -123,15 +111,15 @@ class _Reader:
         self._problems: list[Error] = []
 
     def job(self) -> Job:
-        self._check_keys()
         try:
+            self._problems += self._settings.unread()
             kind = self._kind()
-            ranks = self._settings.number("parallelism", _PP + "degree")
+            ranks = self._settings.number("parallelism", PP + "degree")
             microbatches = self._microbatches()
-            csv = str(self._settings.get("parallelism", _PP + "schedule_csv") or "")
+            compiles_stages = self._compiles_stages()
+            csv = self._csv()
             if ranks == 1:
                 raise self._error("the job has no pipeline", "degree", found="1", expected="2 or more")
-            csv = self._found(csv)
             order = self._loaded(csv) if csv else None
             stages = self._stages(kind, ranks, order)
         except Error as wrong:
@@ -143,31 +131,18 @@ class _Reader:
                 self._check_order(order, kind, (ranks, stages, microbatches))
         else:
             order = self._generated(kind, (ranks, stages, microbatches))
-        if order is not None:
+        if order is not None and compiles_stages:
             self._check_compile(order)
         return Job(self._settings.file, kind.name, ranks, stages, microbatches, csv, order, tuple(self._problems))
 
     def _error(self, message: str, key: str, **details: str) -> Error:
-        return self._settings.error(message, "parallelism", _PP + key, **details)
+        return self._settings.error(message, "parallelism", PP + key, **details)
 
     def _note(self, message: str, key: str, **details: str) -> None:
         self._problems.append(self._error(message, key, **details))
 
-    def _check_keys(self) -> None:
-        """A key that torchtitan does not read says nothing, and looks as if it did."""
-        for key in self._settings.keys("parallelism"):
-            if key.startswith(_PP) and key.removeprefix(_PP) not in _PP_KEYS:
-                near = difflib.get_close_matches(key.removeprefix(_PP), _PP_KEYS, 1, 0.8)
-                if near:
-                    self._note("torchtitan reads no such key", key.removeprefix(_PP), found=key, expected=_PP + near[0])
-        for (section, old), new in _RENAMED.items():
-            if self._settings.given(section, old) is not None:
-                self._problems.append(
-                    self._settings.error("torchtitan reads no such key", section, old, found=old, expected=new)
-                )
-
     def _kind(self) -> _Kind:
-        name = str(self._settings.get("parallelism", _PP + "schedule"))
+        name = self._settings.typed("parallelism", PP + "schedule", str, "the name of a schedule")
         for kind in _KINDS:
             if kind.name.lower() == name.lower():
                 return kind
@@ -177,11 +152,11 @@ class _Reader:
 
     def _microbatches(self) -> int:
         batch = self._settings.number("training", "local_batch_size")
-        size = self._settings.number("parallelism", _PP + "microbatch_size")
+        size = self._settings.number("parallelism", PP + "microbatch_size")
         if batch % size == 0:
             return batch // size
         raise self._settings.error(
-            f"the batch is not a multiple of {_PP}microbatch_size",
+            f"the batch is not a multiple of {PP}microbatch_size",
             "training",
             "local_batch_size",
             found=f"{batch}, microbatches of {size}",
@@ -190,13 +165,13 @@ class _Reader:
 
     def _stages(self, kind: _Kind, ranks: int, order: _core.Schedule | None) -> int:
         """As torchtitan counts them; it reads none of it from a CSV."""
-        modules = self._settings.given("parallelism", "module_fqns_per_model_part")
-        per_stage = self._settings.given("parallelism", _PP + "layers_per_stage")
+        modules = self._settings.modules()
+        per_stage = self._settings.given("parallelism", PP + "layers_per_stage")
         if modules:
             stages, key = len(modules), "module_fqns_per_model_part"
         elif per_stage:
-            count = self._settings.number("parallelism", _PP + "layers_per_stage")
-            stages, key = self._stages_of_layers(count, order), _PP + "layers_per_stage"
+            count = self._settings.number("parallelism", PP + "layers_per_stage")
+            stages, key = self._stages_of_layers(count, order), PP + "layers_per_stage"
         else:
             return ranks * 2 if kind.several_stages else ranks
         expected = f"{2 * ranks}" if kind.is_v else f"a multiple of {ranks}" if kind.several_stages else f"{ranks}"
@@ -222,23 +197,29 @@ class _Reader:
                 found=str(per_stage), expected="layers=, the transformer layers of the model",
             )
         ends = sum(
-            self._settings.number("parallelism", f"{_PP}{end}_stage_less_layers", 0) for end in ("first", "last")
+            self._settings.number("parallelism", f"{PP}{end}_stage_less_layers", 0) for end in ("first", "last")
         )
         return math.ceil((self._layers + ends) / per_stage)
 
-    def _found(self, csv: str) -> str:
+    def _csv(self) -> str:
         """The path from where torchtitan would start, or from the job."""
+        if not self._settings.get("parallelism", PP + "schedule_csv"):
+            return ""
+        given = self._settings.typed("parallelism", PP + "schedule_csv", (str, pathlib.PurePath), "a path")
+        csv: str = os.fspath(given)
         beside = pathlib.Path(self._settings.file).parent / csv
-        return csv if not csv or pathlib.Path(csv).exists() or not beside.exists() else os.fspath(beside)
+        return csv if pathlib.Path(csv).exists() or not beside.exists() else os.fspath(beside)
 
     def _loaded(self, csv: str) -> _core.Schedule | None:
         try:
             order = load(csv, target=self._target)
         except Error as wrong:
-            self._problems.append(wrong)
-            return None
-        if isinstance(order, _core.Schedule):
-            return order
+            if not _has_transfers(csv):
+                self._problems.append(wrong)
+                return None
+        else:
+            if isinstance(order, _core.Schedule):
+                return order
         self._problems.append(
             Error(
                 "torchtitan loads compute_only files, and its PyTorch adds the transfers",
@@ -253,7 +234,7 @@ class _Reader:
         if order.ranks != ranks:
             self._note("the CSV is for other ranks", "degree", found=str(ranks), expected=f"{order.ranks}, its rows")
         if order.microbatches != microbatches:
-            size = self._settings.number("parallelism", _PP + "microbatch_size")
+            size = self._settings.number("parallelism", PP + "microbatch_size")
             given = self._settings.given("training", "local_batch_size") is not None
             self._problems.append(
                 self._settings.error(
@@ -283,7 +264,7 @@ class _Reader:
         ranks, stages, microbatches = numbers
         if not kind.ours:
             self._note(f"{kind.name} has no order of its own", "schedule", found="no CSV",
-                       expected=f"{_PP}schedule_csv, or another schedule")
+                       expected=f"{PP}schedule_csv, or another schedule")
             return None
         rounds = max(1, microbatches // ranks)
         if kind.min_a_stage and microbatches < stages:
@@ -307,9 +288,11 @@ class _Reader:
             )
         )
 
+    def _compiles_stages(self) -> bool:
+        enabled = self._settings.typed("compile", "enable", bool, "true or false")
+        return enabled and "model" in self._settings.names("compile", "components")
+
     def _check_compile(self, order: _core.Schedule) -> None:
-        if not self._settings.get("compile", "enable") or "model" not in self._settings.get("compile", "components"):
-            return
         if re.search(r"\dW\d", order.to_csv()):
             self._problems.append(
                 self._settings.error(
@@ -317,6 +300,13 @@ class _Reader:
                     "compile", "enable", found="true", expected="false, or a schedule with whole backwards",
                 )
             )
+
+
+def _has_transfers(csv: str) -> bool:
+    try:
+        return isinstance(read(csv), _core.Program)
+    except Error:
+        return False
 
 
 def _placement(kind: _Kind, ranks: int, stages: int) -> list[int]:
