@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from ppsim._native import _core
 from ppsim.errors import Error
-from ppsim.simulation import Run
+from ppsim.simulation import Run, threads_of
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def jitter(
     words.slow_ranks = list((slow_ranks or {}).items())
     words.slow_links = [(a, b, factor) for (a, b), factor in (slow_links or {}).items()]
     words.samples, words.seed = samples, seed
-    words.threads = threads or len(os.sched_getaffinity(0))
+    words.threads = threads_of(threads)
     found = _core.step_spread(run._step, words)
     return Jitter(
         planned_ns=found["planned_ns"],

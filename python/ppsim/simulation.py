@@ -287,10 +287,17 @@ def simulate_many(
     Order: that of the points, whatever the number of threads. Ctrl-C ends it.
     Raises what simulate raises, for the first point that cannot run, whose number the message has.
     """
-    threads = threads or len(os.sched_getaffinity(0))
-    if threads < 1:
-        raise Error("threads out of range", found=str(threads), expected="1 or more")
+    threads = threads_of(threads)
     pairs = [(program_of(value, costs), costs) for value, costs in points]
     return _core.simulate_many(
         [program for program, _ in pairs], [sources_of(costs) for _, costs in pairs], transport, threads
     )
+
+
+def threads_of(threads: int | None) -> int:
+    """What `threads=` of a call means: by default as many as there are cores."""
+    if threads is None:
+        return len(os.sched_getaffinity(0))
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise Error("threads out of range", found=repr(threads), expected="1 or more, or None for all cores")
+    return threads

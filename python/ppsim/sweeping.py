@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ppsim._native import _core
@@ -11,6 +10,7 @@ from ppsim.arrays import structured
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error
 from ppsim.lowering import program_of
+from ppsim.simulation import threads_of
 
 if TYPE_CHECKING:
     import numpy
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Short names of kinds, as Costs.unit has them.
 _KINDS = {"FB": ("OVERLAP_F_B",), "c": ("SEND_F", "SEND_B", "SEND_A")}
+#: The form of an instruction that runs F and B as one.
+_OVERLAP = 1
 
 
 def sweep(
@@ -38,13 +40,15 @@ def sweep(
     threads: default: as many as there are cores; they do not change the result. Ctrl-C ends it
     Returns an array with the fields makespan_ns, rank_span_ns, ideal_ns, bubble_fraction and
     bubble_fraction_span, a row for each point: what simulate_many gives for it.
-    Raises what simulate raises, and Error for arrays of other shapes.
+    Raises what simulate raises, and Error for arrays of other shapes, what is no duration, kinds of which the
+    Program has no action, and two arrays for one kind.
     """
-    threads = threads or len(os.sched_getaffinity(0))
-    if threads < 1:
-        raise Error("threads out of range", found=str(threads), expected="1 or more")
+    threads = threads_of(threads)
+    if not isinstance(durations_ns, Mapping):
+        raise Error("durations must be a mapping", found=type(durations_ns).__name__, expected='{"F": array, ...}')
     known = costs_of(costs, unit) or Costs.unit()
     program = program_of(value, known)
+    _check_names(durations_ns, program)
     columns = [
         (kind, stage, column)
         for name, durations in durations_ns.items()
@@ -57,20 +61,57 @@ def sweep(
     return structured(_core.sweep(program, sources_of(known), columns, transport, threads), "point")
 
 
-def _columns(name: str, durations: ArrayLike, stages: int) -> list[tuple[int, Any]]:
-    """Stage and durations; the stage -1 is all of them."""
+def _check_names(names: Iterable[str], program: _core.Program) -> None:
+    """An array without an action would vary nothing, and of two for a kind one would win."""
+    there = _kinds_of(program)
+    of: dict[str, str] = {}
+    for name in names:
+        kinds = _KINDS.get(name, (name,))
+        for kind in kinds:
+            if kind in of:
+                raise Error(f"two arrays are of {kind}", found=f"{of[kind]} and {name}", expected="one of them")
+            of[kind] = name
+        known = all(kind in _core.op_kinds() and not kind.startswith("RECV_") for kind in kinds)
+        if known and there.isdisjoint(kinds):
+            expected = ", ".join(kind for kind in _core.op_kinds() if kind in there)
+            raise Error(f"no action of the Program is {name}", found=name, expected=expected)
+
+
+def _kinds_of(program: _core.Program) -> set[str]:
+    """Kinds that take time: an overlapped pair is one of its own."""
     import numpy  # not at the top: `import ppsim` stays fast
 
+    actions, instructions = program.actions["kind"], program.instructions
+    pairs = instructions["first_action"][instructions["form"] == _OVERLAP]
+    alone = numpy.ones(len(actions), bool)
+    alone[pairs] = alone[pairs + 1] = False
+    names = {_core.op_kinds()[kind] for kind in numpy.unique(actions[alone])}
+    return {name for name in names if not name.startswith("RECV_")} | ({"OVERLAP_F_B"} if len(pairs) else set())
+
+
+def _columns(name: str, durations: ArrayLike, stages: int) -> list[tuple[int, Any]]:
+    """Stage and durations; the stage -1 is all of them."""
+    import numpy
+
     array = numpy.asarray(durations)
-    if array.dtype.kind not in "iuf" or not numpy.isfinite(array).all():
+    if array.dtype.kind not in "iuf":
         raise Error(f"{name} must be nanoseconds", found=f"an array of {array.dtype}", expected="finite numbers")
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] != stages):
         raise Error(
             f"{name} has another shape", found=str(array.shape), expected=f"(points,) or (points, {stages})"
         )
-    if array.size and abs(array).max() >= 2**63:
-        raise Error(f"{name} is too long", found=f"{array.max():g} ns", expected="less than 2^63 ns (292 years)")
+    _refuse_any(~numpy.isfinite(array), array, f"{name} is no number of nanoseconds", "finite numbers")
+    _refuse_any(array < 0, array, f"{name} is negative", "0 or more nanoseconds")
+    _refuse_any(array >= 2**63, array, f"{name} is too long", "less than 2^63 ns (292 years)")
     whole = array.round().astype("<i8")
     if whole.ndim == 1:
         return [(-1, numpy.ascontiguousarray(whole))]
     return [(stage, numpy.ascontiguousarray(whole[:, stage])) for stage in range(stages)]
+
+
+def _refuse_any(wrong: NDArray[Any], array: NDArray[Any], message: str, expected: str) -> None:
+    """Names the first item that is wrong."""
+    if wrong.any():
+        at = tuple(int(indices[0]) for indices in wrong.nonzero())
+        where = ", stage ".join(map(str, at))
+        raise Error(f"{message} at point {where}", found=str(array[at]), expected=expected)

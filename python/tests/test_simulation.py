@@ -183,20 +183,45 @@ def test_a_sweep_is_simulate_many_from_arrays_to_an_array():
 @pytest.mark.parametrize(
     "durations, wrong",
     [
-        ({"F": [1, 2], "B": [1]}, "number of points"),
+        ({"F": [1, 2], "W": [1]}, "number of points"),
         ({"F": [[1, 2]]}, "shape"),
         ({"F": 1}, "shape"),
         ({"F": ["fast"]}, "nanoseconds"),
-        ({"F": [float("nan")]}, "nanoseconds"),
+        ({"F": [1, float("nan")]}, "F is no number of nanoseconds at point 1 .found nan"),
         ({"F": [1e30]}, "too long"),
-        ({"F": [1, -1]}, "point 1"),
+        ({"F": [1, -1]}, "F is negative at point 1 .found -1, expected 0 or more nanoseconds"),
+        ({"F": [-5]}, "F is negative at point 0 .found -5,"),
+        ({"I": [[1, 2, 3, 4], [1, 2, -3, 4]]}, "I is negative at point 1, stage 2 .found -3,"),
         ({"Q": [1]}, "unknown kind"),
         ({"RECV_F": [1]}, "unknown kind"),
+        ({"B": [1]}, "no action of the Program is B .found B, expected F, I, W, SEND_F, SEND_B"),
+        ({"SEND_A": [1]}, "no action of the Program is SEND_A"),
+        ({"c": [1], "SEND_F": [2]}, "two arrays are of SEND_F .found c and SEND_F, expected one of them"),
+        ([1, 2], "must be a mapping .found list"),
+        ({"FB": [1]}, "no action of the Program is FB"),
     ],
 )
 def test_a_sweep_refuses_what_is_no_duration(durations, wrong):
     with pytest.raises(ppsim.Error, match=wrong):
         ppsim.sweep(zb_h1(), durations)
+
+
+def test_a_transfer_is_swept_by_either_name():
+    plain = ppsim.generate("1f1b", ranks=2, microbatches=4)
+    both = ppsim.sweep(plain, {"SEND_F": [5], "SEND_B": [5]}, unit={"F": 1})
+    assert both.tolist() == ppsim.sweep(plain, {"c": [5]}, unit={"F": 1}).tolist()
+    pairs = ppsim.generate("dualpipe-v", ranks=2, microbatches=8)
+    assert len(ppsim.sweep(pairs, {"FB": [1, 2], "F": [1, 2], "I": [1, 2]}, unit={"F": 1})) == 2
+
+
+def test_threads_are_one_or_more():
+    for threads in (0, -1, True, 1.5):
+        with pytest.raises(ppsim.Error, match="threads out of range"):
+            ppsim.sweep(zb_h1(), {"F": [1]}, threads=threads)
+        with pytest.raises(ppsim.Error, match="threads out of range"):
+            ppsim.simulate_many([(zb_h1(), ppsim.Costs.unit())], threads=threads)
+        with pytest.raises(ppsim.Error, match="threads out of range"):
+            ppsim.jitter(ppsim.simulate(zb_h1()), vary={"all": "lognormal:0.1"}, samples=2, threads=threads)
 
 
 def test_compare_is_a_table_and_a_picture(tmp_path):
