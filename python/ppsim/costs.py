@@ -59,8 +59,11 @@ class Costs:
         return cls((("table", _core.Source.table(_text_of(path), os.fspath(path)).table_json()),))
 
     @classmethod
-    def from_kineto(cls, traces: Iterable[str | os.PathLike[str]], *, transfer_ns: int = 0) -> Costs:
-        """What F, B, I, W and overlapped pairs of each stage take in traces of torch.profiler, one a rank.
+    def from_kineto(
+        cls, traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, transfer_ns: int = 0
+    ) -> Costs:
+        """What F, B, I, W and overlapped pairs of each stage take in traces of torch.profiler, one a rank, or in
+        one.
 
         Medians of the ranges `PP:0F0`, of the GPU where it has any. transfer_ns: of one transfer, which its
         range does not say

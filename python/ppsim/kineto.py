@@ -12,7 +12,7 @@ from typing import Any
 
 from ppsim._native import _core
 from ppsim.costs import Costs
-from ppsim.errors import FileError
+from ppsim.errors import Error, FileError
 
 _CELL = re.compile(r"(\d+)([FBIW])\d+")
 _PAIR = re.compile(r"\((\d+)F\d+;(\d+)[BI]\d+\)OVERLAP_F_B")
@@ -20,16 +20,18 @@ _PAIR = re.compile(r"\((\d+)F\d+;(\d+)[BI]\d+\)OVERLAP_F_B")
 _FREE = ("UNSHARD", "RESHARD", "REDUCE_GRAD")
 
 
-def costs_from_kineto(traces: Iterable[str | os.PathLike[str]], *, transfer_ns: int = 0) -> Costs:
-    """The medians of F, B, I, W and overlapped pairs of each stage in traces of torch.profiler, one a rank.
+def costs_from_kineto(
+    traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, transfer_ns: int = 0
+) -> Costs:
+    """The medians of F, B, I, W and overlapped pairs of each stage in traces of torch.profiler, one a rank, or in one.
 
     Where a trace has ranges of the GPU, these count, else those of the host. A range of a transfer is the time
     of its launch and no transfer's: all take transfer_ns.
     Raises FileError for what is no trace, and for a trace without such ranges.
     """
-    paths = [os.fspath(path) for path in traces]
-    if not paths:
-        raise FileError("no trace", code="bad_file", found="none", expected="one for each rank")
+    paths = _paths(traces)
+    if isinstance(transfer_ns, bool) or not isinstance(transfer_ns, int) or transfer_ns < 0:
+        raise Error("transfer_ns out of range", found=repr(transfer_ns), expected="0 or more whole nanoseconds")
     found: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     for path in paths:
         for key, nanoseconds in _durations(path):
@@ -38,6 +40,16 @@ def costs_from_kineto(traces: Iterable[str | os.PathLike[str]], *, transfer_ns: 
     entries += [{"kind": kind, "ns": transfer_ns} for kind in ("SEND_F", "SEND_B")]
     entries += [{"kind": kind, "ns": 0} for kind in _FREE]
     return Costs.table({"format": "ppsim-tables", "version": 1, "costs": entries, "sizes": []})
+
+
+def _paths(traces: object) -> list[str]:
+    """A text is a path and not one for each of its characters."""
+    several = [traces] if isinstance(traces, str | os.PathLike) else traces
+    paths = list(several) if isinstance(several, Iterable) and not isinstance(several, bytes) else []
+    if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+        expected = "the path of a trace, or one for each rank"
+        raise FileError("no trace", code="bad_file", found=repr(traces), expected=expected)
+    return [os.fspath(path) for path in paths]
 
 
 def _entry(key: tuple[str, int, int], nanoseconds: float) -> dict[str, Any]:

@@ -32,6 +32,18 @@ def test_medians_of_each_stage_are_costs(tmp_path):
     assert run.makespan_ns == 12_000 + 1000 + 20_000 + 40_000 + 1000 + 30_000
 
 
+def test_one_trace_needs_no_list(tmp_path):
+    path = trace(tmp_path / "0.json", [event("PP:0F0", 5), event("PP:0B0", 6)])
+    one = ppsim.Costs.from_kineto([path])
+    assert ppsim.Costs.from_kineto(path) == ppsim.Costs.from_kineto(str(path)) == one
+    for wrong in (5, None, [5], b"0.json"):
+        with pytest.raises(ppsim.Error, match="expected the path of a trace, or one for each rank"):
+            ppsim.Costs.from_kineto(wrong)
+    for transfer in (-1, 1.5, "1", True):
+        with pytest.raises(ppsim.Error, match="transfer_ns"):
+            ppsim.Costs.from_kineto(path, transfer_ns=transfer)
+
+
 def test_ranges_of_the_gpu_go_before_those_of_the_host(tmp_path):
     events = [event("PP:0F0", 5), event("PP:0B0", 6), event("PP:0F0", 50, "gpu_user_annotation")]
     path = trace(tmp_path / "0.json", [*events, event("PP:0B0", 60, "gpu_user_annotation")])
@@ -42,7 +54,7 @@ def test_ranges_of_the_gpu_go_before_those_of_the_host(tmp_path):
 def test_what_is_no_trace_of_a_pipeline_is_refused(tmp_path):
     with pytest.raises(ppsim.FileError, match="no range of a pipeline"):
         ppsim.Costs.from_kineto([trace(tmp_path / "0.json", [event("aten::mm", 1)])])
-    with pytest.raises(ppsim.FileError, match="expected one for each rank"):
+    with pytest.raises(ppsim.FileError, match="or one for each rank"):
         ppsim.Costs.from_kineto([])
     (tmp_path / "not.json").write_text("0F0,0B0")
     for name in ("not.json", "missing.json"):
