@@ -61,9 +61,12 @@ def test_what_a_wrapper_cannot_follow_is_refused(found):
     assert any("shares stages with" in said[7] for said in found[-1])
 
 
-@pytest.mark.parametrize("how, words", [
-    ("one", "has ended"), ("all", "has ended"), ("stops", "has said nothing for 4 s"), ("leaves", "has left after 1 steps"),
-])
+ENDINGS = {
+    "one": "has ended", "all": "has ended", "stops": "has said nothing for 4 s", "leaves": "has left after 1 steps",
+}
+
+
+@pytest.mark.parametrize("how, words", ENDINGS.items())
 def test_a_failure_of_one_pipeline_ends_its_replicas(how, words, tmp_path):
     processes = start("replicas:ending", 4, tmp_path, how)
     first, second = ends(processes[::2], tmp_path), processes[1::2]

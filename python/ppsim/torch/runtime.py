@@ -276,7 +276,8 @@ def _check_updates(plan: Plan, optimizer: bool, clips: bool) -> None:
     if optimizer and trains and not plan.cells("OPT"):
         raise Error("there is an optimizer, and the program updates nothing", expected='with_=("reduce-grad", "opt")')
     if clips and trains and "norm" not in plan.execution.collectives:
-        raise Error("there is a clip_norm, and the program has no norm", expected='with_=("reduce-grad", "opt", "clip")')
+        raise Error("there is a clip_norm, and the program has no norm",
+                    expected='with_=("reduce-grad", "opt", "clip")')
 
 
 def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> None:

@@ -262,7 +262,8 @@ class _Others:
         for first, twin in self._twins.items():
             why = self._wrong_with(twin)
             if why:
-                return {"rank": -1, "why": f"rank {self._plan.rank} of the replica that begins with process {first}: {why}"}
+                twin_name = f"rank {self._plan.rank} of the replica that begins with process {first}"
+                return {"rank": -1, "why": f"{twin_name}: {why}"}
         return None
 
     def _wrong_with(self, process: _Process) -> str | None:

@@ -144,7 +144,7 @@ def evaluated(mesh: Any) -> float:
 
 
 def ending(how: str) -> float:
-    """A process of one pipeline ends, all of them end or stop, or they leave a step early: the other one hears of it."""
+    """A process of one pipeline ends, all of them end or stop, or leave a step early: the other one hears of it."""
     mesh = opened()
     pipeline = mesh["pipeline"]
     program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), with_=("reduce-grad", "unshard"))
