@@ -127,13 +127,14 @@ std::vector<Annotation> annotations_of(const std::string& title, std::span<const
 }
 
 std::string github_command(const Annotation& annotation) {
-  std::string command = "::error file=" + escaped(annotation.file, true);
-  if (annotation.row > 0) command += ",line=" + std::to_string(annotation.row);
+  std::string command = "::error ";
+  if (!annotation.file.empty()) command += "file=" + escaped(annotation.file, true) + ",";
+  if (annotation.row > 0) command += "line=" + std::to_string(annotation.row) + ",";
   if (annotation.first_column > 0) {
-    command += ",col=" + std::to_string(annotation.first_column) +
-               ",endColumn=" + std::to_string(annotation.last_column);
+    command += "col=" + std::to_string(annotation.first_column) +
+               ",endColumn=" + std::to_string(annotation.last_column) + ",";
   }
-  return command + ",title=" + escaped(annotation.title, true) + "::" + escaped(annotation.message, false);
+  return command + "title=" + escaped(annotation.title, true) + "::" + escaped(annotation.message, false);
 }
 
 }  // namespace ppsim::planner

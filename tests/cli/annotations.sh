@@ -27,6 +27,8 @@ expect_out "::error file=hangs.csv,line=1,col=5,endColumn=12,title=ppsim%3A refu
 expect_exit 0 generate gpipe --ranks 2 --microbatches 4 -o large.csv
 expect_exit 3 verify large.csv --unit F=1,A=10 --memory-limit 20 --annotations github
 expect_out "::error file=large.csv"
+expect_exit 3 verify gpipe --ranks 2 --microbatches 4 --unit F=1,A=10 --memory-limit 20 --annotations github
+expect_out "::error title=ppsim%3A memory is refuted::"  # a name is no file
 expect_exit 2 verify bad.csv hangs.csv --communicators per-pair --annotations github
 expect_out "::error file=bad.csv"
 expect_out "::error file=hangs.csv"

@@ -58,6 +58,11 @@ TEST(Annotations, WhatNamesNoCellIsAboutTheFile) {
   EXPECT_EQ(github_command(annotations[0]), "::error file=a.csv,title=memory is refuted::too much memory");
 }
 
+TEST(Annotations, WhatIsNoFileHasNone) {
+  EXPECT_EQ(github_command({.title = "memory is refuted", .message = "too much"}),
+            "::error title=memory is refuted::too much");
+}
+
 TEST(Annotations, CommandsAreEscaped) {
   const Annotation annotation = {"dir,1/a:b.csv", 2, 3, 4, "100 %", "first\nsecond, 5 %: 6"};
   EXPECT_EQ(

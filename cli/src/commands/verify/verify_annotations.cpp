@@ -2,6 +2,7 @@
 
 #include "ppsim/planner/annotations.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/planner/ir_source.hpp"
 #include "verify_parts.hpp"
 
 namespace ppsim::cli {
@@ -40,7 +41,8 @@ std::vector<Annotation> of_answer(const std::string& input, const VerifyAnswer& 
 
 void annotate(const VerifyRequest& request, const Expected<VerifyAnswer>& answer, const Output& output) {
   if (request.annotations.empty()) return;
-  const std::string& input = request.input.input;
+  const std::string& given = request.input.input;
+  const std::string input = names_file(given) && given != "-" ? given : "";
   const std::vector<Annotation> annotations =
       answer ? of_answer(input, *answer) : std::vector{annotation_of(answer.error(), input, text_of(input))};
   std::ostream& out = output.json ? std::cerr : std::cout;
