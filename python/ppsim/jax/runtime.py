@@ -97,9 +97,7 @@ class Runtime:
         check_features(self._plans)
         self._processes = Processes(self._plans, unverified) if jax.process_count() > 1 else None
         check_loss_way(loss)
-        if optimizer is None and any(plan.cells("OPT") for plan in self._plans):
-            raise Error("the program updates parameters (OPT) and there is no optimizer",
-                        expected="optimizer=lambda parameters, gradients: ...")
+        _check_updates(self._plans, optimizer, clip_norm)
         self._devices = self._processes.devices if self._processes else _devices(devices, self.program.ranks)
         params = jax.tree.map(jnp.asarray, params)
         microbatches, tree = cut_batch(example_batch, self.program.microbatches)
@@ -260,6 +258,20 @@ def _of_blocks(plans: list[Plan]) -> Iterable[str]:
         if len(plans[0].owners(block)) > 1:
             owners = plans[0].owners(block)
             yield f"ranks {owners} update parameter block {block} without a REDUCE_GRAD: lower it with reduce-grad"
+
+
+def _check_updates(plans: list[Plan], optimizer: Optimizer, clip_norm: float | None) -> None:
+    """An optimizer where the Program updates parameters, and nothing that it would not use."""
+    updates = any(plan.cells("OPT") for plan in plans)
+    if optimizer is None and updates:
+        raise Error("the program updates parameters (OPT) and there is no optimizer",
+                    expected="optimizer=lambda parameters, gradients: ...")
+    if optimizer is not None and not updates:
+        raise Error("the program updates no parameters (OPT) and there is an optimizer", found=f"a {type(optimizer).__name__}",
+                    expected="with_=('reduce-grad', 'opt'), or no optimizer")
+    if clip_norm is not None and "norm" not in plans[0].execution.collectives:
+        raise Error("the program has no norm of all gradients to clip by", found=f"clip_norm={clip_norm}",
+                    expected="with_=('reduce-grad', 'opt', 'clip'), or no clip_norm")
 
 
 def _devices(devices: Sequence[Any] | None, ranks: int) -> list[Any]:

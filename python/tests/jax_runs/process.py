@@ -26,8 +26,8 @@ def main(name: str, ranks: int, what: str, folder: str) -> dict[str, Any]:
     function = faulty(what, rank) if what in ("raise", "die") else models.chain
     params, data = models.layers(models.parts_of(program)), models.batch(4)
     proof = ppsim.check(program, transport=ppsim.jax.TRANSPORT)
-    with ppsim.jax.Runtime(program, function, params, data, proof, outputs=models.OUTPUTS, clip_norm=1e9,
-                           optimizer=models.sgd if what == "opt" else None) as runtime:
+    updated: dict[str, Any] = {"optimizer": models.sgd, "clip_norm": 1e9} if what == "opt" else {}
+    with ppsim.jax.Runtime(program, function, params, data, proof, outputs=models.OUTPUTS, **updated) as runtime:
         steps = [runtime.step(data) for _ in range(2)]
         errors = _core.Execution(program, ppsim.jax.TRANSPORT).trace_errors(runtime.trace())
         runtime.write_trace(f"{folder}/measured.csv")
