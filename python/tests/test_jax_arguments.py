@@ -36,3 +36,52 @@ def test_an_optimizer_or_a_norm_without_use_is_refused():
     for with_, options in ((ADDED, {}), ([*ADDED, "opt"], {"optimizer": sgd})):
         with pytest.raises(ppsim.Error, match=r"found clip_norm=0.5, expected with_=\('reduce-grad', 'opt', 'clip'\)"):
             runtime_of(with_, clip_norm=0.5, **options)
+
+
+def with_effect(effect, place):
+    """The chain with an effect in its first or its second stage."""
+    def function(params, data):
+        x = models.layer(params[0], effect(data["x"]) if place == 0 else data["x"])
+        x = enter_stage(x)
+        return models.finish(models.layer(params[1], effect(x) if place == 1 else x), data["target"])
+
+    return function
+
+
+def printed(x):
+    jax.debug.print("largest {}", x.max())
+    return x
+
+
+def sent(x):
+    io_callback(lambda value: None, None, x, ordered=True)
+    return x
+
+
+def written(x):
+    kept = jax.new_ref(x)
+    kept[...] = 2 * x
+    return kept[...]
+
+
+@jax.custom_vjp
+def printed_back(x):
+    return x
+
+
+def _back(_, gradient):
+    jax.debug.print("gradient {}", gradient.max())
+    return (gradient,)
+
+
+printed_back.defvjp(lambda x: (x, None), _back)
+
+
+@pytest.mark.parametrize("effect, place, primitive", [
+    (printed, 1, "debug_print"), (sent, 0, "io_callback"), (written, 0, "new_ref"), (printed_back, 1, "debug_print"),
+    (jax.jit(printed), 0, "debug_print"), (jax.remat(printed), 1, "remat"),
+])
+def test_effects_are_refused_with_their_stage(effect, place, primitive):
+    with pytest.raises(ppsim.Error, match=rf"stage {place} has an effect.*found {primitive}") as raised:
+        runtime_of(function=with_effect(effect, place))
+    assert raised.value.code == "refused"

@@ -10,6 +10,8 @@ import jax
 from jax.extend.core import Literal, jaxprs_in_params
 from jax.extend.core.primitives import jit_p
 
+from ppsim.errors import Error
+
 #: A variable of a jaxpr, or a literal.
 Atom = Any
 Var = Any
@@ -70,6 +72,15 @@ def is_inside(primitive: Any, equation: Equation) -> bool:
 
 def _occurs(primitive: Any, jaxpr: Any) -> bool:
     return any(one.primitive is primitive or is_inside(primitive, one) for one in jaxpr.eqns)
+
+
+def refuse_effects(equations: Iterable[Equation], stage: int) -> None:
+    """Raises Error for what does more than compute its results: slices of equations would lose or repeat it."""
+    for equation in equations:
+        if equation.effects:
+            raise Error(f"stage {stage} has an effect, which a stage cut into forward and backward would lose or repeat",
+                        code="refused", found=equation.primitive.name,
+                        expected="no printing, io_callback, checks or references: return the values among the outputs")
 
 
 def ancestors(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 from jax.sharding import SingleDeviceSharding
 
-from ppsim.jax.equations import Atom, Equation, Trace, Var, ancestors, evaluate, traced, value_of
+from ppsim.jax.equations import Atom, Equation, Trace, Var, ancestors, evaluate, refuse_effects, traced, value_of
 from ppsim.jax.split import Part, Split, has_gradient, shape_of
 
 
@@ -46,6 +46,7 @@ class Pieces:
         cotangents += [results[part.results.index(0)]] if self.has_loss else []
         counts = [len(parameters), len(inputs), len(batch), len(cotangents)]
         self._trace = traced(self._joint(counts), [*parameters, *inputs, *batch, *cotangents])
+        refuse_effects(self._trace.equations, part.number)  # of gradients that the function defines
         groups = _cut(self._trace.inputs, counts)
         self.parameters, self.inputs, self.batch, self.cotangents = groups
         counts = [len(part.outputs), len(results), len(parameters), len(self.trained_inputs)]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.extend.core import Literal
 
 from ppsim.errors import Error
-from ppsim.jax.equations import Atom, Equation, Trace, Var, ancestors, describe, evaluate, is_inside, traced, value_of
+from ppsim.jax.equations import Atom, Equation, Trace, Var, ancestors, describe, evaluate, is_inside, refuse_effects, traced, value_of
 from ppsim.jax.marker import enter_stage_p
 
 #: (params, batch of one microbatch) -> its loss, or (loss, outputs)
@@ -153,6 +153,7 @@ class _Cut:
         if is_inside(enter_stage_p, equation):
             raise Error(f"enter_stage stands inside of {equation.primitive.name}, which cannot be cut",
                         expected="enter_stage between the layers, which a Python loop calls one after another")
+        refuse_effects([equation], self._stages - 1)
         sources = 0
         for atom in equation.invars:
             sources |= 0 if isinstance(atom, Literal) else self._sources.get(atom, 0)
