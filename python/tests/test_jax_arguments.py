@@ -85,3 +85,17 @@ def test_effects_are_refused_with_their_stage(effect, place, primitive):
     with pytest.raises(ppsim.Error, match=rf"stage {place} has an effect.*found {primitive}") as raised:
         runtime_of(function=with_effect(effect, place))
     assert raised.value.code == "refused"
+
+
+def test_the_norm_and_the_clipping_of_half_precision_are_computed_in_wider_numbers():
+    def function(params, data):
+        x = enter_stage(data["x"] * params[0])
+        return (x * params[1]).sum(), {"values": x, "largest": x.max(), "squares": x.sum()}
+
+    params = [jnp.asarray(1, jnp.float16), jnp.asarray(1, jnp.float16)]
+    data = {"x": np.full((4, 1), 300, np.float16)}
+    with runtime_of([*ADDED, "opt", "clip"], function, params, data, optimizer=lambda _, g: g, clip_norm=1e-6) as runtime:
+        step, found = runtime.step(data), runtime.params
+    assert step.norm == pytest.approx(300 * 2**0.5)
+    expected = np.float16(300 * 1e-6 / step.norm)
+    assert expected > 0 and [float(value) for value in found] == [float(expected)] * 2

@@ -118,7 +118,7 @@ class Weights:
     def norm(self, update: int, communicator: int) -> Arrays:
         """COLL norm: of the gradients of all parameters, each counted once."""
         mine = [number for number in self._all() if self._layout.rank(self._layout.stages[number][0]) in self._ranks]
-        squares = [jnp.sum(jnp.square(jnp.abs(self._gradient(number, update)))) for number in mine]
+        squares = [jnp.sum(jnp.square(_wide(jnp.abs(self._gradient(number, update))))) for number in mine]
         total = sum(float(square) for square in squares)
         if self._processes is not None and len(self._layout.plan.members[communicator]) > 1:
             total = float(self._processes.add(communicator, [jnp.asarray(total)])[0])
@@ -180,7 +180,8 @@ class Weights:
         gradient = jax.device_put(gradient, self._devices[rank])
         if self._clip_norm is None or update not in self.norms:
             return gradient
-        return gradient * min(1.0, self._clip_norm / (self.norms[update] + 1e-6))
+        scaled = _wide(gradient) * min(1.0, self._clip_norm / (self.norms[update] + 1e-6))
+        return scaled.astype(gradient.dtype)
 
     def _cells(self, kind: str) -> list[tuple[int, int]]:
         return [cell for plan in self._layout.plans for cell in plan.cells(kind)]
@@ -204,6 +205,11 @@ class Weights:
         self._sums: dict[tuple[int, int], Arrays] = {}  #: by stage and update
         self._totals: dict[tuple[int, int], Any] = {}  #: by parameter and update
         self.norms: dict[int, float] = {}
+
+
+def _wide(values: Any) -> Any:
+    """In float32 where it was narrower: squares of half precision overflow, and small factors vanish."""
+    return values.astype(jnp.promote_types(values.dtype, jnp.float32))
 
 
 def update_of(optimizer: Optimizer) -> _Update:
