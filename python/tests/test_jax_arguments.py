@@ -99,3 +99,29 @@ def test_the_norm_and_the_clipping_of_half_precision_are_computed_in_wider_numbe
     assert step.norm == pytest.approx(300 * 2**0.5)
     expected = np.float16(300 * 1e-6 / step.norm)
     assert expected > 0 and [float(value) for value in found] == [float(expected)] * 2
+
+
+@pytest.fixture
+def narrow():
+    jax.config.update("jax_enable_x64", False)
+    yield
+    jax.config.update("jax_enable_x64", True)
+
+
+def test_tokens_of_numpy_run_without_64_bits(narrow):
+    def function(params, data):
+        x = enter_stage(params[0][data["tokens"]] * data["weights"][:, None])
+        return ((x @ params[1]) ** 2).mean(), {"values": x, "largest": x.max(), "squares": (x * x).sum()}
+
+    params = [np.ones((8, 4), np.float32), np.ones((4, 4), np.float32)]
+    data = {"tokens": np.arange(8), "weights": np.linspace(0.0, 1.0, 8)}
+    assert data["tokens"].dtype == np.int64 and data["weights"].dtype == np.float64
+    shapes = {name: jax.ShapeDtypeStruct(value.shape, value.dtype) for name, value in data.items()}
+    expected = plain_step(function, params, data, microbatches=4, outputs=OUTPUTS)[1]
+    for example in (data, shapes, {name: jnp.asarray(value) for name, value in data.items()}):
+        with runtime_of(function=function, params=params, data=example) as runtime:
+            assert differences(runtime.step(data).gradients, expected)[0]
+            with pytest.raises(ppsim.Error, match=r"found float32\[2\], expected int32\[2\]"):
+                runtime.step({**data, "tokens": data["weights"]})
+    one = {name: value[:2] for name, value in data.items()}
+    ppsim.jax.profile(function, params, one, repeats=1, warmup=0)

@@ -154,7 +154,7 @@ def check_batch(batch: list[Arrays], tree: Any, split: Split) -> None:
     if tree != split.batch_tree:
         raise Error("the batch has another structure than the example", found=str(tree), expected=str(split.batch_tree))
     for number, (leaf, shape) in enumerate(zip(batch[0], split.batch, strict=True)):
-        found = jax.dtypes.canonicalize_dtype(leaf.dtype) if isinstance(leaf, np.ndarray) else leaf.dtype
-        if leaf.shape != shape.shape or found != shape.dtype:
+        found = shape_of(leaf)
+        if found.shape != shape.shape or found.dtype != shape.dtype:
             raise Error(f"array {number} of a microbatch is another than in the example",
-                        found=describe(shape_of(leaf)), expected=describe(shape))
+                        found=describe(found), expected=describe(shape))

@@ -94,10 +94,10 @@ def split(function: LossFunction, params: Any, microbatch: Any) -> Split:
 
 
 def shape_of(value: Any) -> Any:
-    """Shape and dtype of an array, a number or a shape."""
+    """Shape and dtype of an array, a number or a shape, as JAX computes with it: in 32 bits where 64 are not enabled."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         value = jnp.asarray(value)
-    return jax.ShapeDtypeStruct(value.shape, value.dtype)
+    return jax.ShapeDtypeStruct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype, allow_extended_dtype=True))
 
 
 def has_gradient(shape: Any) -> bool:
