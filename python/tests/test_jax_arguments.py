@@ -125,3 +125,31 @@ def test_tokens_of_numpy_run_without_64_bits(narrow):
                 runtime.step({**data, "tokens": data["weights"]})
     one = {name: value[:2] for name, value in data.items()}
     ppsim.jax.profile(function, params, one, repeats=1, warmup=0)
+
+
+def test_a_second_thread_is_refused_while_a_step_runs():
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def waits(x):
+        begun.set()
+        goes_on.wait(60)
+        return x
+
+    def function(params, data):
+        x = jax.pure_callback(waits, jax.ShapeDtypeStruct(data["x"].shape, data["x"].dtype), data["x"])
+        return models.finish(models.layer(params[1], enter_stage(models.layer(params[0], x))), data["target"])
+
+    with runtime_of(function=function) as runtime:
+        losses = []
+        first = threading.Thread(target=lambda: losses.append(runtime.step(batch(4)).loss))
+        first.start()
+        try:
+            assert begun.wait(60)
+            with pytest.raises(ppsim.Error, match="a step of this runtime runs already"):
+                runtime.step(batch(4))
+            with pytest.raises(ppsim.Error, match="a step of this runtime runs already"):
+                runtime.params = layers(2)
+        finally:
+            goes_on.set()
+            first.join()
+        assert losses == [runtime.step(batch(4)).loss]

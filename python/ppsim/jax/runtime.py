@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +117,7 @@ class Runtime:
         mine = self._plans if self._processes is None else [self._plans[self._processes.rank]]
         self._driver = Driver(mine, performer.perform)
         self._traces: deque[list[tuple[int, int]]] = deque(maxlen=max(kept_traces, 1))
-        self._closed = False
+        self._closed, self._busy = False, threading.Lock()
 
     @property
     def params(self) -> Any:
@@ -124,21 +126,38 @@ class Runtime:
 
     @params.setter
     def params(self, values: Any) -> None:
-        """Raises Error for another structure or other shapes."""
+        """Raises Error for another structure or other shapes, and during a step."""
         leaves, tree = jax.tree.flatten(values)
         found = [(jnp.shape(leaf), jnp.asarray(leaf).dtype) for leaf in leaves]
         expected = [(shape.shape, shape.dtype) for shape in self._split.parameters]
         if tree != self._split.parameter_tree or found != expected:
             raise Error("other parameters than the runtime was made for", found=f"{tree}, {found}",
                         expected=f"{self._split.parameter_tree}, {expected}")
-        self._weights.set([jnp.asarray(leaf) for leaf in leaves])
+        with self._alone():
+            self._weights.set([jnp.asarray(leaf) for leaf in leaves])
 
     def step(self, batch: Any) -> Step:
         """Runs all microbatches once. batch: as the example was.
 
-        Where it raises, parameters are what they were before. Raises Error for another batch than the example,
-        Deadlock with who waits for whom where an unverified Program hangs, and what the function raises.
+        Where it raises, parameters are what they were before. Raises Error for another batch than the example and
+        while another thread's step runs, Deadlock with who waits for whom where an unverified Program hangs, and
+        what the function raises.
         """
+        with self._alone():
+            return self._step(batch)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time changes parameters and what flows between stages."""
+        if not self._busy.acquire(blocking=False):
+            raise Error("a step of this runtime runs already", found="a call from another thread, or from within the step",
+                        expected="one step after another, or a runtime for each thread")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _step(self, batch: Any) -> Step:
         if self._closed:
             raise Error("the runtime is closed")
         begin = time.monotonic()
