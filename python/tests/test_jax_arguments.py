@@ -153,3 +153,11 @@ def test_a_second_thread_is_refused_while_a_step_runs():
             goes_on.set()
             first.join()
         assert losses == [runtime.step(batch(4)).loss]
+
+
+def test_a_profile_needs_repeats():
+    one = {name: value[: models.ROWS] for name, value in batch(4).items()}
+    with pytest.raises(ppsim.Error, match="found repeats=0, warmup=3, expected repeats of 1 or more, warmup of 0 or more"):
+        ppsim.jax.profile(chain, layers(2), one, repeats=0)
+    with pytest.raises(ppsim.Error, match="found repeats=2, warmup=-3"):
+        ppsim.jax.profile(chain, layers(2), one, repeats=2, warmup=-3)

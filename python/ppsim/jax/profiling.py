@@ -42,8 +42,9 @@ def profile(
     default: all of JAX. repeats, warmup: of each measurement
     Units: medians in ns, with quartiles; bytes. Raises Error.
     """
-    if repeats < 1:
-        raise Error("nothing is measured", found=f"repeats={repeats}", expected="1 or more")
+    if repeats < 1 or warmup < 0:
+        raise Error("so many measurements cannot be made", found=f"repeats={repeats}, warmup={warmup}",
+                    expected="repeats of 1 or more, warmup of 0 or more")
     params = jax.tree.map(jnp.asarray, params)
     found = split(loss_function, params, microbatch)
     places = list(jax.devices() if devices is None else devices)
