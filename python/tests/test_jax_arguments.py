@@ -161,3 +161,19 @@ def test_a_profile_needs_repeats():
         ppsim.jax.profile(chain, layers(2), one, repeats=0)
     with pytest.raises(ppsim.Error, match="found repeats=2, warmup=-3"):
         ppsim.jax.profile(chain, layers(2), one, repeats=2, warmup=-3)
+
+
+class Listing:
+    """As optax has them, but with a list of changes."""
+
+    def init(self, params):
+        return ()
+
+    def update(self, gradients, state, params):
+        return list(gradients.values()), state
+
+
+@pytest.mark.parametrize("optimizer", [lambda p, g: list(p.values()), Listing()], ids=["function", "optax-like"])
+def test_an_optimizer_returns_dictionaries(optimizer):
+    with pytest.raises(ppsim.Error, match=r"other parameters than it was given \(found a list, expected .*\['bias'\]"):
+        runtime_of([*ADDED, "opt"], optimizer=optimizer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from ppsim.jax.stage import Arrays
 
 #: (parameters, gradients) of a block, by name -> the new parameters; or what has `init` and `update` as optax has them
 Optimizer = Any
+_OTHERS = "the optimizer gives other parameters than it was given"
 _Update = Callable[[dict[str, Any], dict[str, Any], Any], tuple[dict[str, Any], Any]]
 
 
@@ -218,6 +219,7 @@ def update_of(optimizer: Optimizer) -> _Update:
 
         def by_steps(values: dict[str, Any], gradients: dict[str, Any], state: Any) -> tuple[dict[str, Any], Any]:
             changes, state = optimizer.update(gradients, state, values)
+            _check_names(changes, values)
             return {name: values[name] + changes[name].astype(values[name].dtype) for name in values}, state
 
         return by_steps
@@ -227,7 +229,15 @@ def update_of(optimizer: Optimizer) -> _Update:
     return lambda values, gradients, state: (optimizer(values, gradients), state)
 
 
-def _check_update(before: dict[str, Any], after: dict[str, Any]) -> None:
-    shapes = [{name: (value.shape, value.dtype) for name, value in some.items()} for some in (before, after)]
+def _check_update(before: dict[str, Any], after: Any) -> None:
+    _check_names(after, before)
+    shapes = [{name: (jnp.shape(value), jnp.result_type(value)) for name, value in some.items()} for some in (before, after)]
     if shapes[0] != shapes[1]:
-        raise Error("the optimizer gives other parameters than it was given", found=str(shapes[1]), expected=str(shapes[0]))
+        raise Error(_OTHERS, found=str(shapes[1]), expected=str(shapes[0]))
+
+
+def _check_names(found: Any, expected: Mapping[str, Any]) -> None:
+    if not isinstance(found, Mapping):
+        raise Error(_OTHERS, found=f"a {type(found).__name__}", expected=f"a dictionary of {', '.join(expected)}")
+    if set(found) != set(expected):
+        raise Error(_OTHERS, found=", ".join(map(str, found)) or "none", expected=", ".join(expected))
