@@ -227,7 +227,7 @@ TEST(GpuFaults, AKernelThatCannotBeLaunchedNamesItsActionAndTheError) {
 TEST(GpuFaults, AFullDeviceSaysWhatWasAskedForAndWhatIsFree) {
   const Mode mode{"", kStreamed};
   EXPECT_EQ(tampered(mode, {}, {.devices = 2, .memory = 5000}),
-            "rank 0: allocating 27840 bytes for its pool on a device with 5000 of 5000 bytes free: "
+            "rank 0: allocating 29312 bytes for its pool on a device with 5000 of 5000 bytes free: "
             "CUDA_ERROR_OUT_OF_MEMORY, out of memory");
   const Mode products{"", kStreamed, false, Arithmetic::float32};
   const std::string text = tampered(products, {}, {.devices = 2, .memory = std::size_t{1} << 20});
