@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -14,6 +16,7 @@ from ppsim.execution import COMPUTE_QUEUE, Instruction, Plan
 #: Runs one instruction.
 Perform = Callable[[Instruction], None]
 _BETWEEN_LOOKS_S = 0.05
+_SWITCH_S = 1e-4
 
 
 class Progress:
@@ -75,7 +78,8 @@ class HostLanes:
             self._missing = [len(instruction.waits) for instruction in self._plan.instructions]
             self._steps_begun += 1
             self._notify()
-        self._run_lane(COMPUTE_QUEUE)
+        with _quick_switches():
+            self._run_lane(COMPUTE_QUEUE)
         with self._lock:
             while self._lanes_over < len(self._lists) and self._failed.failure is None:
                 self._wake[COMPUTE_QUEUE].wait(_BETWEEN_LOOKS_S)
@@ -141,6 +145,17 @@ class HostLanes:
                 self._missing[follower] -= 1
                 if self._missing[follower] == 0:
                     self._wake[self._plan.instructions[follower].lane].notify_all()
+
+
+@contextlib.contextmanager
+def _quick_switches() -> Iterator[None]:
+    """A thread whose message is over waits for Python's lock, by default up to 5 ms: as long as an action may take."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class StreamLanes:
