@@ -44,7 +44,7 @@ Expected<ScheduleParameters> parameters_of(const InputOptions& input,
                         {.found = setting, .expected = "key=value"});
     }
     const std::string key = setting.substr(0, equals);
-    if (auto good = check_is_setting(key, setting); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_is_setting(key, setting));
     const auto [other, is_new] = parameters.settings.emplace(key, setting.substr(equals + 1));
     if (is_new || setting == key + "=" + other->second) continue;
     return make_error(ErrorCode::bad_argument, key + " is given twice, and differs",
@@ -91,15 +91,13 @@ Expected<void> check_is_there(const std::string& input) {
 Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>& source,
                      const ReadOptions& options, bool& native_program) {
   if (!names_file(input.input)) {
-    if (auto good = check_is_there(input.input); !good) return tl::unexpected(good.error());
-    const auto parameters = parameters_of(input, source);
-    if (!parameters) return tl::unexpected(parameters.error());
-    return ir_from_name(input.input, *parameters, source);
+    PPSIM_RETURN_IF_ERROR(check_is_there(input.input));
+    PPSIM_ASSIGN_OR_RETURN(const auto parameters, parameters_of(input, source));
+    return ir_from_name(input.input, parameters, source);
   }
-  const auto text = read_text_file(input.input);
-  if (!text) return tl::unexpected(text.error());
-  auto ir = ir_from_text(*text, input.input, options);
-  native_program = ir && std::holds_alternative<Program>(*ir) && is_native_json(*text, input.input);
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(input.input));
+  auto ir = ir_from_text(text, input.input, options);
+  native_program = ir && std::holds_alternative<Program>(*ir) && is_native_json(text, input.input);
   return ir;
 }
 
@@ -118,7 +116,7 @@ Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
   const bool adaptive = asked == "adaptive";
   auto recompute = adaptive ? StageRecompute() : recompute_from_text(asked);
   if (recompute) {
-    if (auto good = check_recomputes(ir, *recompute); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_recomputes(ir, *recompute));
   }
   if (!recompute || (!adaptive && !recompute->any(Recompute::selective))) return recompute;
   const auto* work = source ? std::get_if<Workload>(&*source) : nullptr;
@@ -128,7 +126,7 @@ Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
         {.found = "no --model", .expected = "--model and --cluster, or none, full, stages=0,2"});
   }
   if (!adaptive) return recompute;
-  if (auto good = check_is_schedule(ir, "--recompute"); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_is_schedule(ir, "--recompute"));
   return adaptive_recompute(std::get<Schedule>(ir), *work);
 }
 
@@ -136,7 +134,7 @@ Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
 Expected<Offload> offload_of(const InputOptions& input, const CostOptions& options, const Ir& ir) {
   auto offload = offload_from_text(input.offload);
   if (!offload || !offload->on()) return offload;
-  if (auto good = check_is_schedule(ir, "--offload"); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_is_schedule(ir, "--offload"));
   if (options.recompute == "adaptive") {
     return make_error(ErrorCode::bad_argument, "--recompute adaptive chooses without --offload",
                       {.found = "--offload " + input.offload, .expected = "one of the two"});
@@ -147,10 +145,9 @@ Expected<Offload> offload_of(const InputOptions& input, const CostOptions& optio
 /// What --send-done-delay asks for.
 Expected<std::optional<int>> send_done_delay_of(const InputOptions& input, const Ir& ir) {
   if (input.send_done_delay.empty()) return std::optional<int>();
-  if (auto good = check_is_schedule(ir, "--send-done-delay"); !good) return tl::unexpected(good.error());
-  const auto delay = send_done_delay_from_text(input.send_done_delay);
-  if (!delay) return tl::unexpected(delay.error());
-  return std::optional<int>(*delay);
+  PPSIM_RETURN_IF_ERROR(check_is_schedule(ir, "--send-done-delay"));
+  PPSIM_ASSIGN_OR_RETURN(const auto delay, send_done_delay_from_text(input.send_done_delay));
+  return std::optional<int>(delay);
 }
 
 /// Puts several replicas in the place of the one in `subject`.
@@ -169,15 +166,14 @@ Expected<void> replicate(Subject& subject, const CostOptions& options, int count
   if (!subject.offload.stages.empty())
     return make_error(ErrorCode::bad_argument, "--offload names stages of one replica",
                       {.found = "stages", .expected = "none, all, half or 25%"});
-  auto all = replicated(schedule, count);
-  if (!all) return tl::unexpected(all.error());
+  PPSIM_ASSIGN_OR_RETURN(auto all, replicated(schedule, count));
   if (subject.costs) {
     Tables& tables = subject.costs->tables;
     tables.costs = replicated(tables.costs, schedule.pipeline(), count);
     tables.sizes = replicated(tables.sizes, schedule.pipeline(), count);
     tables.beside_transfers = replicated(tables.beside_transfers, schedule.pipeline(), count);
   }
-  subject.ir = *std::move(all);
+  subject.ir = std::move(all);
   subject.replicas = count;
   return {};
 }
@@ -223,37 +219,30 @@ bool has_gradients(const Ir& ir) {
 
 Expected<Subject> read_subject(const InputOptions& input, const CostOptions& options,
                                CommunicatorPolicy policy) {
-  auto source = cost_source(options);
-  if (!source) return tl::unexpected(source.error());
-  const auto dialect = dialect_from_name(input.dialect);
-  if (!dialect) return tl::unexpected(dialect.error());
-  if (auto good = check_is_name(input); !good) return tl::unexpected(good.error());
-  if (auto good = check_dialect_is_for(input); !good) return tl::unexpected(good.error());
+  PPSIM_ASSIGN_OR_RETURN(auto source, cost_source(options));
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_from_name(input.dialect));
+  PPSIM_RETURN_IF_ERROR(check_is_name(input));
+  PPSIM_RETURN_IF_ERROR(check_dialect_is_for(input));
   bool native_program = false;
   const Target* target = input.loaded_by ? &*input.loaded_by : nullptr;
-  auto ir = read_ir(input, *source, {*dialect, policy, target}, native_program);
+  auto ir = read_ir(input, source, {dialect, policy, target}, native_program);
   if (!ir) return tl::unexpected(ir.error());
   if (target != nullptr) {
-    if (auto good = check_runs(*target, *ir); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_runs(*target, *ir));
     if (const auto* schedule = std::get_if<Schedule>(&*ir)) {
-      auto run = as_run(*target, *schedule);
-      if (!run) return tl::unexpected(run.error());
-      ir = *std::move(run);
+      PPSIM_ASSIGN_OR_RETURN(auto run, as_run(*target, *schedule));
+      ir = std::move(run);
     }
   }
-  auto offload = offload_of(input, options, *ir);
-  if (!offload) return tl::unexpected(offload.error());
-  const auto send_done_delay = send_done_delay_of(input, *ir);
-  if (!send_done_delay) return tl::unexpected(send_done_delay.error());
-  auto recompute = recompute_of(options.recompute, *ir, *source);
-  if (!recompute) return tl::unexpected(recompute.error());
-  if (auto* work = *source ? std::get_if<Workload>(&**source) : nullptr)
-    work->parallelism.recompute = *recompute;
+  PPSIM_ASSIGN_OR_RETURN(auto offload, offload_of(input, options, *ir));
+  PPSIM_ASSIGN_OR_RETURN(const auto send_done_delay, send_done_delay_of(input, *ir));
+  PPSIM_ASSIGN_OR_RETURN(auto recompute, recompute_of(options.recompute, *ir, source));
+  if (auto* work = source ? std::get_if<Workload>(&*source) : nullptr)
+    work->parallelism.recompute = recompute;
   std::optional<CostBinding> costs;
-  if (*source) {
-    auto bound = bind_cost_source(**source, pipeline_of(*ir));
-    if (!bound) return tl::unexpected(bound.error());
-    costs = *std::move(bound);
+  if (source) {
+    PPSIM_ASSIGN_OR_RETURN(auto bound, bind_cost_source(*source, pipeline_of(*ir)));
+    costs = std::move(bound);
   }
   const bool from_file = std::holds_alternative<Program>(*ir);
   std::string name = from_file ? input.input : name_of(*ir);
@@ -261,13 +250,12 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
                   .ir = *std::move(ir),
                   .costs = std::move(costs),
                   .table_file = options.costs,
-                  .recompute = *std::move(recompute),
-                  .offload = *std::move(offload),
-                  .send_done_delay = *send_done_delay,
+                  .recompute = std::move(recompute),
+                  .offload = std::move(offload),
+                  .send_done_delay = send_done_delay,
                   .native_program = native_program};
-  const auto checked = std::visit([&](const auto& read) { return check_table(subject, read); }, subject.ir);
-  if (!checked) return tl::unexpected(checked.error());
-  if (auto good = replicate(subject, options, input.replicas); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(std::visit([&](const auto& read) { return check_table(subject, read); }, subject.ir));
+  PPSIM_RETURN_IF_ERROR(replicate(subject, options, input.replicas));
   return subject;
 }
 
@@ -275,7 +263,7 @@ Expected<Program> lowered_program(const Subject& subject, const LoweringOptions&
                                   const PassObserver& observer) {
   auto program = to_program(subject.ir, lowering, subject.cost_table(), observer);
   if (!program || std::holds_alternative<Program>(subject.ir)) return program;
-  if (auto good = check_table(subject, *program); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_table(subject, *program));
   return program;
 }
 

@@ -43,7 +43,7 @@ class Reader {
       if (!written_.try_emplace(key, item.substr(equals + 1)).second) return bad_cost(item, "each key once");
     }
     for (const std::string_view key : kUnitCostKeys) {
-      if (auto cost = cost_of(std::string(key)); !cost) return tl::unexpected(cost.error());
+      PPSIM_RETURN_IF_ERROR(cost_of(std::string(key)));
     }
     return std::move(result_);
   }

@@ -89,11 +89,12 @@ Expected<CostBinding> bind_units(const UnitSource& units, const Pipeline& pipeli
     if (binding.has_sizes) binding.tables.sizes = activation_size_table(units.activation);
     return binding;
   }
-  auto lengths = slice_lengths(*units.tokens, {pipeline.ranks(), pipeline.microbatches(), pipeline.slices()});
-  if (!lengths) return tl::unexpected(lengths.error());
-  binding.tables.costs = sliced_costs(costs, pipeline, *units.tokens, *lengths);
-  if (binding.has_sizes) binding.tables.sizes = sliced_activations(units.activation, pipeline, *lengths);
-  binding.slice_lengths = *std::move(lengths);
+  PPSIM_ASSIGN_OR_RETURN(
+      auto lengths,
+      slice_lengths(*units.tokens, {pipeline.ranks(), pipeline.microbatches(), pipeline.slices()}));
+  binding.tables.costs = sliced_costs(costs, pipeline, *units.tokens, lengths);
+  if (binding.has_sizes) binding.tables.sizes = sliced_activations(units.activation, pipeline, lengths);
+  binding.slice_lengths = std::move(lengths);
   return binding;
 }
 
@@ -168,27 +169,25 @@ Expected<Bytes> parse_size(std::string_view text) {
 Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline) {
   CostBinding binding;
   if (const auto* units = std::get_if<UnitSource>(&source)) {
-    auto bound = bind_units(*units, pipeline);
-    if (!bound) return tl::unexpected(bound.error());
-    binding = *std::move(bound);
+    PPSIM_ASSIGN_OR_RETURN(auto bound, bind_units(*units, pipeline));
+    binding = std::move(bound);
   } else if (const auto* tables = std::get_if<Tables>(&source)) {
     binding.tables = *tables;
     binding.has_sizes = !tables->sizes.entries().empty();
   } else {
     const auto& work = std::get<Workload>(source);
-    if (auto good = check_batch(work.parallelism, pipeline); !good) return tl::unexpected(good.error());
-    auto costs = analytic_costs(work, pipeline);
-    if (!costs) return tl::unexpected(costs.error());
-    binding.tables = std::move(costs->tables);
+    PPSIM_RETURN_IF_ERROR(check_batch(work.parallelism, pipeline));
+    PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(work, pipeline));
+    binding.tables = std::move(costs.tables);
     binding.has_sizes = true;
     binding.notes = {workload::summary(work), workload::not_modelled(work), workload::known_error(work)};
-    binding.layout = std::move(costs->layout);
-    if (work.whole_step) binding.ends = std::move(costs->ends);
+    binding.layout = std::move(costs.layout);
+    if (work.whole_step) binding.ends = std::move(costs.ends);
     binding.recompute = work.parallelism.recompute;
-    binding.memory_limit = costs->memory_limit;
-    binding.tokens_per_step = costs->tokens_per_step;
-    binding.model_flops_per_step = costs->model_flops_per_step;
-    binding.peak_flops = costs->peak_flops;
+    binding.memory_limit = costs.memory_limit;
+    binding.tokens_per_step = costs.tokens_per_step;
+    binding.model_flops_per_step = costs.model_flops_per_step;
+    binding.peak_flops = costs.peak_flops;
   }
   return binding;
 }

@@ -41,10 +41,9 @@ Expected<ClockedRun> clocked_run(const AnalyzedProgram& analyzed, const Tables& 
   }
   const auto compiled = compile(analyzed);
   if (!compiled) return ClockedRun{SimulatedRun(tl::unexpect, compiled.error())};
-  const auto bound = bind_costs(*compiled, costs);
-  if (!bound) return tl::unexpected(bound.error());
-  return ClockedRun{simulate_trace(*compiled, analyzed.guaranteed_graph(), *bound),
-                    time_engine(*compiled, *bound)};
+  PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled, costs));
+  return ClockedRun{simulate_trace(*compiled, analyzed.guaranteed_graph(), bound),
+                    time_engine(*compiled, bound)};
 }
 
 /// Uniform in (0, 1], the same everywhere.
@@ -74,9 +73,8 @@ Expected<Nanoseconds> makespan_under(const Evaluation& evaluation, const Compile
                                      const Tables& tables, SimulationScratch& scratch) {
   const ContendedCosts contended{tables.costs, tables.beside_transfers};
   if (contended.differ_on(evaluation.capabilities())) {
-    const auto run = simulate_beside_transfers(evaluation.analyzed, contended);
-    if (!run) return tl::unexpected(run.error());
-    return step_times(evaluation.program(), **run).makespan;
+    PPSIM_ASSIGN_OR_RETURN(const auto run, simulate_beside_transfers(evaluation.analyzed, contended));
+    return step_times(evaluation.program(), *run).makespan;
   }
   return bind_costs(compiled, tables.costs).map([&](const BoundCosts& bound) {
     return simulate(compiled, bound, scratch).makespan;
@@ -125,7 +123,7 @@ bool Evaluation::fits() const {
 Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
                               const TransportCapabilities& capabilities) {
   AnalyzedProgram analyzed(std::move(program), capabilities);
-  if (auto good = require_well_formed(analyzed); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(require_well_formed(analyzed));
   auto clocked = clocked_run(analyzed, costs.tables);
   if (!clocked) return tl::unexpected(clocked.error());
   if (!clocked->run) return tl::unexpected(to_error(analyzed.program(), clocked->run.error()));
@@ -144,9 +142,8 @@ Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const 
   double sum = 0;
   for (int run = 0; run < options.runs; ++run) {
     const Tables tables = jittered(*compiled, evaluation.costs.tables, options.deviation, engine);
-    const auto makespan = makespan_under(evaluation, *compiled, tables, scratch);
-    if (!makespan) return tl::unexpected(makespan.error());
-    makespans.push_back(*makespan);
+    PPSIM_ASSIGN_OR_RETURN(const auto makespan, makespan_under(evaluation, *compiled, tables, scratch));
+    makespans.push_back(makespan);
     sum += static_cast<double>(makespans.back());
   }
   std::sort(makespans.begin(), makespans.end());

@@ -69,8 +69,7 @@ Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const 
   if (is_jaxpp_tasks(text)) return as_ir(schedule_from_jaxpp_tasks(text, file));
   if (is_native_json(text, file)) return ir_from_json(text, file);
   if (options.target != nullptr) {
-    if (auto good = check_text_loads(*options.target, text, file, options.dialect); !good)
-      return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_text_loads(*options.target, text, file, options.dialect));
   }
   auto ir = csv_has_communication(text)
                 ? as_ir(program_from_csv(text, file, options.dialect, options.communicators))
@@ -80,33 +79,30 @@ Expected<Ir> ir_from_text(std::string_view text, const std::string& file, const 
 
 Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& parameters,
                           const std::optional<CostSource>& source) {
-  const auto named = parse_named_schedule(name, parameters);
-  if (!named) return tl::unexpected(named.error());
-  ScheduleParameters asked = named->parameters;
+  PPSIM_ASSIGN_OR_RETURN(const auto named, parse_named_schedule(name, parameters));
+  ScheduleParameters asked = named.parameters;
   const bool complete = asked.ranks != 0 && asked.microbatches != 0;
-  const auto info = find_schedule(named->name);
+  const auto info = find_schedule(named.name);
   // What is misspelt is not what is missing.
   if (info) {
-    if (auto good = check_known(**info, asked); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_known(**info, asked));
   }
   if (info && !complete) {
-    return make_error(ErrorCode::bad_argument, named->name + " needs ranks and microbatches of 1 or more",
+    return make_error(ErrorCode::bad_argument, named.name + " needs ranks and microbatches of 1 or more",
                       {.found = std::to_string(asked.ranks) + " ranks, " +
                                 std::to_string(asked.microbatches) + " microbatches",
                        .expected = "--ranks P --microbatches M, or a --model with its parallelism"});
   }
   if (info && asked.slices == kUsualSlices) {
-    const auto slices = usual_slices(**info, asked, source);
-    if (!slices) return tl::unexpected(slices.error());
-    asked.slices = *slices;
+    PPSIM_ASSIGN_OR_RETURN(const auto slices, usual_slices(**info, asked, source));
+    asked.slices = slices;
   }
-  auto schedule = generate(named->name, asked);
+  auto schedule = generate(named.name, asked);
   if (!schedule || !source || !(*info)->uses_costs) return as_ir(std::move(schedule));
   // Costs are bound to a pipeline, which the schedule made for unit costs has already.
-  const auto costs = bind_cost_source(*source, schedule->pipeline());
-  if (!costs) return tl::unexpected(costs.error());
-  asked.costs = costs->tables.costs;
-  return as_ir(generate(named->name, asked));
+  PPSIM_ASSIGN_OR_RETURN(const auto costs, bind_cost_source(*source, schedule->pipeline()));
+  asked.costs = costs.tables.costs;
+  return as_ir(generate(named.name, asked));
 }
 
 Expected<std::string> ir_text(const Ir& ir, const std::string& path, CsvDialect dialect) {

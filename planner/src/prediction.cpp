@@ -15,7 +15,7 @@ double Prediction::step_error() const {
 
 Expected<Prediction> predict(const Program& program, const StageModel& model, const RunOptions& run,
                              const CostTable& costs) {
-  if (auto good = check_costs(costs, program); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_costs(costs, program));
   const auto ran = verify_then_run(program, model, {.run = run, .costs = &costs});
   if (!ran) return tl::unexpected(ran.error());
   if (ran->run.outcome == RunOutcome::deadlock) return make_error(ErrorCode::deadlock, "the run hung");

@@ -29,19 +29,17 @@ Nanoseconds whole_step(const Program& program, const IdVector<RankId, StepEnd>& 
 
 Expected<PricedProgram> PricedProgram::make(Program program) {
   const AnalyzedProgram analyzed(program, rendezvous());
-  if (auto good = require_well_formed(analyzed); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(require_well_formed(analyzed));
   auto compiled = compile(analyzed);
   if (!compiled) return tl::unexpected(to_error(program, compiled.error()));
   return PricedProgram(std::move(program), *std::move(compiled));
 }
 
 Expected<Nanoseconds> PricedProgram::step(const Workload& workload) {
-  const auto costs = analytic_costs(workload, program_.pipeline());
-  if (!costs) return tl::unexpected(costs.error());
-  const auto bound = bind_costs(compiled_, costs->tables.costs);
-  if (!bound) return tl::unexpected(bound.error());
-  const StepTimes times = simulate(compiled_, *bound, scratch_);
-  return workload.whole_step ? whole_step(program_, costs->ends, times) : times.makespan;
+  PPSIM_ASSIGN_OR_RETURN(const auto costs, analytic_costs(workload, program_.pipeline()));
+  PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(compiled_, costs.tables.costs));
+  const StepTimes times = simulate(compiled_, bound, scratch_);
+  return workload.whole_step ? whole_step(program_, costs.ends, times) : times.makespan;
 }
 
 }  // namespace ppsim::planner

@@ -18,11 +18,10 @@ Expected<Tables> profile(std::span<const Program> programs, const StageModel& mo
   Tables tables;
   tables.sizes = sizes_on(run.backend, model, programs.front().pipeline());
   for (const Program& program : programs) {
-    const auto result = verify_then_run(program, model, {.run = run});
-    if (!result) return tl::unexpected(result.error());
-    if (result->run.outcome == RunOutcome::deadlock)
+    PPSIM_ASSIGN_OR_RETURN(const auto result, verify_then_run(program, model, {.run = run}));
+    if (result.run.outcome == RunOutcome::deadlock)
       return make_error(ErrorCode::deadlock, "a run to be profiled hung");
-    add_missing(result->measured, tables);
+    add_missing(result.measured, tables);
   }
   return tables;
 }

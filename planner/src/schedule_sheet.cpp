@@ -121,20 +121,18 @@ void write_section(std::ostream& out, const ScheduleSheet& sheet) {
 
 Expected<ScheduleSheet> schedule_sheet(const ScheduleInfo& info) {
   ScheduleSheet sheet{.info = &info, .example = example_of(info)};
-  const auto schedule = generate(info.name, sheet.example);
-  if (!schedule) return tl::unexpected(schedule.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto schedule, generate(info.name, sheet.example));
   const CostTable costs = unit_cost_table({});
-  auto program = lower(*schedule, {.order = IssueOrder::timed}, &costs);
-  if (!program) return tl::unexpected(program.error());
-  const auto step = evaluate(std::string(info.name), *std::move(program),
-                             {.tables = {costs, parameter_sizes()}, .has_sizes = true});
-  if (!step) return tl::unexpected(step.error());
-  const Pipeline& pipeline = step->program().pipeline();
-  sheet.bubble_fraction = bubble_fraction(step->metrics.times);
-  sheet.bubble_fraction_span = bubble_fraction_span(step->metrics.times);
-  sheet.peak_activations = max_activations(*step);
-  sheet.parameter_copies = static_cast<double>(step->peak_bytes()) * pipeline.ranks() / pipeline.blocks();
-  sheet.picture = picture_of(*step);
+  PPSIM_ASSIGN_OR_RETURN(auto program, lower(schedule, {.order = IssueOrder::timed}, &costs));
+  PPSIM_ASSIGN_OR_RETURN(const auto step,
+                         evaluate(std::string(info.name), std::move(program),
+                                  {.tables = {costs, parameter_sizes()}, .has_sizes = true}));
+  const Pipeline& pipeline = step.program().pipeline();
+  sheet.bubble_fraction = bubble_fraction(step.metrics.times);
+  sheet.bubble_fraction_span = bubble_fraction_span(step.metrics.times);
+  sheet.peak_activations = max_activations(step);
+  sheet.parameter_copies = static_cast<double>(step.peak_bytes()) * pipeline.ranks() / pipeline.blocks();
+  sheet.picture = picture_of(step);
   return sheet;
 }
 

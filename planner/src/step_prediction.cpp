@@ -25,15 +25,13 @@ class StepSimulator {
   }
 
   Expected<Nanoseconds> makespan(const CostTable& costs) {
-    const auto bound = bind_costs(compiled_, costs);
-    if (!bound) return tl::unexpected(bound.error());
-    return simulate(compiled_, *bound, scratch_).makespan;
+    PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(compiled_, costs));
+    return simulate(compiled_, bound, scratch_).makespan;
   }
 
   [[nodiscard]] Expected<TimedTrace> trace(const CostTable& costs) const {
-    const auto bound = bind_costs(compiled_, costs);
-    if (!bound) return tl::unexpected(bound.error());
-    return simulate_trace(compiled_, analyzed_.guaranteed_graph(), *bound);
+    PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(compiled_, costs));
+    return simulate_trace(compiled_, analyzed_.guaranteed_graph(), bound);
   }
 
  private:
@@ -72,9 +70,8 @@ Expected<void> choose_by_ratio(StepSimulator& simulator, VerifiedRun& result,
   const std::vector<TimedTrace>& traces = result.run.traces;
   std::vector<std::pair<double, std::size_t>> steps;
   for (const std::size_t i : predicted_by_the_one_before(traces.size())) {
-    const auto simulated = simulator.makespan(simulator.costs_of(traces[i - 1]));
-    if (!simulated) return tl::unexpected(simulated.error());
-    steps.emplace_back(static_cast<double>(times[i]) / std::max(1.0, static_cast<double>(*simulated)), i);
+    PPSIM_ASSIGN_OR_RETURN(const auto simulated, simulator.makespan(simulator.costs_of(traces[i - 1])));
+    steps.emplace_back(static_cast<double>(times[i]) / std::max(1.0, static_cast<double>(simulated)), i);
   }
   result.predicted_steps = std::max<std::size_t>(steps.size(), 1);
   result.compared = steps.empty() ? 0 : median(std::move(steps));
@@ -97,17 +94,16 @@ Expected<void> choose(StepSimulator& simulator, const CostTable* given, Verified
 
 /// The chosen step with the costs of its own actions.
 Expected<void> repeat(StepSimulator& simulator, VerifiedRun& result) {
-  const auto repeated = simulator.makespan(simulator.costs_of(result.compared_trace()));
-  if (!repeated) return tl::unexpected(repeated.error());
-  result.repeated_step_ns = *repeated;
+  PPSIM_ASSIGN_OR_RETURN(const auto repeated,
+                         simulator.makespan(simulator.costs_of(result.compared_trace())));
+  result.repeated_step_ns = repeated;
   return {};
 }
 
 /// The chosen step with the costs that predict it.
 Expected<void> foretell(const StepSimulator& simulator, VerifiedRun& result) {
-  auto simulated = simulator.trace(result.costs);
-  if (!simulated) return tl::unexpected(simulated.error());
-  result.simulated = *std::move(simulated);
+  PPSIM_ASSIGN_OR_RETURN(auto simulated, simulator.trace(result.costs));
+  result.simulated = std::move(simulated);
   Nanoseconds last = 0;
   for (const Span& span : result.simulated.spans) last = std::max(last, span.end.time);
   result.simulated_step_ns = last;

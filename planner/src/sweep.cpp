@@ -18,7 +18,7 @@ namespace {
 Expected<CompiledProgram> compiled_program(const Program& program,
                                            const TransportCapabilities& capabilities) {
   const AnalyzedProgram analyzed(program, capabilities);
-  if (auto good = require_well_formed(analyzed); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(require_well_formed(analyzed));
   auto compiled = compile(analyzed);
   if (!compiled) return tl::unexpected(to_error(program, compiled.error()));
   return *std::move(compiled);
@@ -83,9 +83,8 @@ class ManyPoints {
  private:
   [[nodiscard]] Expected<StepTimes> times_of(std::size_t i, SimulationScratch& scratch) const {
     try {
-      const auto bound = bind_costs(*compiled_[i], points_[i].costs);
-      if (!bound) return tl::unexpected(bound.error());
-      return simulate(*compiled_[i], *bound, scratch);
+      PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled_[i], points_[i].costs));
+      return simulate(*compiled_[i], bound, scratch);
     } catch (const Overflow& sum) {  // must not leave its thread
       return make_error(ErrorCode::bad_argument, sum.what());
     }
@@ -200,7 +199,7 @@ Expected<std::vector<StepTimes>> simulate_many(std::span<const SweepPoint> point
                                                const SweepOptions& options) {
   PPSIM_CHECK(options.threads >= 1 && !options.capabilities.residency, "see Requires");
   ManyPoints many(points, options);
-  if (auto good = many.compile_all(); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(many.compile_all());
   in_threads(options.threads, [&] { many.work(); });
   return many.result();
 }
@@ -214,12 +213,10 @@ CostTable largest_costs(const CostSweep& sweep) {
 
 Expected<std::vector<PointTimes>> simulate_sweep(const CostSweep& sweep, const SweepOptions& options) {
   PPSIM_CHECK(options.threads >= 1 && !options.capabilities.residency, "see Requires");
-  if (auto good = check_durations(sweep); !good) return tl::unexpected(good.error());
-  const auto compiled = compiled_program(sweep.program, options.capabilities);
-  if (!compiled) return tl::unexpected(compiled.error());
-  if (const auto largest = bind_costs(*compiled, largest_costs(sweep)); !largest)
-    return tl::unexpected(largest.error());
-  SweepRun run(sweep, *compiled, options);
+  PPSIM_RETURN_IF_ERROR(check_durations(sweep));
+  PPSIM_ASSIGN_OR_RETURN(const auto compiled, compiled_program(sweep.program, options.capabilities));
+  PPSIM_RETURN_IF_ERROR(bind_costs(compiled, largest_costs(sweep)));
+  SweepRun run(sweep, compiled, options);
   in_threads(options.threads, [&] { run.work(); });
   return run.result();
 }

@@ -106,7 +106,7 @@ Expected<TokenCosts> parse_token_costs(std::string_view text) {
     const std::string value = item.substr(equals + 1);
     if (!given.emplace(key, value).second)
       return refuse("a token cost is given twice", item, "each key once");
-    if (auto good = assign(costs, key, value); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(assign(costs, key, value));
   }
   return completed(std::move(costs), given.contains("granularity"));
 }

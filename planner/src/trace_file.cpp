@@ -29,9 +29,8 @@ Expected<void> write_trace_file(const std::string& path, std::span<const TracedR
 }
 
 Expected<TimedTrace> read_trace_file(const std::string& path, const Program& program) {
-  const auto text = read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  auto trace = trace_from_csv(*text, path, program);
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(path));
+  auto trace = trace_from_csv(text, path, program);
   if (!trace) return trace;
   const std::vector<Violation> violations = trace_violations(program, *trace);
   if (violations.empty()) return trace;

@@ -114,11 +114,10 @@ struct ComparedRun {
 Expected<void> compare_gradients(const Program& program, const StageModel& model, const ComparedRun& run) {
   const Pipeline& pipeline = program.pipeline();
   const ReferenceOptions how = reference_options(program, run.options);
-  const auto reference = reference_gradients(pipeline, model, how);
-  if (!reference) return tl::unexpected(reference.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto reference, reference_gradients(pipeline, model, how));
   VerifiedRun& result = run.result;
-  result.max_abs_difference = max_gradient_difference(model, result.run.gradients, *reference);
-  result.largest_gradient = max_gradient_difference(model, {}, *reference);
+  result.max_abs_difference = max_gradient_difference(model, result.run.gradients, reference);
+  result.largest_gradient = max_gradient_difference(model, {}, reference);
   result.gradients =
       judge_gradients(*result.max_abs_difference, *result.largest_gradient, model.unit_roundoff());
   const bool updated = pipeline.asynchronous() || (how.update && how.steps > 1);
@@ -134,11 +133,10 @@ Expected<double> default_deadline_s(const Program& program, const TransportCapab
                                     const CostTable& costs) {
   constexpr double kSlower = 10;  // times what the costs say
   constexpr double kMin = 30;     // seconds
-  const auto trace = simulate_program(program, capabilities, costs);
-  if (!trace) return tl::unexpected(trace.error());
-  if (!*trace) return 0.0;
+  PPSIM_ASSIGN_OR_RETURN(const auto trace, simulate_program(program, capabilities, costs));
+  if (!trace) return 0.0;
   Nanoseconds makespan = 0;
-  for (const Span& span : (*trace)->spans) makespan = std::max(makespan, span.end.time);
+  for (const Span& span : trace->spans) makespan = std::max(makespan, span.end.time);
   return kMin + kSlower * static_cast<double>(makespan) / 1e9;
 }
 
@@ -157,28 +155,24 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   RunOptions run = options.run;
   run.capabilities = capabilities_of(run);
   if (options.compare) {
-    if (auto good = check_comparable(program, model, run.backend); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_comparable(program, model, run.backend));
   }
-  if (auto good = check_on(run.backend, model, program.pipeline()); !good)
-    return tl::unexpected(good.error());
-  if (auto good = model.check_actions(program); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_on(run.backend, model, program.pipeline()));
+  PPSIM_RETURN_IF_ERROR(model.check_actions(program));
   const SizeTable sizes = sizes_on(run.backend, model, program.pipeline());
-  if (auto same = agree(program, {sizes, model.identity()}, run); !same) return tl::unexpected(same.error());
+  PPSIM_RETURN_IF_ERROR(agree(program, {sizes, model.identity()}, run));
   if (run.unverified) {
-    if (auto good = require_well_formed({program, run.capabilities}); !good)
-      return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(require_well_formed({program, run.capabilities}));
   }
   if (run.certificate == nullptr && !run.unverified) {
-    auto certificate = prove_together(program, model, options);
-    if (!certificate) return tl::unexpected(certificate.error());
-    result.certificate = *std::move(certificate);
+    PPSIM_ASSIGN_OR_RETURN(auto certificate, prove_together(program, model, options));
+    result.certificate = std::move(certificate);
     run.certificate = &*result.certificate;
   } else if (run.certificate != nullptr) {
     result.certificate = *run.certificate;
   }
-  auto executed = execute(program, model, run);
-  if (!executed) return tl::unexpected(executed.error());
-  result.run = *std::move(executed);
+  PPSIM_ASSIGN_OR_RETURN(auto executed, execute(program, model, run));
+  result.run = std::move(executed);
   if (result.certificate) {
     for (const MemoryWitness& witness : result.certificate->memory) {
       result.proved_bytes.resize(static_cast<std::size_t>(program.pipeline().ranks()));
@@ -187,12 +181,10 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   }
   const bool follows = run.processes != nullptr && run.processes->process() > 0;
   if (follows || result.run.outcome == RunOutcome::deadlock) return result;
-  if (auto predicted = predict_steps(program, options, result); !predicted)
-    return tl::unexpected(predicted.error());
+  PPSIM_RETURN_IF_ERROR(predict_steps(program, options, result));
   if (!result.run.gradients.empty()) result.gradients_hash = gradients_hash(result.run.gradients);
   if (options.compare) {
-    if (auto compared = compare_gradients(program, model, {run, result}); !compared)
-      return tl::unexpected(compared.error());
+    PPSIM_RETURN_IF_ERROR(compare_gradients(program, model, {run, result}));
   }
   return result;
 }

@@ -32,25 +32,22 @@ bool is_file_name(const std::string& text) {
 
 Expected<ModelDescription> read_model(const std::string& argument) {
   if (!is_file_name(argument)) return model_from_name(argument);
-  const auto text = read_text_file(argument);
-  if (!text) return tl::unexpected(text.error());
-  return model_from_config_json(*text, argument);
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
+  return model_from_config_json(text, argument);
 }
 
 Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes) {
   if (!is_file_name(argument)) return cluster_from_name(argument, nodes);
-  const auto text = read_text_file(argument);
-  if (!text) return tl::unexpected(text.error());
-  return cluster_from_json(*text, argument, nodes);
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
+  return cluster_from_json(text, argument, nodes);
 }
 
 }  // namespace
 
 Expected<SoftwareStack> stack_from_argument(const std::string& argument) {
   if (!is_file_name(argument)) return stack_from_name(argument);
-  const auto text = read_text_file(argument);
-  if (!text) return tl::unexpected(text.error());
-  return stack_from_json(*text, argument);
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
+  return stack_from_json(text, argument);
 }
 
 Expected<Workload> unspread_workload(const WorkloadWords& words) {
@@ -81,8 +78,7 @@ Expected<Workload> unspread_workload(const WorkloadWords& words) {
 Expected<Workload> workload_from_words(const WorkloadWords& words) {
   auto result = unspread_workload(words);
   if (!result) return result;
-  if (auto good = check_parallelism(result->parallelism, result->model, result->cluster); !good)
-    return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_parallelism(result->parallelism, result->model, result->cluster));
   return result;
 }
 

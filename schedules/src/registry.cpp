@@ -96,10 +96,9 @@ Expected<void> check_parameters(const ScheduleInfo& info, const ScheduleParamete
 }
 
 Expected<Schedule> generate(std::string_view name, const ScheduleParameters& parameters) {
-  const auto info = find_schedule(name);
-  if (!info) return tl::unexpected(info.error());
-  if (auto good = check_parameters(**info, parameters); !good) return tl::unexpected(good.error());
-  return (*info)->generate(parameters);
+  PPSIM_ASSIGN_OR_RETURN(const auto info, find_schedule(name));
+  PPSIM_RETURN_IF_ERROR(check_parameters(*info, parameters));
+  return info->generate(parameters);
 }
 
 std::optional<Nanoseconds> closed_form_bubble(const ScheduleInfo& info, const ScheduleParameters& parameters,

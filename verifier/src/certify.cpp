@@ -32,7 +32,7 @@ Expected<void> has_grounds(const VerifyOptions& options, const VerifyReport& rep
 
 Expected<Certificate> make_certificate(const AnalyzedProgram& analyzed, const VerifyOptions& options,
                                        const VerifyReport& report) {
-  if (auto grounds = has_grounds(options, report); !grounds) return tl::unexpected(grounds.error());
+  PPSIM_RETURN_IF_ERROR(has_grounds(options, report));
   Certificate certificate;
   certificate.transport = name_of(options.capabilities);
   certificate.program_hash = program_hash(analyzed.program());

@@ -380,7 +380,7 @@ class Estimator {
 }  // namespace
 
 Expected<AnalyticCosts> analytic_costs(const Workload& workload, const Pipeline& pipeline) {
-  if (auto good = check_workload(workload, pipeline); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_workload(workload, pipeline));
   return Estimator(workload, pipeline).run();
 }
 

@@ -28,7 +28,7 @@ class LayoutReader {
   explicit LayoutReader(std::string_view text) : text_(text) {}
 
   Expected<std::vector<Symbol>> read() {
-    if (auto items = read_items(false); !items) return tl::unexpected(items.error());
+    PPSIM_RETURN_IF_ERROR(read_items(false));
     return std::move(symbols_);
   }
 
@@ -132,13 +132,12 @@ Expected<void> check_end_stages(const std::vector<Symbol>& symbols) {
 }  // namespace
 
 Expected<PipelineLayout> parse_layout(std::string_view text) {
-  const auto symbols = LayoutReader(text).read();
-  if (!symbols) return tl::unexpected(symbols.error());
-  if (auto order = check_order(*symbols); !order) return tl::unexpected(order.error());
-  if (auto ends = check_end_stages(*symbols); !ends) return tl::unexpected(ends.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto symbols, LayoutReader(text).read());
+  PPSIM_RETURN_IF_ERROR(check_order(symbols));
+  PPSIM_RETURN_IF_ERROR(check_end_stages(symbols));
   PipelineLayout layout;
   layout.stages.emplace_back();
-  for (const Symbol& symbol : *symbols) {
+  for (const Symbol& symbol : symbols) {
     if (symbol.text == '|') layout.stages.emplace_back();
     StageContents& stage = layout.stages.back();
     stage.embedding = stage.embedding || symbol.text == 'E';

@@ -142,11 +142,10 @@ Expected<ModelDescription> model_from_name(std::string_view text) {
     std::string_view rest = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
     while (!rest.empty()) {
       const std::size_t comma = rest.find(',');
-      if (auto done = override_field(model, rest.substr(0, comma)); !done)
-        return tl::unexpected(done.error());
+      PPSIM_RETURN_IF_ERROR(override_field(model, rest.substr(0, comma)));
       rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     }
-    if (auto good = check_model(model); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_model(model));
     return model;
   }
   std::vector<std::string_view> names;

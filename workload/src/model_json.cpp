@@ -101,9 +101,8 @@ Expected<GpuDescription> gpu_of(const JsonFile& file) {
 }  // namespace
 
 Expected<ModelDescription> model_from_config_json(std::string_view text, const std::string& file) {
-  const Expected<json> parsed = parse_object(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  DescriptionReader reader(*parsed, file);
+  PPSIM_ASSIGN_OR_RETURN(const json parsed, parse_object(text, file));
+  DescriptionReader reader(parsed, file);
   ModelDescription model;
   model.name = reader.text("model_type", "model");
   model.layers = reader.integer({"num_hidden_layers", "n_layer"});
@@ -141,15 +140,13 @@ Expected<ClusterDescription> cluster_from_json(std::string_view text, const std:
     return make_error(ErrorCode::bad_argument, "a cluster needs at least one node",
                       {.found = std::to_string(nodes), .expected = "1 or more"});
   }
-  const auto parsed = JsonFile::parse(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  if (auto valid = parsed->validate("cluster"); !valid) return tl::unexpected(valid.error());
-  auto gpu = gpu_of(*parsed);
-  if (!gpu) return tl::unexpected(gpu.error());
-  const json& root = parsed->root();
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  PPSIM_RETURN_IF_ERROR(parsed.validate("cluster"));
+  PPSIM_ASSIGN_OR_RETURN(auto gpu, gpu_of(parsed));
+  const json& root = parsed.root();
   ClusterDescription cluster;
   cluster.nodes = nodes;
-  cluster.gpu = *std::move(gpu);
+  cluster.gpu = std::move(gpu);
   cluster.node.name = root.value("name", "custom");
   cluster.node.gpu = cluster.gpu.name;
   cluster.node.gpus = root.at("gpus_per_node");

@@ -51,14 +51,13 @@ Expected<SoftwareStack> stack_from_name(std::string_view name) {
 }
 
 Expected<SoftwareStack> stack_from_json(std::string_view text, const std::string& file) {
-  const auto parsed = JsonFile::parse(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  if (auto valid = parsed->validate("stack"); !valid) return tl::unexpected(valid.error());
-  const json& root = parsed->root();
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  PPSIM_RETURN_IF_ERROR(parsed.validate("stack"));
+  const json& root = parsed.root();
   auto base = stack_from_name(root.at("base").get<std::string>());
   if (!base)
-    return parsed->error_at({"base"}, "an unknown stack", base.error().place.found,
-                            base.error().place.expected);
+    return parsed.error_at({"base"}, "an unknown stack", base.error().place.found,
+                           base.error().place.expected);
   SoftwareStack stack = *std::move(base);
   stack.name = root.value("name", stack.name + ", changed,");
   stack.gradient_bytes = root.value("gradient_bytes", stack.gradient_bytes);

@@ -19,9 +19,8 @@ struct Options {
 };
 
 Expected<Certificate> read_certificate(const std::string& path) {
-  const auto text = read_text_file(path);
-  if (!text) return tl::unexpected(text.error());
-  return certificate_from_json(*text, path);
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(path));
+  return certificate_from_json(text, path);
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -61,19 +60,19 @@ std::string why_not_on(const Certificate& certificate, const TransportCapabiliti
 Expected<void> check_transport(const Certificate& certificate, const Program& program, const SizeTable* sizes,
                                const Options& options) {
   if (options.transport.empty() && options.target.empty()) return {};
-  const auto asked = options.target.empty()
-                         ? capabilities_of({.name = options.transport}, options.costs.spread)
-                         : Expected<TransportCapabilities>(target_capabilities());
-  if (!asked) return tl::unexpected(asked.error());
-  if (check_certificate_on(*asked, certificate, program, sizes)) return {};
+  PPSIM_ASSIGN_OR_RETURN(const auto asked,
+                         options.target.empty()
+                             ? capabilities_of({.name = options.transport}, options.costs.spread)
+                             : Expected<TransportCapabilities>(target_capabilities()));
+  if (check_certificate_on(asked, certificate, program, sizes)) return {};
   const std::string why = options.target.empty()
-                              ? why_not_on(certificate, *asked, options)
+                              ? why_not_on(certificate, asked, options)
                               : "the certificate is not for the transport of " + options.target +
                                     "; verify with --for " + options.target;
   return make_error(ErrorCode::refused, why,
                     {.file = options.certificate,
                      .found = transport_line(certificate.capabilities),
-                     .expected = transport_line(*asked)});
+                     .expected = transport_line(asked)});
 }
 
 /// The limit that the bounds are held against; nothing: none was given.
@@ -141,41 +140,33 @@ Expected<Certified> run_by(const Target& target, const Options& options) {
     return make_error(ErrorCode::bad_argument, "--for is about the transport of PyTorch",
                       {.found = "--transport " + options.transport, .expected = "one of the two"});
   }
-  const auto asked = policy_of(options.policy);
-  if (!asked) return tl::unexpected(asked.error());
-  const auto policy = communicators_for(target, *asked);
-  if (!policy) return tl::unexpected(policy.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto asked, policy_of(options.policy));
+  PPSIM_ASSIGN_OR_RETURN(const auto policy, communicators_for(target, asked));
   InputOptions input;
   input.input = options.program;
   input.loaded_by = target;
-  const auto dialect = dialect_for(target, input);
-  if (!dialect) return tl::unexpected(dialect.error());
-  input.dialect = *dialect;
-  auto subject = read_subject(input, options.costs, *policy);
-  if (!subject) return tl::unexpected(subject.error());
-  auto program = program_for(target, *subject, *policy);
-  if (!program) return tl::unexpected(program.error());
-  return Certified{*std::move(subject), *std::move(program)};
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_for(target, input));
+  input.dialect = dialect;
+  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject(input, options.costs, policy));
+  PPSIM_ASSIGN_OR_RETURN(auto program, program_for(target, subject, policy));
+  return Certified{std::move(subject), std::move(program)};
 }
 
 Expected<Certified> certified(const Options& options) {
-  const auto target = target_of(options.target);
-  if (!target) return tl::unexpected(target.error());
-  if (*target) return run_by(**target, options);
-  const auto policy = policy_of(options.policy);
-  if (!policy) return tl::unexpected(policy.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.target));
+  if (target) return run_by(*target, options);
+  PPSIM_ASSIGN_OR_RETURN(const auto policy, policy_of(options.policy));
   InputOptions input;
   input.input = options.program;
-  auto subject = read_subject(input, options.costs, policy->value_or(CommunicatorPolicy::per_edge));
-  if (!subject) return tl::unexpected(subject.error());
-  if (!std::holds_alternative<Program>(subject->ir)) {
+  PPSIM_ASSIGN_OR_RETURN(auto subject,
+                         read_subject(input, options.costs, policy.value_or(CommunicatorPolicy::per_edge)));
+  if (!std::holds_alternative<Program>(subject.ir)) {
     return make_error(
         ErrorCode::bad_argument, "a certificate is about a Program; this file holds a schedule",
         {.file = options.program, .expected = "a Program, or --for with the release that the proof is for"});
   }
-  auto program = program_of(*subject, *policy);
-  if (!program) return tl::unexpected(program.error());
-  return Certified{*std::move(subject), *std::move(program)};
+  PPSIM_ASSIGN_OR_RETURN(auto program, program_of(subject, policy));
+  return Certified{std::move(subject), std::move(program)};
 }
 
 int run(const Options& options, const Output& output) {

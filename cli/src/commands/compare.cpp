@@ -55,13 +55,11 @@ Expected<Evaluation> evaluated(const Options& options, const Asked& asked, const
   // The parameters are for the names among the inputs.
   if (names_file(input) && !std::ranges::all_of(options.inputs, names_file))
     one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
-  auto subject = read_subject_per(options.per, one, options.costs);
-  if (!subject) return tl::unexpected(subject.error());
-  auto program = default_program(*subject);
-  if (!program) return tl::unexpected(program.error());
-  note_assumed_communicators(*subject, output);
+  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject_per(options.per, one, options.costs));
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
+  note_assumed_communicators(subject, output);
   // As it was asked for: two variants of one schedule need two names.
-  auto step = evaluate(input, *std::move(program), *std::move(subject->costs), asked.capabilities);
+  auto step = evaluate(input, std::move(program), *std::move(subject.costs), asked.capabilities);
   if (step && options.costs.unit.empty())
     step->communicator_bytes = communicator_bytes_of(options.transport, step->program());
   return step;

@@ -60,16 +60,14 @@ Expected<Contended> contended(const Options& options, const TransportCapabilitie
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs)
     return make_error(ErrorCode::bad_argument, "contention needs costs: --unit, --costs or --model");
-  auto program = default_program(*subject);
-  if (!program) return tl::unexpected(program.error());
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(*subject));
   note_assumed_communicators(*subject, output);
-  auto planned = evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
-  if (!planned) return tl::unexpected(planned.error());
-  SharedLinks links = shared_links(planned->analyzed, network_of(options));
-  auto run = simulate_shared(planned->analyzed, planned->contended(), links);
-  if (!run) return tl::unexpected(run.error());
-  TimedTrace trace = *std::move(run->run);  // what could be evaluated finishes
-  return Contended{*std::move(planned), std::move(links), std::move(trace), std::move(run->uses)};
+  PPSIM_ASSIGN_OR_RETURN(
+      auto planned, evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities));
+  SharedLinks links = shared_links(planned.analyzed, network_of(options));
+  PPSIM_ASSIGN_OR_RETURN(auto run, simulate_shared(planned.analyzed, planned.contended(), links));
+  TimedTrace trace = *std::move(run.run);  // what could be evaluated finishes
+  return Contended{std::move(planned), std::move(links), std::move(trace), std::move(run.uses)};
 }
 
 /// The link that holds transfers back for the longest time; -1: none does.

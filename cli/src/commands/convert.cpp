@@ -28,9 +28,8 @@ Expected<Ir> in_flavor(Ir ir, const std::string& flavor, const std::optional<Tar
       (flavor == "compute_comms" && !is_schedule))
     return ir;
   if (flavor == "compute_comms") {
-    auto program = lowered(std::get<Schedule>(ir), target);
-    if (!program) return tl::unexpected(program.error());
-    return Ir(*std::move(program));
+    PPSIM_ASSIGN_OR_RETURN(auto program, lowered(std::get<Schedule>(ir), target));
+    return Ir(std::move(program));
   }
   if (flavor == "compute_only" || flavor == kTasks) {
     return compute_only(std::get<Program>(ir)).map([](Schedule schedule) { return Ir(std::move(schedule)); });
@@ -51,18 +50,16 @@ Expected<std::string> tasks_text(const Options& options, const Ir& ir) {
 /// A file's own alphabet is asked for on the way in; what is written is the target's or PyTorch's present
 /// one, with waits where these are asked for, unless the input is native.
 Expected<std::string> written(const Options& options, const Ir& ir, bool from_json) {
-  const auto target = target_of(options.input.target);
-  if (!target) return tl::unexpected(target.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   if (options.flavor == kTasks) return tasks_text(options, ir);
-  if (*target) return text_for(**target, ir, options.output);
-  const auto dialect = dialect_from_name(options.input.dialect);
-  if (!dialect) return tl::unexpected(dialect.error());
-  if (from_json && *dialect != CsvDialect::torch && suffix_of(options.output) != ".csv") {
+  if (target) return text_for(*target, ir, options.output);
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_from_name(options.input.dialect));
+  if (from_json && dialect != CsvDialect::torch && suffix_of(options.output) != ".csv") {
     return make_error(ErrorCode::bad_argument, "--dialect is for CSV, and neither file is one",
                       {.found = "--dialect " + options.input.dialect, .expected = "no --dialect"});
   }
-  const bool as_asked = from_json || *dialect == CsvDialect::torch_2_15;
-  return ir_text(ir, options.output, as_asked ? *dialect : CsvDialect::torch);
+  const bool as_asked = from_json || dialect == CsvDialect::torch_2_15;
+  return ir_text(ir, options.output, as_asked ? dialect : CsvDialect::torch);
 }
 
 int run(const Options& options, const Output& output) {

@@ -47,20 +47,18 @@ Expected<Schedule> schedule_of(const Ir& ir) {
 std::string trace_name(int rank) { return "trace." + std::to_string(rank) + ".et"; }
 
 Expected<Export> chakra_traces(const Options& options) {
-  const auto policy = policy_of(options.policy);
-  if (!policy) return tl::unexpected(policy.error());
-  auto subject = read_subject(options.input, options.costs, policy->value_or(CommunicatorPolicy::per_edge));
+  PPSIM_ASSIGN_OR_RETURN(const auto policy, policy_of(options.policy));
+  auto subject = read_subject(options.input, options.costs, policy.value_or(CommunicatorPolicy::per_edge));
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs)
     return make_error(ErrorCode::bad_argument, "chakra needs costs: --model, --costs or --unit");
-  auto program = program_of(*subject, *policy);
-  if (!program) return tl::unexpected(program.error());
-  const auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));
-  if (!step) return tl::unexpected(step.error());
-  const ChakraInput input = {step->analyzed, step->costs.tables.costs, step->costs.tables.sizes};
-  if (auto good = check_chakra(input); !good) return tl::unexpected(good.error());
+  PPSIM_ASSIGN_OR_RETURN(auto program, program_of(*subject, policy));
+  PPSIM_ASSIGN_OR_RETURN(const auto step,
+                         evaluate(subject->name, std::move(program), *std::move(subject->costs)));
+  const ChakraInput input = {step.analyzed, step.costs.tables.costs, step.costs.tables.sizes};
+  PPSIM_RETURN_IF_ERROR(check_chakra(input));
   Export result;
-  for (int r = 0; r < step->program().pipeline().ranks(); ++r) {
+  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
     std::ostringstream trace;
     write_chakra(trace, input, RankId(r));
     result.files.push_back({trace_name(r), trace.str()});
@@ -86,15 +84,11 @@ Expected<Export> exported(const Options& options) {
     return make_error(ErrorCode::bad_argument, options.framework + " takes neither costs nor communicators",
                       {.expected = "these options with chakra"});
   }
-  const auto framework = framework_named(options.framework);
-  if (!framework) return tl::unexpected(framework.error());
-  const auto layers = layers_of(options.layers);
-  if (!layers) return tl::unexpected(layers.error());
-  const auto subject = read_subject(options.input, {});
-  if (!subject) return tl::unexpected(subject.error());
-  const auto schedule = schedule_of(subject->ir);
-  if (!schedule) return tl::unexpected(schedule.error());
-  return export_for(*framework, *schedule, *layers);
+  PPSIM_ASSIGN_OR_RETURN(const auto framework, framework_named(options.framework));
+  PPSIM_ASSIGN_OR_RETURN(const auto layers, layers_of(options.layers));
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(options.input, {}));
+  PPSIM_ASSIGN_OR_RETURN(const auto schedule, schedule_of(subject.ir));
+  return export_for(framework, schedule, layers);
 }
 
 Expected<void> write_all(const std::string& folder, const Export& result) {

@@ -45,15 +45,15 @@ Error named(const std::string& option, Error error) {
 }
 
 Expected<VaryingCosts> varying_of(const std::string& text) {
-  const auto parts = assignment("--vary", text, "COSTS=SPREAD, such as compute=lognormal:0.05");
-  if (!parts) return tl::unexpected(parts.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto parts,
+                         assignment("--vary", text, "COSTS=SPREAD, such as compute=lognormal:0.05"));
   VaryingCosts varying;
-  if (parts->key != "all") {
-    const auto group = cost_group_from_text(parts->key);
+  if (parts.key != "all") {
+    const auto group = cost_group_from_text(parts.key);
     if (!group) return tl::unexpected(named("--vary", group.error()));
     varying.group = *group;
   }
-  auto spread = factor_spread_from_text(parts->value);
+  auto spread = factor_spread_from_text(parts.value);
   if (!spread) return tl::unexpected(named("--vary", spread.error()));
   varying.spread = *std::move(spread);
   return varying;
@@ -63,11 +63,10 @@ constexpr const char* kRankFactor = "RANK=FACTOR, such as 3=1.2";
 constexpr const char* kLinkFactor = "RANK-RANK=FACTOR, such as 2-3=2";
 
 Expected<SlowRank> slow_rank_of(const std::string& text) {
-  const auto parts = assignment("--slow-rank", text, kRankFactor);
-  if (!parts) return tl::unexpected(parts.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto parts, assignment("--slow-rank", text, kRankFactor));
   int rank = 0;
   SlowRank slow;
-  if (!read_number(parts->key, rank) || rank < 0 || !read_number(parts->value, slow.factor))
+  if (!read_number(parts.key, rank) || rank < 0 || !read_number(parts.value, slow.factor))
     return make_error(ErrorCode::bad_argument, "--slow-rank: no rank with its factor",
                       {.found = text, .expected = kRankFactor});
   slow.rank = RankId(rank);
@@ -75,14 +74,13 @@ Expected<SlowRank> slow_rank_of(const std::string& text) {
 }
 
 Expected<SlowLink> slow_link_of(const std::string& text) {
-  const auto parts = assignment("--slow-link", text, kLinkFactor);
-  if (!parts) return tl::unexpected(parts.error());
-  const std::size_t dash = parts->key.find('-');
+  PPSIM_ASSIGN_OR_RETURN(const auto parts, assignment("--slow-link", text, kLinkFactor));
+  const std::size_t dash = parts.key.find('-');
   int a = 0;
   int b = 0;
   SlowLink slow;
-  if (dash == std::string::npos || !read_number(parts->key.substr(0, dash), a) || a < 0 ||
-      !read_number(parts->key.substr(dash + 1), b) || b < 0 || !read_number(parts->value, slow.factor))
+  if (dash == std::string::npos || !read_number(parts.key.substr(0, dash), a) || a < 0 ||
+      !read_number(parts.key.substr(dash + 1), b) || b < 0 || !read_number(parts.value, slow.factor))
     return make_error(ErrorCode::bad_argument, "--slow-link: no two ranks with their factor",
                       {.found = text, .expected = kLinkFactor});
   slow.a = RankId(a);
@@ -94,21 +92,17 @@ Expected<SlowLink> slow_link_of(const std::string& text) {
 template <class Item, class Read>
 Expected<void> read_all(const std::vector<std::string>& texts, const Read& read, std::vector<Item>& items) {
   for (const std::string& text : texts) {
-    auto item = read(text);
-    if (!item) return tl::unexpected(item.error());
-    items.push_back(*std::move(item));
+    PPSIM_ASSIGN_OR_RETURN(auto item, read(text));
+    items.push_back(std::move(item));
   }
   return {};
 }
 
 Expected<Disturbances> disturbances_of(const Options& options) {
   Disturbances result;
-  if (auto good = read_all(options.varying, varying_of, result.varying); !good)
-    return tl::unexpected(good.error());
-  if (auto good = read_all(options.slow_ranks, slow_rank_of, result.slow_ranks); !good)
-    return tl::unexpected(good.error());
-  if (auto good = read_all(options.slow_links, slow_link_of, result.slow_links); !good)
-    return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(read_all(options.varying, varying_of, result.varying));
+  PPSIM_RETURN_IF_ERROR(read_all(options.slow_ranks, slow_rank_of, result.slow_ranks));
+  PPSIM_RETURN_IF_ERROR(read_all(options.slow_links, slow_link_of, result.slow_links));
   if (!options.ranks.empty()) {
     auto spread = factor_spread_from_text(options.ranks);
     if (!spread) return tl::unexpected(named("--vary-ranks", spread.error()));
@@ -126,10 +120,9 @@ Expected<Evaluation> evaluated(const Options& options, const TransportCapabiliti
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs)
     return make_error(ErrorCode::bad_argument, "jitter needs costs: --unit, --costs or --model");
-  auto program = default_program(*subject);
-  if (!program) return tl::unexpected(program.error());
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(*subject));
   note_assumed_communicators(*subject, output);
-  return evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
+  return evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities);
 }
 
 std::string spread_time(double ns) { return time_text(std::llround(ns)); }

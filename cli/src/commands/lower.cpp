@@ -19,27 +19,24 @@ struct Options {
 
 Expected<LoweringOptions> lowering_of(const Options& options, const Subject& subject) {
   LoweringOptions lowering = default_lowering(subject);
-  const auto target = target_of(options.input.target);
-  if (!target) return tl::unexpected(target.error());
-  if (*target && std::holds_alternative<Schedule>(subject.ir)) {
-    const LoweringOptions usual = usual_lowering(**target, lowering.communicators);
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
+  if (target && std::holds_alternative<Schedule>(subject.ir)) {
+    const LoweringOptions usual = usual_lowering(*target, lowering.communicators);
     lowering.order = usual.order;
     lowering.send_done_delay = subject.send_done_delay.value_or(usual.send_done_delay);
   }
   if (!options.order.empty()) {
-    if (auto set = set_order(lowering, options.order); !set) return tl::unexpected(set.error());
+    PPSIM_RETURN_IF_ERROR(set_order(lowering, options.order));
   }
-  const auto asked = policy_of(options.policy);
-  if (!asked) return tl::unexpected(asked.error());
-  const auto policy = *target ? communicators_for(**target, *asked)
-                              : Expected<CommunicatorPolicy>(asked->value_or(lowering.communicators));
-  if (!policy) return tl::unexpected(policy.error());
-  lowering.communicators = *policy;
+  PPSIM_ASSIGN_OR_RETURN(const auto asked, policy_of(options.policy));
+  PPSIM_ASSIGN_OR_RETURN(const auto policy,
+                         target ? communicators_for(*target, asked)
+                                : Expected<CommunicatorPolicy>(asked.value_or(lowering.communicators)));
+  lowering.communicators = policy;
   if (options.grouping == "paired") lowering.grouping = Grouping::paired;
   if (options.grouping == "as-written") lowering.grouping = Grouping::as_written;
   lowering.receive_buffers = options.receive_buffers;
-  if (auto added = add_extras(lowering, options.extras, subject.ir); !added)
-    return tl::unexpected(added.error());
+  PPSIM_RETURN_IF_ERROR(add_extras(lowering, options.extras, subject.ir));
   return lowering;
 }
 
@@ -84,27 +81,25 @@ PassObserver observer_of(const Options& options, const Output& output, Json& pas
 /// Errors: bad_argument for what a target's lowering does not have.
 Expected<Program> lowered_for(const Options& options, const Subject& subject,
                               const LoweringOptions& lowering) {
-  const auto target = target_of(options.input.target);
-  if (!target) return tl::unexpected(target.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
   if (options.dump_passes) {
     return make_error(ErrorCode::bad_argument, "--dump-passes shows a lowering without target",
                       {.found = "--for " + options.input.target, .expected = "one of the two"});
   }
-  return lower_for(**target, std::get<Schedule>(subject.ir), lowering, subject.cost_table());
+  return lower_for(*target, std::get<Schedule>(subject.ir), lowering, subject.cost_table());
 }
 
 /// A Schedule is lowered; of a Program only the communicators can be replaced.
 Expected<Program> lowered(const Options& options, const Subject& subject, const PassObserver& observer) {
-  const auto lowering = lowering_of(options, subject);
-  if (!lowering) return tl::unexpected(lowering.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto lowering, lowering_of(options, subject));
   const auto* program = std::get_if<Program>(&subject.ir);
-  if (program == nullptr && !options.input.target.empty()) return lowered_for(options, subject, *lowering);
-  if (program == nullptr) return lowered_program(subject, *lowering, observer);
+  if (program == nullptr && !options.input.target.empty()) return lowered_for(options, subject, lowering);
+  if (program == nullptr) return lowered_program(subject, lowering, observer);
   LoweringOptions only_communicators = default_lowering(subject);
   only_communicators.recompute = Recompute::none;
-  only_communicators.communicators = lowering->communicators;
+  only_communicators.communicators = lowering.communicators;
   only_communicators.order = IssueOrder::as_written;
-  LoweringOptions asked = *lowering;
+  LoweringOptions asked = lowering;
   if (options.order.empty()) asked.order = IssueOrder::as_written;
   if (asked.grouping == Grouping::as_written) asked.grouping = Grouping::none;
   if (asked != only_communicators) {
@@ -112,19 +107,16 @@ Expected<Program> lowered(const Options& options, const Subject& subject, const 
         ErrorCode::bad_argument,
         "the input is a Program already: only --communicators applies; lower its schedule for anything else");
   }
-  return with_communicators(*program, lowering->communicators);
+  return with_communicators(*program, lowering.communicators);
 }
 
 Expected<void> write_program(const Options& options, const Program& program) {
   if (options.output.empty()) return {};
-  const auto target = target_of(options.input.target);
-  if (!target) return tl::unexpected(target.error());
-  const auto dialect = written_dialect(options.input, options.output);
-  if (!dialect) return tl::unexpected(dialect.error());
-  const auto text =
-      *target ? text_for(**target, program, options.output) : ir_text(program, options.output, *dialect);
-  if (!text) return tl::unexpected(text.error());
-  return write_text_file(options.output, *text);
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_of(options.input.target));
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, written_dialect(options.input, options.output));
+  PPSIM_ASSIGN_OR_RETURN(const auto text, target ? text_for(*target, program, options.output)
+                                                 : ir_text(program, options.output, dialect));
+  return write_text_file(options.output, text);
 }
 
 int run(const Options& options, const Output& output) {

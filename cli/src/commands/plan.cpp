@@ -111,27 +111,23 @@ struct Answer {
 
 Expected<Answer> answer_of(const PlanOptions& options, const Output& output) {
   Answer answer;
-  auto request = plan_request(options);
-  if (!request) return tl::unexpected(request.error());
-  answer.request = *request;
+  PPSIM_ASSIGN_OR_RETURN(auto request, plan_request(options));
+  answer.request = request;
   for (const std::string& asked : options.against) {
-    const auto choice = parse_plan_choice(*request, asked);
-    if (!choice) return tl::unexpected(choice.error());
-    const auto row = planner::plan_row(*request, *choice);
-    if (!row) return tl::unexpected(row.error());
-    answer.rivals.push_back({asked, *row});
+    PPSIM_ASSIGN_OR_RETURN(const auto choice, parse_plan_choice(request, asked));
+    PPSIM_ASSIGN_OR_RETURN(const auto row, planner::plan_row(request, choice));
+    answer.rivals.push_back({asked, row});
   }
   {
     PlanWatch watch(options, output);
-    request->progress = std::ref(watch);
-    auto found = planner::plan(*request);
-    if (!found) return tl::unexpected(found.error());
-    answer.plan = *std::move(found);
+    request.progress = std::ref(watch);
+    PPSIM_ASSIGN_OR_RETURN(auto found, planner::plan(request));
+    answer.plan = std::move(found);
   }
   if (!answer.plan.best.empty()) {
-    const auto proof = planner::verify_plan(answer.request, answer.plan.best.front().choice);
-    if (!proof) return tl::unexpected(proof.error());
-    answer.proof = *proof;
+    PPSIM_ASSIGN_OR_RETURN(const auto proof,
+                           planner::verify_plan(answer.request, answer.plan.best.front().choice));
+    answer.proof = proof;
   }
   const Workload& work = answer.request.work;
   answer.notes = {"", workload::not_modelled(work), workload::known_error(work)};

@@ -53,24 +53,20 @@ Expected<Subject> subject_of(InputOptions one, const std::string& name) {
 Expected<InputOptions> calibration_input(const Options& options) {
   InputOptions input = options.measurement.input;
   if (input.ranks && input.microbatches) return input;
-  const auto first = subject_of(input, options.inputs.front());
-  if (!first) return tl::unexpected(first.error());
-  const Pipeline& pipeline = pipeline_of(first->ir);
+  PPSIM_ASSIGN_OR_RETURN(const auto first, subject_of(input, options.inputs.front()));
+  const Pipeline& pipeline = pipeline_of(first.ir);
   if (!input.ranks) input.ranks = pipeline.ranks();
   if (!input.microbatches) input.microbatches = pipeline.microbatches();
   return input;
 }
 
 Expected<std::vector<Program>> calibration_programs(const Options& options) {
-  const auto input = calibration_input(options);
-  if (!input) return tl::unexpected(input.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto input, calibration_input(options));
   std::vector<Program> programs;
   for (const std::string& name : options.calibrate) {
-    const auto subject = subject_of(*input, name);
-    if (!subject) return tl::unexpected(subject.error());
-    auto program = default_program(*subject);
-    if (!program) return tl::unexpected(program.error());
-    programs.push_back(*std::move(program));
+    PPSIM_ASSIGN_OR_RETURN(const auto subject, subject_of(input, name));
+    PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
+    programs.push_back(std::move(program));
   }
   return programs;
 }
@@ -86,9 +82,9 @@ struct Setting {
 Expected<Prediction> predicted(const Setting& setting, const Program& program) {
   RunOptions run = setting.run;
   if (!setting.options.deadline_s) {
-    const auto deadline_s = default_deadline_s(program, run.capabilities, setting.tables.costs);
-    if (!deadline_s) return tl::unexpected(deadline_s.error());
-    run.deadline_s = *deadline_s;
+    PPSIM_ASSIGN_OR_RETURN(const auto deadline_s,
+                           default_deadline_s(program, run.capabilities, setting.tables.costs));
+    run.deadline_s = deadline_s;
   }
   return predict(program, setting.model, run, setting.tables.costs);
 }
@@ -228,23 +224,19 @@ Json outcome_json(const Outcome& outcome) {
 
 Expected<int> predict_all(const Options& options, const Output& output) {
   const Stopwatch watch;
-  auto run = open_measurement(options.measurement);
-  if (!run) return tl::unexpected(run.error());
-  run->deadline_s = options.deadline_s;
-  if (auto good = check_outputs({options.points, options.costs_out}); !good)
-    return tl::unexpected(good.error());
-  const auto programs = calibration_programs(options);
-  if (!programs) return tl::unexpected(programs.error());
-  const auto model = transformer_of(options.measurement.model, options.measurement.device,
-                                    programs->front().pipeline().stages());
-  if (!model) return tl::unexpected(model.error());
-  const auto held = hold_devices(*run, max_ranks(*programs));
-  auto tables = profile(*programs, **model, *run);
-  if (!tables) return tl::unexpected(tables.error());
+  PPSIM_ASSIGN_OR_RETURN(auto run, open_measurement(options.measurement));
+  run.deadline_s = options.deadline_s;
+  PPSIM_RETURN_IF_ERROR(check_outputs({options.points, options.costs_out}));
+  PPSIM_ASSIGN_OR_RETURN(const auto programs, calibration_programs(options));
+  PPSIM_ASSIGN_OR_RETURN(const auto model,
+                         transformer_of(options.measurement.model, options.measurement.device,
+                                        programs.front().pipeline().stages()));
+  const auto held = hold_devices(run, max_ranks(programs));
+  PPSIM_ASSIGN_OR_RETURN(auto tables, profile(programs, *model, run));
   Expected<void> written;
-  if (!options.costs_out.empty()) written = write_text_file(options.costs_out, to_json(*tables));
+  if (!options.costs_out.empty()) written = write_text_file(options.costs_out, to_json(tables));
   const double calibration_s = watch.seconds();
-  Outcome outcome = run_points({options, **model, *run, *std::move(tables)}, watch, output);
+  Outcome outcome = run_points({options, *model, run, std::move(tables)}, watch, output);
   if (!written) outcome.written = written;
   if (!outcome.written) std::cerr << "ppsim: " << outcome.written.error() << '\n';
   if (!output.json) {

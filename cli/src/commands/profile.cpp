@@ -27,11 +27,9 @@ Expected<std::vector<Program>> usual_programs(const InputOptions& input) {
       {"1f1b", with_update}, {"zb-h1", {}}, {"1f1b", with_recompute}};
   std::vector<Program> programs;
   for (const auto& [name, lowering] : runs) {
-    const auto schedule = generate(name, parameters);
-    if (!schedule) return tl::unexpected(schedule.error());
-    auto program = lower(*schedule, lowering);
-    if (!program) return tl::unexpected(program.error());
-    programs.push_back(*std::move(program));
+    PPSIM_ASSIGN_OR_RETURN(const auto schedule, generate(name, parameters));
+    PPSIM_ASSIGN_OR_RETURN(auto program, lower(schedule, lowering));
+    programs.push_back(std::move(program));
   }
   return programs;
 }
@@ -39,11 +37,9 @@ Expected<std::vector<Program>> usual_programs(const InputOptions& input) {
 Expected<std::vector<Program>> programs_of(const InputOptions& input) {
   if (input.input.empty()) return usual_programs(input);
   const CostOptions no_costs;
-  const auto subject = read_subject(input, no_costs);
-  if (!subject) return tl::unexpected(subject.error());
-  auto program = default_program(*subject);
-  if (!program) return tl::unexpected(program.error());
-  return std::vector<Program>{*std::move(program)};
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(input, no_costs));
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
+  return std::vector<Program>{std::move(program)};
 }
 
 /// Measured costs, and what computed that could be computed otherwise.
@@ -53,17 +49,13 @@ struct Profile {
 };
 
 Expected<Profile> profiled(const Measurement& measurement) {
-  const auto run = open_measurement(measurement);
-  if (!run) return tl::unexpected(run.error());
-  const auto programs = programs_of(measurement.input);
-  if (!programs) return tl::unexpected(programs.error());
-  const auto model =
-      transformer_of(measurement.model, measurement.device, programs->front().pipeline().stages());
-  if (!model) return tl::unexpected(model.error());
-  const auto held = hold_devices(*run, max_ranks(*programs));
-  auto tables = profile(*programs, **model, *run);
-  if (!tables) return tl::unexpected(tables.error());
-  return Profile{*std::move(tables), kernels_text(measurement.device, **model, programs->front().pipeline())};
+  PPSIM_ASSIGN_OR_RETURN(const auto run, open_measurement(measurement));
+  PPSIM_ASSIGN_OR_RETURN(const auto programs, programs_of(measurement.input));
+  PPSIM_ASSIGN_OR_RETURN(const auto model, transformer_of(measurement.model, measurement.device,
+                                                          programs.front().pipeline().stages()));
+  const auto held = hold_devices(run, max_ranks(programs));
+  PPSIM_ASSIGN_OR_RETURN(auto tables, profile(programs, *model, run));
+  return Profile{std::move(tables), kernels_text(measurement.device, *model, programs.front().pipeline())};
 }
 
 std::string class_text(const CostClass& key) {

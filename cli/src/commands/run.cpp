@@ -58,9 +58,9 @@ Expected<Subject> subject_of(const Options& options) {
     return make_error(ErrorCode::bad_argument,
                       "an emulated run needs costs: --unit, --costs or --model with --cluster");
   }
-  auto scaled = scaled_costs(subject->costs->tables.costs, options.time_scale.value_or(1));
-  if (!scaled) return tl::unexpected(scaled.error());
-  subject->costs->tables.costs = *std::move(scaled);
+  PPSIM_ASSIGN_OR_RETURN(auto scaled,
+                         scaled_costs(subject->costs->tables.costs, options.time_scale.value_or(1)));
+  subject->costs->tables.costs = std::move(scaled);
   return subject;
 }
 
@@ -73,18 +73,16 @@ Expected<RunOptions> run_options(const Options& options, const Subject& subject)
   run.steps = options.steps;
   run.kept_traces = kKeptTraces;
   run.deadline_s = options.deadline_s;
-  const auto capabilities = buffers_from_text(options.device.buffers);
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  run.capabilities = *capabilities;
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, buffers_from_text(options.device.buffers));
+  run.capabilities = capabilities;
   run.capabilities = capabilities_of(run);
   return run;
 }
 
 Expected<std::optional<Certificate>> certificate_of(const Options& options) {
   if (options.certificate.empty()) return std::optional<Certificate>();
-  const auto text = read_text_file(options.certificate);
-  if (!text) return tl::unexpected(text.error());
-  return certificate_from_json(*text, options.certificate).map([](Certificate c) {
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.certificate));
+  return certificate_from_json(text, options.certificate).map([](Certificate c) {
     return std::optional<Certificate>(std::move(c));
   });
 }
@@ -121,10 +119,9 @@ bool has_reference(const Options& options) {
 /// The Program of the input, with the actions of --with where it is a Schedule.
 Expected<Program> program_of(const Options& options, const Subject& subject) {
   if (options.extras.empty()) return default_program(subject);
-  if (auto good = check_is_schedule(subject.ir, "--with"); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_is_schedule(subject.ir, "--with"));
   LoweringOptions lowering = default_lowering(subject);
-  if (auto added = add_extras(lowering, options.extras, subject.ir); !added)
-    return tl::unexpected(added.error());
+  PPSIM_RETURN_IF_ERROR(add_extras(lowering, options.extras, subject.ir));
   return lowered_program(subject, lowering);
 }
 
@@ -206,19 +203,14 @@ struct Prepared {
 };
 
 Expected<Prepared> prepare(const Options& options) {
-  auto subject = subject_of(options);
-  if (!subject) return tl::unexpected(subject.error());
-  auto program = program_of(options, *subject);
-  if (!program) return tl::unexpected(program.error());
-  if (auto good = check_updates(options.of_optimizer, *program); !good) return tl::unexpected(good.error());
-  auto model = model_of(options, *subject, program->pipeline());
-  if (!model) return tl::unexpected(model.error());
-  auto certificate = certificate_of(options);
-  if (!certificate) return tl::unexpected(certificate.error());
-  auto run = run_options(options, *subject);
-  if (!run) return tl::unexpected(run.error());
-  return Prepared{*std::move(subject), *std::move(program), *std::move(model), *std::move(certificate),
-                  *std::move(run)};
+  PPSIM_ASSIGN_OR_RETURN(auto subject, subject_of(options));
+  PPSIM_ASSIGN_OR_RETURN(auto program, program_of(options, subject));
+  PPSIM_RETURN_IF_ERROR(check_updates(options.of_optimizer, program));
+  PPSIM_ASSIGN_OR_RETURN(auto model, model_of(options, subject, program.pipeline()));
+  PPSIM_ASSIGN_OR_RETURN(auto certificate, certificate_of(options));
+  PPSIM_ASSIGN_OR_RETURN(auto run, run_options(options, subject));
+  return Prepared{std::move(subject), std::move(program), std::move(model), std::move(certificate),
+                  std::move(run)};
 }
 
 /// What a process of a job cannot have.
@@ -264,25 +256,23 @@ int print_sbatch(const Options& options, const Output& output) {
 Expected<int> run_program(const Options& options, const Output& output, Bootstrap* processes) {
   std::vector<std::string> outputs;
   if (!output.silent) outputs = {options.trace, options.report, options.costs_out};
-  if (auto good = check_outputs(outputs); !good) return tl::unexpected(good.error());
-  auto prepared = prepare(options);
-  if (!prepared) return tl::unexpected(prepared.error());
-  note_assumed_communicators(prepared->subject, output);
-  const Program& program = prepared->program;
-  RunOptions& run = prepared->run;
-  if (prepared->certificate) run.certificate = &*prepared->certificate;
+  PPSIM_RETURN_IF_ERROR(check_outputs(outputs));
+  PPSIM_ASSIGN_OR_RETURN(auto prepared, prepare(options));
+  note_assumed_communicators(prepared.subject, output);
+  const Program& program = prepared.program;
+  RunOptions& run = prepared.run;
+  if (prepared.certificate) run.certificate = &*prepared.certificate;
   run.certificate_file = options.certificate;
   run.processes = processes;
   run.when_late = [&output](const Error& late) { end_late([&] { return report(late, output); }); };
-  const CostTable* costs = has_given_costs(options) ? prepared->subject.cost_table() : nullptr;
+  const CostTable* costs = has_given_costs(options) ? prepared.subject.cost_table() : nullptr;
   if (costs != nullptr && !options.deadline_s) {
-    const auto deadline_s = default_deadline_s(program, run.capabilities, *costs);
-    if (!deadline_s) return tl::unexpected(deadline_s.error());
-    run.deadline_rule.first_s = run.deadline_rule.more_s = *deadline_s;
+    PPSIM_ASSIGN_OR_RETURN(const auto deadline_s, default_deadline_s(program, run.capabilities, *costs));
+    run.deadline_rule.first_s = run.deadline_rule.more_s = deadline_s;
     run.deadline_rule.times = 0;
   }
   run.gradients = options.compare && options.device.backend != "emulated";
-  const StageModel& model = *prepared->model;
+  const StageModel& model = *prepared.model;
   const VerifiedRunOptions how{
       .run = run, .compare = run.gradients && has_reference(options), .costs = costs};
   const auto result = verify_then_run(program, model, how);
@@ -291,7 +281,7 @@ Expected<int> run_program(const Options& options, const Output& output, Bootstra
   if (result->run.outcome == RunOutcome::deadlock) return print_hang(*result, output);
   return report_run(options,
                     {program, run.capabilities, sizes_on(run.backend, model, program.pipeline()),
-                     prepared->subject.replicas, kernels_text(options.device, model, program.pipeline())},
+                     prepared.subject.replicas, kernels_text(options.device, model, program.pipeline())},
                     *result, output);
 }
 

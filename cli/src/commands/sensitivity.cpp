@@ -32,12 +32,10 @@ Expected<Evaluation> evaluated(const Options& options, const std::string& input,
   // Parameters are for the name among a name and a file.
   if (names_file(input) && !options.against.empty())
     one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
-  auto subject = read_subject_per(options.per, one, options.costs);
-  if (!subject) return tl::unexpected(subject.error());
-  auto program = default_program(*subject);
-  if (!program) return tl::unexpected(program.error());
-  note_assumed_communicators(*subject, output);
-  return evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
+  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject_per(options.per, one, options.costs));
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
+  note_assumed_communicators(subject, output);
+  return evaluate(subject.name, std::move(program), *std::move(subject.costs), capabilities);
 }
 
 CostGrouping grouping_of(const std::string& by) {
@@ -51,9 +49,8 @@ CostGrouping grouping_of(const std::string& by) {
 Expected<std::vector<Sensitivity>> sensitivities_of(const Options& options, const Evaluation& step) {
   auto results = sensitivities(step, grouping_of(options.by));
   if (!results || options.by != "kind" || options.costs.model.empty()) return results;
-  const auto source = cost_source(options.costs);
-  if (!source) return tl::unexpected(source.error());
-  auto network = network_sensitivities(step, std::get<Workload>(**source));
+  PPSIM_ASSIGN_OR_RETURN(const auto source, cost_source(options.costs));
+  auto network = network_sensitivities(step, std::get<Workload>(*source));
   if (!network) return network;
   results->insert(results->end(), network->begin(), network->end());
   return results;
@@ -212,20 +209,17 @@ Expected<std::vector<BreakEven>> break_evens(const Options& options, const Pair&
   std::set<CostGroup> groups;
   if (options.over.empty()) {
     for (const Evaluation* step : {&pair.first, &pair.second}) {
-      const auto items = planner::priced_items(*step);
-      if (!items) return tl::unexpected(items.error());
-      for (const CostGroup& group : items->groups(CostGrouping::kind)) groups.insert(group);
+      PPSIM_ASSIGN_OR_RETURN(const auto items, planner::priced_items(*step));
+      for (const CostGroup& group : items.groups(CostGrouping::kind)) groups.insert(group);
     }
   } else {
-    const auto group = cost_group_from_text(options.over);
-    if (!group) return tl::unexpected(group.error());
-    groups.insert(*group);
+    PPSIM_ASSIGN_OR_RETURN(const auto group, cost_group_from_text(options.over));
+    groups.insert(group);
   }
   std::vector<BreakEven> results;
   for (const CostGroup& group : groups) {
-    auto result = break_even(pair.first, pair.second, {group, options.added});
-    if (!result) return tl::unexpected(result.error());
-    results.push_back(*std::move(result));
+    PPSIM_ASSIGN_OR_RETURN(auto result, break_even(pair.first, pair.second, {group, options.added}));
+    results.push_back(std::move(result));
   }
   return results;
 }

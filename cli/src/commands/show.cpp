@@ -35,18 +35,16 @@ struct Drawing {
 Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   CostOptions costs = options.costs;
   if (!costs.given()) costs.unit = "F=1,B=2";
-  auto subject = read_subject(options.input, costs);
-  if (!subject) return tl::unexpected(subject.error());
-  auto program = default_program(*subject);
-  if (!program) return tl::unexpected(program.error());
-  note_assumed_communicators(*subject, output);
+  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject(options.input, costs));
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
+  note_assumed_communicators(subject, output);
   if (!options.trace.empty()) {
-    auto trace = read_trace_file(options.trace, *program);
-    const bool is_schedule = std::holds_alternative<Schedule>(subject->ir);
+    auto trace = read_trace_file(options.trace, program);
+    const bool is_schedule = std::holds_alternative<Schedule>(subject.ir);
     if (!trace) return tl::unexpected(of_other_costs(trace.error(), is_schedule));
-    return Drawing{subject->name, *std::move(program), *std::move(trace)};
+    return Drawing{subject.name, std::move(program), *std::move(trace)};
   }
-  auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs));
+  auto step = evaluate(subject.name, std::move(program), *std::move(subject.costs));
   if (!step) return tl::unexpected(step.error());
   Drawing drawing{std::move(step->name), step->program(), std::move(step->trace), !costs.unit.empty()};
   if (!options.memory) return drawing;

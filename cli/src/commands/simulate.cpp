@@ -39,29 +39,27 @@ struct Simulated {
 Expected<std::optional<CommunicatorPolicy>> communicators_of(const Options& options) {
   auto policy = policy_of(options.policy);
   if (!policy || !options.input.loaded_by) return policy;
-  const auto usable = communicators_for(*options.input.loaded_by, *policy);
-  if (!usable) return tl::unexpected(usable.error());
-  return std::optional<CommunicatorPolicy>(*usable);
+  PPSIM_ASSIGN_OR_RETURN(const auto usable, communicators_for(*options.input.loaded_by, *policy));
+  return std::optional<CommunicatorPolicy>(usable);
 }
 
 Expected<Simulated> simulated(const Options& options, const TransportCapabilities& capabilities,
                               const Output& output) {
-  const auto policy = communicators_of(options);
-  if (!policy) return tl::unexpected(policy.error());
-  const CommunicatorPolicy communicators = policy->value_or(CommunicatorPolicy::per_edge);
+  PPSIM_ASSIGN_OR_RETURN(const auto policy, communicators_of(options));
+  const CommunicatorPolicy communicators = policy.value_or(CommunicatorPolicy::per_edge);
   auto subject = read_subject(options.input, options.costs, communicators);
   if (!subject) return tl::unexpected(subject.error());
   if (!subject->costs)
     return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
   const std::optional<Target>& target = options.input.loaded_by;
-  auto program = target ? program_for(*target, *subject, communicators) : program_of(*subject, *policy);
-  if (!program) return tl::unexpected(program.error());
-  if (!*policy) note_assumed_communicators(*subject, output);
-  auto step = evaluate(subject->name, *std::move(program), *std::move(subject->costs), capabilities);
-  if (!step) return tl::unexpected(step.error());
+  PPSIM_ASSIGN_OR_RETURN(
+      auto program, target ? program_for(*target, *subject, communicators) : program_of(*subject, policy));
+  if (!policy) note_assumed_communicators(*subject, output);
+  PPSIM_ASSIGN_OR_RETURN(
+      auto step, evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities));
   if (options.costs.unit.empty())
-    step->communicator_bytes = communicator_bytes_of(options.transport, step->program());
-  Simulated result{*std::move(step), std::nullopt, std::holds_alternative<Schedule>(subject->ir)};
+    step.communicator_bytes = communicator_bytes_of(options.transport, step.program());
+  Simulated result{std::move(step), std::nullopt, std::holds_alternative<Schedule>(subject->ir)};
   if (!subject->native_program) result.communicators = communicators;
   return result;
 }
@@ -146,15 +144,12 @@ bool is_own_trace(const std::vector<std::string>& paths) {
 }
 
 Expected<KinetoStep> read_kineto_step(const std::vector<std::string>& paths, const Program& program) {
-  const auto files = kineto_files(paths);
-  if (!files) return tl::unexpected(files.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto files, kineto_files(paths));
   std::vector<KinetoRanges> traces;
-  for (const std::string& file : *files) {
-    const auto text = read_text_file(file);
-    if (!text) return tl::unexpected(text.error());
-    auto trace = read_kineto(*text, file);
-    if (!trace) return tl::unexpected(trace.error());
-    traces.push_back(*std::move(trace));
+  for (const std::string& file : files) {
+    PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(file));
+    PPSIM_ASSIGN_OR_RETURN(auto trace, read_kineto(text, file));
+    traces.push_back(std::move(trace));
   }
   return step_of_kineto(traces, program);
 }
@@ -163,10 +158,9 @@ Expected<std::optional<Measured>> measured_of(const Options& options, const Simu
   const Evaluation& step = outcome.step;
   if (options.compared.empty()) return std::optional<Measured>();
   if (!is_own_trace(options.compared)) {
-    auto kineto = read_kineto_step(options.compared, step.program());
-    if (!kineto) return tl::unexpected(kineto.error());
-    const TimedTrace& trace = kineto->trace;
-    return Measured{trace_span(trace), compare_kinds(step.program(), trace, step.trace), *std::move(kineto)};
+    PPSIM_ASSIGN_OR_RETURN(auto kineto, read_kineto_step(options.compared, step.program()));
+    const TimedTrace& trace = kineto.trace;
+    return Measured{trace_span(trace), compare_kinds(step.program(), trace, step.trace), std::move(kineto)};
   }
   const auto trace = read_trace_file(options.compared.front(), step.program());
   if (!trace) return tl::unexpected(of_other_costs(trace.error(), outcome.is_schedule));

@@ -31,13 +31,10 @@ struct Opened {
 };
 
 Expected<Opened> opened(const Options& options, bool must_exist) {
-  const auto text = read_text_file(options.file);
-  if (!text) return tl::unexpected(text.error());
-  auto study = read_study(*text, options.file);
-  if (!study) return tl::unexpected(study.error());
-  auto store = StudyStore::open(options.store_file(), must_exist);
-  if (!store) return tl::unexpected(store.error());
-  return Opened{*std::move(study), *std::move(store)};
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.file));
+  PPSIM_ASSIGN_OR_RETURN(auto study, read_study(text, options.file));
+  PPSIM_ASSIGN_OR_RETURN(auto store, StudyStore::open(options.store_file(), must_exist));
+  return Opened{std::move(study), std::move(store)};
 }
 
 /// "1/4" is the second of four.

@@ -58,21 +58,18 @@ Expected<Schedule> read_order(const Options& options, const SynthesisRequest& re
     input.ranks = request.ranks;
     input.microbatches = request.microbatches;
   }
-  auto subject = read_subject(input, options.costs);
-  if (!subject) return tl::unexpected(subject.error());
-  if (const auto* program = std::get_if<Program>(&subject->ir)) return compute_only(*program);
-  return std::get<Schedule>(std::move(subject->ir));
+  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject(input, options.costs));
+  if (const auto* program = std::get_if<Program>(&subject.ir)) return compute_only(*program);
+  return std::get<Schedule>(std::move(subject.ir));
 }
 
 /// A table of a file needs the costs of what any schedule of the request runs: this one has it all.
 Expected<void> check_table(const Options& options, const SynthesisRequest& request) {
   if (options.costs.costs.empty()) return {};
   const char* name = request.backward == BackwardForm::split ? "zb-h1" : "1f1b";
-  const auto schedule = generate(name, {.ranks = request.ranks, .microbatches = 1});
-  if (!schedule) return tl::unexpected(schedule.error());
-  const auto program = lower(*schedule, {});
-  if (!program) return tl::unexpected(program.error());
-  return check_costs(request.costs, *program, options.costs.costs);
+  PPSIM_ASSIGN_OR_RETURN(const auto schedule, generate(name, {.ranks = request.ranks, .microbatches = 1}));
+  PPSIM_ASSIGN_OR_RETURN(const auto program, lower(schedule, {}));
+  return check_costs(request.costs, program, options.costs.costs);
 }
 
 Expected<SynthesisRequest> request_of(const Options& options) {
@@ -84,30 +81,26 @@ Expected<SynthesisRequest> request_of(const Options& options) {
   if (!backward) return tl::unexpected(backward.error());
   if (!source) return tl::unexpected(source.error());
   if (!*source) return make_error(ErrorCode::bad_argument, "synthesize needs --unit, --costs or --model");
-  if (auto good = set_counts(options, **source, request); !good) return tl::unexpected(good.error());
-  const auto chain = make_chain(request.ranks, request.ranks, request.microbatches);
-  if (!chain) return tl::unexpected(chain.error());
-  const auto bound = bind_cost_source(**source, *chain);
-  if (!bound) return tl::unexpected(bound.error());
+  PPSIM_RETURN_IF_ERROR(set_counts(options, **source, request));
+  PPSIM_ASSIGN_OR_RETURN(const auto chain, make_chain(request.ranks, request.ranks, request.microbatches));
+  PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_cost_source(**source, chain));
   request.activation_limit = options.limit;
   request.backward = *backward;
   request.objective = *objective;
-  request.costs = bound->tables.costs;
-  if (auto good = check_table(options, request); !good) return tl::unexpected(good.error());
+  request.costs = bound.tables.costs;
+  PPSIM_RETURN_IF_ERROR(check_table(options, request));
   request.timeout_s = options.timeout_s;
   request.queries = sink_of(options.queries);
   if (!options.memory_budget.empty()) {
-    const auto budget = parse_size(options.memory_budget);
-    if (!budget) return tl::unexpected(budget.error());
-    request.memory_budget = *budget;
+    PPSIM_ASSIGN_OR_RETURN(const auto budget, parse_size(options.memory_budget));
+    request.memory_budget = budget;
   }
   if (options.order_of.empty()) {
     request.known = known_schedules(request);
     return request;
   }
-  auto order = read_order(options, request);
-  if (!order) return tl::unexpected(order.error());
-  request.kept_order = *std::move(order);
+  PPSIM_ASSIGN_OR_RETURN(auto order, read_order(options, request));
+  request.kept_order = std::move(order);
   return request;
 }
 
@@ -162,13 +155,12 @@ void print_text(const Options& options, const SynthesisRequest& request, const S
 }
 
 Expected<void> write(const Options& options, const Synthesized& found) {
-  const auto text = ir_text(found.schedule, options.output, CsvDialect::torch);
-  if (!text) return tl::unexpected(text.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto text, ir_text(found.schedule, options.output, CsvDialect::torch));
   if (!options.certificate.empty() && found.certificate) {
     if (auto written = write_text_file(options.certificate, to_json(*found.certificate)); !written)
       return written;
   }
-  return write_text_file(options.output, *text);
+  return write_text_file(options.output, text);
 }
 
 /// What an interrupt leaves: the best so far. That it cannot be written is said at the end.

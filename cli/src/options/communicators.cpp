@@ -31,7 +31,7 @@ Expected<Program> program_for(const Target& target, const Subject& subject, Comm
     lowering.send_done_delay = subject.send_done_delay.value_or(lowering.send_done_delay);
     return lowered_program(subject, lowering);
   }
-  if (auto good = check_communicators(target, *program, policy); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_communicators(target, *program, policy));
   return *program;
 }
 

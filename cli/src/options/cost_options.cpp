@@ -90,22 +90,19 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
   if (sources == 0) return options.instead;
   if (sources > 1) return make_error(ErrorCode::bad_argument, "give one of --unit, --costs and --model");
   if (!options.unit.empty()) {
-    auto units = parse_unit_costs(options.unit);
-    if (!units) return tl::unexpected(units.error());
+    PPSIM_ASSIGN_OR_RETURN(auto units, parse_unit_costs(options.unit));
     if (!options.tokens.empty()) {
-      auto tokens = parse_token_costs(options.tokens);
-      if (!tokens) return tl::unexpected(tokens.error());
-      units->tokens = *std::move(tokens);
+      PPSIM_ASSIGN_OR_RETURN(auto tokens, parse_token_costs(options.tokens));
+      units.tokens = std::move(tokens);
     }
-    return std::optional<CostSource>(*std::move(units));
+    return std::optional<CostSource>(std::move(units));
   }
   if (!options.model.empty()) {
     return workload(options).map(
         [](CostSource source) { return std::optional<CostSource>(std::move(source)); });
   }
-  const auto text = read_text_file(options.costs);
-  if (!text) return tl::unexpected(text.error());
-  return tables_from_json(*text, options.costs).map([](Tables tables) {
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.costs));
+  return tables_from_json(text, options.costs).map([](Tables tables) {
     return std::optional<CostSource>(std::move(tables));
   });
 }

@@ -45,11 +45,10 @@ int max_ranks(const std::vector<Program>& programs) {
 }
 
 Expected<RunOptions> open_measurement(const Measurement& measurement) {
-  if (auto good = check(measurement); !good) return tl::unexpected(good.error());
-  if (auto good = open_backend(measurement.device); !good) return tl::unexpected(good.error());
-  const auto capabilities = buffers_from_text(measurement.device.buffers);
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  RunOptions run{.capabilities = *capabilities, .steps = measurement.steps, .gradients = false};
+  PPSIM_RETURN_IF_ERROR(check(measurement));
+  PPSIM_RETURN_IF_ERROR(open_backend(measurement.device));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, buffers_from_text(measurement.device.buffers));
+  RunOptions run{.capabilities = capabilities, .steps = measurement.steps, .gradients = false};
   if (measurement.device.backend == "cuda") run.backend = cuda_options(measurement.device);
   run.capabilities = capabilities_of(run);
   return run;

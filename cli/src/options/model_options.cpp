@@ -68,12 +68,11 @@ void add_model_options(Command& command, ModelOptions& options) {
 
 Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, const BackendChoice& device,
                                                      int stages, std::vector<int> slice_lengths) {
-  auto config = config_of(options, stages);
-  if (!config) return tl::unexpected(config.error());
-  config->slice_lengths = std::move(slice_lengths);
-  if (device.attention == "cudnn") config->attention = AttentionKernels::cudnn;
-  if (device.attention == "gemm") config->attention = AttentionKernels::gemm;
-  return make_transformer(*config);
+  PPSIM_ASSIGN_OR_RETURN(auto config, config_of(options, stages));
+  config.slice_lengths = std::move(slice_lengths);
+  if (device.attention == "cudnn") config.attention = AttentionKernels::cudnn;
+  if (device.attention == "gemm") config.attention = AttentionKernels::gemm;
+  return make_transformer(config);
 }
 
 std::string kernels_text(const BackendChoice& device, const StageModel& model, const Pipeline& pipeline) {

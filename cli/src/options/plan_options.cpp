@@ -224,29 +224,26 @@ void add_plan_options(Command& command, PlanOptions& options) {
 
 Expected<PlanRequest> plan_request(const PlanOptions& options) {
   PlanRequest request;
-  auto nodes = nodes_of(options.nodes);
-  if (!nodes) return tl::unexpected(nodes.error());
-  request.nodes = *std::move(nodes);
-  auto work = unspread_workload({.model = options.costs.model,
-                                 .cluster = options.costs.cluster,
-                                 .nodes = request.nodes.empty() ? 1 : request.nodes.front(),
-                                 .parallelism = options.costs.spread,
-                                 .rank_order = options.costs.rank_order,
-                                 .stack = options.costs.stack,
-                                 .whole_step = !options.costs.pipeline_only});
-  if (!work) return tl::unexpected(work.error());
-  request.work = *std::move(work);
+  PPSIM_ASSIGN_OR_RETURN(auto nodes, nodes_of(options.nodes));
+  request.nodes = std::move(nodes);
+  PPSIM_ASSIGN_OR_RETURN(auto work,
+                         unspread_workload({.model = options.costs.model,
+                                            .cluster = options.costs.cluster,
+                                            .nodes = request.nodes.empty() ? 1 : request.nodes.front(),
+                                            .parallelism = options.costs.spread,
+                                            .rank_order = options.costs.rank_order,
+                                            .stack = options.costs.stack,
+                                            .whole_step = !options.costs.pipeline_only}));
+  request.work = std::move(work);
   for (const std::string& item : options.fixed) {
-    if (auto good = add_fixed(item, request); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(add_fixed(item, request));
   }
   if (!options.spare.empty()) {
-    const auto spare = parse_size(options.spare);
-    if (!spare) return tl::unexpected(spare.error());
-    request.min_spare_bytes = *spare;
+    PPSIM_ASSIGN_OR_RETURN(const auto spare, parse_size(options.spare));
+    request.min_spare_bytes = spare;
   }
-  const auto objective = plan_objective(options.objective);
-  if (!objective) return tl::unexpected(objective.error());
-  request.objective = *objective;
+  PPSIM_ASSIGN_OR_RETURN(const auto objective, plan_objective(options.objective));
+  request.objective = objective;
   request.top = options.top;
   request.front = options.front;
   request.transport = options.transport;

@@ -14,15 +14,14 @@ double share_of_stage(const Pipeline& pipeline) {
 
 /// Unit costs of all that a rank has of the model together: each of its stages takes its share of them.
 Expected<CostOptions> costs_per_rank(const CostOptions& options, const Pipeline& pipeline) {
-  auto units = parse_unit_costs(options.unit);
-  if (!units) return tl::unexpected(units.error());
+  PPSIM_ASSIGN_OR_RETURN(auto units, parse_unit_costs(options.unit));
   const double share = share_of_stage(pipeline);
-  UnitCosts& costs = units->costs;
+  UnitCosts& costs = units.costs;
   for (double* cost : {&costs.F, &costs.B, &costs.I, &costs.W, &costs.R, &costs.FB}) *cost *= share;
-  units->activation = static_cast<Bytes>(static_cast<double>(units->activation) * share);
+  units.activation = static_cast<Bytes>(static_cast<double>(units.activation) * share);
   CostOptions scaled = options;
   scaled.unit.clear();
-  scaled.instead = CostSource(*std::move(units));
+  scaled.instead = CostSource(std::move(units));
   return scaled;
 }
 
@@ -47,9 +46,8 @@ Expected<Subject> read_subject_per(const std::string& per, const InputOptions& i
                                    const CostOptions& costs) {
   auto subject = read_subject(input, costs);
   if (!subject || per != "rank") return subject;
-  const auto scaled = costs_per_rank(costs, pipeline_of(subject->ir));
-  if (!scaled) return tl::unexpected(scaled.error());
-  return read_subject(input, *scaled);
+  PPSIM_ASSIGN_OR_RETURN(const auto scaled, costs_per_rank(costs, pipeline_of(subject->ir)));
+  return read_subject(input, scaled);
 }
 
 }  // namespace ppsim::cli

@@ -43,8 +43,7 @@ void add_transport_options(Command& command, TransportChoice& choice) {
 }
 
 Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice, const Parallelism& spread) {
-  const auto buffers = buffers_from_text(choice.buffers);
-  if (!buffers) return tl::unexpected(buffers.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto buffers, buffers_from_text(choice.buffers));
   if (choice.resident && *choice.resident < 1) {
     return make_error(ErrorCode::bad_argument, "--resident out of range",
                       {.found = std::to_string(*choice.resident), .expected = "1 or more"});
@@ -63,7 +62,7 @@ Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice, c
                       "who takes a place is no matter of chance",
                       {.found = "--transport " + choice.name, .expected = "in-process, mpi or copy"});
   }
-  capabilities->credits = buffers->credits;
+  capabilities->credits = buffers.credits;
   capabilities->residency = choice.resident;
   return capabilities;
 }

@@ -52,10 +52,9 @@ Expected<std::unique_ptr<Bootstrap>> meet_by_mpi(const Output& output) {
 Expected<std::unique_ptr<Bootstrap>> meet_launched(const Output& output) {
   const bool by_mpi = variable("OMPI_COMM_WORLD_RANK") != nullptr && variable("MASTER_ADDR") == nullptr;
   if (by_mpi && !mpi_version().empty()) return meet_by_mpi(output);
-  const auto self = membership_from_environment(variable);
-  if (!self) return tl::unexpected(self.error());
-  if (self->process > 0) say_nothing_when_interrupted();
-  return connect_processes(*self);
+  PPSIM_ASSIGN_OR_RETURN(const auto self, membership_from_environment(variable));
+  if (self.process > 0) say_nothing_when_interrupted();
+  return connect_processes(self);
 }
 
 int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {

@@ -178,7 +178,7 @@ Expected<ScannedAction> scan_action(std::string_view text, const Alphabet& alpha
   if (!take_marked(rest, '.', scanned.slice)) return malformed();
   if (is_transfer(*kind) && !take_marked(rest, is_send(*kind) ? '>' : '<', scanned.peer)) return malformed();
   if (!rest.empty()) return malformed();
-  if (auto checked = check_number(scanned, text); !checked) return tl::unexpected(checked.error());
+  PPSIM_RETURN_IF_ERROR(check_number(scanned, text));
   return scanned;
 }
 
@@ -194,8 +194,8 @@ Expected<std::array<std::string_view, 2>> scan_pair(std::string_view text) {
 
 Expected<Action> resolve_action(const Pipeline& pipeline, const ScannedAction& scanned,
                                 std::string_view text) {
-  if (auto checked = check_ranges(pipeline, scanned, text); !checked) return tl::unexpected(checked.error());
-  if (auto checked = check_slice(pipeline, scanned, text); !checked) return tl::unexpected(checked.error());
+  PPSIM_RETURN_IF_ERROR(check_ranges(pipeline, scanned, text));
+  PPSIM_RETURN_IF_ERROR(check_slice(pipeline, scanned, text));
   Action action =
       make_action(scanned.kind, scanned.subject, scanned.number.value_or(-1), scanned.slice.value_or(0));
   if (scanned.kind == OpKind::reduce_grad) action.microbatch = scanned.number.value_or(0);

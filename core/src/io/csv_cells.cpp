@@ -21,9 +21,8 @@ Expected<std::optional<std::string_view>> CsvReader::next_cell() {
   ++column_;
   std::string_view cell = text_;
   if (take("\"")) {
-    const auto quoted = read_quoted();
-    if (!quoted) return tl::unexpected(quoted.error());
-    cell = *quoted;
+    PPSIM_ASSIGN_OR_RETURN(const auto quoted, read_quoted());
+    cell = quoted;
   } else {
     while (!at_cell_end()) text_.remove_prefix(1);
     cell.remove_suffix(text_.size());

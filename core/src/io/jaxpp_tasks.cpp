@@ -187,7 +187,7 @@ class TaskWriter {
         members.push_back(row[++i].actions().front());
       std::vector<std::string> names;
       for (const Action& action : members) {
-        if (auto named = add_names(action, names); !named) return tl::unexpected(named.error());
+        PPSIM_RETURN_IF_ERROR(add_names(action, names));
       }
       cells.push_back(cell(names));
     }
@@ -246,19 +246,17 @@ bool is_jaxpp_tasks(std::string_view text) {
 }
 
 Expected<Schedule> schedule_from_jaxpp_tasks(std::string_view text, const std::string& file) {
-  const auto parsed = JsonFile::parse(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  auto read = read_task_rows(*parsed);
-  if (!read) return tl::unexpected(read.error());
-  if (auto found = find_shape(*read, *parsed); !found) return tl::unexpected(found.error());
-  const auto pipeline = Pipeline::make(read->spec);
-  if (!pipeline) return parsed->error_at({}, pipeline.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  PPSIM_ASSIGN_OR_RETURN(auto read, read_task_rows(parsed));
+  PPSIM_RETURN_IF_ERROR(find_shape(read, parsed));
+  const auto pipeline = Pipeline::make(read.spec);
+  if (!pipeline) return parsed.error_at({}, pipeline.error());
   ScheduleBuilder builder("jaxpp", *pipeline);
-  for (std::size_t r = 0; r < read->rows.size(); ++r) {
-    for (const Step& step : read->rows[r]) builder.add(RankId(static_cast<std::int32_t>(r)), step);
+  for (std::size_t r = 0; r < read.rows.size(); ++r) {
+    for (const Step& step : read.rows[r]) builder.add(RankId(static_cast<std::int32_t>(r)), step);
   }
   auto schedule = builder.build();
-  if (!schedule) return parsed->error_at({}, schedule.error());
+  if (!schedule) return parsed.error_at({}, schedule.error());
   return schedule;
 }
 

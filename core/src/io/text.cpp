@@ -23,22 +23,18 @@ std::string form_text(InstructionForm form, std::size_t count, Print print) {
 }
 
 Expected<Action> scan_and_resolve(const Pipeline& pipeline, std::string_view text) {
-  const Expected<ScannedAction> scanned = scan_action(text);
-  if (!scanned) return tl::unexpected(scanned.error());
-  return resolve_action(pipeline, *scanned, text);
+  PPSIM_ASSIGN_OR_RETURN(const ScannedAction scanned, scan_action(text));
+  return resolve_action(pipeline, scanned, text);
 }
 
 Expected<std::array<Action, 2>> parse_pair(const Pipeline& pipeline, std::string_view text) {
-  const auto parts = scan_pair(text);
-  if (!parts) return tl::unexpected(parts.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto parts, scan_pair(text));
   std::array<Action, 2> actions;
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    const Expected<Action> action = scan_and_resolve(pipeline, (*parts)[i]);
-    if (!action) return tl::unexpected(action.error());
-    actions[i] = *action;
+    PPSIM_ASSIGN_OR_RETURN(const Action action, scan_and_resolve(pipeline, parts[i]));
+    actions[i] = action;
   }
-  if (auto checked = check_pair(actions[0], actions[1], text); !checked)
-    return tl::unexpected(checked.error());
+  PPSIM_RETURN_IF_ERROR(check_pair(actions[0], actions[1], text));
   return actions;
 }
 
@@ -85,10 +81,9 @@ class InstructionReader {
 
   Expected<void> read_pair() {
     draft_.form = InstructionForm::overlap;
-    const auto actions = parse_pair(pipeline_, body_);
-    if (!actions) return tl::unexpected(actions.error());
-    draft_.actions.assign(actions->begin(), actions->end());
-    draft_.communicators.assign(actions->size(), CommunicatorId());
+    PPSIM_ASSIGN_OR_RETURN(const auto actions, parse_pair(pipeline_, body_));
+    draft_.actions.assign(actions.begin(), actions.end());
+    draft_.communicators.assign(actions.size(), CommunicatorId());
     return {};
   }
 
@@ -113,9 +108,8 @@ class InstructionReader {
   /// An action and its `@communicator`.
   Expected<void> read_member(std::string_view text) {
     const std::size_t at = text.find('@');
-    const Expected<Action> action = scan_and_resolve(pipeline_, text.substr(0, at));
-    if (!action) return tl::unexpected(action.error());
-    const bool communicates = is_communication(action->kind);
+    PPSIM_ASSIGN_OR_RETURN(const Action action, scan_and_resolve(pipeline_, text.substr(0, at)));
+    const bool communicates = is_communication(action.kind);
     if (communicates != (at != std::string_view::npos)) {
       return text_error(communicates ? "a communication without communicator" : "a communicator too many",
                         text, communicates ? "@ and a communicator" : "no communicator");
@@ -127,7 +121,7 @@ class InstructionReader {
       if (!id || !number.empty()) return text_error("a broken communicator", text, "@ and a communicator");
       communicator = CommunicatorId(*id);
     }
-    draft_.actions.push_back(*action);
+    draft_.actions.push_back(action);
     draft_.communicators.push_back(communicator);
     return {};
   }

@@ -37,10 +37,9 @@ Expected<std::optional<Line>> next_line(CsvReader& reader) {
   if (!reader.next_row()) return std::nullopt;
   Line line{.number = reader.line(), .cells = {}};
   for (;; ++line.length) {
-    const auto cell = reader.next_cell();
-    if (!cell) return tl::unexpected(cell.error());
-    if (!*cell) return line;
-    if (line.length <= kColumns.size()) line.cells.emplace_back(**cell);
+    PPSIM_ASSIGN_OR_RETURN(const auto cell, reader.next_cell());
+    if (!cell) return line;
+    if (line.length <= kColumns.size()) line.cells.emplace_back(*cell);
   }
 }
 
@@ -56,25 +55,21 @@ class LineReader {
     }
     constexpr auto kLastId = std::numeric_limits<std::int32_t>::max();
     constexpr auto kLastTime = std::numeric_limits<Nanoseconds>::max();
-    const auto rank = number(kRank, 0, kLastId);
-    if (!rank) return tl::unexpected(rank.error());
-    const auto index = number(kIndex, 0, kLastId);
-    if (!index) return tl::unexpected(index.error());
-    const auto start = number(kStart, -1, kLastTime);
-    if (!start) return tl::unexpected(start.error());
-    const auto end = number(kEnd, -1, kLastTime);
-    if (!end) return tl::unexpected(end.error());
-    if (*end >= 0 && (*start < 0 || *end < *start)) {
+    PPSIM_ASSIGN_OR_RETURN(const auto rank, number(kRank, 0, kLastId));
+    PPSIM_ASSIGN_OR_RETURN(const auto index, number(kIndex, 0, kLastId));
+    PPSIM_ASSIGN_OR_RETURN(const auto start, number(kStart, -1, kLastTime));
+    PPSIM_ASSIGN_OR_RETURN(const auto end, number(kEnd, -1, kLastTime));
+    if (end >= 0 && (start < 0 || end < start)) {
       return fail(kEnd, "a completion before the start", row_.cells[kEnd],
-                  *start < 0 ? "-1, as it did not start" : "-1 or at least " + row_.cells[kStart]);
+                  start < 0 ? "-1, as it did not start" : "-1 or at least " + row_.cells[kStart]);
     }
     return TraceRow{row_.number,
-                    RankId(static_cast<std::int32_t>(*rank)),
+                    RankId(static_cast<std::int32_t>(rank)),
                     row_.cells[kQueue],
-                    static_cast<std::int32_t>(*index),
+                    static_cast<std::int32_t>(index),
                     row_.cells[kInstruction],
-                    *start,
-                    *end};
+                    start,
+                    end};
   }
 
  private:
@@ -166,29 +161,24 @@ class SpanPlacement {
 
 Expected<std::vector<TraceRow>> trace_rows_from_csv(std::string_view text, const std::string& file) {
   CsvReader reader(text, file);
-  const auto first = next_line(reader);
-  if (!first) return tl::unexpected(first.error());
-  if (auto header = check_header(first->value_or(Line{}).cells, file); !header)
-    return tl::unexpected(header.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto first, next_line(reader));
+  PPSIM_RETURN_IF_ERROR(check_header(first.value_or(Line{}).cells, file));
   std::vector<TraceRow> rows;
   for (;;) {
-    const auto line = next_line(reader);
-    if (!line) return tl::unexpected(line.error());
-    if (!*line) return rows;
-    auto row = LineReader(**line, file).read();
-    if (!row) return tl::unexpected(row.error());
-    rows.push_back(*std::move(row));
+    PPSIM_ASSIGN_OR_RETURN(const auto line, next_line(reader));
+    if (!line) return rows;
+    PPSIM_ASSIGN_OR_RETURN(auto row, LineReader(*line, file).read());
+    rows.push_back(std::move(row));
   }
 }
 
 Expected<TimedTrace> trace_from_csv(std::string_view text, const std::string& file, const Program& program) {
-  const auto rows = trace_rows_from_csv(text, file);
-  if (!rows) return tl::unexpected(rows.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto rows, trace_rows_from_csv(text, file));
   SpanPlacement placement(program, file);
-  for (const TraceRow& row : *rows) {
-    if (auto placed = placement.place(row); !placed) return tl::unexpected(placed.error());
+  for (const TraceRow& row : rows) {
+    PPSIM_RETURN_IF_ERROR(placement.place(row));
   }
-  return placement.take(rows->empty() ? 1 : rows->back().line);
+  return placement.take(rows.empty() ? 1 : rows.back().line);
 }
 
 }  // namespace ppsim

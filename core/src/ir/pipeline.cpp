@@ -260,7 +260,7 @@ Expected<void> check_counts(const PipelineSpec& spec) {
 }
 
 Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
-  if (auto good = check_counts(spec); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_counts(spec));
   Rules rules;
   fill_defaults(spec);
   check_tables(rules, spec);

@@ -134,11 +134,10 @@ Expected<void> check(const PipelineSpec& one, int count) {
 
 Expected<Schedule> replicated(const Schedule& schedule, int count) {
   const PipelineSpec& one = schedule.pipeline().spec();
-  if (auto good = check(one, count); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check(one, count));
   if (count == 1) return schedule;
-  auto pipeline = Pipeline::make(replicated_spec(one, count));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder(schedule.name() + " x " + std::to_string(count), *std::move(pipeline));
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, Pipeline::make(replicated_spec(one, count)));
+  ScheduleBuilder builder(schedule.name() + " x " + std::to_string(count), std::move(pipeline));
   for (int n = 0; n < count; ++n) {
     const Replica copy(one, n);
     for (int r = 0; r < one.ranks; ++r) {

@@ -140,10 +140,9 @@ Expected<void> insert_copies(const Lowering& lowering, StepRows& rows) {
     insert_offload(lowering.options, nullptr, nullptr, rows);
   } else {
     order_exchanges(lowering.pipeline, rows);
-    const Expected<EarliestTimes> times = walk(lowering.pipeline, rows, lowering.costs);
-    if (!times) return tl::unexpected(times.error());
+    PPSIM_ASSIGN_OR_RETURN(const EarliestTimes times, walk(lowering.pipeline, rows, lowering.costs));
     rows.forget_after();
-    insert_offload(lowering.options, &*times, lowering.costs, rows);
+    insert_offload(lowering.options, &times, lowering.costs, rows);
   }
   lowering.show("insert_offload", rows);
   return {};
@@ -183,20 +182,18 @@ Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
   const Pipeline& pipeline = lowering.pipeline;
   order_exchanges(pipeline, rows);
   lowering.show("order_exchanges", rows);
-  Expected<EarliestTimes> times = walk(pipeline, rows, lowering.costs);
-  if (!times) return tl::unexpected(times.error());
+  PPSIM_ASSIGN_OR_RETURN(EarliestTimes times, walk(pipeline, rows, lowering.costs));
   if (lowering.options.order == IssueOrder::jaxpp) {
-    Expected<LineRows> lines = order_as_jaxpp(pipeline, rows, *times);
+    Expected<LineRows> lines = order_as_jaxpp(pipeline, rows, times);
     if (lines) lowering.show("order_as_jaxpp", *lines);
     return lines;
   }
-  LineRows lines = insert_transfers(pipeline, rows, *times, lowering.costs != nullptr);
+  LineRows lines = insert_transfers(pipeline, rows, times, lowering.costs != nullptr);
   lowering.show("insert_transfers", lines);
-  times->walk = {};
+  times.walk = {};
   put_in_order(lowering, lines);
   if (lowering.options.receive_buffers) {
-    if (auto good = limit_receives(pipeline, lowering.options, lines); !good)
-      return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(limit_receives(pipeline, lowering.options, lines));
     lowering.show("limit_receives", lines);
   }
   if (lowering.options.grouping == Grouping::paired) {
@@ -210,21 +207,20 @@ Expected<LineRows> issued(const Lowering& lowering, StepRows& rows) {
 
 Expected<Program> lower(const Schedule& schedule, const LoweringOptions& options, const CostTable* costs,
                         const PassObserver& observer) {
-  if (auto good = check_options(schedule.pipeline(), options); !good) return tl::unexpected(good.error());
-  if (auto good = check_additions(schedule, options); !good) return tl::unexpected(good.error());
-  Expected<Pipeline> pipeline = options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline();
-  if (!pipeline) return tl::unexpected(pipeline.error());
+  PPSIM_RETURN_IF_ERROR(check_options(schedule.pipeline(), options));
+  PPSIM_RETURN_IF_ERROR(check_additions(schedule, options));
+  PPSIM_ASSIGN_OR_RETURN(Pipeline pipeline,
+                         options.clip ? with_norm(schedule.pipeline()) : schedule.pipeline());
 
   const CostTable units = unit_costs();
   const CostTable* times = costs != nullptr ? costs : &units;
-  const Lowering lowering{*pipeline, options, options.order == IssueOrder::timed ? times : nullptr, observer};
+  const Lowering lowering{pipeline, options, options.order == IssueOrder::timed ? times : nullptr, observer};
   StepRows rows(schedule);
   lowering.show("schedule", rows);
   insert_local_work(lowering, rows);
-  if (auto good = insert_copies(lowering, rows); !good) return tl::unexpected(good.error());
-  Expected<LineRows> lines = issued(lowering, rows);
-  if (!lines) return tl::unexpected(lines.error());
-  Expected<Program> program = build_program(*pipeline, options, *std::move(lines));
+  PPSIM_RETURN_IF_ERROR(insert_copies(lowering, rows));
+  PPSIM_ASSIGN_OR_RETURN(LineRows lines, issued(lowering, rows));
+  Expected<Program> program = build_program(pipeline, options, std::move(lines));
   if (program) lowering.show("build_program", *program);
   return program;
 }

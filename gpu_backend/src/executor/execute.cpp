@@ -224,15 +224,14 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
     return execute_on_gpu({program, *model.on_gpu(), options, model.identity()});
   }
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
-  if (auto ok = backend->check(options.capabilities); !ok) return tl::unexpected(ok.error());
-  if (auto ok = model.check(program.pipeline()); !ok) return tl::unexpected(ok.error());
-  if (auto ok = model.check_actions(program); !ok) return tl::unexpected(ok.error());
+  PPSIM_RETURN_IF_ERROR(backend->check(options.capabilities));
+  PPSIM_RETURN_IF_ERROR(model.check(program.pipeline()));
+  PPSIM_RETURN_IF_ERROR(model.check_actions(program));
   const SizeTable sizes = model.sizes(program.pipeline());
-  if (auto ok = agree(program, {sizes, model.identity()}, options); !ok) return tl::unexpected(ok.error());
-  const auto here = ranks_here(program, options);
-  if (!here) return tl::unexpected(here.error());
-  if (auto ok = admit(program, sizes, options); !ok) return tl::unexpected(ok.error());
-  const RunInput input{program, model, options, *here};
+  PPSIM_RETURN_IF_ERROR(agree(program, {sizes, model.identity()}, options));
+  PPSIM_ASSIGN_OR_RETURN(const auto here, ranks_here(program, options));
+  PPSIM_RETURN_IF_ERROR(admit(program, sizes, options));
+  const RunInput input{program, model, options, here};
   try {
     return Executor(*backend, input).run();
   } catch (const BackendError& failure) {

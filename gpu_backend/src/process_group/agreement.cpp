@@ -60,9 +60,8 @@ Expected<void> agree(const Program& program, const ModelIdentity& model, const R
   const Fingerprint own{std::string(backend_name(options.backend)), program_hash(program), model.text,
                         sizes_hash(model.sizes), options_text(options)};
   for (const std::string& text : own) writer.put_text(text);
-  const auto all = options.processes->allgather(writer.take(), timeout_of(options));
-  if (!all) return tl::unexpected(all.error());
-  return compare(*all);
+  PPSIM_ASSIGN_OR_RETURN(const auto all, options.processes->allgather(writer.take(), timeout_of(options)));
+  return compare(all);
 }
 
 Expected<RankRange> ranks_here(const Program& program, const RunOptions& options) {

@@ -100,18 +100,16 @@ Expected<void> check_membership(const Membership& self) {
 }  // namespace
 
 Expected<std::unique_ptr<Bootstrap>> TcpBootstrap::host(const Membership& self, Socket listener) {
-  auto sockets = Host(self).wait(listener);
-  if (!sockets) return tl::unexpected(sockets.error());
-  return std::make_unique<TcpBootstrap>(self, *std::move(sockets));
+  PPSIM_ASSIGN_OR_RETURN(auto sockets, Host(self).wait(listener));
+  return std::make_unique<TcpBootstrap>(self, std::move(sockets));
 }
 
 Expected<std::unique_ptr<Bootstrap>> TcpBootstrap::join(const Membership& self) {
   const Deadline deadline = deadline_of(self);
-  auto socket = connect_until(self.host, self.port, deadline);
-  if (!socket) return tl::unexpected(socket.error());
+  PPSIM_ASSIGN_OR_RETURN(auto socket, connect_until(self.host, self.port, deadline));
   std::optional<Frame> answer;
-  if (send_frame(*socket, {FrameKind::hello, 0, hello_of(self)}))
-    answer = receive_small_frame(*socket, kLargestGreeting, deadline + std::chrono::seconds(5));
+  if (send_frame(socket, {FrameKind::hello, 0, hello_of(self)}))
+    answer = receive_small_frame(socket, kLargestGreeting, deadline + std::chrono::seconds(5));
   if (!answer)
     return make_error(ErrorCode::io, "process 0 has not let process " + std::to_string(self.process) + " in");
   if (answer->kind == FrameKind::stop) {
@@ -120,23 +118,21 @@ Expected<std::unique_ptr<Bootstrap>> TcpBootstrap::join(const Membership& self) 
     return make_error(code, std::string(reader.get_text()));
   }
   std::map<int, Socket> sockets;
-  sockets.emplace(0, *std::move(socket));
+  sockets.emplace(0, std::move(socket));
   return std::make_unique<TcpBootstrap>(self, std::move(sockets));
 }
 
 Expected<std::unique_ptr<Bootstrap>> connect_processes(const Membership& membership) {
-  if (auto good = check_membership(membership); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_membership(membership));
   if (membership.process > 0) return TcpBootstrap::join(membership);
   if (membership.size == 1) return std::make_unique<TcpBootstrap>(membership, std::map<int, Socket>());
-  auto listener = listen_at(membership.host, membership.port);
-  if (!listener) return tl::unexpected(listener.error());
-  return TcpBootstrap::host(membership, *std::move(listener));
+  PPSIM_ASSIGN_OR_RETURN(auto listener, listen_at(membership.host, membership.port));
+  return TcpBootstrap::host(membership, std::move(listener));
 }
 
 Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size) {
-  auto listener = listen_at("127.0.0.1", 0);
-  if (!listener) return tl::unexpected(listener.error());
-  const int port = port_of(*listener);
+  PPSIM_ASSIGN_OR_RETURN(auto listener, listen_at("127.0.0.1", 0));
+  const int port = port_of(listener);
   std::vector<Expected<std::unique_ptr<Bootstrap>>> ends(static_cast<std::size_t>(size));
   {
     std::vector<std::jthread> threads;
@@ -146,7 +142,7 @@ Expected<std::vector<std::unique_ptr<Bootstrap>>> in_process_bootstraps(int size
             {.process = p, .size = size, .local_process = p, .host = "127.0.0.1", .port = port});
       });
     }
-    ends[0] = TcpBootstrap::host({.process = 0, .size = size}, *std::move(listener));
+    ends[0] = TcpBootstrap::host({.process = 0, .size = size}, std::move(listener));
   }
   std::vector<std::unique_ptr<Bootstrap>> result;
   for (auto& end : ends) {

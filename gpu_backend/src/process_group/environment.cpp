@@ -64,16 +64,14 @@ class Reader {
                                                      " is not, which " + launcher.name + " sets with it");
     }
     const char* size = environment_(launcher.size);
-    const auto count = number(launcher.size, size, 1, kMaxProcesses);
-    if (!count) return tl::unexpected(count.error());
-    const auto process = number(launcher.process, environment_(launcher.process), 0, *count - 1);
-    if (!process) return tl::unexpected(process.error());
-    self.size = *count;
-    self.process = *process;
+    PPSIM_ASSIGN_OR_RETURN(const auto count, number(launcher.size, size, 1, kMaxProcesses));
+    PPSIM_ASSIGN_OR_RETURN(const auto process,
+                           number(launcher.process, environment_(launcher.process), 0, count - 1));
+    self.size = count;
+    self.process = process;
     if (const char* text = environment_(launcher.local_process)) {
-      const auto local = number(launcher.local_process, text, 0, *count - 1);
-      if (!local) return tl::unexpected(local.error());
-      self.local_process = *local;
+      PPSIM_ASSIGN_OR_RETURN(const auto local, number(launcher.local_process, text, 0, count - 1));
+      self.local_process = local;
     }
     return self;
   }
@@ -81,9 +79,8 @@ class Reader {
   Expected<Membership> meeting_place(Membership self) const {
     self.port = kDefaultPort;
     if (const char* text = environment_("MASTER_PORT")) {
-      const auto port = number("MASTER_PORT", text, 1, kLargestPort);
-      if (!port) return tl::unexpected(port.error());
-      self.port = *port;
+      PPSIM_ASSIGN_OR_RETURN(const auto port, number("MASTER_PORT", text, 1, kLargestPort));
+      self.port = port;
     }
     const char* agent = environment_("TORCHELASTIC_USE_AGENT_STORE");
     if (agent != nullptr && std::string_view(agent) == "True" && self.port < kLargestPort) ++self.port;

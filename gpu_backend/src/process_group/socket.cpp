@@ -125,9 +125,8 @@ void Socket::close() {
 int Socket::release() { return std::exchange(descriptor_, -1); }
 
 Expected<Socket> listen_at(const std::string& host, int port) {
-  const auto addresses = addresses_of(host, port, AI_PASSIVE);
-  if (!addresses) return tl::unexpected(addresses.error());
-  for (const addrinfo* a = addresses->get(); a != nullptr; a = a->ai_next) {
+  PPSIM_ASSIGN_OR_RETURN(const auto addresses, addresses_of(host, port, AI_PASSIVE));
+  for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
     const int on = 1;
     if (!socket.open()) continue;
@@ -160,9 +159,8 @@ std::optional<Socket> accept_until(const Socket& listener, Deadline deadline) {
 Expected<Socket> connect_until(const std::string& host, int port, Deadline deadline) {
   std::string why;
   do {
-    const auto addresses = addresses_of(host, port, 0);
-    if (!addresses) return tl::unexpected(addresses.error());
-    for (const addrinfo* a = addresses->get(); a != nullptr; a = a->ai_next) {
+    PPSIM_ASSIGN_OR_RETURN(const auto addresses, addresses_of(host, port, 0));
+    for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
       Socket socket(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
       if (!socket.open()) continue;
       configure(socket);  // connecting gives up as early

@@ -379,9 +379,8 @@ Expected<std::vector<ClockOffset>> TcpBootstrap::clock_offsets(Timeout timeout) 
   std::vector<ClockOffset> offsets(1);
   if (process_ != 0) return offsets;
   for (auto& [process, peer] : peers_) {
-    const auto offset = offset_of(process, peer, timeout);
-    if (!offset) return tl::unexpected(offset.error());
-    offsets.push_back(*offset);
+    PPSIM_ASSIGN_OR_RETURN(const auto offset, offset_of(process, peer, timeout));
+    offsets.push_back(offset);
   }
   return offsets;
 }

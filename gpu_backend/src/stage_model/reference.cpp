@@ -320,7 +320,7 @@ ReferenceOptions reference_options(const Program& program, const RunOptions& opt
 Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline, const StageModel& model,
                                                           const ReferenceOptions& options) {
   const Pipeline whole = uncut(pipeline);
-  if (auto ok = check(whole, model, options); !ok) return tl::unexpected(ok.error());
+  PPSIM_RETURN_IF_ERROR(check(whole, model, options));
   Reference reference(whole, model);
   // A step without updates leaves nothing to those behind it.
   const int first = pipeline.asynchronous() || options.update ? 0 : options.steps - 1;

@@ -228,11 +228,10 @@ Expected<PricedItems> priced_items(const Evaluation& evaluation, const CostBindi
   }
   auto compiled = compile(evaluation.analyzed);
   PPSIM_CHECK(compiled.has_value(), "a Program that was evaluated compiles");
-  const auto bound = bind_costs(*compiled, costs.tables.costs);
-  if (!bound) return tl::unexpected(bound.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled, costs.tables.costs));
   PricedItems items{*std::move(compiled), {}, {}};
   items.places = item_places(items.program, evaluation.analyzed);
-  for (const CompiledItem& item : items.program.items) items.costs.push_back(bound->durations[item.duration]);
+  for (const CompiledItem& item : items.program.items) items.costs.push_back(bound.durations[item.duration]);
   append_ends(evaluation, costs.ends, items);
   return items;
 }

@@ -65,12 +65,10 @@ void add_scaled(const StepLine& line, Sensitivity& result) {
 Expected<Sensitivity> sensitivity(const PricedItems& items, const CostGroup& group) {
   const GroupCosts costs = costs_of_group(items, group);
   Sensitivity result{.group = text_of(group), .actions = costs.actions, .total = costs.total};
-  const auto scaled = scaled_line(items, group);
-  if (!scaled) return tl::unexpected(scaled.error());
-  add_scaled(*scaled, result);
-  const auto added = added_line(items, group, costs.smallest);
-  if (!added) return tl::unexpected(added.error());
-  result.added = added->growth(Ratio(costs.smallest, 1));
+  PPSIM_ASSIGN_OR_RETURN(const auto scaled, scaled_line(items, group));
+  add_scaled(scaled, result);
+  PPSIM_ASSIGN_OR_RETURN(const auto added, added_line(items, group, costs.smallest));
+  result.added = added.growth(Ratio(costs.smallest, 1));
   result.smallest = costs.smallest;
   return result;
 }
@@ -122,54 +120,45 @@ Expected<std::vector<StepSegment>> segments_of(const PricedItems& items, const C
 }  // namespace
 
 Expected<std::vector<Sensitivity>> sensitivities(const Evaluation& evaluation, CostGrouping grouping) {
-  const auto items = priced_items(evaluation);
-  if (!items) return tl::unexpected(items.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto items, priced_items(evaluation));
   std::vector<Sensitivity> results;
-  for (const CostGroup& group : items->groups(grouping)) {
-    auto result = sensitivity(*items, group);
-    if (!result) return tl::unexpected(result.error());
-    results.push_back(*std::move(result));
+  for (const CostGroup& group : items.groups(grouping)) {
+    PPSIM_ASSIGN_OR_RETURN(auto result, sensitivity(items, group));
+    results.push_back(std::move(result));
   }
   return results;
 }
 
 Expected<std::vector<Sensitivity>> network_sensitivities(const Evaluation& evaluation,
                                                          const Workload& workload) {
-  const auto once = priced_items(evaluation);
-  if (!once) return tl::unexpected(once.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto once, priced_items(evaluation));
   std::vector<Sensitivity> results;
   for (const SlowedNetwork& slowed : slowed_networks(workload)) {
-    const auto costs = bind_cost_source(slowed.workload, evaluation.program().pipeline());
-    if (!costs) return tl::unexpected(costs.error());
-    const auto twice = priced_items(evaluation, *costs);
-    if (!twice) return tl::unexpected(twice.error());
+    PPSIM_ASSIGN_OR_RETURN(const auto costs,
+                           bind_cost_source(slowed.workload, evaluation.program().pipeline()));
+    PPSIM_ASSIGN_OR_RETURN(const auto twice, priced_items(evaluation, costs));
     Sensitivity result{.group = slowed.name};
-    const auto line = line_between(*once, *twice, result);
-    if (!line) return tl::unexpected(line.error());
+    PPSIM_ASSIGN_OR_RETURN(const auto line, line_between(once, twice, result));
     if (result.total == 0) continue;
-    add_scaled(*line, result);
+    add_scaled(line, result);
     results.push_back(std::move(result));
   }
   return results;
 }
 
 Expected<BreakEven> break_even(const Evaluation& first, const Evaluation& second, const CostChange& change) {
-  const auto items = priced_items(first);
-  if (!items) return tl::unexpected(items.error());
-  const auto others = priced_items(second);
-  if (!others) return tl::unexpected(others.error());
-  const GroupCosts a = costs_of_group(*items, change.group);
-  const GroupCosts b = costs_of_group(*others, change.group);
+  PPSIM_ASSIGN_OR_RETURN(const auto items, priced_items(first));
+  PPSIM_ASSIGN_OR_RETURN(const auto others, priced_items(second));
+  const GroupCosts a = costs_of_group(items, change.group);
+  const GroupCosts b = costs_of_group(others, change.group);
   if (a.actions == 0 && b.actions == 0) {
     return make_error(ErrorCode::bad_argument, "neither schedule has anything of this group of costs",
                       {.found = text_of(change.group), .expected = "a group of one of them"});
   }
   const CostChange done{change.group, change.added || (a.total == 0 && b.total == 0)};
-  const auto segments = segments_of(*items, done);
-  if (!segments) return tl::unexpected(segments.error());
-  const auto other_segments = segments_of(*others, done);
-  if (!other_segments) return tl::unexpected(other_segments.error());
-  return BreakEven{text_of(done.group), done.added, shorter_ranges(*segments, *other_segments),
+  PPSIM_ASSIGN_OR_RETURN(const auto segments, segments_of(items, done));
+  PPSIM_ASSIGN_OR_RETURN(const auto other_segments, segments_of(others, done));
+  return BreakEven{text_of(done.group), done.added, shorter_ranges(segments, other_segments),
                    common_cost(a, b)};
 }
 

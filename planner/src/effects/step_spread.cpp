@@ -83,19 +83,15 @@ void link_places(DisturbedItems& made) {
 }
 
 Expected<DisturbedItems> disturbed_items(const Evaluation& evaluation, const Disturbances& disturbances) {
-  auto items = priced_items(evaluation);
-  if (!items) return tl::unexpected(items.error());
-  DisturbedItems made{*std::move(items), {}, {}, {}, {}, {}, {}};
+  PPSIM_ASSIGN_OR_RETURN(auto items, priced_items(evaluation));
+  DisturbedItems made{std::move(items), {}, {}, {}, {}, {}, {}};
   made.source_of.assign(made.items.places.size(), DisturbedItems::kFixed);
   made.given.assign(made.items.places.size(), 1);
   made.slow_ranks =
       IdVector<RankId, double>(static_cast<std::size_t>(evaluation.program().pipeline().ranks()), 1.0);
-  for (const VaryingCosts& varying : disturbances.varying)
-    if (auto good = add_varying(varying, made); !good) return tl::unexpected(good.error());
-  for (const SlowRank& slow : disturbances.slow_ranks)
-    if (auto good = add_slow_rank(slow, made); !good) return tl::unexpected(good.error());
-  for (const SlowLink& slow : disturbances.slow_links)
-    if (auto good = add_slow_link(slow, made); !good) return tl::unexpected(good.error());
+  for (const VaryingCosts& varying : disturbances.varying) PPSIM_RETURN_IF_ERROR(add_varying(varying, made));
+  for (const SlowRank& slow : disturbances.slow_ranks) PPSIM_RETURN_IF_ERROR(add_slow_rank(slow, made));
+  for (const SlowLink& slow : disturbances.slow_links) PPSIM_RETURN_IF_ERROR(add_slow_link(slow, made));
   if (disturbances.ranks) made.of_ranks.emplace(*disturbances.ranks);
   link_places(made);
   return made;
@@ -289,29 +285,27 @@ Expected<void> check_options(const SpreadOptions& options) {
 }  // namespace
 
 Expected<StepSpread> step_spread(const Evaluation& evaluation, const SpreadOptions& options) {
-  if (auto good = check_options(options); !good) return tl::unexpected(good.error());
-  const auto made = disturbed_items(evaluation, options.disturbances);
-  if (!made) return tl::unexpected(made.error());
-  const std::vector<Sample> samples = all_samples(*made, options);
+  PPSIM_RETURN_IF_ERROR(check_options(options));
+  PPSIM_ASSIGN_OR_RETURN(const auto made, disturbed_items(evaluation, options.disturbances));
+  const std::vector<Sample> samples = all_samples(made, options);
   StepSpread result;
   result.planned_ns = evaluation.step();
   result.steps_ns = of_each(samples, [](const Sample& sample) { return sample.step; });
   result.step_ns = spread_of(result.steps_ns);
   result.bubble = spread_of(of_each(samples, bubble_of_sample));
-  for (std::size_t r = 0; r < made->slow_ranks.size(); ++r)
+  for (std::size_t r = 0; r < made.slow_ranks.size(); ++r)
     result.ranks.push_back(rank_spread(samples, RankId(static_cast<std::int32_t>(r))));
   return result;
 }
 
 Expected<std::vector<Nanoseconds>> disturbed_costs(const Evaluation& evaluation, const SpreadOptions& options,
                                                    std::uint64_t sample) {
-  if (auto good = check_options(options); !good) return tl::unexpected(good.error());
-  const auto made = disturbed_items(evaluation, options.disturbances);
-  if (!made) return tl::unexpected(made.error());
-  Sampler sampler(*made, options.seed);
+  PPSIM_RETURN_IF_ERROR(check_options(options));
+  PPSIM_ASSIGN_OR_RETURN(const auto made, disturbed_items(evaluation, options.disturbances));
+  Sampler sampler(made, options.seed);
   sampler.draw(sample);
   std::vector<Nanoseconds> costs;
-  for (std::size_t i = 0; i < made->items.costs.size(); ++i) costs.push_back(sampler.cost(i));
+  for (std::size_t i = 0; i < made.items.costs.size(); ++i) costs.push_back(sampler.cost(i));
   return costs;
 }
 

@@ -54,7 +54,7 @@ int exporting::chunks_of(const Pipeline& pipeline) {
 }
 
 Expected<Export> export_for(Framework framework, const Schedule& schedule, const std::vector<int>& layers) {
-  if (auto good = check_layers(schedule, layers); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_layers(schedule, layers));
   switch (framework) {
     case Framework::torchtitan:
       return exporting::for_torchtitan(schedule, layers);

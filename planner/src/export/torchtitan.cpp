@@ -101,20 +101,17 @@ std::vector<std::string> notes_of(const Schedule& schedule, const std::string& s
 
 Expected<Export> for_torchtitan(const Schedule& schedule, const std::vector<int>& layers) {
   const Pipeline& pipeline = schedule.pipeline();
-  const auto target = target_named("torch-2.15");
-  if (!target) return tl::unexpected(target.error());
-  const auto csv = text_for(*target, schedule, kCsv);
-  if (!csv) return tl::unexpected(csv.error());
-  const auto schedule_class = placement_class(pipeline);
-  if (!schedule_class) return tl::unexpected(schedule_class.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto target, target_named("torch-2.15"));
+  PPSIM_ASSIGN_OR_RETURN(const auto csv, text_for(target, schedule, kCsv));
+  PPSIM_ASSIGN_OR_RETURN(const auto schedule_class, placement_class(pipeline));
   if (layers.empty() && chunks_of(pipeline) > 2)
     return refusal("torchtitan makes two stages a rank unless it is told the modules of each",
                    "--layers with the layers of every stage");
-  const Settings settings = settings_of(pipeline, *schedule_class, layers);
-  return Export{{{kCsv, *csv},
+  const Settings settings = settings_of(pipeline, schedule_class, layers);
+  return Export{{{kCsv, csv},
                  {"torchtitan.toml", toml_text(settings)},
                  {"torchtitan_parallelism.py", python_text(settings)}},
-                notes_of(schedule, *schedule_class)};
+                notes_of(schedule, schedule_class)};
 }
 
 }  // namespace ppsim::planner::exporting

@@ -84,15 +84,14 @@ Expected<IdVector<RankId, const KinetoRanges*>> files_of_ranks(std::span<const K
   const auto ranks = static_cast<std::size_t>(program.pipeline().ranks());
   IdVector<RankId, const KinetoRanges*> of_rank(ranks, nullptr);
   for (const KinetoRanges& file : files) {
-    const auto rank = add_newest(file, program, cells, done);
-    if (!rank) return tl::unexpected(rank.error());
-    if (of_rank[*rank] != nullptr) {
+    PPSIM_ASSIGN_OR_RETURN(const auto rank, add_newest(file, program, cells, done));
+    if (of_rank[rank] != nullptr) {
       return make_error(ErrorCode::bad_file, "two traces are of one rank",
                         {.file = file.file,
-                         .found = "stages of rank " + std::to_string(rank->value()),
-                         .expected = "one trace a rank; " + of_rank[*rank]->file + " has these"});
+                         .found = "stages of rank " + std::to_string(rank.value()),
+                         .expected = "one trace a rank; " + of_rank[rank]->file + " has these"});
     }
-    of_rank[*rank] = &file;
+    of_rank[rank] = &file;
   }
   for (std::size_t r = 0; r < ranks; ++r) {
     if (of_rank.items()[r] != nullptr) continue;
@@ -245,17 +244,15 @@ KinetoStep aligned(const Program& program, const IdVector<InstructionId, Done>& 
 
 Expected<KinetoStep> step_of_kineto(std::span<const KinetoRanges> files, const Program& program) {
   IdVector<InstructionId, Done> done(program.size());
-  const auto of_rank = files_of_ranks(files, program, traced_cells(program), done);
-  if (!of_rank) return tl::unexpected(of_rank.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto of_rank, files_of_ranks(files, program, traced_cells(program), done));
   IdVector<RankId, bool> from_start;
-  for (RankId rank(0); rank.index() < of_rank->size(); rank = next(rank)) {
-    if (auto good = check_rank(program, rank, (*of_rank)[rank]->file, done); !good)
-      return tl::unexpected(good.error());
-    from_start.push_back((*of_rank)[rank]->on_device);
+  for (RankId rank(0); rank.index() < of_rank.size(); rank = next(rank)) {
+    PPSIM_RETURN_IF_ERROR(check_rank(program, rank, of_rank[rank]->file, done));
+    from_start.push_back(of_rank[rank]->on_device);
   }
   const IdVector<RankId, Nanoseconds> origins = take_origins(program, done);
   // Kernels of a gather may begin before the message is there, so that starts may say too much.
-  for (const IdVector<RankId, bool>& starts : {from_start, IdVector<RankId, bool>(of_rank->size(), false)}) {
+  for (const IdVector<RankId, bool>& starts : {from_start, IdVector<RankId, bool>(of_rank.size(), false)}) {
     const std::vector<ClockBound> bounds = bounds_of(program, done, starts);
     if (const auto middles = middle_offsets(program.pipeline().ranks(), bounds))
       return aligned(program, done, {origins, *middles, explains(origins, bounds)});

@@ -24,21 +24,17 @@ struct PlannedProgram {
 
 Expected<PlannedProgram> program_of_choice(const PlanRequest& request, const PlanChoice& choice) {
   const Workload work = workload_of(request, choice);
-  const auto capabilities = transport_of(request, choice.spread);
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  if (auto good = check_parallelism(work.parallelism, work.model, work.cluster); !good)
-    return tl::unexpected(good.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, transport_of(request, choice.spread));
+  PPSIM_RETURN_IF_ERROR(check_parallelism(work.parallelism, work.model, work.cluster));
   ScheduleParameters parameters;
   parameters.ranks = choice.spread.pipeline;
   parameters.microbatches = choice.spread.microbatches();
   parameters.chunks = choice.chunks;
-  const auto ir = ir_from_name(choice.schedule, parameters, work);
-  if (!ir) return tl::unexpected(ir.error());
-  auto costs = bind_cost_source(work, pipeline_of(*ir));
-  if (!costs) return tl::unexpected(costs.error());
-  auto program = to_program(*ir, {.recompute = work.parallelism.recompute}, &costs->tables.costs);
-  if (!program) return tl::unexpected(program.error());
-  return PlannedProgram{*std::move(program), *std::move(costs), *capabilities};
+  PPSIM_ASSIGN_OR_RETURN(const auto ir, ir_from_name(choice.schedule, parameters, work));
+  PPSIM_ASSIGN_OR_RETURN(auto costs, bind_cost_source(work, pipeline_of(ir)));
+  PPSIM_ASSIGN_OR_RETURN(auto program,
+                         to_program(ir, {.recompute = work.parallelism.recompute}, &costs.tables.costs));
+  return PlannedProgram{std::move(program), std::move(costs), capabilities};
 }
 
 StepParts parts_of(const Evaluation& step) {
@@ -64,11 +60,10 @@ Workload workload_of(const PlanRequest& request, const PlanChoice& choice) {
 }
 
 Expected<Evaluation> evaluate_choice(const PlanRequest& request, const PlanChoice& choice) {
-  auto planned = program_of_choice(request, choice);
-  if (!planned) return tl::unexpected(planned.error());
+  PPSIM_ASSIGN_OR_RETURN(auto planned, program_of_choice(request, choice));
   const EdgeMemory of_edge = edge_memory(request.transport);
-  auto step = evaluate(choice.schedule, std::move(planned->program), std::move(planned->costs),
-                       planned->capabilities);
+  auto step =
+      evaluate(choice.schedule, std::move(planned.program), std::move(planned.costs), planned.capabilities);
   if (step && of_edge != EdgeMemory())
     step->communicator_bytes = communicator_bytes(step->program(), of_edge);
   return step;
@@ -94,14 +89,13 @@ Expected<PlanRow> plan_row(const PlanRequest& request, const PlanChoice& choice)
 }
 
 Expected<VerifyReport> verify_plan(const PlanRequest& request, const PlanChoice& choice) {
-  const auto planned = program_of_choice(request, choice);
-  if (!planned) return tl::unexpected(planned.error());
-  VerifyOptions options{.capabilities = planned->capabilities,
-                        .sizes = planned->costs.tables.sizes,
-                        .memory_limit = planned->costs.memory_limit,
+  PPSIM_ASSIGN_OR_RETURN(const auto planned, program_of_choice(request, choice));
+  VerifyOptions options{.capabilities = planned.capabilities,
+                        .sizes = planned.costs.tables.sizes,
+                        .memory_limit = planned.costs.memory_limit,
                         .stopped = request.stopped};
   options.properties = {Property::well_formed, Property::matched, Property::deadlock_free, Property::memory};
-  return verify(planned->program, options);
+  return verify(planned.program, options);
 }
 
 }  // namespace ppsim::planner

@@ -69,7 +69,7 @@ class PlanSearch {
       if (stopped()) return end(false);
       if (is_done(node)) break;
       if (is_dominated(node)) continue;
-      if (auto good = descend(node); !good) return tl::unexpected(good.error());
+      PPSIM_RETURN_IF_ERROR(descend(node));
     }
     return end(true);
   }
@@ -264,17 +264,15 @@ class PlanSearch {
   }
 
   [[nodiscard]] Expected<std::shared_ptr<const RowMoments>> moments_of_node(const Node& node) {
-    const auto costs = costs_of(node);
-    if (!costs) return tl::unexpected(costs.error());
-    return structures_.moments(key_of(node.choice), costs->tables.costs);
+    PPSIM_ASSIGN_OR_RETURN(const auto costs, costs_of(node));
+    return structures_.moments(key_of(node.choice), costs.tables.costs);
   }
 
   /// The times on independent queues are what no transport is faster than.
   Expected<void> simulate_node(const Node& node) {
     const PlanChoice& choice = node.choice;
-    const auto costs = costs_of(node);
-    if (!costs) return tl::unexpected(costs.error());
-    const Tables& tables = costs->tables;
+    PPSIM_ASSIGN_OR_RETURN(const auto costs, costs_of(node));
+    const Tables& tables = costs.tables;
     const StructureKey key = key_of(choice);
     const auto moments = structures_.moments(key, tables.costs);
     if (!moments) return {};  // the schedule refuses these parameters
@@ -289,11 +287,10 @@ class PlanSearch {
     if (is_dominated(next)) return {};
     const auto compiled = structures_.compiled(key, tables.costs);
     if (!compiled) return {};
-    const auto bound = bind_costs(**compiled, tables.costs);
-    if (!bound) return tl::unexpected(bound.error());
+    PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(**compiled, tables.costs));
     ++plan_.counts.simulated;
     next.depth = Depth::simulated;
-    next.bound.step = node.costs->step_of(simulate(**compiled, *bound, scratch_));
+    next.bound.step = node.costs->step_of(simulate(**compiled, bound, scratch_));
     push(std::move(next));
     return {};
   }
@@ -377,9 +374,8 @@ Expected<std::optional<PlanRow>> min_memory(const PlanRequest& request) {
   unlimited.front = 1;
   unlimited.min_spare_bytes = std::numeric_limits<Bytes>::min() / 2;
   unlimited.progress = {};  // its plans do not fit: none is the best so far
-  const auto space = Space::make(unlimited);
-  if (!space) return tl::unexpected(space.error());
-  return PlanSearch(unlimited, *space).run().map([](const Plan& found) {
+  PPSIM_ASSIGN_OR_RETURN(const auto space, Space::make(unlimited));
+  return PlanSearch(unlimited, space).run().map([](const Plan& found) {
     return found.best.empty() ? std::nullopt : std::optional(found.best.front());
   });
 }
@@ -388,15 +384,13 @@ Expected<std::optional<PlanRow>> min_memory(const PlanRequest& request) {
 
 Expected<Plan> plan(const PlanRequest& request) {
   if (!request.transport.empty()) {
-    if (auto known = transport(request.transport); !known) return tl::unexpected(known.error());
+    PPSIM_RETURN_IF_ERROR(transport(request.transport));
   }
-  auto space = Space::make(request);
-  if (!space) return tl::unexpected(space.error());
-  auto found = PlanSearch(request, *std::move(space)).run();
+  PPSIM_ASSIGN_OR_RETURN(auto space, Space::make(request));
+  auto found = PlanSearch(request, std::move(space)).run();
   if (!found || !found->best.empty() || !found->complete) return found;
-  auto least = min_memory(request);
-  if (!least) return tl::unexpected(least.error());
-  found->tightest = *std::move(least);
+  PPSIM_ASSIGN_OR_RETURN(auto least, min_memory(request));
+  found->tightest = std::move(least);
   return found;
 }
 

@@ -67,7 +67,7 @@ std::string_view layout_rule_name(LayoutRule rule) {
 
 Expected<Space> Space::make(const PlanRequest& request) {
   Space space(request);
-  if (auto good = space.read(); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(space.read());
   return space;
 }
 
@@ -145,13 +145,12 @@ Expected<void> Space::read_words() {
   schedules_given_ = !names.empty();
   if (schedules_given_) schedules_.clear();
   for (const std::string& name : names) {
-    const auto info = find_schedule(name);
-    if (!info) return tl::unexpected(info.error());
-    if ((*info)->forward_only || (*info)->has_slices)
+    PPSIM_ASSIGN_OR_RETURN(const auto info, find_schedule(name));
+    if (info->forward_only || info->has_slices)
       return not_a_value("schedule", name, "a schedule that trains in whole sequences");
-    if (is_asynchronous(**info))
+    if (is_asynchronous(*info))
       return not_a_value("schedule", name, "a schedule that updates once a step, for all microbatches");
-    schedules_.push_back(*info);
+    schedules_.push_back(info);
   }
   return {};
 }

@@ -107,14 +107,13 @@ std::size_t weight_of(const RowMoments& moments) {
 }
 
 Expected<CompiledProgram> compiled_schedule(const StructureKey& key, const CostTable& costs) {
-  const auto schedule = schedule_of(key, costs);
-  if (!schedule) return tl::unexpected(schedule.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto schedule, schedule_of(key, costs));
   const Recompute recompute = key.recomputes ? Recompute::full : Recompute::none;
   // On independent queues the order between queues is no matter of time.
-  const auto program = lower(*schedule, {.order = IssueOrder::global, .recompute = recompute});
-  if (!program) return tl::unexpected(program.error());
-  auto compiled = compile({*program, rendezvous()});
-  if (!compiled) return tl::unexpected(to_error(*program, compiled.error()));
+  PPSIM_ASSIGN_OR_RETURN(const auto program,
+                         lower(schedule, {.order = IssueOrder::global, .recompute = recompute}));
+  auto compiled = compile({program, rendezvous()});
+  if (!compiled) return tl::unexpected(to_error(program, compiled.error()));
   return *std::move(compiled);
 }
 
@@ -123,9 +122,8 @@ Expected<CompiledProgram> compiled_schedule(const StructureKey& key, const CostT
 Expected<std::shared_ptr<const RowMoments>> Structures::moments(StructureKey key, const CostTable& costs) {
   key.recomputes = false;  // rows are the same
   if (auto found = moments_.find(key)) return found;
-  const auto schedule = schedule_of(key, costs);
-  if (!schedule) return tl::unexpected(schedule.error());
-  RowMoments made = moments_of(*schedule);
+  PPSIM_ASSIGN_OR_RETURN(const auto schedule, schedule_of(key, costs));
+  RowMoments made = moments_of(schedule);
   if (follows_costs(key)) return std::make_shared<const RowMoments>(std::move(made));
   const std::size_t weight = weight_of(made);
   return moments_.keep(key, std::move(made), weight);
@@ -134,11 +132,10 @@ Expected<std::shared_ptr<const RowMoments>> Structures::moments(StructureKey key
 Expected<std::shared_ptr<const CompiledProgram>> Structures::compiled(const StructureKey& key,
                                                                       const CostTable& costs) {
   if (auto found = compiled_.find(key)) return found;
-  auto made = compiled_schedule(key, costs);
-  if (!made) return tl::unexpected(made.error());
-  if (follows_costs(key)) return std::make_shared<const CompiledProgram>(*std::move(made));
-  const std::size_t weight = made->items.size() + made->end_item.size();
-  return compiled_.keep(key, *std::move(made), weight);
+  PPSIM_ASSIGN_OR_RETURN(auto made, compiled_schedule(key, costs));
+  if (follows_costs(key)) return std::make_shared<const CompiledProgram>(std::move(made));
+  const std::size_t weight = made.items.size() + made.end_item.size();
+  return compiled_.keep(key, std::move(made), weight);
 }
 
 }  // namespace ppsim::planner

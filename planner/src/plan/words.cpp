@@ -94,8 +94,7 @@ std::ostream& operator<<(std::ostream& out, const PlanChoice& choice) {
 }
 
 Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_view text) {
-  auto items = items_of(text);
-  if (!items) return tl::unexpected(items.error());
+  PPSIM_ASSIGN_OR_RETURN(auto items, items_of(text));
   PlanRequest only = request;
   only.nodes = {request.work.cluster.nodes};
   // A choice within the same dimensions, of which everything else is the plain one.
@@ -107,20 +106,19 @@ Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_v
                 {"tp", {"1"}},
                 {"schedule", {"1f1b"}}};
   if (request.work.model.experts > 0) only.fixed["ep"] = {"1"};
-  const bool chunks = items->contains("chunks");
-  const std::vector<std::string> chunk_words = chunks ? items->at("chunks") : std::vector<std::string>();
-  for (auto& [key, values] : *items) only.fixed[key] = values;
-  const auto space = Space::make(only);
-  if (!space) return tl::unexpected(space.error());
-  const std::vector<Spread> spreads = space->spreads();
+  const bool chunks = items.contains("chunks");
+  const std::vector<std::string> chunk_words = chunks ? items.at("chunks") : std::vector<std::string>();
+  for (auto& [key, values] : items) only.fixed[key] = values;
+  PPSIM_ASSIGN_OR_RETURN(const auto space, Space::make(only));
+  const std::vector<Spread> spreads = space.spreads();
   if (spreads.empty()) {
     return make_error(ErrorCode::bad_argument, "no parallelism of these GPUs and this batch",
                       {.found = std::string(text),
                        .expected = "tp x pp x dp x cp = " + std::to_string(only.work.cluster.gpu_count())});
   }
   PlanChoice choice{.nodes = spreads.front().nodes, .spread = spreads.front().parallelism};
-  choice.spread.recompute = space->recomputes().front();
-  choice.layout = space->layouts().front();
+  choice.spread.recompute = space.recomputes().front();
+  choice.layout = space.layouts().front();
   choice.schedule = only.fixed["schedule"].front();
   if (chunks) choice.chunks = std::stoi(chunk_words.front());
   return choice;

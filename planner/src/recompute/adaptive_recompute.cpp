@@ -17,13 +17,12 @@ class Chooser {
       : schedule_(schedule), workload_(workload), limit_(workload.cluster.gpu.memory_bytes) {}
 
   Expected<StageRecompute> run() {
-    if (auto good = prepare(); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(prepare());
     while (true) {
       Expected<StageRecompute> choice = choose();
       if (!choice) return choice;
-      const auto peaks = simulated_peaks(*choice);
-      if (!peaks) return tl::unexpected(peaks.error());
-      if (!tighten(*choice, *peaks)) return choice;
+      PPSIM_ASSIGN_OR_RETURN(const auto peaks, simulated_peaks(*choice));
+      if (!tighten(*choice, peaks)) return choice;
     }
   }
 
@@ -32,18 +31,16 @@ class Chooser {
   /// beside them.
   Expected<void> prepare() {
     for (const Recompute recompute : kRecomputeChoices) {
-      auto costs = analytic_costs(recomputing(recompute), schedule_.pipeline());
-      if (!costs) return tl::unexpected(costs.error());
-      tables_[static_cast<std::size_t>(recompute)] = std::move(costs->tables);
+      PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(recomputing(recompute), schedule_.pipeline()));
+      tables_[static_cast<std::size_t>(recompute)] = std::move(costs.tables);
     }
-    const auto peaks = simulated_peaks(Recompute::full);
-    if (!peaks) return tl::unexpected(peaks.error());
+    PPSIM_ASSIGN_OR_RETURN(const auto peaks, simulated_peaks(Recompute::full));
     for (int r = 0; r < schedule_.pipeline().ranks(); ++r) {
       const RankId rank(r);
       ranks_.push_back(RankRecompute(schedule_, rank, tables_));
       const std::vector<Recompute> full(schedule_.pipeline().stages_of(rank).size(), Recompute::full);
-      budgets_.push_back(limit_ - ((*peaks)[rank] - ranks_[rank].peak(full)));
-      min_.push_back((*peaks)[rank]);
+      budgets_.push_back(limit_ - (peaks[rank] - ranks_[rank].peak(full)));
+      min_.push_back(peaks[rank]);
     }
     return {};
   }
@@ -55,15 +52,13 @@ class Chooser {
   }
 
   [[nodiscard]] Expected<Peaks> simulated_peaks(const StageRecompute& recompute) const {
-    auto costs = bind_cost_source(recomputing(recompute), schedule_.pipeline());
-    if (!costs) return tl::unexpected(costs.error());
-    auto program =
-        lower(schedule_, {.order = IssueOrder::timed, .recompute = recompute}, &costs->tables.costs);
-    if (!program) return tl::unexpected(program.error());
-    const auto step = evaluate(schedule_.name(), *std::move(program), *std::move(costs));
-    if (!step) return tl::unexpected(step.error());
+    PPSIM_ASSIGN_OR_RETURN(auto costs, bind_cost_source(recomputing(recompute), schedule_.pipeline()));
+    PPSIM_ASSIGN_OR_RETURN(
+        auto program,
+        lower(schedule_, {.order = IssueOrder::timed, .recompute = recompute}, &costs.tables.costs));
+    PPSIM_ASSIGN_OR_RETURN(const auto step, evaluate(schedule_.name(), std::move(program), std::move(costs)));
     Peaks peaks;
-    for (const RankMetrics& rank : step->metrics.ranks) peaks.push_back(rank.peak_bytes);
+    for (const RankMetrics& rank : step.metrics.ranks) peaks.push_back(rank.peak_bytes);
     return peaks;
   }
 

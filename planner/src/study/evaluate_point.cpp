@@ -45,14 +45,12 @@ Expected<void> read_spread(const PointWords& words, Parallelism& spread) {
                                                             {"microbatch_size", &spread.microbatch_size},
                                                             {"global_batch_size", &spread.global_batch_size}};
   for (const auto& [name, value] : counts) {
-    const auto number = words.count(name, 1);
-    if (!number) return tl::unexpected(number.error());
-    *value = *number;
+    PPSIM_ASSIGN_OR_RETURN(const auto number, words.count(name, 1));
+    *value = number;
   }
   if (words.has("sequence_length")) {
-    const auto length = words.count("sequence_length", 1);
-    if (!length) return tl::unexpected(length.error());
-    spread.sequence = *length;
+    PPSIM_ASSIGN_OR_RETURN(const auto length, words.count("sequence_length", 1));
+    spread.sequence = length;
   }
   const std::string fsdp = words.text("fsdp", "false");
   spread.sharded_parameters = fsdp == "true" || fsdp == "on";
@@ -78,37 +76,32 @@ struct PlannedPoint {
 
 Expected<PlannedPoint> planned_point(const StudyPoint& point) {
   const PointWords words(point);
-  const auto nodes = words.count("nodes", 1);
-  if (!nodes) return tl::unexpected(nodes.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto nodes, words.count("nodes", 1));
   WorkloadWords asked{.model = words.text("model", ""),
                       .cluster = words.text("cluster", ""),
-                      .nodes = *nodes,
+                      .nodes = nodes,
                       .dtype = words.text("dtype", "bf16"),
                       .layout = words.text("layout", "even"),
                       .stack = words.text("stack", "megatron-core")};
-  if (auto good = read_spread(words, asked.parallelism); !good) return tl::unexpected(good.error());
-  const auto recompute = recompute_from_text(words.text("recompute", "none"));
-  if (!recompute) return tl::unexpected(recompute.error());
-  asked.parallelism.recompute = *recompute;
-  auto work = unspread_workload(asked);
-  if (!work) return tl::unexpected(work.error());
-  const auto replicas = replicas_of(words, work->parallelism, work->cluster.gpu_count());
-  if (!replicas) return tl::unexpected(replicas.error());
-  work->parallelism.data = *replicas;
+  PPSIM_RETURN_IF_ERROR(read_spread(words, asked.parallelism));
+  PPSIM_ASSIGN_OR_RETURN(const auto recompute, recompute_from_text(words.text("recompute", "none")));
+  asked.parallelism.recompute = recompute;
+  PPSIM_ASSIGN_OR_RETURN(auto work, unspread_workload(asked));
+  PPSIM_ASSIGN_OR_RETURN(const auto replicas, replicas_of(words, work.parallelism, work.cluster.gpu_count()));
+  work.parallelism.data = replicas;
   PlannedPoint planned;
-  planned.choice = {.nodes = *nodes, .spread = work->parallelism, .schedule = words.text("schedule", "1f1b")};
+  planned.choice = {.nodes = nodes, .spread = work.parallelism, .schedule = words.text("schedule", "1f1b")};
   if (words.has("chunks")) {
-    const auto chunks = words.count("chunks", 1);
-    if (!chunks) return tl::unexpected(chunks.error());
-    planned.choice.chunks = *chunks;
+    PPSIM_ASSIGN_OR_RETURN(const auto chunks, words.count("chunks", 1));
+    planned.choice.chunks = chunks;
   }
-  if (const auto* rule = std::get_if<LayoutRule>(&work->layout)) {
+  if (const auto* rule = std::get_if<LayoutRule>(&work.layout)) {
     planned.choice.layout = *rule;
   } else {
     return make_error(ErrorCode::bad_argument, "no layout of a study",
                       {.found = asked.layout, .expected = "even or auto"});
   }
-  planned.request.work = *std::move(work);
+  planned.request.work = std::move(work);
   return planned;
 }
 
@@ -140,20 +133,16 @@ struct PointEvaluator::State {
   [[nodiscard]] Expected<Bytes> min_bytes(const PlannedPoint& planned) {
     const PlanChoice& choice = planned.choice;
     const Workload work = workload_of(planned.request, choice);
-    if (auto good = check_parallelism(work.parallelism, work.model, work.cluster); !good)
-      return tl::unexpected(good.error());
-    const auto info = find_schedule(choice.schedule);
-    if (!info) return tl::unexpected(info.error());
+    PPSIM_RETURN_IF_ERROR(check_parallelism(work.parallelism, work.model, work.cluster));
+    PPSIM_ASSIGN_OR_RETURN(const auto info, find_schedule(choice.schedule));
     const auto placed =
-        placements.one({*info, choice.chunks}, choice.spread.pipeline, choice.spread.microbatches());
-    if (!placed || (*info)->uses_costs) return Bytes{0};
-    auto costs = analytic_costs(work, placed->placement->pipeline);
-    if (!costs) return tl::unexpected(costs.error());
-    const StructureKey key{(*info)->name, choice.chunks.value_or(0), choice.spread.pipeline,
+        placements.one({info, choice.chunks}, choice.spread.pipeline, choice.spread.microbatches());
+    if (!placed || info->uses_costs) return Bytes{0};
+    PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(work, placed->placement->pipeline));
+    const StructureKey key{info->name, choice.chunks.value_or(0), choice.spread.pipeline,
                            choice.spread.microbatches(), false};
-    const auto moments = structures.moments(key, costs->tables.costs);
-    if (!moments) return tl::unexpected(moments.error());
-    return PlacedCosts(work, placed->placement, *std::move(costs)).peak_of(**moments);
+    PPSIM_ASSIGN_OR_RETURN(const auto moments, structures.moments(key, costs.tables.costs));
+    return PlacedCosts(work, placed->placement, std::move(costs)).peak_of(*moments);
   }
 };
 

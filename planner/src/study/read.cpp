@@ -95,12 +95,12 @@ class StudyReader {
   Expected<Study> read() {
     for (const auto& step : {&StudyReader::read_shape, &StudyReader::read_base, &StudyReader::read_axes,
                              &StudyReader::read_list, &StudyReader::read_constraints}) {
-      if (auto good = (this->*step)(); !good) return tl::unexpected(good.error());
+      PPSIM_RETURN_IF_ERROR((this->*step)());
     }
     for (const StudyValues& values : list_) {
       StudyValues all = base_;
       for (const auto& [name, value] : values) all[name] = value;
-      if (auto good = add_points(all, 0); !good) return tl::unexpected(good.error());
+      PPSIM_RETURN_IF_ERROR(add_points(all, 0));
     }
     sample();
     return std::move(study_);
@@ -273,9 +273,8 @@ std::string StudyPoint::key() const {
 }
 
 Expected<Study> read_study(std::string_view text, const std::string& file) {
-  const auto parsed = JsonFile::parse(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  return StudyReader(*parsed).read();
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  return StudyReader(parsed).read();
 }
 
 }  // namespace ppsim::planner

@@ -103,9 +103,8 @@ class PointQueue {
 
 Expected<std::size_t> run_study(const Study& study, StudyStore& store, const StudyRun& run) {
   PPSIM_CHECK(run.jobs >= 1 && run.shard >= 0 && run.shard < run.shards, "see Requires");
-  const auto known = store.results();
-  if (!known) return tl::unexpected(known.error());
-  PointQueue queue(missing_points(study, run, *known), run);
+  PPSIM_ASSIGN_OR_RETURN(const auto known, store.results());
+  PointQueue queue(missing_points(study, run, known), run);
   std::vector<std::jthread> threads;
   for (int t = 0; t < run.jobs; ++t) threads.emplace_back([&] { queue.work(); });
   return queue.store(store);

@@ -110,15 +110,13 @@ Expected<void> StudyStore::State::prepare() const {
   sqlite3_busy_timeout(base, kBusyMilliseconds);
   // The log is written before the file, so that a result is there whole or not at all, and readers go on.
   if (auto good = run("PRAGMA synchronous=NORMAL"); !good) return good;
-  const auto version = number_of("PRAGMA user_version");
-  if (!version) return tl::unexpected(version.error());
-  const auto tables = number_of("SELECT count(*) FROM sqlite_master");
-  if (!tables) return tl::unexpected(tables.error());
-  if (*version == kStoreVersion) return {};  // another process may be writing
-  if (*version != 0 || *tables > 0) {
+  PPSIM_ASSIGN_OR_RETURN(const auto version, number_of("PRAGMA user_version"));
+  PPSIM_ASSIGN_OR_RETURN(const auto tables, number_of("SELECT count(*) FROM sqlite_master"));
+  if (version == kStoreVersion) return {};  // another process may be writing
+  if (version != 0 || tables > 0) {
     return make_error(ErrorCode::bad_file, "no store of a study that this version knows",
                       {.file = file,
-                       .found = "version " + std::to_string(*version),
+                       .found = "version " + std::to_string(version),
                        .expected = std::to_string(kStoreVersion)});
   }
   return create();
@@ -158,7 +156,7 @@ Expected<StudyStore> StudyStore::open(const std::string& file, bool must_exist) 
   auto state = std::make_unique<State>();
   state->file = file;
   if (sqlite3_open(file.c_str(), &state->base) != SQLITE_OK) return state->failed();
-  if (auto good = state->prepare(); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(state->prepare());
   return StudyStore(std::move(state));
 }
 
@@ -214,7 +212,7 @@ Expected<std::map<std::string, StoredResult>> StudyStore::results() const {
 
 Expected<void> StudyStore::merge(const std::string& file) {
   // Opened by itself first: what is no store is said of this file.
-  if (const auto other = open(file, true); !other) return tl::unexpected(other.error());
+  PPSIM_RETURN_IF_ERROR(open(file, true));
   Statement attach(state_->base, "ATTACH ? AS other");
   attach.bind(1, file);
   if (!attach.ready() || attach.step() != SQLITE_DONE) return state_->failed();

@@ -52,9 +52,8 @@ Expected<Schedule> as_run(const Target& target, const Schedule& schedule) {
   const Pipeline& pipeline = schedule.pipeline();
   ScheduleBuilder builder(schedule.name(), pipeline);
   for (int r = 0; r < pipeline.ranks(); ++r) {
-    const auto steps = joined_row(target, pipeline, schedule.row(RankId(r)));
-    if (!steps) return tl::unexpected(steps.error());
-    for (const Step& step : *steps) builder.add(RankId(r), step);
+    PPSIM_ASSIGN_OR_RETURN(const auto steps, joined_row(target, pipeline, schedule.row(RankId(r))));
+    for (const Step& step : steps) builder.add(RankId(r), step);
   }
   return builder.build();
 }

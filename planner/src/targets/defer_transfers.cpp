@@ -272,10 +272,10 @@ Expected<void> check_plain(const Program& program) {
 }  // namespace
 
 Expected<Program> defer_transfers(const Program& program, const Deferral& deferral, const CostTable* costs) {
-  if (auto good = check_plain(program); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_plain(program));
   const CostTable usual = usual_costs();
   Run run(program, costs != nullptr ? *costs : usual);
-  if (auto good = run.go(); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(run.go());
   const Places places(program, run.items(), deferral.early);
   std::vector<Transfer>& transfers = run.transfers();
   for (Transfer& transfer : transfers) places.place(transfer);

@@ -212,10 +212,9 @@ Expected<void> check_text_loads(const Target& target, std::string_view text, con
   if (target.runtime == PipelineRuntime::jaxpp) return {};
   if (auto good = check_lines(target, text, file); !good) return good;
   if (!csv_has_communication(text)) return {};
-  const auto cells = TorchCells::read(text, file, communication_alphabet(dialect));
-  if (!cells) return tl::unexpected(cells.error());
-  if (!target.waits) return check_no_waits(target, *cells, file);
-  for (const auto& row : cells->rows()) {
+  PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, communication_alphabet(dialect)));
+  if (!target.waits) return check_no_waits(target, cells, file);
+  for (const auto& row : cells.rows()) {
     PendingWaits pending(target, file);
     for (const TorchCell& cell : row) {
       if (auto good = pending.add(cell); !good) return good;

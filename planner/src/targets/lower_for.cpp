@@ -64,20 +64,18 @@ Expected<void> check_order(const Target& target, const LoweringOptions& options)
 
 Expected<Program> lower_for(const Target& target, const Schedule& schedule, const LoweringOptions& options,
                             const CostTable* costs) {
-  const auto policy = communicators_for(target, options.communicators);
-  if (!policy) return tl::unexpected(policy.error());
-  if (auto good = check_order(target, options); !good) return tl::unexpected(good.error());
-  if (auto good = check_runs(target, schedule); !good) return tl::unexpected(good.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto policy, communicators_for(target, options.communicators));
+  PPSIM_RETURN_IF_ERROR(check_order(target, options));
+  PPSIM_RETURN_IF_ERROR(check_runs(target, schedule));
   LoweringOptions asked = options;
   asked.reduce_grad = options.reduce_grad || target.reduces;
   const bool defers = options.order == IssueOrder::early;
   if (defers) asked.order = IssueOrder::timed;
-  const auto run = as_run(target, schedule);
-  if (!run) return tl::unexpected(run.error());
-  auto program = lower(*run, asked, costs);
-  if (program && defers) program = defer_transfers(*program, {*policy, options.early, target.waits}, costs);
+  PPSIM_ASSIGN_OR_RETURN(const auto run, as_run(target, schedule));
+  auto program = lower(run, asked, costs);
+  if (program && defers) program = defer_transfers(*program, {policy, options.early, target.waits}, costs);
   if (!program) return program;
-  if (auto good = prove_for(target, *program); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(prove_for(target, *program));
   return program;
 }
 

@@ -107,9 +107,8 @@ LoweringOptions usual_lowering(const Target& target, CommunicatorPolicy policy) 
 }
 
 Expected<void> check_communicators(const Target& target, const Program& program, CommunicatorPolicy policy) {
-  const auto wanted = with_communicators(program, policy);
-  if (!wanted) return tl::unexpected(wanted.error());
-  if (*wanted == program) return {};
+  PPSIM_ASSIGN_OR_RETURN(const auto wanted, with_communicators(program, policy));
+  if (wanted == program) return {};
   return make_error(ErrorCode::refused,
                     std::string(target.name) + " would use other communicators than this Program has",
                     {.expected = std::string(policy_name(policy)) + ", as ppsim lower --for " +

@@ -46,7 +46,7 @@ Expected<Program> with_said_waits(const Program& program, bool of_sends) {
 /// The file, and that what it says is proved.
 Expected<std::string> proved_text(const Target& target, const Program& program, const std::string& path,
                                   CommunicatorPolicy policy) {
-  if (auto good = check_runs(target, program); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_runs(target, program));
   auto usable = with_communicators(program, policy);
   if (!usable) return tl::unexpected(usable.error());
   auto text = ir_text(*usable, path, target.dialect);
@@ -55,7 +55,7 @@ Expected<std::string> proved_text(const Target& target, const Program& program, 
     usable = program_from_csv(*text, path, target.dialect, policy);
     if (!usable) return tl::unexpected(usable.error());
   }
-  if (auto good = prove_for(target, *usable); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(prove_for(target, *usable));
   return text;
 }
 
@@ -68,7 +68,7 @@ Expected<std::string> text_for(const Target& target, const Ir& ir, const std::st
   }
   const auto* program = std::get_if<Program>(&ir);
   if (program == nullptr) {
-    if (auto good = check_runs(target, ir); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_runs(target, ir));
     const auto run = as_run(target, std::get<Schedule>(ir));
     return run ? ir_text(*run, path, target.dialect) : tl::unexpected(run.error());
   }

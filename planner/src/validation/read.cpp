@@ -62,14 +62,13 @@ Error unknown_header(const Sheet& sheet, const std::string& file) {
 }  // namespace
 
 Expected<std::vector<MeasuredRow>> read_measurements(std::string_view text, const std::string& file) {
-  const auto sheet = Sheet::read(text, file);
-  if (!sheet) return tl::unexpected(sheet.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto sheet, Sheet::read(text, file));
   const auto kind =
-      std::ranges::find_if(file_kinds(), [&](const FileKind& one) { return is_of(*sheet, one); });
-  if (kind == file_kinds().end()) return tl::unexpected(unknown_header(*sheet, file));
+      std::ranges::find_if(file_kinds(), [&](const FileKind& one) { return is_of(sheet, one); });
+  if (kind == file_kinds().end()) return tl::unexpected(unknown_header(sheet, file));
   std::vector<MeasuredRow> rows;
-  for (std::size_t i = 0; i < sheet->rows(); ++i) {
-    SheetRow row(*sheet, i);
+  for (std::size_t i = 0; i < sheet.rows(); ++i) {
+    SheetRow row(sheet, i);
     MeasuredRow read = kind->read(row);
     if (row.error()) return tl::unexpected(*row.error());
     read.kind = kind->kind;

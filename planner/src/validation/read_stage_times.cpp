@@ -124,15 +124,12 @@ Expected<SimulatedRun> simulate_run(const StageRun& run) {
   ScheduleParameters parameters;
   parameters.ranks = static_cast<int>(run.forward.size());
   parameters.microbatches = run.microbatches;
-  const auto ir = ir_from_name("1f1b", parameters);
-  if (!ir) return tl::unexpected(ir.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto ir, ir_from_name("1f1b", parameters));
   CostBinding costs;
   costs.tables.costs = blocking_costs(run);
-  auto program = to_program(*ir, {}, &costs.tables.costs);
-  if (!program) return tl::unexpected(program.error());
-  const auto step = evaluate("1f1b", *std::move(program), std::move(costs));
-  if (!step) return tl::unexpected(step.error());
-  return SimulatedRun{static_cast<double>(step->metrics.times.makespan) * 1e-9 + optimizer_seconds(run), {}};
+  PPSIM_ASSIGN_OR_RETURN(auto program, to_program(ir, {}, &costs.tables.costs));
+  PPSIM_ASSIGN_OR_RETURN(const auto step, evaluate("1f1b", std::move(program), std::move(costs)));
+  return SimulatedRun{static_cast<double>(step.metrics.times.makespan) * 1e-9 + optimizer_seconds(run), {}};
 }
 
 }  // namespace ppsim::planner

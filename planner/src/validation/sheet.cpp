@@ -22,10 +22,9 @@ std::string without_blanks(std::string_view text) {
 Expected<std::vector<std::string>> cells_of(CsvReader& reader) {
   std::vector<std::string> cells;
   for (;;) {
-    const auto cell = reader.next_cell();
-    if (!cell) return tl::unexpected(cell.error());
-    if (!*cell) return cells;
-    cells.push_back(without_blanks(**cell));
+    PPSIM_ASSIGN_OR_RETURN(const auto cell, reader.next_cell());
+    if (!cell) return cells;
+    cells.push_back(without_blanks(*cell));
   }
 }
 
@@ -58,22 +57,21 @@ Expected<Sheet> Sheet::read(std::string_view text, const std::string& file) {
   sheet.file_ = file;
   CsvReader reader(text, sheet.file_);
   while (reader.next_row()) {
-    auto cells = cells_of(reader);
-    if (!cells) return tl::unexpected(cells.error());
-    if (cells->empty()) continue;
+    PPSIM_ASSIGN_OR_RETURN(auto cells, cells_of(reader));
+    if (cells.empty()) continue;
     if (sheet.header_.empty()) {
-      sheet.header_ = *std::move(cells);
-      if (auto good = check_header(sheet.header_, file); !good) return tl::unexpected(good.error());
+      sheet.header_ = std::move(cells);
+      PPSIM_RETURN_IF_ERROR(check_header(sheet.header_, file));
       continue;
     }
-    if (cells->size() != sheet.header_.size()) {
+    if (cells.size() != sheet.header_.size()) {
       return make_error(ErrorCode::bad_file, "a row has another number of cells than the header",
                         {.file = file,
                          .row = reader.line(),
-                         .found = std::to_string(cells->size()),
+                         .found = std::to_string(cells.size()),
                          .expected = std::to_string(sheet.header_.size())});
     }
-    sheet.rows_.push_back({reader.line(), *std::move(cells)});
+    sheet.rows_.push_back({reader.line(), std::move(cells)});
   }
   if (!sheet.rows_.empty()) return sheet;
   const bool empty = sheet.header_.empty();

@@ -54,14 +54,11 @@ Expected<SoftwareStack> stack_of(const RunDescription& run) {
 }  // namespace
 
 Expected<Workload> workload_of(const RunDescription& run) {
-  auto cluster = cluster_of(run);
-  if (!cluster) return tl::unexpected(cluster.error());
-  auto stack = stack_of(run);
-  if (!stack) return tl::unexpected(stack.error());
-  auto layout = layout_of(run);
-  if (!layout) return tl::unexpected(layout.error());
+  PPSIM_ASSIGN_OR_RETURN(auto cluster, cluster_of(run));
+  PPSIM_ASSIGN_OR_RETURN(auto stack, stack_of(run));
+  PPSIM_ASSIGN_OR_RETURN(auto layout, layout_of(run));
   return Workload{.model = run.model,
-                  .cluster = *std::move(cluster),
+                  .cluster = std::move(cluster),
                   .parallelism = {.tensor = run.tensor,
                                   .pipeline = run.pipeline,
                                   .data = run.data(),
@@ -73,8 +70,8 @@ Expected<Workload> workload_of(const RunDescription& run) {
                                   .dtype = data_type_of(run.precision),
                                   .sharded_parameters = run.fsdp > 1,
                                   .recompute = run.recompute.value_or(Recompute::none)},
-                  .layout = *std::move(layout),
-                  .stack = *std::move(stack)};
+                  .layout = std::move(layout),
+                  .stack = std::move(stack)};
 }
 
 Expected<RunProgram> program_of(const RunDescription& run, const Workload& work) {
@@ -82,13 +79,11 @@ Expected<RunProgram> program_of(const RunDescription& run, const Workload& work)
   parameters.ranks = run.pipeline;
   parameters.microbatches = work.parallelism.microbatches();
   if (run.chunks > 1) parameters.chunks = run.chunks;
-  const auto ir = ir_from_name(run.schedule, parameters, work);
-  if (!ir) return tl::unexpected(ir.error());
-  auto costs = bind_cost_source(work, pipeline_of(*ir));
-  if (!costs) return tl::unexpected(costs.error());
-  auto program = to_program(*ir, {.recompute = work.parallelism.recompute}, &costs->tables.costs);
-  if (!program) return tl::unexpected(program.error());
-  return RunProgram{*std::move(program), *std::move(costs)};
+  PPSIM_ASSIGN_OR_RETURN(const auto ir, ir_from_name(run.schedule, parameters, work));
+  PPSIM_ASSIGN_OR_RETURN(auto costs, bind_cost_source(work, pipeline_of(ir)));
+  PPSIM_ASSIGN_OR_RETURN(auto program,
+                         to_program(ir, {.recompute = work.parallelism.recompute}, &costs.tables.costs));
+  return RunProgram{std::move(program), std::move(costs)};
 }
 
 PipelineLayout usual_layout(std::int64_t layers, int stages) {
@@ -105,15 +100,13 @@ PipelineLayout usual_layout(std::int64_t layers, int stages) {
 }
 
 Expected<SimulatedRun> simulate_run(const RunDescription& run, const FittedConstants& constants) {
-  auto work = workload_of(run);
-  if (!work) return tl::unexpected(work.error());
-  work->fitted = constants;
-  auto lowered = program_of(run, *work);
-  if (!lowered) return tl::unexpected(lowered.error());
-  const auto step = evaluate(run.schedule, std::move(lowered->program), std::move(lowered->costs));
-  if (!step) return tl::unexpected(step.error());
-  SimulatedRun result{.step_s = static_cast<double>(step->step()) * 1e-9, .allocated = {}};
-  for (const auto& rank : step->metrics.ranks) result.allocated.push_back(rank.peak_bytes);
+  PPSIM_ASSIGN_OR_RETURN(auto work, workload_of(run));
+  work.fitted = constants;
+  PPSIM_ASSIGN_OR_RETURN(auto lowered, program_of(run, work));
+  PPSIM_ASSIGN_OR_RETURN(const auto step,
+                         evaluate(run.schedule, std::move(lowered.program), std::move(lowered.costs)));
+  SimulatedRun result{.step_s = static_cast<double>(step.step()) * 1e-9, .allocated = {}};
+  for (const auto& rank : step.metrics.ranks) result.allocated.push_back(rank.peak_bytes);
   return result;
 }
 

@@ -147,7 +147,7 @@ Expected<void> check(const SliceProblem& problem) {
 }  // namespace
 
 Expected<SliceLengths> best_slice_lengths(const SliceProblem& problem, const SliceCost& cost) {
-  if (auto good = check(problem); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check(problem));
   const SliceTimes times(problem, cost);
   SliceLengths best{{}, kNever};
   Nanoseconds bound = kNever;

@@ -143,9 +143,8 @@ class PairBuilder {
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
-  auto pipeline = make_chain(p, p, parameters.microbatches);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(p, p, parameters.microbatches));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   PairBuilder pairs(builder, p, parameters.microbatches);
   for (int r = 0; 2 * r < p; ++r) pairs.add(r);
   return builder.build();

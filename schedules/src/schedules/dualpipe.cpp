@@ -39,9 +39,9 @@ DualPipeRow row_of(const ScheduleParameters& parameters, int rank) {
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
-  auto pipeline = make_bidirectional(p, parameters.microbatches, folded_placement(p, 1));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline,
+                         make_bidirectional(p, parameters.microbatches, folded_placement(p, 1)));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < p; ++r) add_row(builder, row_of(parameters, r));
   return builder.build();
 }

@@ -35,9 +35,9 @@ std::string refusal(const ScheduleParameters& parameters) {
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
-  auto pipeline = make_chain(p, 2 * p, parameters.microbatches, folded_placement(p, 2));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline,
+                         make_chain(p, 2 * p, parameters.microbatches, folded_placement(p, 2)));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
     add_row(builder, {.rank = RankId(r),
                       .phases = {{{.stage = StageId(r), .whole = r == 0 && is_jaxpp(parameters)},

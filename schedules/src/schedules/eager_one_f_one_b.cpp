@@ -23,9 +23,8 @@ std::string refusal(const ScheduleParameters& parameters) {
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
-  auto pipeline = make_looped(parameters, 1);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, 1));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < parameters.ranks; ++r) {
     add_row(builder, {.stage = StageId(r), .warmup = warmup(parameters, r), .weight_delay = {}},
             parameters.microbatches);

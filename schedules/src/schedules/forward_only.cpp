@@ -38,9 +38,8 @@ std::vector<int> groups(const ScheduleParameters& parameters) {
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int chunks = parameters.chunks.value_or(1);
-  auto pipeline = make_looped(parameters, chunks);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, chunks));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   const std::vector<Turn> turns = turns_of(groups(parameters), chunks);
   for (int r = 0; r < parameters.ranks; ++r) {
     for (const Turn& turn : turns) {

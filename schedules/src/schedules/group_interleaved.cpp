@@ -50,9 +50,8 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
   const int v = chunks_of(parameters);
   const int group = group_of(parameters);
-  auto pipeline = make_chain(p, p * v, parameters.microbatches);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(p, p * v, parameters.microbatches));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   const int count = (parameters.microbatches + group - 1) / group;
   const ChunkOrder order{.ranks = p,
                          .chunks = v,

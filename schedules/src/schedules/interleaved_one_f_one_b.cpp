@@ -62,9 +62,8 @@ int warmup(const ScheduleParameters& parameters, const std::vector<int>& groups,
 Expected<Schedule> generate_as(std::string_view name, const ScheduleParameters& parameters, int further) {
   const std::vector<int> groups = group_sizes(parameters);
   const int chunks = chunks_of(parameters);
-  auto pipeline = make_looped(parameters, chunks);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(name), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, chunks));
+  ScheduleBuilder builder{std::string(name), std::move(pipeline)};
   const ChunkOrder order{.ranks = parameters.ranks,
                          .chunks = chunks,
                          .microbatches = parameters.microbatches,

@@ -30,9 +30,8 @@ int largest_group(const ScheduleParameters& parameters) {
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
   const int v = chunks_of(parameters);
-  auto pipeline = make_chain(p, p * v, parameters.microbatches);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(p, p * v, parameters.microbatches));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   ChunkOrder order{.ranks = p,
                    .chunks = v,
                    .microbatches = parameters.microbatches,

@@ -49,9 +49,8 @@ void add_row(ScheduleBuilder& builder, const ScheduleParameters& parameters, int
 }
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
-  auto pipeline = make_looped(parameters, chunks_of(parameters));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, chunks_of(parameters)));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < parameters.ranks; ++r) add_row(builder, parameters, r);
   return builder.build();
 }

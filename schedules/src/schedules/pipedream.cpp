@@ -40,11 +40,10 @@ PipelineSpec chain_of(const ScheduleParameters& parameters) {
 
 /// The order of 1F1B, and an OPT directly after the last B of every update.
 Expected<Schedule> with_updates(std::string_view name, PipelineSpec spec) {
-  auto pipeline = Pipeline::make(std::move(spec));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(name), *pipeline};
-  const int p = pipeline->ranks();
-  const int m = pipeline->microbatches();
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, Pipeline::make(std::move(spec)));
+  ScheduleBuilder builder{std::string(name), pipeline};
+  const int p = pipeline.ranks();
+  const int m = pipeline.microbatches();
   for (int r = 0; r < p; ++r) {
     const auto add = [&](OpKind kind, int microbatch) {
       builder.add(kind, StageId(r), MicrobatchId(microbatch));
@@ -53,8 +52,8 @@ Expected<Schedule> with_updates(std::string_view name, PipelineSpec spec) {
     while (forwards < std::min(p - r, m)) add(OpKind::forward, forwards++);
     for (int k = 0; k < m; ++k) {
       add(OpKind::backward, k);
-      const int update = pipeline->spec().update[MicrobatchId(k)];
-      if (pipeline->microbatches_of_update(update).back() == MicrobatchId(k)) {
+      const int update = pipeline.spec().update[MicrobatchId(k)];
+      if (pipeline.microbatches_of_update(update).back() == MicrobatchId(k)) {
         builder.add(RankId(r), make_action(OpKind::optimizer, r, update));
       }
       if (forwards < m) add(OpKind::forward, forwards++);

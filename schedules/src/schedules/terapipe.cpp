@@ -29,9 +29,8 @@ Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int m = parameters.microbatches;
   const int k = parameters.slices;
   const bool reversed = setting(parameters, "backward") == "reversed";
-  auto pipeline = make_looped(parameters, 1);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_looped(parameters, 1));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int s = 0; s < parameters.ranks; ++s) {
     for (int i = 0; i < m * k; ++i) {
       builder.add(OpKind::forward, StageId(s), MicrobatchId(i / k), SliceId(i % k));

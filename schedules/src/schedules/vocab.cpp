@@ -90,10 +90,9 @@ Expected<Schedule> generate(std::string_view name, const ScheduleParameters& par
   for (int r = 1; r < spec.ranks; ++r) spec.edges.push_back({StageId(r - 1), StageId(r)});
   shard_output(spec, layout);
   if (layout.shards_input()) shard_input(spec);
-  auto pipeline = Pipeline::make(std::move(spec));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(name), *pipeline};
-  add_vocabulary_rows(builder, *pipeline, layout, costs_of(parameters));
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, Pipeline::make(std::move(spec)));
+  ScheduleBuilder builder{std::string(name), pipeline};
+  add_vocabulary_rows(builder, pipeline, layout, costs_of(parameters));
   return builder.build();
 }
 

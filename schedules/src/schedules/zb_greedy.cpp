@@ -94,10 +94,9 @@ GreedyOrder shortest_order(const GreedyProblem& problem) {
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
-  auto pipeline = make_chain(p, p, parameters.microbatches);
-  if (!pipeline) return tl::unexpected(pipeline.error());
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(p, p, parameters.microbatches));
   const GreedyOrder order = shortest_order(problem_of(parameters));
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
     std::array<int, kOpKindCount> next = {};
     for (const OpKind kind : order.rows[static_cast<std::size_t>(r)]) {

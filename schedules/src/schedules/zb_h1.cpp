@@ -14,9 +14,8 @@ constexpr std::string_view kName = "zb-h1";
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
-  auto pipeline = make_chain(p, p, parameters.microbatches);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(p, p, parameters.microbatches));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
     add_row(builder, {.stage = StageId(r), .warmup = p - r, .weight_delay = r}, parameters.microbatches);
   }

@@ -91,9 +91,9 @@ void cool_down(Row& row, int ranks, int rank) {
 
 Expected<Schedule> generate(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
-  auto pipeline = make_chain(p, 2 * p, parameters.microbatches, folded_placement(p, 2));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(kName), *std::move(pipeline)};
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline,
+                         make_chain(p, 2 * p, parameters.microbatches, folded_placement(p, 2)));
+  ScheduleBuilder builder{std::string(kName), std::move(pipeline)};
   for (int r = 0; r < p; ++r) {
     Row row(builder, parameters, r);
     warm_up(row, p, r);

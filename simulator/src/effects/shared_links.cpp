@@ -92,9 +92,8 @@ Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const Conte
   }
   const ExecutionGraph& graph =
       analyzed.capabilities().residency ? analyzed.graph() : analyzed.guaranteed_graph();
-  auto run = run_by_events(analyzed.program(), graph, costs, &flows);
-  if (!run) return tl::unexpected(run.error());
-  return SharedRun{*std::move(run), flows.uses()};
+  PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), graph, costs, &flows));
+  return SharedRun{std::move(run), flows.uses()};
 }
 
 }  // namespace ppsim::simulator

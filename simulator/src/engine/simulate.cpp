@@ -117,9 +117,8 @@ Expected<SimulatedRun> simulate_beside_transfers(const AnalyzedProgram& analyzed
   if (!compiled) return SimulatedRun(tl::unexpect, compiled.error());
   if (costs.differ_on(analyzed.capabilities()))
     return run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs);
-  const Expected<BoundCosts> bound = bind_costs(*compiled, costs.costs);
-  if (!bound) return tl::unexpected(bound.error());
-  return simulate_trace(*compiled, analyzed.guaranteed_graph(), *bound);
+  PPSIM_ASSIGN_OR_RETURN(const BoundCosts bound, bind_costs(*compiled, costs.costs));
+  return simulate_trace(*compiled, analyzed.guaranteed_graph(), bound);
 }
 
 Nanoseconds rank_span(const StepTimes& times) {

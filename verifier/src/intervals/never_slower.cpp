@@ -151,13 +151,11 @@ bool by_vertices(const NeverSlowerQuestion& question, const CostBox& box) {
 
 Expected<NeverSlowerAnswer> never_slower(const NeverSlowerQuestion& question) {
   const Deadline deadline(question.limits.timeout_s);
-  auto first = paths_of(question.first, question, "the first Program");
-  if (!first) return tl::unexpected(first.error());
-  auto second = paths_of(question.second, question, "the second Program");
-  if (!second) return tl::unexpected(second.error());
-  const PricedPair pair = price(*std::move(first), *std::move(second), question.costs);
+  PPSIM_ASSIGN_OR_RETURN(auto first, paths_of(question.first, question, "the first Program"));
+  PPSIM_ASSIGN_OR_RETURN(auto second, paths_of(question.second, question, "the second Program"));
+  const PricedPair pair = price(std::move(first), std::move(second), question.costs);
   for (const PricedPaths* paths : {&pair.first, &pair.second}) {
-    if (auto good = check_range(*paths, pair.box); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_range(*paths, pair.box));
   }
   const bool vertices = by_vertices(question, pair.box);
   const Comparison found = vertices ? compare_by_vertices(pair, deadline)

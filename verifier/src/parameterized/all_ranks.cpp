@@ -272,9 +272,8 @@ class Ranks {
 Expected<AllRanksReport> decide(const RanksQuestion& question, const Asking& asking) {
   AllRanksReport report;
   Ranks ranks(question, asking, report);
-  const auto go_on = ranks.run();
-  if (!go_on) return tl::unexpected(go_on.error());
-  if (!*go_on) return report;
+  PPSIM_ASSIGN_OR_RETURN(const auto go_on, ranks.run());
+  if (!go_on) return report;
   const Deadline clock(0);
   auto roles = find_roles(ranks.families);
   if (!roles) {
@@ -295,9 +294,8 @@ Expected<AllRanksReport> decide(const RanksQuestion& question, const Asking& ask
 /// Few ranks under a residency limit that they reach: no ranking counts places, so nothing follows for more.
 Expected<AllRanksReport> decide_for_few(const RanksQuestion& question, const Asking& asking, int in_flight) {
   AllRanksReport report;
-  const auto go_on = Ranks(question, asking, report).run();
-  if (!go_on) return tl::unexpected(go_on.error());
-  if (*go_on) {
+  PPSIM_ASSIGN_OR_RETURN(const auto go_on, Ranks(question, asking, report).run());
+  if (go_on) {
     report.verdict = Unknown{"holds on up to " + std::to_string(kLastRanks) +
                              " ranks, where a rank has up to " + std::to_string(in_flight) +
                              " operations in flight; a residency limit that can be reached is not followed "

@@ -303,7 +303,7 @@ void set_splits(const Program& at_k, const Program& at_next, SeriesTable& table)
 
 Expected<AnalyzedProgram> plain_program(const Program& program, const SeriesRule& rule) {
   const AnalyzedProgram analyzed(program, always(rule.launches));
-  if (auto good = check_plain(program, analyzed.graph()); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_plain(program, analyzed.graph()));
   return analyzed;
 }
 
@@ -317,15 +317,13 @@ Sample::Sample(const AnalyzedProgram& of, const SeriesRule& rule, SeriesTable& t
 
 Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_next, const SeriesRule& rule,
                                         bool with_tensors) {
-  const auto first = plain_program(at_k, rule);
-  if (!first) return tl::unexpected(first.error());
-  const auto next = plain_program(at_next, rule);
-  if (!next) return tl::unexpected(next.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto first, plain_program(at_k, rule));
+  PPSIM_ASSIGN_OR_RETURN(const auto next, plain_program(at_next, rule));
   SeriesTable table;
   set_splits(at_k, at_next, table);
-  const Sample a(*first, rule, table, true);
+  const Sample a(first, rule, table, true);
   const int known = table.size();
-  const Sample b(*next, rule, table, true);
+  const Sample b(next, rule, table, true);
   if (table.size() != known) return refused("an instruction occurs with more microbatches only");
   PeriodicProgram family;
   family.ranks = at_k.pipeline().ranks();
@@ -333,31 +331,29 @@ Expected<PeriodicProgram> find_periodic(const Program& at_k, const Program& at_n
   family.remainder = at_k.pipeline().microbatches() % rule.period;
   family.first = static_cast<int>(a.k);
   for (int s = 0; s < known; ++s) {
-    if (auto good = fit_series(a, b, s, family); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(fit_series(a, b, s, family));
   }
   for (const auto& [key, s] : table.numbers()) {
     Series& series = family.series[static_cast<std::size_t>(s)];
     series.part = key[1];
     series.split = table.split(key_of(series.rank, series.actions, 0));
   }
-  if (auto good = fit_waits(a, b, family); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(fit_waits(a, b, family));
   fit_events(a, family);
   for (const Sample* sample : {&a, &b}) {
-    if (auto good = MemberCheck(family, *sample).run(); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(MemberCheck(family, *sample).run());
   }
   family.with_tensors = with_tensors;
   if (!with_tensors) return family;
-  auto tensors = find_tensors(a, b);
-  if (!tensors) return tl::unexpected(tensors.error());
-  family.tensors = *std::move(tensors);
+  PPSIM_ASSIGN_OR_RETURN(auto tensors, find_tensors(a, b));
+  family.tensors = std::move(tensors);
   return family;
 }
 
 Expected<void> check_member(const PeriodicProgram& family, const Program& program) {
-  const auto analyzed = plain_program(program, family.rule);
-  if (!analyzed) return tl::unexpected(analyzed.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto analyzed, plain_program(program, family.rule));
   SeriesTable table = table_of(family);
-  const Sample sample(*analyzed, family.rule, table, false);
+  const Sample sample(analyzed, family.rule, table, false);
   auto good = MemberCheck(family, sample).run();
   if (!good || !family.with_tensors) return good;
   return check_tensors(family.tensors, sample);

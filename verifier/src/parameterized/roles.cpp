@@ -70,7 +70,7 @@ class RoleFinder {
     result_.least = families_.front().ranks;
     for (const PeriodicProgram& family : families_) result_.agrees.push_back(family.ranks);
     for (const auto& [key, samples] : shifts_) {
-      if (auto good = add_wait(key, samples); !good) return tl::unexpected(good.error());
+      PPSIM_RETURN_IF_ERROR(add_wait(key, samples));
     }
     return std::move(result_);
   }

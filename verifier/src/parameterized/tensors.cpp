@@ -172,7 +172,7 @@ Expected<std::vector<TensorSeries>> find_tensors(const Sample& at_k, const Sampl
     result.push_back(std::move(series));
   }
   for (const Sample* sample : {&at_k, &at_next}) {
-    if (auto good = check_tensors(result, *sample); !good) return tl::unexpected(good.error());
+    PPSIM_RETURN_IF_ERROR(check_tensors(result, *sample));
   }
   return result;
 }

@@ -98,12 +98,11 @@ std::string_view objective_name(Objective objective) {
 }
 
 Expected<Nanoseconds> objective_of(const Schedule& schedule, const CostTable& costs, Objective objective) {
-  const auto times = earliest_times(schedule, costs);
-  if (!times) return tl::unexpected(times.error());
-  if (objective == Objective::makespan) return times->makespan;
+  PPSIM_ASSIGN_OR_RETURN(const auto times, earliest_times(schedule, costs));
+  if (objective == Objective::makespan) return times.makespan;
   std::vector<Nanoseconds> first(static_cast<std::size_t>(schedule.pipeline().ranks()), -1);
   Nanoseconds span = 0;
-  for (const EarliestTimes::Item& item : times->walk) {
+  for (const EarliestTimes::Item& item : times.walk) {
     Nanoseconds& start = first[item.rank.index()];
     if (start < 0) start = item.start;
     span = std::max(span, item.end - start);

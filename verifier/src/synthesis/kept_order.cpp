@@ -47,9 +47,8 @@ Expected<void> check_kept_order(const SynthesisRequest& request) {
     return make_error(ErrorCode::bad_argument, "cannot keep this order: " + why);
   };
   if (request.backward == BackwardForm::fused) return refused("that of F and B leaves nothing open");
-  const auto chain = make_chain(request.ranks, request.ranks, request.microbatches);
-  if (!chain) return tl::unexpected(chain.error());
-  if (request.kept_order->pipeline() != *chain) return refused("it is of another chain");
+  PPSIM_ASSIGN_OR_RETURN(const auto chain, make_chain(request.ranks, request.ranks, request.microbatches));
+  if (request.kept_order->pipeline() != chain) return refused("it is of another chain");
   for (int r = 0; r < request.ranks; ++r) {
     if (!ascends(*request.kept_order, RankId(r)))
       return refused("rank " + std::to_string(r) +

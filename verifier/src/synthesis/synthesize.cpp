@@ -61,7 +61,7 @@ std::optional<Certificate> proof_of(const Program& program, const SynthesisReque
 
 Expected<SynthesisAnswer> synthesize(const SynthesisRequest& request) {
   const SteadyClock::time_point start = SteadyClock::now();
-  if (auto good = synthesis::check_request(request); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(synthesis::check_request(request));
   if (request.activation_limit < 1) {
     return NoSchedule{
         "every rank holds the activations of a microbatch from its F to its W or B: at least 1 is "

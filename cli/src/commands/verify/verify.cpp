@@ -27,9 +27,8 @@ int run_all_ranks(const VerifyRequest& options, const std::optional<Communicator
     InputOptions input = options.input;
     input.ranks = ranks;
     input.microbatches = microbatches;
-    const auto subject = read_subject(input, options.costs);
-    if (!subject) return tl::unexpected(subject.error());
-    return program_of(*subject, policy);
+    PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(input, options.costs));
+    return program_of(subject, policy);
   };
   const RepetitionsForRanks repetitions_for = [&](int ranks) {
     return repetitions_at_unit_costs(options.input, policy, ranks);
@@ -85,13 +84,11 @@ int run_all(const VerifyRequest& options, const std::optional<CommunicatorPolicy
     output.note("ppsim: --global-batch-size is left out: every number of microbatches is asked about");
   std::optional<VerifyOptions> asked;
   const ProgramFor program_for = [&](int microbatches) -> Expected<Program> {
-    const auto subject = subject_for(options, microbatches);
-    if (!subject) return tl::unexpected(subject.error());
-    auto program = program_of(*subject, policy);
+    PPSIM_ASSIGN_OR_RETURN(const auto subject, subject_for(options, microbatches));
+    auto program = program_of(subject, policy);
     if (program && !asked) {
-      auto of_subject = verify_options(options, *subject);
-      if (!of_subject) return tl::unexpected(of_subject.error());
-      asked = *std::move(of_subject);
+      PPSIM_ASSIGN_OR_RETURN(auto of_subject, verify_options(options, subject));
+      asked = std::move(of_subject);
     }
     return program;
   };
@@ -168,9 +165,8 @@ Expected<void> add_target(VerifyRequest& request) {
   }
   if (auto good = choose_target(request.transport, request.input.target); !good) return good;
   request.input.loaded_by = *target;
-  const auto dialect = dialect_for(**target, request.input);
-  if (!dialect) return tl::unexpected(dialect.error());
-  request.input.dialect = *dialect;
+  PPSIM_ASSIGN_OR_RETURN(const auto dialect, dialect_for(**target, request.input));
+  request.input.dialect = dialect;
   if (request.policy.empty()) request.policy = policy_name((*target)->communicators.front());
   return {};
 }

@@ -15,10 +15,9 @@ namespace {
 
 /// A longest step over all timings has no word for computation that transfers slow down.
 Expected<void> check_independent(const VerifyRequest& request, const Tables& tables) {
-  const auto capabilities = capabilities_of(request.transport, request.costs.spread);
-  if (!capabilities) return tl::unexpected(capabilities.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(request.transport, request.costs.spread));
   const ContendedCosts contended{tables.costs, tables.beside_transfers};
-  if (!contended.differ_on(*capabilities)) return {};
+  if (!contended.differ_on(capabilities)) return {};
   return make_error(ErrorCode::bad_argument,
                     "nothing is proved of the time of a step whose transfers slow computation down",
                     {.file = request.costs.costs,
@@ -39,11 +38,9 @@ Expected<CostSpace> space_of(const VerifyRequest& request, const Subject& subjec
         {.found = request.per_stage ? "--per-stage" : "",
          .expected = request.per_stage ? "--for-all" : "--for-all, --unit, --costs or --model"});
   }
-  if (auto good = check_independent(request, subject.costs->tables); !good)
-    return tl::unexpected(good.error());
-  const auto spread = parse_spread(request.spread.empty() ? "0%" : request.spread);
-  if (!spread) return tl::unexpected(spread.error());
-  return spread_costs(subject.costs->tables.costs, *spread);
+  PPSIM_RETURN_IF_ERROR(check_independent(request, subject.costs->tables));
+  PPSIM_ASSIGN_OR_RETURN(const auto spread, parse_spread(request.spread.empty() ? "0%" : request.spread));
+  return spread_costs(subject.costs->tables.costs, spread);
 }
 
 /// Stages that a microbatch visits.
@@ -90,30 +87,21 @@ Expected<Comparison> compared(const VerifyRequest& request, const std::optional<
   other.input = request.other;
   if (names_file(other.input))
     other.ranks = other.microbatches = other.chunks = other.slices = {}, other.settings.clear();
-  const auto first = read_subject(request.input, request.costs, reading);
-  if (!first) return tl::unexpected(first.error());
-  const auto second = read_subject(other, request.costs, reading);
-  if (!second) return tl::unexpected(second.error());
-  auto first_program = program_of(*first, policy);
-  if (!first_program) return tl::unexpected(first_program.error());
-  auto second_program = program_of(*second, policy);
-  if (!second_program) return tl::unexpected(second_program.error());
-  const Pipeline& pipeline = first_program->pipeline();
-  if (auto same = check_same_work(pipeline, second_program->pipeline()); !same)
-    return tl::unexpected(same.error());
-  const int stages = std::max(pipeline.stages(), second_program->pipeline().stages());
-  auto costs = space_of(request, *first, stages);
-  if (!costs) return tl::unexpected(costs.error());
-  const auto capabilities = capabilities_of(request.transport, request.costs.spread);
-  if (!capabilities) return tl::unexpected(capabilities.error());
-  auto answer = never_slower({*first_program,
-                              *second_program,
-                              *costs,
-                              *capabilities,
-                              {request.timeout_s, {}, sink_of(request.queries)}});
-  if (!answer) return tl::unexpected(answer.error());
-  return Comparison{*std::move(first_program), *std::move(second_program), *std::move(costs),
-                    *std::move(answer)};
+  PPSIM_ASSIGN_OR_RETURN(const auto first, read_subject(request.input, request.costs, reading));
+  PPSIM_ASSIGN_OR_RETURN(const auto second, read_subject(other, request.costs, reading));
+  PPSIM_ASSIGN_OR_RETURN(auto first_program, program_of(first, policy));
+  PPSIM_ASSIGN_OR_RETURN(auto second_program, program_of(second, policy));
+  const Pipeline& pipeline = first_program.pipeline();
+  PPSIM_RETURN_IF_ERROR(check_same_work(pipeline, second_program.pipeline()));
+  const int stages = std::max(pipeline.stages(), second_program.pipeline().stages());
+  PPSIM_ASSIGN_OR_RETURN(auto costs, space_of(request, first, stages));
+  PPSIM_ASSIGN_OR_RETURN(const auto capabilities, capabilities_of(request.transport, request.costs.spread));
+  PPSIM_ASSIGN_OR_RETURN(auto answer, never_slower({first_program,
+                                                    second_program,
+                                                    costs,
+                                                    capabilities,
+                                                    {request.timeout_s, {}, sink_of(request.queries)}}));
+  return Comparison{std::move(first_program), std::move(second_program), std::move(costs), std::move(answer)};
 }
 
 Json at_json(const CostSpace& costs, const ComparedAt& at) {
@@ -196,9 +184,8 @@ Expected<void> add_usual_costs(VerifyRequest& request) {
 Expected<void> add_makespan(const VerifyRequest& request, const Subject& subject, VerifyOptions& options) {
   const std::vector<Property>& asked = options.properties;
   if (!request.makespan_limit.empty()) {
-    const auto limit = parse_duration(request.makespan_limit);
-    if (!limit) return tl::unexpected(limit.error());
-    options.makespan_limit = *limit;
+    PPSIM_ASSIGN_OR_RETURN(const auto limit, parse_duration(request.makespan_limit));
+    options.makespan_limit = limit;
   }
   if (!options.makespan_limit && std::ranges::find(asked, Property::makespan) == asked.end()) {
     if (request.for_all.empty() && request.spread.empty()) return {};

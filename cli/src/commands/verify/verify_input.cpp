@@ -49,17 +49,16 @@ Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, 
     if (asked.empty() || asks_memory) options.memory_limit = subject.costs->memory_limit;
   }
   if (!request.memory_limit.empty()) {
-    const auto limit = parse_size(request.memory_limit);
-    if (!limit) return tl::unexpected(limit.error());
+    PPSIM_ASSIGN_OR_RETURN(const auto limit, parse_size(request.memory_limit));
     // Bytes that only count, as with A=1, need no unit.
     constexpr Bytes kMinOfGpu = 1'000'000;
     const bool of_model = subject.costs && subject.costs->notes;
-    if (of_model && *limit < kMinOfGpu && !request.memory_limit.ends_with('B')) {
+    if (of_model && limit < kMinOfGpu && !request.memory_limit.ends_with('B')) {
       return make_error(ErrorCode::bad_argument, "--memory-limit has no unit, and so few bytes hold no model",
                         {.found = request.memory_limit,
                          .expected = request.memory_limit + "GB, or another size with its unit"});
     }
-    options.memory_limit = *limit;
+    options.memory_limit = limit;
     asks_memory = true;
   }
   if (!asks_memory || options.sizes) return {};
@@ -73,7 +72,7 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   const auto properties = properties_of(options.properties);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!properties) return tl::unexpected(properties.error());
-  if (auto good = check_grounds(options, *properties); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(check_grounds(options, *properties));
   if (!capabilities) return tl::unexpected(capabilities.error());
   result.properties = *properties;
   result.capabilities = *capabilities;
@@ -82,8 +81,8 @@ Expected<VerifyOptions> verify_options(const VerifyRequest& options, const Subje
   result.state_limit = options.state_limit;
   result.cross_check = options.cross_check;
   result.queries = sink_of(options.queries);
-  if (auto good = add_memory(options, subject, result); !good) return tl::unexpected(good.error());
-  if (auto good = add_makespan(options, subject, result); !good) return tl::unexpected(good.error());
+  PPSIM_RETURN_IF_ERROR(add_memory(options, subject, result));
+  PPSIM_RETURN_IF_ERROR(add_makespan(options, subject, result));
   return result;
 }
 
@@ -93,22 +92,20 @@ Expected<VerifyAnswer> verify_input(const VerifyRequest& request,
       read_subject(request.input, request.costs, policy.value_or(CommunicatorPolicy::per_edge));
   if (!subject) return tl::unexpected(subject.error());
   const std::optional<Target>& target = request.input.loaded_by;
-  const auto usable = target ? communicators_for(*target, policy) : Expected<CommunicatorPolicy>();
-  if (!usable) return tl::unexpected(usable.error());
-  auto asked = verify_options(request, *subject);
-  if (!asked) return tl::unexpected(asked.error());
-  auto program = target ? program_for(*target, *subject, *policy) : program_of(*subject, policy);
-  if (!program) return tl::unexpected(program.error());
-  AnalyzedProgram analyzed(*std::move(program), asked->capabilities);
+  PPSIM_RETURN_IF_ERROR(target ? communicators_for(*target, policy) : Expected<CommunicatorPolicy>());
+  PPSIM_ASSIGN_OR_RETURN(auto asked, verify_options(request, *subject));
+  PPSIM_ASSIGN_OR_RETURN(auto program,
+                         target ? program_for(*target, *subject, *policy) : program_of(*subject, policy));
+  AnalyzedProgram analyzed(std::move(program), asked.capabilities);
   if (request.decided) {
-    asked->decided = [&](const PropertyResult& result) {
+    asked.decided = [&](const PropertyResult& result) {
       request.decided->add(analyzed.program(), result);
       tell_decided(request);
     };
   }
-  VerifyReport report = verify(analyzed, *asked);
-  asked->decided = {};
-  VerifyAnswer answer{std::move(analyzed), *std::move(asked), std::move(report), {}, policy.has_value()};
+  VerifyReport report = verify(analyzed, asked);
+  asked.decided = {};
+  VerifyAnswer answer{std::move(analyzed), std::move(asked), std::move(report), {}, policy.has_value()};
   answer.target = target;
   if (target || !subject->native_program)
     answer.communicators = policy.value_or(CommunicatorPolicy::per_edge);

@@ -32,11 +32,9 @@ bool recomputes(const Subject& subject) { return subject.recompute.any(Recompute
 Expected<CostedSchedule> costed(const Subject& subject) {
   const CostTable costs = subject.costs ? *subject.cost_table() : unit_cost_table({});
   if (!recomputes(subject)) return CostedSchedule{std::get<Schedule>(subject.ir), costs};
-  const auto program = default_program(subject);
-  if (!program) return tl::unexpected(program.error());
-  auto rows = compute_only(*program);
-  if (!rows) return tl::unexpected(rows.error());
-  return CostedSchedule{*std::move(rows), costs};
+  PPSIM_ASSIGN_OR_RETURN(const auto program, default_program(subject));
+  PPSIM_ASSIGN_OR_RETURN(auto rows, compute_only(program));
+  return CostedSchedule{std::move(rows), costs};
 }
 
 /// What is sent lives alike only where as many sends follow as it waits for.
@@ -71,9 +69,8 @@ Repetitions repetitions_of(const VerifyRequest& request, const std::optional<Com
   Repetitions result = repetitions_at_unit_costs(request.input, policy, pipeline_of(subject->ir).ranks());
   if (result.lists && (subject->costs || recomputes(*subject))) {
     const CostedScheduleFor costed_for = [&](int m) -> Expected<CostedSchedule> {
-      const auto of = subject_for(m);
-      if (!of) return tl::unexpected(of.error());
-      return costed(*of);
+      PPSIM_ASSIGN_OR_RETURN(const auto of, subject_for(m));
+      return costed(of);
     };
     result.lists = lists_under_costs(*result.lists, costed_for);
     if (policy && !is_one_way(*policy)) result.queues = result.lists;

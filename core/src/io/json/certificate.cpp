@@ -133,7 +133,7 @@ class CertificateReader {
     if (!order) return tl::unexpected(order.error());
     const auto memory = root_.find("memory");
     for (std::size_t i = 0; memory != root_.end() && i < memory->size(); ++i) {
-      if (auto read = read_witness(i, memory->at(i)); !read) return tl::unexpected(read.error());
+      PPSIM_RETURN_IF_ERROR(read_witness(i, memory->at(i)));
     }
     return std::move(certificate_);
   }
@@ -192,18 +192,17 @@ std::string to_json(const Certificate& certificate) {
 }
 
 Expected<Certificate> certificate_from_json(std::string_view text, const std::string& file) {
-  const auto parsed = JsonFile::parse(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  if (auto format = parsed->format({kCertificateFormat}, {kUnordered, kVersion}); !format) {
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  if (auto format = parsed.format({kCertificateFormat}, {kUnordered, kVersion}); !format) {
     Error error = format.error();
-    const json& root = parsed->root();
+    const json& root = parsed.root();
     if (root.is_object() && root.value("format", json()) == kCertificateFormat)
       error.message += ": verify the Program again to make a new one";
     return tl::unexpected(std::move(error));
   }
-  if (auto valid = parsed->validate("certificate"); !valid) return tl::unexpected(valid.error());
-  if (auto good = check_unordered(*parsed); !good) return tl::unexpected(good.error());
-  return CertificateReader(*parsed).read();
+  PPSIM_RETURN_IF_ERROR(parsed.validate("certificate"));
+  PPSIM_RETURN_IF_ERROR(check_unordered(parsed));
+  return CertificateReader(parsed).read();
 }
 
 }  // namespace ppsim

@@ -34,12 +34,11 @@ Expected<void> read_rows(const JsonFile& file, const std::string& key, int ranks
 }
 
 Expected<Schedule> read_schedule(const JsonFile& file) {
-  if (auto valid = file.validate("schedule"); !valid) return tl::unexpected(valid.error());
-  const auto pipeline = read_pipeline(file);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder(file.root().value("name", ""), *pipeline);
-  const auto read = read_rows(file, "rows", pipeline->ranks(), [&](RankId rank, const std::string& text) {
-    return parse_step(*pipeline, text).map([&](const Step& step) { builder.add(rank, step); });
+  PPSIM_RETURN_IF_ERROR(file.validate("schedule"));
+  PPSIM_ASSIGN_OR_RETURN(const auto pipeline, read_pipeline(file));
+  ScheduleBuilder builder(file.root().value("name", ""), pipeline);
+  const auto read = read_rows(file, "rows", pipeline.ranks(), [&](RankId rank, const std::string& text) {
+    return parse_step(pipeline, text).map([&](const Step& step) { builder.add(rank, step); });
   });
   if (!read) return tl::unexpected(read.error());
   auto schedule = builder.build();
@@ -67,22 +66,20 @@ Expected<int> read_send_done_delay(const JsonFile& file) {
 }
 
 Expected<Program> read_program(const JsonFile& file) {
-  if (auto valid = file.validate("program"); !valid) return tl::unexpected(valid.error());
-  const auto pipeline = read_pipeline(file);
-  if (!pipeline) return tl::unexpected(pipeline.error());
+  PPSIM_RETURN_IF_ERROR(file.validate("program"));
+  PPSIM_ASSIGN_OR_RETURN(const auto pipeline, read_pipeline(file));
   ProgramDraft draft;
   draft.communicators = read_communicators(file.root().at("communicators"));
-  const auto delay = read_send_done_delay(file);
-  if (!delay) return tl::unexpected(delay.error());
-  draft.send_done_delay = *delay;
-  draft.rows = IdVector<RankId, std::vector<InstructionDraft>>(static_cast<std::size_t>(pipeline->ranks()));
-  const auto read = read_rows(file, "ranks", pipeline->ranks(), [&](RankId rank, const std::string& text) {
-    return parse_instruction(*pipeline, text).map([&](InstructionDraft item) {
+  PPSIM_ASSIGN_OR_RETURN(const auto delay, read_send_done_delay(file));
+  draft.send_done_delay = delay;
+  draft.rows = IdVector<RankId, std::vector<InstructionDraft>>(static_cast<std::size_t>(pipeline.ranks()));
+  const auto read = read_rows(file, "ranks", pipeline.ranks(), [&](RankId rank, const std::string& text) {
+    return parse_instruction(pipeline, text).map([&](InstructionDraft item) {
       draft.rows[rank].push_back(std::move(item));
     });
   });
   if (!read) return tl::unexpected(read.error());
-  auto program = ProgramBuilder::build(*pipeline, draft);
+  auto program = ProgramBuilder::build(pipeline, draft);
   if (!program) return file.error_at({"ranks"}, program.error());
   return program;
 }
@@ -135,15 +132,13 @@ std::string to_json(const Program& program) {
 }
 
 Expected<std::variant<Schedule, Program>> ir_from_json(std::string_view text, const std::string& file) {
-  const auto parsed = JsonFile::parse(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  const auto format = parsed->format({kScheduleFormat, kProgramFormat});
-  if (!format) return tl::unexpected(format.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  PPSIM_ASSIGN_OR_RETURN(const auto format, parsed.format({kScheduleFormat, kProgramFormat}));
   using Either = std::variant<Schedule, Program>;
-  if (*format == kScheduleFormat) {
-    return read_schedule(*parsed).map([](Schedule schedule) { return Either(std::move(schedule)); });
+  if (format == kScheduleFormat) {
+    return read_schedule(parsed).map([](Schedule schedule) { return Either(std::move(schedule)); });
   }
-  return read_program(*parsed).map([](Program program) { return Either(std::move(program)); });
+  return read_program(parsed).map([](Program program) { return Either(std::move(program)); });
 }
 
 }  // namespace ppsim

@@ -86,9 +86,8 @@ Expected<void> read_entries(const JsonFile& file, const std::string& key, Table&
   const json entries = file.root().value(key, json::array());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const JsonPath path = {key, std::to_string(i)};
-    const auto entry = read_key(entries[i], path);
-    if (!entry) return tl::unexpected(entry.error());
-    const auto& [table_key, amount] = *entry;
+    PPSIM_ASSIGN_OR_RETURN(const auto entry, read_key(entries[i], path));
+    const auto& [table_key, amount] = entry;
     if (table.entries().contains(table_key))
       return file.error_at(path, "an entry given twice", entries[i].dump(), "each once");
     table.set(table_key, amount);
@@ -100,9 +99,8 @@ Expected<std::pair<CostClass, Nanoseconds>> read_cost(const JsonFile& file, cons
                                                       const JsonPath& path) {
   // The schema lists the kinds.
   const OpKind kind = op_kind_from_text(entry.at("kind").get_ref<const std::string&>()).value();
-  const auto subject = read_subject(file, entry, info(kind).subject, path);
-  if (!subject) return tl::unexpected(subject.error());
-  return std::pair(CostClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1)},
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(file, entry, info(kind).subject, path));
+  return std::pair(CostClass{kind, subject, entry.value("peer", -1), entry.value("slice", -1)},
                    entry.at("ns").get<Nanoseconds>());
 }
 
@@ -145,9 +143,8 @@ Expected<std::pair<SizeClass, Bytes>> read_size(const JsonFile& file, const json
                                                 const JsonPath& path) {
   const TensorKind kind = tensor_kind_from_name(entry.at("tensor").get_ref<const std::string&>()).value();
   const OpKind op = op_kind_from_text(entry.value("op", "F")).value();
-  const auto subject = read_subject(file, entry, subject_of(kind), path);
-  if (!subject) return tl::unexpected(subject.error());
-  return std::pair(SizeClass{kind, *subject, entry.value("peer", -1), entry.value("slice", -1), op},
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(file, entry, subject_of(kind), path));
+  return std::pair(SizeClass{kind, subject, entry.value("peer", -1), entry.value("slice", -1), op},
                    entry.at("bytes").get<Bytes>());
 }
 
@@ -167,23 +164,21 @@ std::string to_json(const Tables& tables) {
 }
 
 Expected<Tables> tables_from_json(std::string_view text, const std::string& file) {
-  const auto parsed = JsonFile::parse(text, file);
-  if (!parsed) return tl::unexpected(parsed.error());
-  if (auto format = parsed->format({kTablesFormat}); !format) return tl::unexpected(format.error());
-  if (auto valid = parsed->validate("tables"); !valid) return tl::unexpected(valid.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto parsed, JsonFile::parse(text, file));
+  PPSIM_RETURN_IF_ERROR(parsed.format({kTablesFormat}));
+  PPSIM_RETURN_IF_ERROR(parsed.validate("tables"));
   Tables tables;
   const auto costs =
-      read_entries(*parsed, "costs", tables.costs, [&](const json& entry, const JsonPath& path) {
-        auto cost = read_cost(*parsed, entry, path);
+      read_entries(parsed, "costs", tables.costs, [&](const json& entry, const JsonPath& path) {
+        auto cost = read_cost(parsed, entry, path);
         if (cost) read_spread(entry, cost->first, tables.spreads);
         return cost;
       });
   if (!costs) return tl::unexpected(costs.error());
-  if (auto beside = read_beside_transfers(*parsed, tables); !beside) return tl::unexpected(beside.error());
-  const auto sizes =
-      read_entries(*parsed, "sizes", tables.sizes,
-                   [&](const json& entry, const JsonPath& path) { return read_size(*parsed, entry, path); });
-  if (!sizes) return tl::unexpected(sizes.error());
+  PPSIM_RETURN_IF_ERROR(read_beside_transfers(parsed, tables));
+  PPSIM_RETURN_IF_ERROR(
+      read_entries(parsed, "sizes", tables.sizes,
+                   [&](const json& entry, const JsonPath& path) { return read_size(parsed, entry, path); }));
   return tables;
 }
 

@@ -55,9 +55,8 @@ Expected<void> scan_wait(TorchCell& cell, const std::string& action, const Alpha
 Expected<void> scan_cell(TorchCell& cell, const Alphabet& alphabet) {
   if (const auto action = waited_for(cell.text)) return scan_wait(cell, *action, alphabet);
   if (!cell.text.starts_with('(')) return scan_into(cell, cell.text, alphabet);
-  const auto parts = scan_pair(cell.text);
-  if (!parts) return tl::unexpected(parts.error());
-  for (const std::string_view part : *parts) {
+  PPSIM_ASSIGN_OR_RETURN(const auto parts, scan_pair(cell.text));
+  for (const std::string_view part : parts) {
     if (auto scanned = scan_into(cell, part, alphabet); !scanned) return scanned;
   }
   return {};
@@ -88,9 +87,8 @@ class Census {
       stages.insert(stage);
       placement.emplace_back(rank);
     }
-    if (auto gapless = check_gaps("stage", stages); !gapless) return tl::unexpected(gapless.error());
-    if (auto gapless = check_gaps("microbatch", microbatches_); !gapless)
-      return tl::unexpected(gapless.error());
+    PPSIM_RETURN_IF_ERROR(check_gaps("stage", stages));
+    PPSIM_RETURN_IF_ERROR(check_gaps("microbatch", microbatches_));
     auto pipeline = make_chain(static_cast<int>(rows), static_cast<int>(stages.size()),
                                static_cast<int>(microbatches_.size()), std::move(placement));
     if (!pipeline) return make_error(ErrorCode::bad_file, pipeline.error().message, in_file());
@@ -143,9 +141,8 @@ Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& 
   // An empty line between others is an idle rank; those at the end are what an editor leaves.
   for (std::size_t lines = 1; reader.next_row(); ++lines) {
     for (;;) {
-      const auto cell = reader.next_cell();
-      if (!cell) return tl::unexpected(cell.error());
-      if (!*cell) break;
+      PPSIM_ASSIGN_OR_RETURN(const auto cell, reader.next_cell());
+      if (!cell) break;
       if (lines > kMaxRows) {
         return cells.at({.row = reader.line(), .column = 1},
                         text_error("a file with too many rows", "row " + std::to_string(lines),
@@ -153,8 +150,7 @@ Expected<TorchCells> TorchCells::read(std::string_view text, const std::string& 
                             .value());
       }
       cells.rows_.resize(lines);
-      if (auto added = cells.add(stripped(**cell), reader, alphabet); !added)
-        return tl::unexpected(added.error());
+      PPSIM_RETURN_IF_ERROR(cells.add(stripped(*cell), reader, alphabet));
     }
   }
   return cells;

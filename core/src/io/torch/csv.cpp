@@ -21,9 +21,9 @@ Expected<void> check_plain(const Pipeline& pipeline) {
   const PipelineSpec& own = pipeline.spec();
   if (own.slices > 1) return cannot_hold(std::to_string(own.slices) + " slices of a microbatch");
   if (own.routes.size() > 1) return cannot_hold(std::to_string(own.routes.size()) + " routes");
-  const auto chain = make_chain(own.ranks, own.stages, own.microbatches, own.placement.items());
-  if (!chain) return tl::unexpected(chain.error());
-  const PipelineSpec& plain = chain->spec();
+  PPSIM_ASSIGN_OR_RETURN(const auto chain,
+                         make_chain(own.ranks, own.stages, own.microbatches, own.placement.items()));
+  const PipelineSpec& plain = chain.spec();
   if (own.routes != plain.routes) return cannot_hold("a route that leaves stages out");
   if (own.edges != plain.edges) return cannot_hold("edges that are not the chain 0 -> 1 -> ...");
   if (own.blocks != plain.blocks) return cannot_hold("parameter blocks that are not one per stage");
@@ -40,9 +40,8 @@ class CsvWriter {
   Expected<void> add_cell(std::span<const Action> actions) {
     std::string cell;
     for (const Action& action : actions) {
-      const Expected<std::string> text = cell_text(action);
-      if (!text) return tl::unexpected(text.error());
-      cell += (cell.empty() ? "" : ";") + *text;
+      PPSIM_ASSIGN_OR_RETURN(const std::string text, cell_text(action));
+      cell += (cell.empty() ? "" : ";") + text;
     }
     if (actions.size() == 2) cell = "(" + cell + ")" + std::string(info(OpKind::overlap).text);
     cells_.push_back(std::move(cell));
@@ -51,10 +50,9 @@ class CsvWriter {
 
   /// The cell that waits for an action.
   Expected<void> add_wait(const Action& action) {
-    Expected<std::string> text = cell_text(action);
-    if (!text) return tl::unexpected(text.error());
-    text->insert(std::to_string(action.subject).size(), "WAIT_");
-    cells_.push_back(*std::move(text));
+    PPSIM_ASSIGN_OR_RETURN(std::string text, cell_text(action));
+    text.insert(std::to_string(action.subject).size(), "WAIT_");
+    cells_.push_back(std::move(text));
     return {};
   }
 
@@ -115,11 +113,10 @@ Expected<InstructionDraft> draft_of(const Pipeline& pipeline, const TorchCells& 
                            "an empty cell",
                            {.expected = "an action; only compute_only files have idle cells"}});
   }
-  auto actions = cells.resolve(pipeline, cell);
-  if (!actions) return tl::unexpected(actions.error());
+  PPSIM_ASSIGN_OR_RETURN(auto actions, cells.resolve(pipeline, cell));
   InstructionDraft draft;
-  draft.form = actions->size() == 2 ? InstructionForm::overlap : InstructionForm::single;
-  draft.actions = *std::move(actions);
+  draft.form = actions.size() == 2 ? InstructionForm::overlap : InstructionForm::single;
+  draft.actions = std::move(actions);
   return draft;
 }
 
@@ -129,12 +126,11 @@ class CommunicationRow {
   CommunicationRow(const Pipeline& pipeline, const TorchCells& cells) : pipeline_(pipeline), cells_(cells) {}
 
   Expected<void> add(const TorchCell& cell) {
-    auto instruction = draft_of(pipeline_, cells_, cell);
-    if (!instruction) return tl::unexpected(instruction.error());
-    if (cell.waits) return add_wait(instruction->actions[0], cell);
+    PPSIM_ASSIGN_OR_RETURN(auto instruction, draft_of(pipeline_, cells_, cell));
+    if (cell.waits) return add_wait(instruction.actions[0], cell);
     const auto position = static_cast<int>(instructions_.size());
-    if (instruction->form == InstructionForm::single) under_way_[instruction->actions[0]] = position;
-    instructions_.push_back(*std::move(instruction));
+    if (instruction.form == InstructionForm::single) under_way_[instruction.actions[0]] = position;
+    instructions_.push_back(std::move(instruction));
     return {};
   }
 
@@ -170,7 +166,7 @@ Expected<ProgramDraft> draft_of(const Pipeline& pipeline, const TorchCells& cell
   for (const std::vector<TorchCell>& cells_of_row : cells.rows()) {
     CommunicationRow row(pipeline, cells);
     for (const TorchCell& cell : cells_of_row) {
-      if (auto added = row.add(cell); !added) return tl::unexpected(added.error());
+      PPSIM_RETURN_IF_ERROR(row.add(cell));
     }
     draft.rows.push_back(std::move(row.instructions()));
     waits.push_back(row.waits());
@@ -187,11 +183,10 @@ Expected<void> add_steps(ScheduleBuilder& builder, const Pipeline& pipeline, con
       const RankId rank(static_cast<std::int32_t>(r));
       for (int i = 0; i < cell.empty; ++i) builder.add(rank, Step());
       if (cell.empty > 0) continue;
-      const auto actions = cells.resolve(pipeline, cell);
-      if (!actions) return tl::unexpected(actions.error());
+      PPSIM_ASSIGN_OR_RETURN(const auto actions, cells.resolve(pipeline, cell));
       Step step;
-      if (actions->size() == 1) step = Step((*actions)[0]);
-      if (actions->size() == 2) step = Step((*actions)[0], (*actions)[1]);
+      if (actions.size() == 1) step = Step(actions[0]);
+      if (actions.size() == 2) step = Step(actions[0], actions[1]);
       builder.add(rank, step);
     }
   }
@@ -242,12 +237,10 @@ Expected<void> add_row(CsvWriter& writer, const Program& program, const ProgramD
 }  // namespace
 
 Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& file, CsvDialect dialect) {
-  const auto cells = TorchCells::read(text, file, compute_alphabet(dialect));
-  if (!cells) return tl::unexpected(cells.error());
-  const auto pipeline = cells->infer_pipeline();
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder(name_of(file), *pipeline);
-  if (auto added = add_steps(builder, *pipeline, *cells); !added) return tl::unexpected(added.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, compute_alphabet(dialect)));
+  PPSIM_ASSIGN_OR_RETURN(const auto pipeline, cells.infer_pipeline());
+  ScheduleBuilder builder(name_of(file), pipeline);
+  PPSIM_RETURN_IF_ERROR(add_steps(builder, pipeline, cells));
   auto schedule = builder.build();
   if (!schedule) return in_file(schedule.error(), file);
   return schedule;
@@ -255,13 +248,10 @@ Expected<Schedule> schedule_from_csv(std::string_view text, const std::string& f
 
 Expected<Program> program_from_csv(std::string_view text, const std::string& file, CsvDialect dialect,
                                    CommunicatorPolicy policy) {
-  const auto cells = TorchCells::read(text, file, communication_alphabet(dialect));
-  if (!cells) return tl::unexpected(cells.error());
-  const auto pipeline = cells->infer_pipeline();
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  const auto draft = draft_of(*pipeline, *cells, policy);
-  if (!draft) return tl::unexpected(draft.error());
-  auto program = ProgramBuilder::build(*pipeline, *draft);
+  PPSIM_ASSIGN_OR_RETURN(const auto cells, TorchCells::read(text, file, communication_alphabet(dialect)));
+  PPSIM_ASSIGN_OR_RETURN(const auto pipeline, cells.infer_pipeline());
+  PPSIM_ASSIGN_OR_RETURN(const auto draft, draft_of(pipeline, cells, policy));
+  auto program = ProgramBuilder::build(pipeline, draft);
   if (!program) return in_file(program.error(), file);
   return program;
 }
@@ -283,11 +273,11 @@ bool csv_has_communication(std::string_view text) {
 }
 
 Expected<std::string> to_csv(const Schedule& schedule, CsvDialect dialect) {
-  if (auto plain = check_plain(schedule.pipeline()); !plain) return tl::unexpected(plain.error());
+  PPSIM_RETURN_IF_ERROR(check_plain(schedule.pipeline()));
   CsvWriter writer(schedule.pipeline(), dialect);
   for (int r = 0; r < schedule.pipeline().ranks(); ++r) {
     for (const Step& step : schedule.row(RankId(r))) {
-      if (auto added = writer.add_cell(step.actions()); !added) return tl::unexpected(added.error());
+      PPSIM_RETURN_IF_ERROR(writer.add_cell(step.actions()));
     }
     writer.end_row();
   }
@@ -295,7 +285,7 @@ Expected<std::string> to_csv(const Schedule& schedule, CsvDialect dialect) {
 }
 
 Expected<std::string> to_csv(const Program& program, CsvDialect dialect) {
-  if (auto plain = check_plain(program.pipeline()); !plain) return tl::unexpected(plain.error());
+  PPSIM_RETURN_IF_ERROR(check_plain(program.pipeline()));
   if (program.send_done_delay() > 0) {
     return make_error(ErrorCode::bad_argument, "PyTorch's CSV cannot say how long what is sent stays",
                       {.found = "a send-done delay", .expected = "0, or a .json file"});
@@ -303,7 +293,7 @@ Expected<std::string> to_csv(const Program& program, CsvDialect dialect) {
   CsvWriter writer(program.pipeline(), dialect);
   const ProgramDraft draft = to_draft(program);
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
-    if (auto added = add_row(writer, program, draft, RankId(r)); !added) return tl::unexpected(added.error());
+    PPSIM_RETURN_IF_ERROR(add_row(writer, program, draft, RankId(r)));
     writer.end_row();
   }
   return writer.finish(communication_alphabet(dialect));

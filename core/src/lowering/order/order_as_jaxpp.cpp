@@ -154,10 +154,9 @@ class JaxppIssue {
 }  // namespace
 
 Expected<LineRows> order_as_jaxpp(const Pipeline& pipeline, const StepRows& rows, const EarliestTimes& walk) {
-  if (auto good = check_jaxpp_actions(pipeline, rows); !good) return tl::unexpected(good.error());
-  const auto tasks = jaxpp_tasks(pipeline, rows);
-  if (!tasks) return tl::unexpected(tasks.error());
-  return JaxppIssue(pipeline, rows, *tasks).issued(walk);
+  PPSIM_RETURN_IF_ERROR(check_jaxpp_actions(pipeline, rows));
+  PPSIM_ASSIGN_OR_RETURN(const auto tasks, jaxpp_tasks(pipeline, rows));
+  return JaxppIssue(pipeline, rows, tasks).issued(walk);
 }
 
 }  // namespace ppsim::lowering

@@ -358,9 +358,8 @@ Expected<RunResult> run_admitted(const GpuApi& api, const GpuRunInput& input, Ra
 }  // namespace
 
 Expected<RunResult> execute_on_gpu(const GpuApi& api, const GpuRunInput& input) {
-  const auto here = admit_on_gpu(input);
-  if (!here) return tl::unexpected(here.error());
-  return run_admitted(api, input, *here);
+  PPSIM_ASSIGN_OR_RETURN(const auto here, admit_on_gpu(input));
+  return run_admitted(api, input, here);
 }
 
 Expected<RunResult> execute_on_gpu(const GpuRunInput& input) {

@@ -135,13 +135,11 @@ Expected<std::unique_ptr<Bootstrap>> connect(const MpiWorld& world) {
 }  // namespace
 
 Expected<std::unique_ptr<Bootstrap>> mpi_bootstrap() {
-  auto world = MpiWorld::open();
-  if (!world) return tl::unexpected(world.error());
-  if (auto good = check_launcher(**world); !good) return tl::unexpected(good.error());
+  PPSIM_ASSIGN_OR_RETURN(auto world, MpiWorld::open());
+  PPSIM_RETURN_IF_ERROR(check_launcher(*world));
   try {
-    auto connections = connect(**world);
-    if (!connections) return tl::unexpected(connections.error());
-    return std::make_unique<MpiBootstrap>(*std::move(world), *std::move(connections));
+    PPSIM_ASSIGN_OR_RETURN(auto connections, connect(*world));
+    return std::make_unique<MpiBootstrap>(std::move(world), std::move(connections));
   } catch (const BackendError& failure) {
     return tl::unexpected(failure.error());
   }

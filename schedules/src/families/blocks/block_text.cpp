@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "ppsim/core/ir/error.hpp"
+
 namespace ppsim::schedules {
 namespace {
 
@@ -14,12 +16,10 @@ class BlockReader {
     BlockSlots slots;
     for (skip(); column_ <= text_.size(); skip()) {
       const std::size_t at = column_;
-      auto key = label();
-      if (!key) return tl::unexpected(key.error());
-      auto values = peek() == '[' ? list() : formula();
-      if (!values) return tl::unexpected(values.error());
-      if (!slots.emplace(*key, *std::move(values)).second) {
-        return error(at, key->first + std::to_string(key->second) + " is given twice");
+      PPSIM_ASSIGN_OR_RETURN(auto key, label());
+      PPSIM_ASSIGN_OR_RETURN(auto values, peek() == '[' ? list() : formula());
+      if (!slots.emplace(key, std::move(values)).second) {
+        return error(at, key.first + std::to_string(key.second) + " is given twice");
       }
       skip();
       if (column_ > text_.size()) break;
@@ -65,9 +65,8 @@ class BlockReader {
     for (int rank = 0; rank < names_.p; ++rank) {
       column_ = at;
       names_.i = rank;
-      const auto value = read_formula(text_, column_, names_);
-      if (!value) return tl::unexpected(value.error());
-      values.push_back(*value);
+      PPSIM_ASSIGN_OR_RETURN(const auto value, read_formula(text_, column_, names_));
+      values.push_back(value);
     }
     return values;
   }
@@ -81,9 +80,8 @@ class BlockReader {
       std::size_t end = column_ + (peek() == '-' ? 1 : 0);
       if (!is_digit_at(end)) return tl::unexpected(expected_at(text_, end, "a digit"));
       while (is_digit_at(end)) ++end;
-      const auto value = read_formula(text_.substr(0, end - 1), column_, names_);
-      if (!value) return tl::unexpected(value.error());
-      values.push_back(*value);
+      PPSIM_ASSIGN_OR_RETURN(const auto value, read_formula(text_.substr(0, end - 1), column_, names_));
+      values.push_back(value);
     }
     ++column_;
     if (static_cast<int>(values.size()) == names_.p) return values;

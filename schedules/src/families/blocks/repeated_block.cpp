@@ -262,9 +262,8 @@ void RepeatedBlock::squeeze() {
 }
 
 Expected<Schedule> RepeatedBlock::schedule(const std::string& name) const {
-  auto pipeline = make_chain(ranks_, stages_, microbatches_, placement_);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder(name, *std::move(pipeline));
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline, make_chain(ranks_, stages_, microbatches_, placement_));
+  ScheduleBuilder builder(name, std::move(pipeline));
   std::vector<std::vector<int>> met(at(ranks_));  // backwards of each rank
   for (const Event& event : events()) {
     const RankId rank(event.rank);

@@ -3,6 +3,8 @@
 #include <cctype>
 #include <cstdint>
 
+#include "ppsim/core/ir/error.hpp"
+
 namespace ppsim::schedules {
 namespace {
 
@@ -129,10 +131,9 @@ TextError expected_at(std::string_view text, std::size_t column, const std::stri
 tl::expected<int, TextError> read_formula(std::string_view text, std::size_t& column,
                                           const FormulaNames& names) {
   FormulaReader reader(text, column, names);
-  const auto value = reader.sum();
-  if (!value) return tl::unexpected(value.error());
+  PPSIM_ASSIGN_OR_RETURN(const auto value, reader.sum());
   column = reader.column();
-  return static_cast<int>(*value);
+  return static_cast<int>(value);
 }
 
 }  // namespace ppsim::schedules

@@ -94,13 +94,12 @@ int reach(const FoldedPipes& pipes) { return pipes.ranks / pipes.directions; }
 int per_direction(const FoldedPipes& pipes) { return pipes.microbatches / pipes.directions; }
 
 Expected<Schedule> generate_folded(std::string_view name, const FoldedPipes& pipes) {
-  const auto pipeline = pipeline_of(pipes);
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder{std::string(name), *pipeline};
+  PPSIM_ASSIGN_OR_RETURN(const auto pipeline, pipeline_of(pipes));
+  ScheduleBuilder builder{std::string(name), pipeline};
   const std::vector<Unit> units = units_of(pipes);
   for (int r = 0; r < pipes.ranks; ++r) {
     SlotTable table(pipes, units);
-    for (const StageId stage : pipeline->stages_of(RankId(r))) table.add(stage);
+    for (const StageId stage : pipeline.stages_of(RankId(r))) table.add(stage);
     for (const Action& action : table.cells()) {
       if (action.microbatch >= 0) builder.add(RankId(r), action);
     }

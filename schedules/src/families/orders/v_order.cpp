@@ -281,9 +281,9 @@ VOrder order_of(const Schedule& schedule) {
 
 Expected<Schedule> schedule_of(const std::string& name, const VOrder& order, int microbatches) {
   const auto ranks = static_cast<int>(order.size());
-  auto pipeline = make_chain(ranks, 2 * ranks, microbatches, folded_placement(ranks, 2));
-  if (!pipeline) return tl::unexpected(pipeline.error());
-  ScheduleBuilder builder(name, *std::move(pipeline));
+  PPSIM_ASSIGN_OR_RETURN(auto pipeline,
+                         make_chain(ranks, 2 * ranks, microbatches, folded_placement(ranks, 2)));
+  ScheduleBuilder builder(name, std::move(pipeline));
   for (int r = 0; r < ranks; ++r) {
     std::array<int, kVKinds> next = {};
     for (const VKind kind : order[static_cast<std::size_t>(r)]) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 
 namespace ppsim {
 
@@ -55,3 +56,26 @@ using Expected = tl::expected<T, Error>;
 }
 
 }  // namespace ppsim
+
+// A name and a declaration cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
+#define PPSIM_JOIN_TOKENS(left, right) left##right
+#define PPSIM_UNIQUE_NAME(prefix, line) PPSIM_JOIN_TOKENS(prefix, line)
+
+/// Returns the error of an `Expected` from the enclosing function, if it holds one.
+#define PPSIM_RETURN_IF_ERROR(...) PPSIM_RETURN_IF_ERROR_AS(PPSIM_UNIQUE_NAME(outcome_, __LINE__), (__VA_ARGS__))
+#define PPSIM_RETURN_IF_ERROR_AS(outcome, expression)                                      \
+  do {                                                                                     \
+    auto&& outcome = expression;                                                           \
+    if (!outcome) return tl::unexpected(std::forward<decltype(outcome)>(outcome).error()); \
+  } while (false)
+
+/// Declares a variable with the value of an `Expected`, or returns its error from the enclosing function:
+/// `PPSIM_ASSIGN_OR_RETURN(const Program program, read_program(path));`
+#define PPSIM_ASSIGN_OR_RETURN(declaration, ...) \
+  PPSIM_ASSIGN_OR_RETURN_AS(PPSIM_UNIQUE_NAME(outcome_, __LINE__), declaration, (__VA_ARGS__))
+#define PPSIM_ASSIGN_OR_RETURN_AS(outcome, declaration, expression)                      \
+  auto&& outcome = expression;                                                           \
+  if (!outcome) return tl::unexpected(std::forward<decltype(outcome)>(outcome).error()); \
+  declaration = *std::forward<decltype(outcome)>(outcome)
+// NOLINTEND(bugprone-macro-parentheses)
