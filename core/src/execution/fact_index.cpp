@@ -34,9 +34,9 @@ bool FactIndex::is_dense(RankId rank, const Fact& fact) const {
     case FactKind::received_forward:
     case FactKind::received_backward:
       return pipeline_.is_chain();
-    case FactKind::received_lent:
+    case FactKind::activations_received:
       return pipeline_.rank_of(StageId(fact.subject)) == rank;
-    case FactKind::sent_lent:
+    case FactKind::activations_sent:
       return true;
     case FactKind::reduced:
     case FactKind::collected:

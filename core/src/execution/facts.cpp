@@ -64,16 +64,16 @@ class Requirements {
     }
     where_present(cell_fact(FactKind::recomputed, action_));
     where_present(cell_fact(FactKind::reloaded, action_));
-    where_present(cell_fact(FactKind::received_lent, action_));
+    where_present(cell_fact(FactKind::activations_received, action_));
   }
 
-  void lend() {
+  void send_activations() {
     const bool owner = pipeline_.rank_of(action_.stage()) == rank_;
-    need(cell_fact(owner ? FactKind::forward_done : FactKind::received_lent, action_));
+    need(cell_fact(owner ? FactKind::forward_done : FactKind::activations_received, action_));
   }
 
-  void take_back() {
-    if (pipeline_.rank_of(action_.stage()) == rank_) need(cell_fact(FactKind::sent_lent, action_));
+  void receive_activations() {
+    if (pipeline_.rank_of(action_.stage()) == rank_) need(cell_fact(FactKind::activations_sent, action_));
   }
 
   /// The gradients of a block's share on this rank are complete.
@@ -224,9 +224,9 @@ void provided_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
       out.push_back({FactKind::received_backward, a.subject, a.microbatch, a.slice, a.peer});
       return;
     case OpKind::recv_activation:
-      return cell(FactKind::received_lent);
+      return cell(FactKind::activations_received);
     case OpKind::send_activation:
-      if (pipeline.rank_of(a.stage()) == rank) cell(FactKind::sent_lent);
+      if (pipeline.rank_of(a.stage()) == rank) cell(FactKind::activations_sent);
       return;
     case OpKind::load:
       return cell(FactKind::loaded);
@@ -272,9 +272,9 @@ void required_facts(const Pipeline& pipeline, const Action& a, RankId rank, std:
     case OpKind::reload:
       return requirements.need(cell_fact(FactKind::offloaded, a));
     case OpKind::send_activation:
-      return requirements.lend();
+      return requirements.send_activations();
     case OpKind::recv_activation:
-      return requirements.take_back();
+      return requirements.receive_activations();
     case OpKind::reduce_grad:
       return requirements.gradients(a.block());
     case OpKind::optimizer:

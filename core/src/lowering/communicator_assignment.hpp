@@ -25,7 +25,7 @@ class CommunicatorAssignment {
  private:
   /// The key that operations of one communicator share; its order is the order of the communicators.
   struct Key {
-    enum class Kind { world, pair, edge, stage_edge, lent_edge, collective, block, shard };
+    enum class Kind { world, pair, edge, stage_edge, eviction_edge, collective, block, shard };
     Kind kind = Kind::world;
     int a = -1;
     int b = -1;

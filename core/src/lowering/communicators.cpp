@@ -57,7 +57,7 @@ CommunicatorAssignment::Key CommunicatorAssignment::transfer_key(const Action& t
       return {Key::Kind::edge, ranks.from, ranks.to};
     case CommunicatorPolicy::per_stage_edge: {
       if (transfer.kind == OpKind::send_activation || transfer.kind == OpKind::recv_activation) {
-        return {Key::Kind::lent_edge, ranks.from, ranks.to, transfer.subject};
+        return {Key::Kind::eviction_edge, ranks.from, ranks.to, transfer.subject};
       }
       const Ends stages = stage_ends(transfer);
       return {Key::Kind::stage_edge, stages.from, stages.to};
@@ -86,7 +86,7 @@ std::string CommunicatorAssignment::name_of(const Key& key) const {
       return a + ">" + b;
     case Key::Kind::stage_edge:
       return "s" + a + ">s" + b;
-    case Key::Kind::lent_edge:
+    case Key::Kind::eviction_edge:
       return "s" + std::to_string(key.stage) + " " + a + ">" + b;
     case Key::Kind::collective:
       return pipeline_.spec().collectives[CollectiveId(key.a)].name;
@@ -117,7 +117,7 @@ std::set<RankId> CommunicatorAssignment::fixed_members(const Key& key) const {
     case Key::Kind::pair:
     case Key::Kind::edge:
     case Key::Kind::stage_edge:
-    case Key::Kind::lent_edge:
+    case Key::Kind::eviction_edge:
     case Key::Kind::shard:
       break;
   }

@@ -6,14 +6,14 @@
 
 // BPipe: the order of 1F1B, in which rank x < p/2 (the evictor) keeps what it has no room for on rank
 // p - x - 1 (the acceptor), which needs little itself. No rank ever holds more than ceil((p + 2) / 2)
-// activations, its own and lent ones together, where 1F1B needs p on rank 0.
+// activations, its own and those evicted to it together, where 1F1B needs p on rank 0.
 //
-// The paper says who lends to whom and the bound; which activations go, and when, is chosen here. A rank
-// evicts when its next F, and what must come back for the B after it, would not fit: the newest activation,
-// whose B is the furthest away, but not the one just computed, so that it leaves beside a whole action. What
-// a B needs comes back beside the F before it, or in the pause before it where no F is left. The acceptor's
-// end of an exchange follows the B of the acceptor that the evictor's end waits for anyway, so that it
-// comes first whatever the costs. Exchanges that take no longer than an F therefore cost no time.
+// The paper says which rank evicts to which and the bound; which activations go, and when, is chosen here. A
+// rank evicts when its next F, and what must come back for the B after it, would not fit: the newest
+// activation, whose B is the furthest away, but not the one just computed, so that it leaves beside a whole
+// action. What a B needs comes back beside the F before it, or in the pause before it where no F is left. The
+// acceptor's end of an exchange follows the B of the acceptor that the evictor's end waits for anyway, so
+// that it comes first whatever the costs. Exchanges that take no longer than an F therefore cost no time.
 
 namespace ppsim::schedules::catalogue {
 namespace {
@@ -42,11 +42,11 @@ std::vector<Action> one_f_one_b_row(int ranks, int microbatches, int rank) {
   return row;
 }
 
-/// Decides which activations of a row are lent, and when.
+/// Decides which activations of a row are evicted, and when.
 class Evictor {
  public:
   Evictor(const std::vector<Action>& row, int limit)
-      : row_(row), limit_(static_cast<std::size_t>(limit)), lent_(row.size() / 2, false) {}
+      : row_(row), limit_(static_cast<std::size_t>(limit)), evicted_(row.size() / 2, false) {}
 
   std::vector<Exchange> run() {
     for (; step_ < row_.size(); ++step_) {
@@ -64,7 +64,7 @@ class Evictor {
 
  private:
   void make_room() {
-    const bool fetches = row_[step_ + 1].kind == OpKind::backward && is_lent(row_[step_ + 1].microbatch);
+    const bool fetches = row_[step_ + 1].kind == OpKind::backward && is_evicted(row_[step_ + 1].microbatch);
     while (device_.size() + (fetches ? 2 : 1) > limit_) evict();
     if (fetches) fetch(row_[step_ + 1].microbatch);
   }
@@ -72,24 +72,26 @@ class Evictor {
   void evict() {
     const bool just_computed = row_[step_ - 1].kind == OpKind::forward;
     const auto victim = device_.end() - (just_computed ? 2 : 1);
-    lent_[static_cast<std::size_t>(*victim)] = true;
+    evicted_[static_cast<std::size_t>(*victim)] = true;
     exchanges_.push_back({step_, backwards_, *victim, false});
     device_.erase(victim);
   }
 
   void fetch(int microbatch) {
-    if (!is_lent(microbatch)) return;
-    lent_[static_cast<std::size_t>(microbatch)] = false;
+    if (!is_evicted(microbatch)) return;
+    evicted_[static_cast<std::size_t>(microbatch)] = false;
     exchanges_.push_back({step_, backwards_, microbatch, true});
     device_.push_front(microbatch);
   }
 
-  [[nodiscard]] bool is_lent(int microbatch) const { return lent_[static_cast<std::size_t>(microbatch)]; }
+  [[nodiscard]] bool is_evicted(int microbatch) const {
+    return evicted_[static_cast<std::size_t>(microbatch)];
+  }
 
   const std::vector<Action>& row_;
   std::size_t limit_;
-  std::vector<bool> lent_;  ///< by microbatch
-  std::deque<int> device_;  ///< microbatches on the device, in the order of their B
+  std::vector<bool> evicted_;  ///< by microbatch
+  std::deque<int> device_;     ///< microbatches on the device, in the order of their B
   std::size_t step_ = 0;
   int backwards_ = 0;
   std::vector<Exchange> exchanges_;
@@ -160,7 +162,7 @@ std::optional<int> peak(const ScheduleParameters& parameters, RankId rank) {
   return std::min(parameters.ranks - rank.value(), parameters.microbatches);
 }
 
-/// A rank that lends does so in rounds of p - 2 - rank microbatches.
+/// A rank that evicts does so in rounds of p - 2 - rank microbatches.
 Repetitions repetitions(const ScheduleParameters& parameters) {
   const int p = parameters.ranks;
   for (int r = 0; p - r > bound(p); ++r) {
@@ -174,7 +176,7 @@ Repetitions repetitions(const ScheduleParameters& parameters) {
 ScheduleInfo bpipe() {
   return {
       .name = kName,
-      .summary = "1F1B whose first ranks lend activations to the last ones",
+      .summary = "1F1B whose first ranks evict activations to the last ones",
       .paper = "Kim et al., BPipe: memory-balanced pipeline parallelism, ICML 2023, PMLR 202:16639",
       .placement = "stage s on rank s",
       .constraints = "any ranks and microbatches",

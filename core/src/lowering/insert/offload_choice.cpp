@@ -21,7 +21,7 @@ bool computes_stage(const Action& action) {
 }
 
 /// The F of activations that go to another rank or come from one.
-Action lent_forward(const Action& exchange) {
+Action evicted_forward(const Action& exchange) {
   return make_action(OpKind::forward, exchange.subject, exchange.microbatch, exchange.slice);
 }
 
@@ -33,7 +33,7 @@ class WaitFinder {
   std::vector<Wait> run() {
     for (std::size_t i = 0; i < row_.size(); ++i) {
       if (!row_[i].idle() && is_exchange(row_[i].actions().front().kind))
-        open_.erase(lent_forward(row_[i].actions().front()));
+        open_.erase(evicted_forward(row_[i].actions().front()));
       if (std::none_of(row_[i].actions().begin(), row_[i].actions().end(), computes_stage)) continue;
       for (const Action& action : row_[i].actions()) visit(action, i);
       last_compute_ = i;

@@ -32,13 +32,13 @@ FactTimes::Place FactTimes::place_of(const Fact& fact, RankId rank) const {
     case FactKind::loaded:
     case FactKind::offloaded:
     case FactKind::reloaded:
-    case FactKind::sent_lent:
+    case FactKind::activations_sent:
       return place(subject * cells + cell());
     case FactKind::received_forward:
       return place(edges_(StageId(fact.peer), StageId(fact.subject)) * cells + cell());
     case FactKind::received_backward:
       return place(edges_(StageId(fact.subject), StageId(fact.peer)) * cells + cell());
-    case FactKind::received_lent: {
+    case FactKind::activations_received: {
       const std::size_t at_owner = pipeline_.rank_of(StageId(fact.subject)) == rank ? 1 : 0;
       return place((2 * subject + at_owner) * cells + cell());
     }
@@ -63,12 +63,12 @@ std::size_t FactTimes::size_of(FactKind kind) const {
     case FactKind::loaded:
     case FactKind::offloaded:
     case FactKind::reloaded:
-    case FactKind::sent_lent:
+    case FactKind::activations_sent:
       return count(pipeline_.stages()) * cells;
     case FactKind::received_forward:
     case FactKind::received_backward:
       return edges_.count() * cells;
-    case FactKind::received_lent:
+    case FactKind::activations_received:
       return 2 * count(pipeline_.stages()) * cells;
     case FactKind::reduced:
     case FactKind::updated:

@@ -14,20 +14,20 @@ namespace ppsim {
 /// defined: an action provides facts and requires facts of its own rank. "Delivered" is `forward_done` or
 /// `backward_done` where producer and consumer share the rank, else the `received_*` of the consumer.
 enum class FactKind : std::uint8_t {
-  forward_done,       ///< F(s,m,k)
-  backward_done,      ///< B or I(s,m,k)
-  weight_done,        ///< B or W(s,m,k)
-  recomputed,         ///< R(s,m,k)
-  received_forward,   ///< RECV_F(s <- peer,m,k)
-  received_backward,  ///< RECV_B(s <- peer,m,k)
-  received_lent,      ///< RECV_A(s,m,k)
-  loaded,             ///< LOAD(s,m,k)
-  offloaded,          ///< OFFLOAD(s,m,k)
-  reloaded,           ///< RELOAD(s,m,k)
-  sent_lent,          ///< SEND_A(s,m,k), by the owner
-  reduced,            ///< REDUCE_GRAD(block,update)
-  collected,          ///< COLL(id,m); m = -1 for one without microbatch
-  updated,            ///< OPT(block,update)
+  forward_done,          ///< F(s,m,k)
+  backward_done,         ///< B or I(s,m,k)
+  weight_done,           ///< B or W(s,m,k)
+  recomputed,            ///< R(s,m,k)
+  received_forward,      ///< RECV_F(s <- peer,m,k)
+  received_backward,     ///< RECV_B(s <- peer,m,k)
+  activations_received,  ///< RECV_A(s,m,k)
+  loaded,                ///< LOAD(s,m,k)
+  offloaded,             ///< OFFLOAD(s,m,k)
+  reloaded,              ///< RELOAD(s,m,k)
+  activations_sent,      ///< SEND_A(s,m,k), by the owner
+  reduced,               ///< REDUCE_GRAD(block,update)
+  collected,             ///< COLL(id,m); m = -1 for one without microbatch
+  updated,               ///< OPT(block,update)
 };
 inline constexpr int kFactKindCount = 14;
 
