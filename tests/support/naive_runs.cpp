@@ -6,7 +6,7 @@ namespace ppsim::test {
 namespace {
 
 std::string text(Instant at) {
-  return std::to_string(at.time) + (at.round > 0 ? "." + std::to_string(at.round) : "");
+  return std::to_string(at.time) + (at.delta > 0 ? "." + std::to_string(at.delta) : "");
 }
 
 /// Spans of a rank in list order, `start-end`, rounds after a point, `x` for what did not complete.

@@ -4,7 +4,7 @@ namespace ppsim::test {
 namespace {
 
 std::string text_of(Instant at) {
-  return std::to_string(at.time) + (at.round == 0 ? "" : "." + std::to_string(at.round));
+  return std::to_string(at.time) + (at.delta == 0 ? "" : "." + std::to_string(at.delta));
 }
 
 }  // namespace

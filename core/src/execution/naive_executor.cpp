@@ -146,7 +146,7 @@ class TimedRun {
  private:
   /// Zero-duration work is due in the next round.
   [[nodiscard]] Instant due_after(Nanoseconds duration) const {
-    if (duration == 0) return {now_.time, now_.round + 1};
+    if (duration == 0) return {now_.time, now_.delta + 1};
     return {checked_add(now_.time, duration), 0};
   }
 

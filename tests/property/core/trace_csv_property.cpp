@@ -20,7 +20,7 @@ std::string csv_of(const Program& program, const TimedTrace& trace) {
 
 /// What the file keeps of a trace.
 TimedTrace without_rounds(TimedTrace trace) {
-  for (Span& span : trace.spans) span.start.round = span.end.round = 0;
+  for (Span& span : trace.spans) span.start.delta = span.end.delta = 0;
   return trace;
 }
 

@@ -10,11 +10,11 @@
 
 namespace ppsim {
 
-/// When something happened: nanoseconds, and the round within that instant (all completions due, then all
-/// enabled starts; zero-duration work completes in the next round).
+/// When something happened: nanoseconds, and the delta cycle within that instant (all completions due, then
+/// all enabled starts; zero-duration work completes in the next one).
 struct Instant {
   Nanoseconds time = 0;
-  std::int32_t round = 0;
+  std::int32_t delta = 0;
   friend constexpr auto operator<=>(const Instant&, const Instant&) = default;
 };
 
@@ -45,11 +45,11 @@ struct MemoryPoint {
 struct MemoryProfile {
   Bytes peak_bytes = 0;
   Instant peak_at;
-  std::vector<MemoryPoint> points;  ///< after each change, ascending; one point per round
+  std::vector<MemoryPoint> points;  ///< after each change, ascending; one point per delta cycle
 };
 
-/// Memory that the tensors of each rank occupy when the Program runs as traced. Every round counts for the
-/// peak.
+/// Memory that the tensors of each rank occupy when the Program runs as traced. Every delta cycle
+/// counts for the peak.
 [[nodiscard]] IdVector<RankId, MemoryProfile> replay_memory(const Program& program, const TimedTrace& trace,
                                                             const TensorTable& table,
                                                             const std::vector<Bytes>& sizes);

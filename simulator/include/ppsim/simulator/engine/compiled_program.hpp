@@ -45,7 +45,7 @@ struct CompiledProgram {
   static constexpr std::uint32_t kJoin =
       0;  ///< duration of an item that only takes the later of its two operands
   static constexpr std::uint32_t kInstant =
-      1;  ///< duration of a receipt of what has arrived: no time, one round
+      1;  ///< duration of a receipt of what has arrived: no time, one delta cycle
   static constexpr std::uint32_t kFirstBound = 2;
 
   std::vector<CompiledItem> items;
