@@ -277,6 +277,7 @@ Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
   for (ParameterBlock& block : spec.blocks) sort_ids(block.stages);
   for (std::vector<StageId>& route : spec.routes) sort_ids(route);
   for (Collective& collective : spec.collectives) {
+    if (collective.name == kGradientNormName) collective.purpose = CollectivePurpose::gradient_norm;
     sort_ids(collective.members);
     sort_ids(collective.after.stages);
     sort_ids(collective.before.stages);

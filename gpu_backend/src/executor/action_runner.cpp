@@ -226,7 +226,7 @@ CollectiveCall ActionRunner::collective(ActionPlace place) {
   }
   if (action.kind != OpKind::collective) return call;
   const Collective& collective = pipeline_.spec().collectives[action.collective()];
-  if (collective.name == "norm") {
+  if (collective.per_update()) {
     call.reduction = Reduction::norm;
     call.summand = call.result = own_norm(place, action);
   } else if (collective.per_microbatch() && action.microbatch >= 0) {

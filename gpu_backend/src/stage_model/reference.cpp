@@ -310,7 +310,7 @@ ReferenceOptions reference_options(const Program& program, const RunOptions& opt
   const auto& collectives = program.pipeline().spec().collectives;
   for (const Action& action : program.all_actions()) {
     reference.update |= action.kind == OpKind::optimizer;
-    if (action.kind == OpKind::collective && collectives[action.collective()].name == "norm") {
+    if (action.kind == OpKind::collective && collectives[action.collective()].per_update()) {
       reference.clip_norm = options.clip_norm;
     }
   }

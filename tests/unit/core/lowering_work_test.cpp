@@ -173,8 +173,10 @@ TEST(Lowering, ClippingMeetsOnceOnAllRanksBeforeTheFirstUpdate) {
   const Program program = lowered(two_ranks(), {.reduce_grad = true, .optimizer = true, .clip = true});
   EXPECT_EQ(row_text(program, 1),
             "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1REDUCE_GRAD 0COLL 1OPT0");
-  EXPECT_EQ(program.pipeline().spec().collectives[CollectiveId(0)],
-            (Collective{"norm", {RankId(0), RankId(1)}}));
+  EXPECT_EQ(
+      program.pipeline().spec().collectives[CollectiveId(0)],
+      (Collective{
+          .name = "norm", .members = {RankId(0), RankId(1)}, .purpose = CollectivePurpose::gradient_norm}));
   EXPECT_TRUE(test::finishes(program));
 }
 

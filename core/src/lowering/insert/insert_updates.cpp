@@ -7,12 +7,10 @@
 namespace ppsim::lowering {
 namespace {
 
-constexpr const char* kNorm = "norm";
-
 std::optional<CollectiveId> norm_of(const Pipeline& pipeline) {
   const auto& collectives = pipeline.spec().collectives.items();
   for (std::size_t c = 0; c < collectives.size(); ++c) {
-    if (collectives[c].name == kNorm) return CollectiveId(static_cast<std::int32_t>(c));
+    if (collectives[c].per_update()) return CollectiveId(static_cast<std::int32_t>(c));
   }
   return std::nullopt;
 }
@@ -158,7 +156,7 @@ void insert_updates(const Pipeline& pipeline, const LoweringOptions& options, St
 Expected<Pipeline> with_norm(const Pipeline& pipeline) {
   if (norm_of(pipeline)) return pipeline;
   PipelineSpec spec = pipeline.spec();
-  Collective norm{kNorm, {}};
+  Collective norm{std::string(kGradientNormName), {}};
   for (int r = 0; r < spec.ranks; ++r) norm.members.emplace_back(r);
   spec.collectives.push_back(std::move(norm));
   return Pipeline::make(std::move(spec));

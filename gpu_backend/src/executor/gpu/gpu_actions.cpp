@@ -131,8 +131,7 @@ GpuActions::Taken* GpuActions::find(BlockId block, int update) {
 }
 
 bool GpuActions::is_norm(const Action& action) const {
-  return action.kind == OpKind::collective &&
-         pipeline_.spec().collectives[action.collective()].name == "norm";
+  return action.kind == OpKind::collective && pipeline_.spec().collectives[action.collective()].per_update();
 }
 
 void GpuActions::clear_pool(GpuStream stream) const {

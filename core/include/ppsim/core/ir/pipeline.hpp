@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <ostream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ppsim/core/ir/action.hpp"
@@ -33,6 +35,14 @@ struct StagePasses {
   friend bool operator==(const StagePasses&, const StagePasses&) = default;
 };
 
+enum class CollectivePurpose : std::uint8_t {
+  exchange,       ///< of activations or gradients between the parts of sharded stages
+  gradient_norm,  ///< the global norm of the gradients, which clipping needs: once per update
+};
+
+/// The name of the collective with CollectivePurpose::gradient_norm.
+inline constexpr std::string_view kGradientNormName = "norm";
+
 /// A named collective and the ranks that take part in it. One that stands between passes, or sums what a
 /// stage reads, exists once per microbatch.
 struct Collective {
@@ -42,8 +52,8 @@ struct Collective {
   StagePasses before = {};   ///< passes of its microbatch that wait for it
   StageId gradient_of = {};  ///< sums the gradient of this stage's output over the consumers: no SEND_B
   StageId input_of = {};     ///< sums the input of this stage over the producers: no SEND_F
-  /// The global norm of the gradients, which clipping needs: once per update.
-  [[nodiscard]] bool per_update() const { return name == "norm"; }
+  CollectivePurpose purpose = CollectivePurpose::exchange;  ///< Pipeline::make sets it by the name
+  [[nodiscard]] bool per_update() const { return purpose == CollectivePurpose::gradient_norm; }
   [[nodiscard]] bool per_microbatch() const {
     return !after.stages.empty() || !before.stages.empty() || gradient_of.valid() || input_of.valid();
   }
