@@ -21,35 +21,6 @@ std::string text_of(const Parts&... parts) {
   return out.str();
 }
 
-/// Kinds that may stand only once per rank and subject, microbatch, slice and peer.
-bool is_unique(OpKind kind) {
-  switch (kind) {
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-    case OpKind::optimizer:
-    case OpKind::offload:
-    case OpKind::reload:
-    case OpKind::load:
-      return true;
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
-    case OpKind::overlap:
-    case OpKind::unshard:
-    case OpKind::reshard:
-      return false;
-  }
-  return false;
-}
-
 /// The kind that undoes a removal, which must follow it.
 std::optional<OpKind> return_of(OpKind kind) {
   if (kind == OpKind::offload) return OpKind::reload;
@@ -212,7 +183,7 @@ class ProgramChecker {
         for (const Action& action : program_.actions(id)) {
           if (!belongs_on(pipeline_, action, RankId(r))) continue;
           cells.count(action);
-          if (is_unique(action.kind)) once.emplace_back(action, id);
+          if (info(action.kind).occurrence == Occurrence::once) once.emplace_back(action, id);
         }
       }
       check_unique(once);

@@ -10,31 +10,7 @@ namespace ppsim {
 namespace {
 
 bool is_transfer_of_stages(OpKind kind) {
-  switch (kind) {
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-      return true;
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-    case OpKind::recompute:
-    case OpKind::overlap:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-    case OpKind::optimizer:
-    case OpKind::offload:
-    case OpKind::reload:
-    case OpKind::load:
-      return false;
-  }
-  return false;
+  return is_transfer(kind) && kind != OpKind::send_activation && kind != OpKind::recv_activation;
 }
 
 /// Facts that a transfer between stages delivers; lowering adds those.

@@ -18,31 +18,7 @@ using Cells = std::map<std::string, InstructionId, std::less<>>;
 
 bool is_traced(const Program& program, InstructionId id) {
   if (program.instruction(id).form == InstructionForm::overlap) return true;
-  switch (program.actions(id)[0].kind) {
-    case OpKind::forward:
-    case OpKind::backward:
-    case OpKind::backward_input:
-    case OpKind::backward_weight:
-      return true;
-    case OpKind::recompute:
-    case OpKind::overlap:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-    case OpKind::optimizer:
-    case OpKind::offload:
-    case OpKind::reload:
-    case OpKind::load:
-      return false;
-  }
-  return false;
+  return is_pass(program.actions(id)[0].kind);
 }
 
 Cells traced_cells(const Program& program) {

@@ -1,25 +1,27 @@
 #include "ppsim/simulator/writers/palette.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 
 namespace ppsim::simulator {
 namespace {
 
-/// Colours by what an action does; everything that is not F, B, I, W or R shares one.
+/// One colour each for F, B, I, W and R, and one that everything else shares.
 struct Colours {
-  Rgb forward;
-  Rgb backward;
-  Rgb backward_input;
-  Rgb backward_weight;
-  Rgb recompute;
+  std::array<Rgb, 5> by_kind;
   Rgb other;
 };
 
-constexpr Colours kColourBlind{{0x56, 0xB4, 0xE9}, {0xE6, 0x9F, 0x00}, {0xD5, 0x5E, 0x00},
-                               {0x00, 0x9E, 0x73}, {0xCC, 0x79, 0xA7}, {0x8C, 0x8C, 0x8C}};
-constexpr Colours kPyTorch{{0x5B, 0x8F, 0xF9}, {0xF6, 0x9A, 0x3C}, {0x2A, 0xB5, 0xB0},
-                           {0x5A, 0xC8, 0x5A}, {0xB0, 0x7A, 0xD8}, {0x8C, 0x8C, 0x8C}};
+constexpr std::array kColoured = {OpKind::forward, OpKind::backward, OpKind::backward_input,
+                                  OpKind::backward_weight, OpKind::recompute};
+constexpr Colours kColourBlind{
+    {{{0x56, 0xB4, 0xE9}, {0xE6, 0x9F, 0x00}, {0xD5, 0x5E, 0x00}, {0x00, 0x9E, 0x73}, {0xCC, 0x79, 0xA7}}},
+    {0x8C, 0x8C, 0x8C}};
+constexpr Colours kPyTorch{
+    {{{0x5B, 0x8F, 0xF9}, {0xF6, 0x9A, 0x3C}, {0x2A, 0xB5, 0xB0}, {0x5A, 0xC8, 0x5A}, {0xB0, 0x7A, 0xD8}}},
+    {0x8C, 0x8C, 0x8C}};
 
 std::uint8_t towards_white(std::uint8_t value, double share) {
   return static_cast<std::uint8_t>(std::lround(value + (255 - value) * share));
@@ -73,77 +75,10 @@ std::optional<Palette> palette_from_name(std::string_view name) {
 
 Rgb colour_of(Palette palette, OpKind kind) {
   const Colours& colours = palette == Palette::pytorch ? kPyTorch : kColourBlind;
-  switch (kind) {
-    case OpKind::forward:
-      return colours.forward;
-    case OpKind::backward:
-      return colours.backward;
-    case OpKind::backward_input:
-      return colours.backward_input;
-    case OpKind::backward_weight:
-      return colours.backward_weight;
-    case OpKind::recompute:
-      return colours.recompute;
-    case OpKind::overlap:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-    case OpKind::optimizer:
-    case OpKind::offload:
-    case OpKind::reload:
-    case OpKind::load:
-      return colours.other;
-  }
-  return colours.other;
-}
-
-std::string_view kind_meaning(OpKind kind) {
-  switch (kind) {
-    case OpKind::forward:
-      return "forward";
-    case OpKind::backward:
-      return "backward";
-    case OpKind::backward_input:
-      return "backward for the input";
-    case OpKind::backward_weight:
-      return "backward for the weights";
-    case OpKind::recompute:
-      return "recompute";
-    case OpKind::overlap:
-      return "forward and backward overlapped";
-    case OpKind::send_forward:
-    case OpKind::send_backward:
-    case OpKind::send_activation:
-      return "send";
-    case OpKind::recv_forward:
-    case OpKind::recv_backward:
-    case OpKind::recv_activation:
-      return "receive";
-    case OpKind::unshard:
-      return "gather parameters";
-    case OpKind::reshard:
-      return "free gathered parameters";
-    case OpKind::reduce_grad:
-      return "reduce gradients";
-    case OpKind::collective:
-      return "collective";
-    case OpKind::optimizer:
-      return "optimizer step";
-    case OpKind::offload:
-      return "copy to host memory";
-    case OpKind::reload:
-      return "copy from host memory";
-    case OpKind::load:
-      return "load input";
-  }
-  return "";
+  const auto* coloured = std::find(kColoured.begin(), kColoured.end(), kind);
+  return coloured == kColoured.end()
+             ? colours.other
+             : colours.by_kind[static_cast<std::size_t>(coloured - kColoured.begin())];
 }
 
 Rgb colour_of_chunk(Palette palette, OpKind kind, int chunk, int chunks) {

@@ -17,7 +17,7 @@ Json kinds(Palette palette) {
   Json list = Json::array();
   for (const OpInfo& kind : kOpTable) {
     list.push_back({{"text", kind.text},
-                    {"meaning", kind_meaning(kind.kind)},
+                    {"meaning", info(kind.kind).meaning},
                     {"colour", hex_text(colour_of(palette, kind.kind))}});
   }
   return list;

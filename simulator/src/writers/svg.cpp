@@ -131,7 +131,7 @@ class SvgWriter {
     };
     for (const OpKind kind : legend_.kinds) {
       entry(colour_of(options_.palette, kind), "#ffffff",
-            std::string(info(kind).text) + " " + std::string(kind_meaning(kind)));
+            std::string(info(kind).text) + " " + std::string(info(kind).meaning));
     }
     if (legend_.chunks) entry({0xD0, 0xD0, 0xD0}, "#ffffff", "lighter: later chunk of the rank");
     if (legend_.routes) entry({255, 255, 255}, "#000000", "border: later route");

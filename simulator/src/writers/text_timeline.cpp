@@ -9,34 +9,10 @@ namespace ppsim::simulator {
 namespace {
 
 const char* block_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::forward:
-      return "░";
-    case OpKind::backward:
-    case OpKind::backward_input:
-      return "█";
-    case OpKind::backward_weight:
-      return "▒";
-    case OpKind::recompute:
-      return "▚";
-    case OpKind::overlap:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::unshard:
-    case OpKind::reshard:
-    case OpKind::reduce_grad:
-    case OpKind::collective:
-    case OpKind::optimizer:
-    case OpKind::offload:
-    case OpKind::reload:
-    case OpKind::load:
-      return "▪";
-  }
-  return "▪";
+  if (kind == OpKind::forward) return "░";
+  if (gives_input_gradient(kind)) return "█";
+  if (kind == OpKind::backward_weight) return "▒";
+  return kind == OpKind::recompute ? "▚" : "▪";
 }
 
 constexpr int kIdle = -1;

@@ -16,10 +16,6 @@ std::optional<std::string_view> backward_text(CsvDialect dialect) {
   return std::nullopt;
 }
 
-bool is_of_schedule(OpKind kind) {
-  return kind == OpKind::forward || gives_input_gradient(kind) || gives_weight_gradient(kind);
-}
-
 template <CsvDialect dialect>
 std::optional<OpKind> kind_of(std::string_view text) {
   for (const OpInfo& row : kOpTable) {
@@ -31,39 +27,17 @@ std::optional<OpKind> kind_of(std::string_view text) {
 template <CsvDialect dialect>
 std::optional<OpKind> compute_kind_of(std::string_view text) {
   const std::optional<OpKind> kind = kind_of<dialect>(text);
-  return kind && is_of_schedule(*kind) ? kind : std::nullopt;
+  return kind && is_pass(*kind) ? kind : std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::string_view> torch_text(OpKind kind, CsvDialect dialect) {
-  switch (kind) {
-    case OpKind::backward:
-      return backward_text(dialect);
-    case OpKind::backward_input:
-      return dialect == CsvDialect::torch || dialect == CsvDialect::torch_2_15 ? "I" : "B";
-    case OpKind::forward:
-    case OpKind::backward_weight:
-    case OpKind::send_forward:
-    case OpKind::recv_forward:
-    case OpKind::send_backward:
-    case OpKind::recv_backward:
-    case OpKind::unshard:
-    case OpKind::reshard:
-    case OpKind::reduce_grad:
-      return info(kind).text;
-    case OpKind::recompute:
-    case OpKind::overlap:
-    case OpKind::send_activation:
-    case OpKind::recv_activation:
-    case OpKind::collective:
-    case OpKind::optimizer:
-    case OpKind::offload:
-    case OpKind::reload:
-    case OpKind::load:
-      return std::nullopt;
-  }
-  return std::nullopt;
+  const OpInfo& row = info(kind);
+  if (row.alphabet != KindAlphabet::pytorch) return std::nullopt;
+  if (kind == OpKind::backward) return backward_text(dialect);
+  const bool own_letters = dialect == CsvDialect::torch || dialect == CsvDialect::torch_2_15;
+  return kind == OpKind::backward_input && !own_letters ? "B" : row.text;
 }
 
 Alphabet compute_alphabet(CsvDialect dialect) {

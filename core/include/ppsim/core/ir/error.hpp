@@ -63,7 +63,8 @@ using Expected = tl::expected<T, Error>;
 #define PPSIM_UNIQUE_NAME(prefix, line) PPSIM_JOIN_TOKENS(prefix, line)
 
 /// Returns the error of an `Expected` from the enclosing function, if it holds one.
-#define PPSIM_RETURN_IF_ERROR(...) PPSIM_RETURN_IF_ERROR_AS(PPSIM_UNIQUE_NAME(outcome_, __LINE__), (__VA_ARGS__))
+#define PPSIM_RETURN_IF_ERROR(...) \
+  PPSIM_RETURN_IF_ERROR_AS(PPSIM_UNIQUE_NAME(outcome_, __LINE__), (__VA_ARGS__))
 #define PPSIM_RETURN_IF_ERROR_AS(outcome, expression)                                      \
   do {                                                                                     \
     auto&& outcome = expression;                                                           \

@@ -9,7 +9,9 @@ namespace ppsim {
 
 /// Kinds of actions, in the order of op_kind.def.
 enum class OpKind : std::uint8_t {
-#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart) name,
+#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart, occurrence, alphabet, \
+                 meaning)                                                                                 \
+  name,
 #include "ppsim/core/ir/op_kind.def"
 #undef PPSIM_OP
 };
@@ -18,6 +20,8 @@ enum class Resource : std::uint8_t { compute, p2p, collective, copy };
 enum class Subject : std::uint8_t { stage, block, collective };
 enum class MicrobatchUse : std::uint8_t { required, optional, none, update };
 enum class Direction : std::uint8_t { local, send, receive };
+enum class Occurrence : std::uint8_t { once, repeatable };
+enum class KindAlphabet : std::uint8_t { pytorch, ppsim };
 
 /// One row of op_kind.def.
 struct OpInfo {
@@ -28,17 +32,24 @@ struct OpInfo {
   MicrobatchUse microbatch;
   Direction direction;
   OpKind counterpart;
+  Occurrence occurrence;
+  KindAlphabet alphabet;
+  std::string_view meaning;
 };
 
 inline constexpr auto kOpTable = std::to_array<OpInfo>({
-#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart) \
-  OpInfo{OpKind::name,                                                              \
-         text,                                                                      \
-         Resource::resource,                                                        \
-         Subject::subject,                                                          \
-         MicrobatchUse::microbatch,                                                 \
-         Direction::direction,                                                      \
-         OpKind::counterpart},
+#define PPSIM_OP(name, text, resource, subject, microbatch, direction, counterpart, occurrence, alphabet, \
+                 meaning)                                                                                 \
+  OpInfo{OpKind::name,                                                                                    \
+         text,                                                                                            \
+         Resource::resource,                                                                              \
+         Subject::subject,                                                                                \
+         MicrobatchUse::microbatch,                                                                       \
+         Direction::direction,                                                                            \
+         OpKind::counterpart,                                                                             \
+         Occurrence::occurrence,                                                                          \
+         KindAlphabet::alphabet,                                                                          \
+         meaning},
 #include "ppsim/core/ir/op_kind.def"
 #undef PPSIM_OP
 });
@@ -71,6 +82,10 @@ inline constexpr std::size_t kOpKindCount = kOpTable.size();
 /// B or W: what adds to the gradient of the weights.
 [[nodiscard]] constexpr bool gives_weight_gradient(OpKind kind) {
   return kind == OpKind::backward || kind == OpKind::backward_weight;
+}
+/// F, B, I or W: what a schedule must say of each stage and microbatch.
+[[nodiscard]] constexpr bool is_pass(OpKind kind) {
+  return kind == OpKind::forward || gives_input_gradient(kind) || gives_weight_gradient(kind);
 }
 
 }  // namespace ppsim

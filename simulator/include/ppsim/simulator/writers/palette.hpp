@@ -34,8 +34,6 @@ enum class Palette : std::uint8_t {
 [[nodiscard]] std::string_view palette_name(Palette palette);
 [[nodiscard]] std::optional<Palette> palette_from_name(std::string_view name);
 [[nodiscard]] Rgb colour_of(Palette palette, OpKind kind);
-/// What a legend says of a kind: "forward", "backward for the input".
-[[nodiscard]] std::string_view kind_meaning(OpKind kind);
 /// Of a later chunk of a rank: lighter, the first one as it is.
 [[nodiscard]] Rgb colour_of_chunk(Palette palette, OpKind kind, int chunk, int chunks);
 
@@ -45,7 +43,6 @@ namespace ppsim {
 using simulator::colour_of;
 using simulator::colour_of_chunk;
 using simulator::hex_text;
-using simulator::kind_meaning;
 using simulator::lighter;
 using simulator::Palette;
 using simulator::palette_from_name;
