@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/planner/files.hpp"
 

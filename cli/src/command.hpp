@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "options/options.hpp"
+#include "command_line/options.hpp"
 #include "output/json.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/planner/ir_source.hpp"
 #include "ppsim/planner/targets.hpp"
 

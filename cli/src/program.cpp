@@ -5,9 +5,9 @@
 #include <system_error>
 
 #include "command.hpp"
+#include "command_line/command_line.hpp"
 #include "commands/effects.hpp"
 #include "commands/study.hpp"
-#include "options/command_line.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "processes/interruption.hpp"

@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
-#include "ppsim/planner/priced_program.hpp"
+#include "ppsim/planner/costs/priced_program.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "percentile.hpp"
+#include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/run_comparison.hpp"
-#include "ppsim/planner/table_coverage.hpp"
 
 namespace ppsim::planner {
 double Prediction::step_error() const {

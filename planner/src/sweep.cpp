@@ -8,7 +8,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/overflow.hpp"
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/simulator/engine/stuck.hpp"
 #include "require_well_formed.hpp"
 

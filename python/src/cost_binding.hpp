@@ -6,7 +6,7 @@
 
 #include "binding.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 
 namespace ppsim::python {
 

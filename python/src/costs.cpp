@@ -11,9 +11,9 @@
 
 #include "cost_binding.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/costs/table_coverage.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/kineto.hpp"
-#include "ppsim/planner/table_coverage.hpp"
-#include "ppsim/planner/workload_words.hpp"
 
 namespace ppsim::python {
 namespace {

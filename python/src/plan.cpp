@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "cost_binding.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/plan.hpp"
-#include "ppsim/planner/workload_words.hpp"
 #include "ppsim/workload/validated.hpp"
 
 namespace ppsim::python {

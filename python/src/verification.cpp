@@ -11,7 +11,7 @@
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
-#include "ppsim/planner/rank_memory.hpp"
+#include "ppsim/planner/costs/rank_memory.hpp"
 #include "ppsim/planner/targets.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "verification.hpp"

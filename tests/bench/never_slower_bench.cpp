@@ -6,7 +6,7 @@
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/planner/cost_intervals.hpp"
+#include "ppsim/planner/costs/cost_intervals.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/intervals/never_slower.hpp"
 

@@ -2,9 +2,9 @@
 
 #include <benchmark/benchmark.h>
 
+#include "ppsim/planner/costs/priced_program.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/ir_source.hpp"
-#include "ppsim/planner/priced_program.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "options/communicators.hpp"
+#include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/core/certificate/certificate.hpp"
 #include "ppsim/core/io/json.hpp"

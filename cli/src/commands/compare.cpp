@@ -6,11 +6,11 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "options/communicators.hpp"
-#include "options/rank_shares.hpp"
-#include "options/shell_words.hpp"
+#include "command_line/shell_words.hpp"
+#include "command_line/validators.hpp"
+#include "input/communicators.hpp"
+#include "input/rank_shares.hpp"
 #include "options/transport_choice.hpp"
-#include "options/validators.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/evaluate.hpp"

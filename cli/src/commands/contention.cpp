@@ -2,10 +2,10 @@
 #include <cmath>
 #include <iostream>
 
+#include "command_line/validators.hpp"
 #include "commands/effects.hpp"
-#include "options/communicators.hpp"
+#include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
-#include "options/validators.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/effects/shared_links.hpp"

@@ -1,5 +1,5 @@
 #include "command.hpp"
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
 #include "ppsim/core/io/jaxpp_tasks.hpp"
 #include "ppsim/planner/files.hpp"
 

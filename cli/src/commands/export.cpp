@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "options/communicators.hpp"
+#include "input/communicators.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/export.hpp"
 #include "ppsim/planner/files.hpp"

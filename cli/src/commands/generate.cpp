@@ -1,8 +1,8 @@
 #include "command.hpp"
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
 #include "ppsim/core/io/json.hpp"
+#include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/files.hpp"
-#include "ppsim/planner/table_coverage.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "options/help.hpp"
-#include "options/validators.hpp"
+#include "command_line/help.hpp"
+#include "command_line/validators.hpp"
 #include "output/completion.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/ir/nearest.hpp"

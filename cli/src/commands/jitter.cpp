@@ -5,10 +5,10 @@
 #include <sstream>
 #include <thread>
 
+#include "command_line/validators.hpp"
 #include "commands/effects.hpp"
-#include "options/communicators.hpp"
+#include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
-#include "options/validators.hpp"
 #include "ppsim/planner/effects/step_spread.hpp"
 #include "ppsim/planner/evaluate.hpp"
 

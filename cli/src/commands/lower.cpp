@@ -1,8 +1,8 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "options/communicators.hpp"
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
+#include "input/communicators.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/planner/files.hpp"
 

@@ -4,9 +4,9 @@
 #include <set>
 #include <sstream>
 
+#include "command_line/validators.hpp"
+#include "input/named_input.hpp"
 #include "options/measurement.hpp"
-#include "options/named_input.hpp"
-#include "options/validators.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/prediction.hpp"
 #include "ppsim/planner/profile.hpp"

@@ -1,8 +1,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "command_line/validators.hpp"
 #include "options/measurement.hpp"
-#include "options/validators.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "run_output.hpp"

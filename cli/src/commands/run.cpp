@@ -2,13 +2,13 @@
 #include <optional>
 #include <vector>
 
+#include "command_line/shell_words.hpp"
+#include "command_line/validators.hpp"
+#include "input/communicators.hpp"
 #include "options/backend_choice.hpp"
 #include "options/call_limits.hpp"
-#include "options/communicators.hpp"
 #include "options/model_options.hpp"
-#include "options/shell_words.hpp"
 #include "options/transport_choice.hpp"
-#include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "options/shell_words.hpp"
+#include "command_line/shell_words.hpp"
 
 namespace ppsim::cli {
 namespace {

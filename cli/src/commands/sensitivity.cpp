@@ -5,11 +5,11 @@
 #include <set>
 #include <sstream>
 
+#include "command_line/validators.hpp"
 #include "commands/effects.hpp"
-#include "options/communicators.hpp"
-#include "options/rank_shares.hpp"
+#include "input/communicators.hpp"
+#include "input/rank_shares.hpp"
 #include "options/transport_choice.hpp"
-#include "options/validators.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
 #include "ppsim/planner/evaluate.hpp"

@@ -2,8 +2,8 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "options/communicators.hpp"
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
+#include "input/communicators.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/planner/evaluate.hpp"

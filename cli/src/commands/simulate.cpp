@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "command.hpp"
-#include "options/communicators.hpp"
-#include "options/shell_words.hpp"
+#include "command_line/shell_words.hpp"
+#include "command_line/validators.hpp"
+#include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
-#include "options/validators.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"

@@ -7,7 +7,7 @@
 #include <map>
 #include <thread>
 
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/study.hpp"
 #include "processes/interruption.hpp"

@@ -1,14 +1,14 @@
 #include <iostream>
 
 #include "command.hpp"
+#include "command_line/shell_words.hpp"
+#include "command_line/validators.hpp"
 #include "options/query_folder.hpp"
-#include "options/shell_words.hpp"
-#include "options/validators.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/synthesis.hpp"
-#include "ppsim/planner/table_coverage.hpp"
 #include "ppsim/verifier/limit_reasons.hpp"
 #include "processes/interruption.hpp"
 

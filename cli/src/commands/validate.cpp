@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "command.hpp"
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/validation_page.hpp"
 

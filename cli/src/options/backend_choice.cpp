@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
+#include "command_line/validators.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

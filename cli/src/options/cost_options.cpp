@@ -1,9 +1,9 @@
 #include <limits>
 
 #include "command.hpp"
+#include "command_line/validators.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/files.hpp"
-#include "ppsim/planner/workload_words.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "command_line/validators.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "processes/several_processes.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <sstream>
 #include <utility>
 
+#include "command_line/validators.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

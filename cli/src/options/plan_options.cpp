@@ -3,9 +3,9 @@
 #include <limits>
 #include <sstream>
 
-#include "ppsim/planner/workload_words.hpp"
-#include "shell_words.hpp"
-#include "validators.hpp"
+#include "command_line/shell_words.hpp"
+#include "command_line/validators.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "ppsim/core/ir/transports.hpp"
-#include "ppsim/planner/rank_memory.hpp"
+#include "ppsim/planner/costs/rank_memory.hpp"
 
 namespace ppsim::cli {
 namespace {

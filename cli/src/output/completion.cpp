@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "options/help.hpp"
+#include "command_line/help.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/model.hpp"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "options/options.hpp"
+#include "command_line/options.hpp"
 
 namespace ppsim::cli {
 

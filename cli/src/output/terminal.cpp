@@ -9,7 +9,7 @@
 #include <iostream>
 #include <utility>
 
-#include "options/help.hpp"
+#include "command_line/help.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/costs/rank_memory.hpp"
 #include "ppsim/planner/ir_source.hpp"
-#include "ppsim/planner/rank_memory.hpp"
 
 namespace ppsim::planner {
 namespace {

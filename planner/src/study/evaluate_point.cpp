@@ -3,8 +3,8 @@
 #include "plan/bounds.hpp"
 #include "plan/row.hpp"
 #include "plan/structure.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/study.hpp"
-#include "ppsim/planner/workload_words.hpp"
 
 namespace ppsim::planner {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ppsim/core/ir/overflow.hpp"
-#include "ppsim/planner/priced_program.hpp"
+#include "ppsim/planner/costs/priced_program.hpp"
 #include "run_workload.hpp"
 
 namespace ppsim::planner {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/planner/validate.hpp"
 
 namespace ppsim::planner {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/ir_source.hpp"
-#include "ppsim/planner/workload_words.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "run_workload.hpp"
 

@@ -1,8 +1,8 @@
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 
 #include <gtest/gtest.h>
 
-#include "ppsim/planner/workload_words.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 
 namespace ppsim {
 namespace {

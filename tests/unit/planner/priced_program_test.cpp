@@ -1,4 +1,4 @@
-#include "ppsim/planner/priced_program.hpp"
+#include "ppsim/planner/costs/priced_program.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ppsim/planner/rank_memory.hpp"
+#include "ppsim/planner/costs/rank_memory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "ppsim/planner/token_costs.hpp"
+#include "ppsim/planner/costs/token_costs.hpp"
 
 #include <gtest/gtest.h>
 
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/ir_source.hpp"
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/planner/cost_intervals.hpp"
+#include "ppsim/planner/costs/cost_intervals.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "ppsim/verifier/intervals/never_slower.hpp"
 #include "support/hand_program.hpp"

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "command.hpp"
-#include "options/named_input.hpp"
-#include "options/validators.hpp"
+#include "command_line/validators.hpp"
+#include "input/named_input.hpp"
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/verifier/verify.hpp"

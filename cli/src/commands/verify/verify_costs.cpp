@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "ppsim/core/ir/hash.hpp"
-#include "ppsim/planner/cost_intervals.hpp"
+#include "ppsim/planner/costs/cost_intervals.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/verifier/intervals/never_slower.hpp"
 #include "verify_parts.hpp"

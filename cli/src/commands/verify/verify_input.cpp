@@ -2,7 +2,7 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "options/named_input.hpp"
+#include "input/named_input.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/verifier/verify.hpp"
 #include "verify_parts.hpp"

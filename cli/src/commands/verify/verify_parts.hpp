@@ -8,11 +8,11 @@
 #include <variant>
 
 #include "command.hpp"
+#include "input/communicators.hpp"
 #include "options/call_limits.hpp"
-#include "options/communicators.hpp"
 #include "options/query_folder.hpp"
 #include "options/transport_choice.hpp"
-#include "ppsim/planner/rank_memory.hpp"
+#include "ppsim/planner/costs/rank_memory.hpp"
 #include "ppsim/verifier/parameterized/all_microbatches.hpp"
 #include "ppsim/verifier/parameterized/all_ranks.hpp"
 #include "ppsim/verifier/repair/repair.hpp"

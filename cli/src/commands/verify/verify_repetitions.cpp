@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "options/named_input.hpp"
+#include "input/named_input.hpp"
 #include "ppsim/planner/repetitions.hpp"
 #include "verify_parts.hpp"
 

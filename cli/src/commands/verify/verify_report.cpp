@@ -2,7 +2,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "options/shell_words.hpp"
+#include "command_line/shell_words.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/planner/files.hpp"

@@ -7,7 +7,7 @@
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/core/ir/capabilities.hpp"
 #include "ppsim/core/ir/program.hpp"
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/simulator/engine/simulate.hpp"
 #include "ppsim/simulator/metrics/metrics.hpp"
 

@@ -10,7 +10,7 @@
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/schedule.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/schedules/registry.hpp"
 
 namespace ppsim::planner {

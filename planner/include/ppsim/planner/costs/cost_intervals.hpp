@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "ppsim/core/ir/error.hpp"
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 #include "ppsim/verifier/intervals/cost_space.hpp"
 
 namespace ppsim::planner {

@@ -4,12 +4,12 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "options/named_input.hpp"
+#include "input/named_input.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/replicas.hpp"
+#include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/recompute/adaptive_recompute.hpp"
-#include "ppsim/planner/table_coverage.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "ppsim/planner/workload_words.hpp"
+#include "ppsim/planner/costs/workload_words.hpp"
 
 #include "ppsim/planner/files.hpp"
 

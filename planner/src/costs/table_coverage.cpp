@@ -1,4 +1,4 @@
-#include "ppsim/planner/table_coverage.hpp"
+#include "ppsim/planner/costs/table_coverage.hpp"
 
 #include <sstream>
 #include <type_traits>

@@ -9,7 +9,7 @@
 
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
-#include "ppsim/planner/token_costs.hpp"
+#include "ppsim/planner/costs/token_costs.hpp"
 #include "ppsim/workload/analytic.hpp"
 
 namespace ppsim::planner {

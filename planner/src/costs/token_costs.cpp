@@ -1,4 +1,4 @@
-#include "ppsim/planner/token_costs.hpp"
+#include "ppsim/planner/costs/token_costs.hpp"
 
 #include <cmath>
 #include <map>

@@ -1,4 +1,4 @@
-#include "ppsim/planner/cost_intervals.hpp"
+#include "ppsim/planner/costs/cost_intervals.hpp"
 
 #include <algorithm>
 #include <array>

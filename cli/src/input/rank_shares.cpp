@@ -1,7 +1,7 @@
 #include "rank_shares.hpp"
 
+#include "command_line/validators.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "ppsim/planner/costs.hpp"
+#include "ppsim/planner/costs/costs.hpp"
 
 #include <algorithm>
 #include <array>
