@@ -4,9 +4,8 @@
 
 #include "command_line/validators.hpp"
 #include "commands/effects.hpp"
-#include "input/communicators.hpp"
+#include "input/evaluated.hpp"
 #include "options/transport_choice.hpp"
-#include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/effects/shared_links.hpp"
 
@@ -56,14 +55,8 @@ NodeNetwork network_of(const Options& options) {
 
 Expected<Contended> contended(const Options& options, const TransportCapabilities& capabilities,
                               const Output& output) {
-  auto subject = read_subject(options.input, options.costs);
-  if (!subject) return tl::unexpected(subject.error());
-  if (!subject->costs)
-    return make_error(ErrorCode::bad_argument, "contention needs costs: --unit, --costs or --model");
-  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(*subject));
-  note_assumed_communicators(*subject, output);
-  PPSIM_ASSIGN_OR_RETURN(
-      auto planned, evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities));
+  PPSIM_ASSIGN_OR_RETURN(auto planned, evaluated("contention", read_subject(options.input, options.costs),
+                                                 capabilities, output));
   SharedLinks links = shared_links(planned.analyzed, network_of(options));
   PPSIM_ASSIGN_OR_RETURN(auto run, simulate_shared(planned.analyzed, planned.contended(), links));
   TimedTrace trace = *std::move(run.run);  // what could be evaluated finishes

@@ -7,10 +7,9 @@
 
 #include "command_line/validators.hpp"
 #include "commands/effects.hpp"
-#include "input/communicators.hpp"
+#include "input/evaluated.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/planner/effects/step_spread.hpp"
-#include "ppsim/planner/evaluate.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -112,17 +111,6 @@ Expected<Disturbances> disturbances_of(const Options& options) {
   if (!nothing) return result;
   return make_error(ErrorCode::bad_argument, "nothing differs from the plan",
                     {.expected = "--vary, --vary-ranks, --slow-rank or --slow-link"});
-}
-
-Expected<Evaluation> evaluated(const Options& options, const TransportCapabilities& capabilities,
-                               const Output& output) {
-  auto subject = read_subject(options.input, options.costs);
-  if (!subject) return tl::unexpected(subject.error());
-  if (!subject->costs)
-    return make_error(ErrorCode::bad_argument, "jitter needs costs: --unit, --costs or --model");
-  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(*subject));
-  note_assumed_communicators(*subject, output);
-  return evaluate(subject->name, std::move(program), *std::move(subject->costs), capabilities);
 }
 
 std::string spread_time(double ns) { return time_text(std::llround(ns)); }
@@ -229,7 +217,7 @@ int run(const Options& options, const Output& output) {
   if (!disturbances) return report(disturbances.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
-  const auto step = evaluated(options, *capabilities, output);
+  const auto step = evaluated("jitter", read_subject(options.input, options.costs), *capabilities, output);
   if (!step) return report_on(*capabilities, step.error(), output);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const auto spread = step_spread(*step, {.disturbances = *disturbances,

@@ -7,12 +7,11 @@
 
 #include "command_line/validators.hpp"
 #include "commands/effects.hpp"
-#include "input/communicators.hpp"
+#include "input/evaluated.hpp"
 #include "input/rank_shares.hpp"
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
-#include "ppsim/planner/evaluate.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -25,17 +24,14 @@ struct Options {
   bool added = false;
 };
 
-Expected<Evaluation> evaluated(const Options& options, const std::string& input,
-                               const TransportCapabilities& capabilities, const Output& output) {
+Expected<Evaluation> evaluated_one(const Options& options, const std::string& input,
+                                   const TransportCapabilities& capabilities, const Output& output) {
   InputOptions one = options.input;
   one.input = input;
   // Parameters are for the name among a name and a file.
   if (names_file(input) && !options.against.empty())
     one.ranks = one.microbatches = one.chunks = one.slices = {}, one.settings.clear();
-  PPSIM_ASSIGN_OR_RETURN(auto subject, read_subject_per(options.per, one, options.costs));
-  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
-  note_assumed_communicators(subject, output);
-  return evaluate(subject.name, std::move(program), *std::move(subject.costs), capabilities);
+  return evaluated("sensitivity", read_subject_per(options.per, one, options.costs), capabilities, output);
 }
 
 CostGrouping grouping_of(const std::string& by) {
@@ -292,10 +288,10 @@ int run(const Options& options, const Output& output) {
   if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
-  auto step = evaluated(options, options.input.input, *capabilities, output);
+  auto step = evaluated_one(options, options.input.input, *capabilities, output);
   if (!step) return report_on(*capabilities, step.error(), output);
   if (options.against.empty()) return run_alone(options, *step, output);
-  auto other = evaluated(options, options.against, *capabilities, output);
+  auto other = evaluated_one(options, options.against, *capabilities, output);
   if (!other) return report_on(*capabilities, other.error(), output);
   // As they were asked for: two variants of one schedule need two names.
   step->name = options.input.input;
