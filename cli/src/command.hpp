@@ -76,7 +76,7 @@ void add_send_done_option(Command& command, InputOptions& options);
 void add_dialect_option(Command& command, std::string& dialect);
 [[nodiscard]] Expected<CsvDialect> dialect_from_name(const std::string& name);
 void add_target_option(Command& command, std::string& target);
-/// What --for names; nothing for an empty text.
+/// The target that --for names; nothing for an empty text.
 /// Errors: bad_argument.
 [[nodiscard]] Expected<std::optional<Target>> target_of(const std::string& name);
 /// The alphabet of a CSV that is written: that of the target, or of --dialect where the input is no CSV.
@@ -134,7 +134,7 @@ struct Subject {
 /// COSTS decide the order of a schedule's instructions: a trace that is not this Program's may be a run of
 /// the schedule with others.
 [[nodiscard]] Error of_other_costs(Error error, bool is_schedule);
-/// What --with asks for: load, unshard, reduce-grad, opt, clip.
+/// Adds the actions that --with asks for: load, unshard, reduce-grad, opt, clip.
 /// Errors: bad_argument for anything else, for one that is named twice, and for what only a backward has.
 [[nodiscard]] Expected<void> add_extras(LoweringOptions& lowering, const std::string& extras, const Ir& ir);
 /// Errors: bad_argument where the input is a Program, to which `option` comes too late.

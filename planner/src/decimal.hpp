@@ -13,7 +13,7 @@ namespace ppsim::planner {
 /// Items between separators, also empty ones.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
-/// What a cost in units may be; keeps sums of many actions within 64-bit nanoseconds.
+/// The largest cost in units; keeps sums of many actions within 64-bit nanoseconds.
 inline constexpr double kLargestUnit = 1e9;
 
 }  // namespace ppsim::planner

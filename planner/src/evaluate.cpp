@@ -68,7 +68,7 @@ Tables jittered(const CompiledProgram& program, const Tables& tables, double dev
   return result;
 }
 
-/// What a run of an evaluated Program takes under other costs.
+/// The times of an evaluated Program under other costs.
 Expected<Nanoseconds> makespan_under(const Evaluation& evaluation, const CompiledProgram& compiled,
                                      const Tables& tables, SimulationScratch& scratch) {
   const ContendedCosts contended{tables.costs, tables.beside_transfers};

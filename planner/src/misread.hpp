@@ -11,8 +11,8 @@ namespace ppsim::planner {
 [[nodiscard]] bool is_python_list(std::string_view text);
 [[nodiscard]] Error python_list_error(const std::string& file);
 
-/// What was read of a CSV, unless it is of another alphabet than it was read in; errors say so too, and where
-/// the last row of the file has no end.
+/// The schedule read from a CSV, unless it has another alphabet than it was read in; errors say so too, and
+/// where the last row of the file has no end.
 [[nodiscard]] Expected<Ir> looked_at(Expected<Ir> ir, std::string_view text, const std::string& file,
                                      CsvDialect dialect);
 

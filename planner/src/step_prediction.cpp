@@ -19,7 +19,7 @@ class StepSimulator {
   StepSimulator(const AnalyzedProgram& analyzed, CompiledProgram compiled)
       : analyzed_(analyzed), compiled_(std::move(compiled)) {}
 
-  /// What everything takes in one step on average: nothing is left out, so that it adds up to the step.
+  /// The mean time of everything in one step: nothing is left out, so that it adds up to the step.
   [[nodiscard]] CostTable costs_of(const TimedTrace& step) const {
     return mean_costs(measured_durations(analyzed_, {&step, 1}), 0);
   }

@@ -37,7 +37,7 @@ void in_threads(int threads, const Work& work) {
   work();
 }
 
-/// What all threads of one call of simulate_many share.
+/// The state that all threads of one call of simulate_many share.
 class ManyPoints {
  public:
   ManyPoints(std::span<const SweepPoint> points, const SweepOptions& options)
@@ -129,7 +129,7 @@ std::vector<DurationSource> duration_sources(const CostSweep& sweep, const Compi
   return sources;
 }
 
-/// What all threads of one call of simulate_sweep share.
+/// The state that all threads of one call of simulate_sweep share.
 class SweepRun {
  public:
   SweepRun(const CostSweep& sweep, const CompiledProgram& program, const SweepOptions& options)

@@ -57,7 +57,7 @@ const char* format_of(const ArrowColumn& column) {
   return kFormats[column.values.index()];
 }
 
-/// What a schema or an array of the interface points into. T: ArrowSchema or ArrowArray.
+/// The storage that a schema or an array of the interface points into. T: ArrowSchema or ArrowArray.
 template <class T>
 struct Held {
   Shared data;

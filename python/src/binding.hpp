@@ -16,7 +16,7 @@ namespace ppsim::python {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-/// What Python gets as a dictionary of fields, and lists of it.
+/// Values that Python gets as a dictionary of fields, and lists of them.
 using Data = nb::typed<nb::dict, nb::str, nb::any>;
 using DataList = nb::typed<nb::list, Data>;
 
@@ -41,9 +41,8 @@ T value_of(Expected<T> expected) {
 /// Asked by long work, in any thread, whether to give up.
 using Stopped = std::function<bool()>;
 
-/// What `work(stopped)` returns. It runs in another thread without the GIL; Ctrl-C asks it to stop, and is
-/// raised when it has.
-/// Requires: the GIL.
+/// Returns the result of `work(stopped)`, which runs in another thread without the GIL; Ctrl-C asks it to
+/// stop, and is raised when it has. Requires: the GIL.
 template <class Work>
 auto interruptible(Work work) {
   constexpr auto kBetweenLooks = std::chrono::milliseconds(20);

@@ -72,7 +72,7 @@ Data break_even_of(const Evaluation& first, const Evaluation& second, const std:
   return Data(result);
 }
 
-/// What python/ppsim/effects.py asks.
+/// The functions that python/ppsim/effects.py calls.
 struct SpreadWords {
   std::vector<std::tuple<std::string, std::string>> vary;
   std::string vary_ranks;

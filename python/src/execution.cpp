@@ -111,7 +111,7 @@ class Execution {
   [[nodiscard]] Ids consumers(int stage, int microbatch) const {
     return numbers(pipeline().consumers(checked(stage), MicrobatchId(checked_microbatch(microbatch))));
   }
-  /// What makes it impossible to run: broken rules and ends that name different things.
+  /// The reasons why it cannot run: broken rules and ends that name different things.
   [[nodiscard]] std::vector<std::string> mismatches() const {
     std::vector<std::string> result;
     for (const Violation& violation : match_violations(program_, analyzed_.graph()))
@@ -119,7 +119,7 @@ class Execution {
     return result;
   }
 
-  /// What every incomplete instruction that its host has come to waits for. Requires: a state of each
+  /// The wait of every incomplete instruction that its host has reached. Requires: a state of each
   /// instruction.
   [[nodiscard]] std::vector<WaitTuple> waits_in(const std::vector<bool>& started,
                                                 const std::vector<bool>& complete) const {

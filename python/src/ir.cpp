@@ -104,7 +104,7 @@ Ir ir_of_text(const std::string& text, const std::string& name, const std::strin
   return value_of(ir_from_text(text, name, {dialect_named(dialect), policy_named(communicators)}));
 }
 
-/// What python/ppsim/lowering.py asks.
+/// The functions that python/ppsim/lowering.py calls.
 struct LoweringWords {
   std::string order, communicators, grouping, recompute, offload, send_done_delay = "0";
   std::optional<int> receive_buffers;
@@ -155,7 +155,7 @@ void bind_lowering(nb::module_& module) {
   module.def("lower", &lower_schedule, "schedule"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>());
 }
 
-/// What both levels of the IR have. T: Schedule or Program.
+/// The methods that both levels of the IR have. T: Schedule or Program.
 template <class T>
 void bind_common(nb::class_<T>& type, const char* what) {
   type.def_prop_ro(

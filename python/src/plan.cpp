@@ -15,7 +15,7 @@
 namespace ppsim::python {
 namespace {
 
-/// What python/ppsim/planning.py asks.
+/// The functions that python/ppsim/planning.py calls.
 struct PlanWords {
   std::string model, cluster, stack, rank_order, objective, transport, min_spare;
   std::vector<int> nodes;

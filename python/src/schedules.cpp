@@ -14,7 +14,7 @@
 namespace ppsim::python {
 namespace {
 
-/// What python/ppsim/registry.py asks.
+/// The functions that python/ppsim/registry.py calls.
 struct GenerateWords {
   int ranks = 1, microbatches = 1;
   std::optional<int> chunks, slices;

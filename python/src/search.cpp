@@ -56,7 +56,7 @@ Data repaired(const Program& program, const VerifyQuestion& question, const std:
   return data;
 }
 
-/// What python/ppsim/search.py asks.
+/// The functions that python/ppsim/search.py calls.
 struct SynthesisWords {
   int ranks = 1, microbatches = 1, activation_limit = 1;
   bool fused = false;

@@ -33,7 +33,7 @@ static_assert(sizeof(Span) == 32 && offsetof(Span, end) == 16 && offsetof(Instan
 static_assert(sizeof(MemoryPoint) == 24 && offsetof(MemoryPoint, bytes) == 16);
 static_assert(sizeof(PointTimes) == 40 && offsetof(PointTimes, bubble_fraction) == 24);
 
-/// What python/ppsim/simulation.py asks.
+/// The functions that python/ppsim/simulation.py calls.
 struct SimulationWords {
   std::string name, transport;
   std::optional<int> buffers;

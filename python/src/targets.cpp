@@ -38,7 +38,7 @@ Ir loaded_file(const std::string& path, const std::string& target,
   return loaded(value_of(read_text_file(path)), path, target, communicators);
 }
 
-/// What the release would run of it.
+/// The Program that the release would make of it.
 Program program_for(const Ir& ir, const std::string& target,
                     const std::optional<std::string>& communicators) {
   const Target release = value_of(target_named(target));

@@ -9,7 +9,7 @@
 
 namespace ppsim::python {
 
-/// What python/ppsim/verification.py asks of one Program.
+/// The questions of python/ppsim/verification.py about one Program.
 struct VerifyQuestion {
   std::vector<std::string> properties;  ///< empty: those by default
   std::string transport = "any";

@@ -177,7 +177,7 @@ class Estimator {
     }
   }
 
-  /// What selective recompute does not keep, and makes again in W. Returns its bytes.
+  /// The tensors that selective recompute drops, and makes again in W. Returns their bytes.
   [[nodiscard]] double save_less(StageSum& sum) const {
     if (stack_.selective == SelectiveRecompute::elementwise) {
       sum.times.weight += sum.times.elementwise;
@@ -257,8 +257,8 @@ class Estimator {
     costs.set({OpKind::overlap, forward.value(), backward.value()}, std::min(sum, std::max(beside, host)));
   }
 
-  /// What a stage waits for its own transfers, where the stack lets them block: forward its outputs, backward
-  /// its input gradients.
+  /// The time that a stage waits for its own transfers, where the stack lets them block: forward its outputs,
+  /// backward its input gradients.
   [[nodiscard]] double blocked_by(const SizeTable& sizes, StageId stage, bool forward) const {
     if (stack_.overlap_pipeline) return 0;
     double sum = 0;
@@ -281,7 +281,7 @@ class Estimator {
            timer_.network().collective(CollectiveKind::all_gather, timer_.network().tensor(), size);
   }
 
-  /// What a stage computes from: token ids where no edge leads to it, else this many hidden states from each
+  /// The inputs of a stage: token ids where no edge leads to it, else this many hidden states from each
   /// of the ranks that send any, or of its own rank.
   [[nodiscard]] Bytes input_size(StageId stage, std::int64_t states) const {
     const auto& edges = pipeline_.spec().edges;

@@ -4,7 +4,7 @@
 
 namespace ppsim::workload {
 
-/// What the analytic cost model covers, and whether the workload is for this pipeline.
+/// Whether the analytic cost model covers the workload, and whether that is for this pipeline.
 /// Errors: those of analytic_costs.
 [[nodiscard]] Expected<void> check_workload(const Workload& workload, const Pipeline& pipeline);
 

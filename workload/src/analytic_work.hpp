@@ -28,7 +28,7 @@ inline constexpr double kFloat32 = 4;
   return workload.stack.split_experts && workload.parallelism.expert > 1 ? workload.parallelism.tensor : 1;
 }
 
-/// What a stage holds of its model, and what stands before it.
+/// The part of the model in a stage, and the part before it.
 struct StageShare {
   StageContents contents;
   std::int64_t first_layer = 0;

@@ -5,7 +5,7 @@
 
 namespace ppsim::workload {
 
-/// What layers keep of a microbatch, and their parameters.
+/// The memory of layers: what they keep of a microbatch, and their parameters.
 class LayerMemory {
  public:
   /// Keeps a reference to the workload; `tokens` of a microbatch on one context-parallel rank.

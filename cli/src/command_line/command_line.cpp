@@ -137,7 +137,7 @@ Error unknown_option(const ParsedLine& line, const std::string& word) {
           {.found = name, .expected = "an option of ppsim " + line.subcommand + " --help"}};
 }
 
-/// What a validator of ours says, "--jitter: found nan, expected a number from 0 to 10".
+/// The message of our own validators, "--jitter: found nan, expected a number from 0 to 10".
 Error bad_value(const std::string& text) {
   const std::size_t found = text.find(": found ");
   const std::size_t expected = text.rfind(", expected ");

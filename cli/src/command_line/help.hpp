@@ -7,7 +7,7 @@
 
 namespace ppsim::cli {
 
-/// What stands in the help of a command before all else.
+/// The head of a command's help.
 struct HelpTopic {
   std::string_view command;
   std::string_view group;                  ///< of commands
@@ -25,7 +25,7 @@ struct HelpStyle {
   std::size_t width = 80;
   bool all = false;  ///< every option
 };
-/// What `ppsim --help` prints, and `ppsim COMMAND --help`.
+/// The text of `ppsim --help` and of `ppsim COMMAND --help`.
 [[nodiscard]] std::string program_help(const CommandText& program, const HelpStyle& style);
 [[nodiscard]] std::string command_help(const CommandText& command, const HelpStyle& style);
 

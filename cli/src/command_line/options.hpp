@@ -17,10 +17,10 @@ namespace ppsim::cli {
 
 struct Output;
 
-/// What a command does; returns the exit code.
+/// The work of a command; returns the exit code.
 using CommandRun = std::function<int(const Output&)>;
 
-/// What an option's value must be.
+/// A requirement on an option's value.
 struct Validator {
   std::function<std::string(const std::string&)> refusal;  ///< what is wrong with a text; empty: nothing
   std::string value = {};                                  ///< as --help calls it
@@ -52,7 +52,7 @@ class Option {
   CLI::Option* option_;
 };
 
-/// What --help, the completion and the man page say of an option, a flag or an argument.
+/// An option, a flag or an argument as --help, the completion and the man page describe it.
 struct OptionText {
   std::vector<std::string> names = {};  ///< "-o", "--output"; of an argument its own, "INPUT"
   std::string help = {}, group = {};
@@ -99,7 +99,7 @@ class Command {
   CommandRun* chosen_;
 };
 
-/// What a command line says of one option.
+/// The values that a command line gives to one option.
 struct ParsedOption {
   std::string name;
   std::vector<std::string> long_names;  ///< with their dashes

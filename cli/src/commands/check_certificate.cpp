@@ -29,7 +29,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-/// What spreads a stage over devices, so that computation launches collectives.
+/// Whether a stage is spread over devices, so that computation launches collectives.
 std::string spread_text(const Parallelism& spread) {
   std::string text;
   for (const auto& [option, count] : {std::pair<const char*, int>("--tp", spread.tensor),
@@ -87,7 +87,7 @@ Expected<std::optional<Bytes>> limit_of(const Certificate& certificate, const Op
   return parse_size(options.memory_limit).map([](Bytes limit) { return std::optional(limit); });
 }
 
-/// What was checked.
+/// The bounds and properties that were checked.
 struct Checked {
   const Certificate& certificate;
   std::optional<Bytes> limit;
@@ -128,13 +128,13 @@ void print_text(const Checked& checked) {
   }
 }
 
-/// What a certificate is about: a Program with its costs, those of `subject`.
+/// The subject of a certificate: a Program with its costs, those of `subject`.
 struct Certified {
   Subject subject;
   Program program;
 };
 
-/// What the release of --for runs of the file.
+/// The Program that the release of --for makes of the file.
 Expected<Certified> run_by(const Target& target, const Options& options) {
   if (!options.transport.empty()) {
     return make_error(ErrorCode::bad_argument, "--for is about the transport of PyTorch",

@@ -36,7 +36,7 @@ struct Misfit {
   Error error;
 };
 
-/// What the inputs came to.
+/// The result of each input.
 struct Compared {
   std::vector<Evaluation> steps;
   std::vector<Misfit> misfits;
@@ -103,7 +103,7 @@ Expected<void> check_same_work(const std::vector<Evaluation>& steps) {
   return {};
 }
 
-/// What a step computes. Costs that are the same for every stage, or every slice, say nothing of how much of
+/// The work of a step. Costs that are the same for every stage, or every slice, say nothing of how much of
 /// the model is in one: then more of them are more work.
 struct Contents {
   std::optional<std::int64_t> forwards;  ///< where only their number tells them apart
@@ -162,7 +162,7 @@ std::string work_text(const Work& work) {
   return text.str();
 }
 
-/// What a report says of the work; nothing where it is the same.
+/// The remark of a report on the work; nothing where it is the same.
 std::vector<ReportWork> reported(const std::vector<Work>& works) {
   std::vector<ReportWork> result;
   if (all_same(works)) return result;

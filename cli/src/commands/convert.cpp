@@ -38,7 +38,7 @@ Expected<Ir> in_flavor(Ir ir, const std::string& flavor, const std::optional<Tar
                     {.found = flavor, .expected = "compute_only, compute_comms or jaxpp-tasks"});
 }
 
-/// What JaxPP's schedules are written as; that is for no PyTorch.
+/// The format of JaxPP's schedules, which is for no PyTorch.
 Expected<std::string> tasks_text(const Options& options, const Ir& ir) {
   if (suffix_of(options.output) == ".csv" || !options.input.target.empty()) {
     return make_error(ErrorCode::bad_argument, "--flavor jaxpp-tasks is JSON that needs no --for",

@@ -4,7 +4,7 @@
 
 namespace ppsim::cli {
 
-/// What a cluster does to a step: each adds its subcommand.
+/// The effects of a cluster on a step: each adds its subcommand.
 void add_sensitivity(Command& program);
 void add_jitter(Command& program);
 void add_contention(Command& program);

@@ -13,7 +13,7 @@ struct Options {
   std::string output, costs_out;
 };
 
-/// What the schedule is for, as --costs reads it.
+/// The costs that the schedule is for, as --costs reads them.
 Expected<void> write_costs(const Options& options, const Subject& subject) {
   if (options.costs_out.empty()) return {};
   if (!subject.costs) return make_error(ErrorCode::bad_argument, "--costs-out needs costs to write");

@@ -41,7 +41,7 @@ Listing schedule_listing() {
   return listing;
 }
 
-/// What --model can tell of an architecture.
+/// Whether --model can price an architecture.
 std::string_view costs_of(Architecture architecture) {
   switch (architecture) {
     case Architecture::decoder:

@@ -23,7 +23,7 @@ std::string text_of(const PlanChoice& choice) {
   return text.str();
 }
 
-/// What is shown of the search while it goes on, and what an interrupt leaves.
+/// The progress of the search, and the best so far for an interrupt.
 class PlanWatch {
  public:
   PlanWatch(const PlanOptions& options, const Output& output)

@@ -71,7 +71,7 @@ Expected<std::vector<Program>> calibration_programs(const Options& options) {
   return programs;
 }
 
-/// What all points have in common.
+/// The inputs that all points share.
 struct Setting {
   const Options& options;
   const StageModel& model;
@@ -128,7 +128,7 @@ Json point_json(const Point& point) {
   return object;
 }
 
-/// What came out, and how it ended.
+/// The result, and how it ended.
 struct Outcome {
   std::vector<Point> points;
   std::size_t left_out = 0;     ///< for want of time
@@ -141,7 +141,7 @@ struct Outcome {
     }
     return summarize(std::move(values));
   }
-  /// What computed, each once.
+  /// The devices that computed, each once.
   [[nodiscard]] std::set<std::string> kernels() const {
     std::set<std::string> texts;
     for (const Point& point : points) texts.insert(point.kernels);

@@ -15,7 +15,7 @@ struct Options {
   std::string output;
 };
 
-/// What is run where nothing is named: between them they have F, B, I, W, R, OPT and both transfers.
+/// The schedules that run where none is named: between them they have F, B, I, W, R, OPT and both transfers.
 Expected<std::vector<Program>> usual_programs(const InputOptions& input) {
   ScheduleParameters parameters{.ranks = input.ranks.value_or(2)};
   parameters.microbatches = input.microbatches.value_or(4 * parameters.ranks);
@@ -75,7 +75,7 @@ void print_text(const Tables& tables) {
   std::cout << table_text(rows);
 }
 
-/// What was found; `written`: or why it is in no file.
+/// The costs that were found; `written`: or why they are in no file.
 void print(const Options& options, const Profile& found, const Expected<void>& written,
            const Output& output) {
   if (output.json) {

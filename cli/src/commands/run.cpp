@@ -43,7 +43,7 @@ bool is_by_nccl(const BackendChoice& device) {
   return device.backend == "cuda" && cuda_options(device).transport == CudaTransport::nccl;
 }
 
-/// What runs: on a CPU a transformer, emulated nothing but the sizes of its tensors.
+/// The model that runs: on a CPU a transformer, emulated nothing but the sizes of its tensors.
 Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Subject& subject,
                                                const Pipeline& pipeline) {
   if (options.device.backend == "emulated") return std::make_unique<NullModel>(subject.costs->tables.sizes);
@@ -141,7 +141,7 @@ int print_hang(const VerifiedRun& result, const Output& output) {
   return kRefuted;
 }
 
-/// What ran, and on what.
+/// The Program that ran, and the device.
 struct Ran {
   const Program& program;
   TransportCapabilities capabilities;
@@ -213,7 +213,7 @@ Expected<Prepared> prepare(const Options& options) {
                   std::move(run)};
 }
 
-/// What a process of a job cannot have.
+/// Refuses the options that a process of a job cannot have.
 Expected<void> check_batch(const Options& options) {
   for (const auto& [name, file] :
        {std::pair<const char*, const std::string&>("the input", options.input.input),
@@ -302,7 +302,7 @@ int run(const Options& options, const Output& output) {
   return code ? *code : report(code.error(), output);
 }
 
-/// What runs the program, and on which processes.
+/// The backend, and its processes.
 void add_backend_options(Command& command, Options& options) {
   command
       .add_option("--backend", options.device.backend,

@@ -130,7 +130,7 @@ bool has_optimizer(const Program& program) {
          program.all_actions().end();
 }
 
-/// What the first step lost, and the last where the weights have changed since.
+/// The loss of the first step, and of the last where the weights have changed since.
 void print_loss(const RunReport& report) {
   const std::vector<double> losses = losses_of(report);
   if (losses.empty() || report.exact) return;

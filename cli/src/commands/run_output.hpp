@@ -28,7 +28,7 @@ struct RunReport {
 /// Errors: bad_argument.
 [[nodiscard]] Expected<void> check_updates(const std::string& option, const Program& program);
 [[nodiscard]] Json run_json(const RunReport& report);
-/// What the host spent on enqueuing, in total and for each action; null where nothing was enqueued.
+/// The host's time for enqueuing, in total and for each action; null where nothing was enqueued.
 [[nodiscard]] Json host_json(const HostTime& host);
 void print_run(const RunReport& report);
 

@@ -8,7 +8,7 @@
 
 namespace ppsim::cli {
 
-/// What a Slurm script is to run.
+/// The job of a Slurm script.
 struct SlurmJob {
   std::string name;
   int ranks = 1;

@@ -68,7 +68,7 @@ std::string exact_text(const Ratio& ratio) {
   return out.str();
 }
 
-/// What a step gains or loses, "+0.33 %".
+/// The gain or loss of a step, "+0.33 %".
 std::string change_text(double changed, double step) {
   const double percent = step == 0 ? 0 : 100 * (changed - step) / step;
   if (std::abs(percent) < 0.00005) return "0 %";

@@ -28,7 +28,7 @@ struct Options {
   JitterOptions jitter;
 };
 
-/// What was simulated, and the communicators that it was given; none: those of a native Program.
+/// The Program that was simulated, and the communicators that it was given; none: those of a native Program.
 struct Simulated {
   Evaluation step;
   std::optional<CommunicatorPolicy> communicators;

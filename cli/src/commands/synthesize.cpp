@@ -127,7 +127,7 @@ Json synthesized_json(const Options& options, const SynthesisRequest& request, c
   return object;
 }
 
-/// What may find a shorter schedule than the one in `file`.
+/// The advice on how to find a shorter schedule than the one in `file`.
 std::string advice(const std::string& open, const std::string& file) {
   const auto hit = [&](const char* limit) { return open.find(limit) != std::string::npos; };
   if (hit(kTimeLimit)) return "A longer --timeout may find a shorter one than " + file;
@@ -163,7 +163,7 @@ Expected<void> write(const Options& options, const Synthesized& found) {
   return write_text_file(options.output, text);
 }
 
-/// What an interrupt leaves: the best so far. That it cannot be written is said at the end.
+/// Keeps the best so far for an interrupt. That it cannot be written is said at the end.
 void keep_best(const Options& options, const SynthesisRequest& request, const SynthesisProgress& best) {
   const auto text = ir_text(best.schedule, options.output, CsvDialect::torch);
   if (!text) return;

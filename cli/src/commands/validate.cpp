@@ -101,7 +101,7 @@ Json validation_json(const Validation& validation) {
   return object;
 }
 
-/// What tells a row from all others.
+/// The key of a row.
 std::string name_of(const Comparison& one, const MeasuredRow& row) {
   return row.source + ", " + row.label + (one.rank ? ", rank " + std::to_string(*one.rank) : std::string());
 }
@@ -182,7 +182,7 @@ void print_refit(const Refit& refit) {
             << table_text(table);
 }
 
-/// What is asked for most comes last, next to the prompt: the errors by group.
+/// The errors by group come last, next to the prompt: most readers look for them.
 void print_text(const Validation& validation, bool groups_only) {
   const bool has_memory = !validation.memory.comparisons.empty();
   if (!groups_only) {

@@ -7,7 +7,7 @@
 
 namespace ppsim::cli {
 
-/// What --communicators names; nothing for an empty text.
+/// The policy that --communicators names; nothing for an empty text.
 /// Errors: bad_argument.
 [[nodiscard]] Expected<std::optional<CommunicatorPolicy>> policy_of(const std::string& name);
 

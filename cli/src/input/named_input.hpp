@@ -4,8 +4,8 @@
 
 namespace ppsim::cli {
 
-/// What a NAME says itself, as `1f1b:ranks=4` does; 0 ranks, microbatches or slices for what it does not.
-/// Nothing for a file, and for what cannot be read.
+/// The parameters that a NAME holds, as `1f1b:ranks=4` does; 0 ranks, microbatches or slices where it has
+/// none. Nothing for a file, and for what cannot be read.
 [[nodiscard]] ScheduleParameters said_by_name(const std::string& input);
 
 /// Errors: bad_argument where the NAME and an option say something else.

@@ -14,7 +14,7 @@
 namespace ppsim::cli {
 namespace {
 
-/// What every schedule has are options of their own.
+/// Parameters that every schedule has are options of their own.
 Expected<void> check_is_setting(const std::string& key, const std::string& setting) {
   for (const char* own : {"ranks", "microbatches", "chunks", "slices"}) {
     if (key != own) continue;
@@ -72,7 +72,7 @@ Expected<void> check_dialect_is_for(const InputOptions& input) {
       {.found = "--dialect " + input.dialect + " with " + input.input, .expected = "a CSV, or no --dialect"});
 }
 
-/// What is no file has to be a schedule.
+/// An input that is no file has to be a schedule.
 Expected<void> check_is_there(const std::string& input) {
   if (names_schedule(input)) return {};
   std::error_code ignored;
@@ -110,7 +110,7 @@ Expected<void> check_recomputes(const Ir& ir, const StageRecompute& recompute) {
   return check_is_schedule(ir, "--recompute");
 }
 
-/// What --recompute asks for, or chooses for a schedule.
+/// The recomputation that --recompute asks for, or chooses for a schedule.
 Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
                                       const std::optional<CostSource>& source) {
   const bool adaptive = asked == "adaptive";
@@ -130,7 +130,7 @@ Expected<StageRecompute> recompute_of(const std::string& asked, const Ir& ir,
   return adaptive_recompute(std::get<Schedule>(ir), *work);
 }
 
-/// What --offload asks for.
+/// The offloading that --offload asks for.
 Expected<Offload> offload_of(const InputOptions& input, const CostOptions& options, const Ir& ir) {
   auto offload = offload_from_text(input.offload);
   if (!offload || !offload->on()) return offload;
@@ -142,7 +142,7 @@ Expected<Offload> offload_of(const InputOptions& input, const CostOptions& optio
   return offload;
 }
 
-/// What --send-done-delay asks for.
+/// The delay that --send-done-delay asks for.
 Expected<std::optional<int>> send_done_delay_of(const InputOptions& input, const Ir& ir) {
   if (input.send_done_delay.empty()) return std::optional<int>();
   PPSIM_RETURN_IF_ERROR(check_is_schedule(ir, "--send-done-delay"));
@@ -191,7 +191,7 @@ Expected<void> check_table(const Subject& subject, const Program& program) {
   return check_sizes(tables.sizes, program, subject.table_file);
 }
 
-/// What an item of --with sets, or none.
+/// The field that an item of --with sets, or none.
 bool* extra_named(LoweringOptions& lowering, std::string_view item) {
   if (item == "load") return &lowering.load;
   if (item == "unshard") return &lowering.unshard;

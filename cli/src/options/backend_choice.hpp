@@ -7,7 +7,7 @@
 
 namespace ppsim::cli {
 
-/// What a Program runs on, as the command line names it.
+/// The backend of a run, as the command line names it.
 struct BackendChoice {
   std::string backend = "cpu", transport = "inproc", buffers = "rendezvous";
   int ranks_per_device = 1;

@@ -30,9 +30,9 @@ class MemoryCap {
 /// that cannot be stopped.
 [[noreturn]] void end_late(const std::function<int()>& say);
 
-/// What `work` returns. Library calls look at the clock themselves; reading, generating and lowering do not.
-/// Where `work` has not ended half a second after `seconds`, `when_late` prints and returns the exit code
-/// with which the process ends.
+/// Runs `work` under a limit and returns its result. Library calls look at the clock themselves; reading,
+/// generating and lowering do not. Where `work` has not ended half a second after `seconds`, `when_late`
+/// prints and returns the exit code with which the process ends.
 template <class Work>
 std::invoke_result_t<Work> within(double seconds, Work work, const std::function<int()>& when_late) {
   constexpr double kGrace = 0.5;

@@ -8,7 +8,7 @@
 
 namespace ppsim::cli {
 
-/// What `profile` and `predict` have in common: programs of a transformer, run in one process on a device
+/// The options that `profile` and `predict` share: programs of a transformer, run in one process on a device
 /// that computes.
 struct Measurement {
   InputOptions input;

@@ -61,7 +61,7 @@ CostOptions costs_of(const PlanOptions& options, const PlanChoice& choice) {
   return costs;
 }
 
-/// What these few lines leave to `ppsim export`, or to the user.
+/// The settings that these few lines leave to `ppsim export`, or to the user.
 std::string left_out(const PlanRow& row, const std::string& framework) {
   const Parallelism& spread = row.choice.spread;
   std::string text = "# the stages of each rank: ppsim export " + framework + "\n";

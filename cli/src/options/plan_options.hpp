@@ -8,7 +8,7 @@
 
 namespace ppsim::cli {
 
-/// What `plan` is asked.
+/// The question to `plan`.
 struct PlanOptions {
   CostOptions costs;  ///< model, cluster, batch, stack; not its parallelism
   std::string nodes, objective = "time", transport, spare, format, output = "-";

@@ -19,11 +19,11 @@ struct TransportChoice {
 };
 void add_transport_options(Command& command, TransportChoice& choice);
 
-/// What was chosen. With TP, CP or EP in `spread`, NCCL launches computation in the same order.
-/// Errors: bad_argument.
+/// The capabilities of the choice. With TP, CP or EP in `spread`, NCCL launches computation in the same
+/// order. Errors: bad_argument.
 [[nodiscard]] Expected<TransportCapabilities> capabilities_of(const TransportChoice& choice,
                                                               const Parallelism& spread);
-/// What the communicators of the chosen transport take on each rank; empty where it takes none.
+/// The memory of the chosen transport's communicators on each rank; empty where it takes none.
 [[nodiscard]] IdVector<RankId, Bytes> communicator_bytes_of(const TransportChoice& choice,
                                                             const Program& program);
 /// Takes the transport of --for.
@@ -32,7 +32,7 @@ void add_transport_options(Command& command, TransportChoice& choice);
 /// The options again, for the command that comes next; empty where there are none.
 [[nodiscard]] std::string options_text(const TransportChoice& choice);
 
-/// What an answer holds for: "transport any: holds on in-process, mpi, copy and nccl, ...".
+/// The transports that an answer holds for: "transport any: holds on in-process, mpi, copy and nccl, ...".
 [[nodiscard]] std::string transport_line(const TransportCapabilities& capabilities);
 /// The same of times, which leave out waits that may occur or not.
 [[nodiscard]] std::string simulated_line(const TransportCapabilities& capabilities);

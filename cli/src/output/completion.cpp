@@ -11,7 +11,7 @@
 namespace ppsim::cli {
 namespace {
 
-/// What may be the value of an option or argument, beside files.
+/// The words that an option or argument accepts, besides files.
 std::vector<std::string> values_of(const OptionText& option) {
   const std::string& name = option.names.back();
   if (!option.choices.empty()) return option.choices;
@@ -48,7 +48,7 @@ std::vector<std::string> option_names(const CommandText& command) {
   return names;
 }
 
-/// What completes the first argument of a command: of `help` and the like other commands or words.
+/// The completions of a command's first argument: of `help` and the like other commands or words.
 std::vector<std::string> arguments_of(const CommandText& program, const CommandText& command) {
   if (command.name == "help") return names_of(program.commands);
   std::vector<std::string> values;

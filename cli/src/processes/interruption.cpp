@@ -12,7 +12,7 @@
 namespace ppsim::cli {
 namespace {
 
-/// What the handler writes, which cannot make it: whole texts, of which all stay since it may be reading one.
+/// The texts that the handler writes, since it cannot make any; all of them stay, as it may be reading one.
 struct Texts {
   std::string err, out;
 };
@@ -38,7 +38,7 @@ void on_interrupt(int signal) {
   ::_exit(signal == SIGTERM ? kTerminated : kInterrupted);
 }
 
-/// What a failure says where nothing can be made any more.
+/// The message of a failure where no memory is left to make one.
 Texts failure_texts(const Error& error, const Output& output) {
   return {output.silent ? "" : "ppsim: " + to_string(error) + "\n",
           output.json && !output.silent ? Json{{"error", error_json(error)}}.dump(2) + "\n" : ""};

@@ -12,7 +12,7 @@ void leave_on_interrupt(bool json);
 /// thread of another library.
 void leave_when_out_of_memory(const Output& output);
 
-/// What is known so far, for the end by a signal.
+/// The answer so far, for the end by a signal.
 struct KnownSoFar {
   Json members = Json::object();                       ///< with --json: beside the error
   std::string note = "no file was left half-written";  ///< on stderr

@@ -8,7 +8,7 @@
 
 namespace ppsim::cli {
 
-/// What SIGINT and SIGTERM do to one process of several, for as long as this is there: process 0 stops all,
+/// Handles SIGINT and SIGTERM in one process of several while it lives: process 0 stops all,
 /// and says for all that they were interrupted; the others end without a word. A launcher sends SIGTERM to
 /// those that are left when one has died, too: they have a moment to say who it was. One at a time.
 class ProcessSignals {

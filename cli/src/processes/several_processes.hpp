@@ -7,7 +7,7 @@
 
 namespace ppsim::cli {
 
-/// What a process of several does; null where it is the only one.
+/// The part of a process among several; null where it is the only one.
 using ProcessRun = std::function<Expected<int>(const Output&, Bootstrap*)>;
 
 /// For what runs in one process: whether a launcher has started several, each of which would do all of it.

@@ -89,7 +89,7 @@ class Collector {
   std::vector<bool> gathered_;  ///< per stage: between UNSHARD and RESHARD
   InstructionId instruction_;
   std::vector<TensorTouch> touches_;
-  /// What was sent and is not free, by communicator and receiver.
+  /// Sent tensors that are not free yet, by communicator and receiver.
   std::map<std::pair<CommunicatorId, RankId>, std::deque<TensorTouch>> held_;
 };
 
@@ -203,7 +203,7 @@ void Collector::hold(const Action& a, CommunicatorId communicator) {
   channel.pop_front();
 }
 
-/// What too few sends follow stays to the end of the step.
+/// A sent tensor that too few sends follow stays to the end of the step.
 void Collector::keep_held() {
   instruction_ = InstructionId();
   for (const auto& [channel, sent] : held_) {

@@ -60,7 +60,7 @@ Table overlaid_table(const Table& base, const Table& over) {
   return result;
 }
 
-/// What only a model says.
+/// Settings that only a model has.
 void keep_model(CostBinding& binding, const CostBinding& of_model) {
   binding.layout = of_model.layout;
   binding.recompute = of_model.recompute;

@@ -48,7 +48,7 @@ void print_class(std::ostream& out, const SizeClass& key) {
   if (key.slice > 0) print_name(out, ", slice ", key.slice);
 }
 
-/// What is missing, and the entries that would say it.
+/// The missing costs, and the entries that would give them.
 template <class Key>
 Expected<void> none_missing(const std::vector<Key>& missing, const std::string& file) {
   constexpr bool kCosts = std::is_same_v<Key, CostClass>;

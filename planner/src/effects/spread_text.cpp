@@ -6,7 +6,7 @@
 namespace ppsim::planner {
 namespace {
 
-/// What stands before a mark, taken off the text with it.
+/// The text before a mark, taken off with it.
 std::string_view take_word(std::string_view& text, char mark) {
   const std::size_t end = text.find(mark);
   const std::string_view word = text.substr(0, end);

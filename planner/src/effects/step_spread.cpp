@@ -14,7 +14,7 @@
 namespace ppsim::planner {
 namespace {
 
-/// What the sampling of one Program needs, made once.
+/// The inputs of sampling one Program, made once.
 struct DisturbedItems {
   static constexpr std::int32_t kFixed = -1;
   struct Source {
@@ -164,7 +164,7 @@ class Sampler {
   std::vector<Nanoseconds> ends_;
 };
 
-/// What one sample came to.
+/// The result of one sample.
 struct Sample {
   Nanoseconds step = 0;
   IdVector<RankId, Nanoseconds> busy;

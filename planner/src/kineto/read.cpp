@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "PP:";
 
-/// What one event of a trace says.
+/// One event of a trace.
 struct Event {
   std::string name, phase, category;
   double start_us = 0;

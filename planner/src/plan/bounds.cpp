@@ -59,7 +59,7 @@ void PlacedCosts::read_stage(StageId stage, bool recomputes) {
     cost.workspace[k] = sizes({TensorKind::workspace, s, -1, -1, kPasses[k]});
 }
 
-/// What F of a stage saves beside a B of its rank, at most.
+/// The most that F of a stage saves when it overlaps a B of its rank.
 void PlacedCosts::read_pairs() {
   const Pipeline& pipeline = placement_->pipeline;
   for (std::int32_t r = 0; r < pipeline.ranks(); ++r) {

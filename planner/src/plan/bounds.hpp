@@ -11,7 +11,7 @@
 
 namespace ppsim::planner {
 
-/// What no plan of a group is below. Units: nanoseconds, bytes of the fullest rank.
+/// Lower bounds on every plan of a group. Units: nanoseconds, bytes of the fullest rank.
 struct LowerBound {
   Nanoseconds step = 0;
   Bytes peak = 0;

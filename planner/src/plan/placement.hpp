@@ -23,7 +23,7 @@ struct Placement {
   [[nodiscard]] int count(StageId stage, int microbatches) const;
 };
 
-/// What the rows of a schedule have, whatever the number of microbatches.
+/// Facts on the rows of a schedule that hold for every number of microbatches.
 struct RowForm {
   bool splits = false;    ///< I and W
   bool overlaps = false;  ///< F beside B

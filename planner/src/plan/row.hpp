@@ -5,7 +5,7 @@
 
 namespace ppsim::planner {
 
-/// What a choice is simulated as.
+/// The simulation of a choice.
 [[nodiscard]] Workload workload_of(const PlanRequest& request, const PlanChoice& choice);
 /// Everything that `ppsim simulate` says of it.
 [[nodiscard]] Expected<Evaluation> evaluate_choice(const PlanRequest& request, const PlanChoice& choice);

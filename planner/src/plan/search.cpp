@@ -19,7 +19,7 @@ enum class Depth : std::uint8_t { spread, schedule, simulated, measured };
 
 constexpr std::size_t kMaxTries = 16;  // of one spread, for a first plan
 
-/// What the objective compares, and the other of time and memory.
+/// The objective, and the other of time and memory.
 struct Score {
   std::int64_t first = 0;
   std::int64_t second = 0;

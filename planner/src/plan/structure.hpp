@@ -12,7 +12,7 @@
 
 namespace ppsim::planner {
 
-/// What one stage of a rank holds while a step of its row runs, in numbers of microbatches.
+/// The activations of one stage of a rank while a step of its row runs, in numbers of microbatches.
 struct StageLoad {
   int for_input = 0;    ///< saved activations that I frees
   int for_weight = 0;   ///< those that W frees
@@ -31,7 +31,7 @@ struct RowMoment {
   friend auto operator<=>(const RowMoment&, const RowMoment&) = default;
 };
 
-/// What a schedule keeps alive on each rank: the different moments of its row.
+/// The live activations of a schedule on each rank: the different moments of its row.
 struct RowMoments {
   IdVector<RankId, std::vector<RowMoment>> rows;
   bool lends = false;  ///< activations wait on other ranks
@@ -46,7 +46,7 @@ struct StructureKey {
   friend auto operator<=>(const StructureKey&, const StructureKey&) = default;
 };
 
-/// What is kept of some schedules: those used last, within a bound on memory.
+/// A cache of schedules: those used last, within a bound on memory.
 template <class T>
 class KeptBySchedule {
  public:
@@ -82,8 +82,8 @@ class KeptBySchedule {
   std::size_t weight_ = 0;
 };
 
-/// What the plans of one schedule share, whatever its stages cost. Of schedules whose order follows costs
-/// nothing is kept.
+/// The structure that the plans of one schedule share, whatever its stages cost. Of schedules whose order
+/// follows costs nothing is kept.
 class Structures {
  public:
   /// Errors: those of generate.

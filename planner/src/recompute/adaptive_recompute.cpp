@@ -27,8 +27,8 @@ class Chooser {
   }
 
  private:
-  /// What every rank has for activations: all but what the simulation of a step that recomputes in full needs
-  /// beside them.
+  /// The memory that every rank has for activations: all but what the simulation of a step that recomputes in
+  /// full needs beside them.
   Expected<void> prepare() {
     for (const Recompute recompute : kRecomputeChoices) {
       PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(recomputing(recompute), schedule_.pipeline()));

@@ -16,7 +16,7 @@ inline constexpr std::array kRecomputeChoices = {Recompute::none, Recompute::sel
 /// Costs and sizes of a pipeline whose stages all recompute alike, by Recompute.
 using RecomputeTables = std::array<Tables, kRecomputeChoices.size()>;
 
-/// What the stages of one rank may recompute, and the memory that each choice needs.
+/// The recomputation that the stages of one rank may choose, and the memory of each choice.
 class RankRecompute {
  public:
   RankRecompute(const Schedule& schedule, RankId rank, const RecomputeTables& tables);
@@ -28,7 +28,7 @@ class RankRecompute {
   [[nodiscard]] Bytes peak(const std::vector<Recompute>& choice) const;
 
  private:
-  /// What one stage adds under one choice.
+  /// The addition of one stage under one choice.
   struct Option {
     Nanoseconds time = 0;       ///< in the whole step
     std::vector<Bytes> memory;  ///< by moment

@@ -129,7 +129,7 @@ struct PointEvaluator::State {
   Structures structures;
   Placements placements;
 
-  /// What the plan needs at least; 0 where that is not known.
+  /// A lower bound on the plan's memory; 0 where none is known.
   [[nodiscard]] Expected<Bytes> min_bytes(const PlannedPoint& planned) {
     const PlanChoice& choice = planned.choice;
     const Workload work = workload_of(planned.request, choice);

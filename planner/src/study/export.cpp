@@ -51,7 +51,7 @@ std::string percent_above(double value, double base) {
   return text;
 }
 
-/// What is worse; empty: nothing.
+/// The objectives that got worse; empty: none.
 std::string what_is_worse(const StoredResult& now, const StoredResult& before, double tolerance) {
   if (before.status != "fits") return "";
   if (now.status != "fits")

@@ -66,7 +66,7 @@ std::optional<StudyConstraint> constraint_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// What is not said is 1. A value that is no number holds nothing back.
+/// A missing value counts as 1. A value that is no number rules nothing out.
 double product_of(const std::vector<std::string>& factors, const StudyValues& values) {
   double product = 1;
   for (const std::string& factor : factors) {

@@ -34,7 +34,7 @@ std::vector<const StudyPoint*> missing_points(const Study& study, const StudyRun
   return missing;
 }
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 class PointQueue {
  public:
   PointQueue(std::vector<const StudyPoint*> points, const StudyRun& run)

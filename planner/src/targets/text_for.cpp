@@ -16,7 +16,7 @@ CommunicatorPolicy usable_policy(const Target& target, const Program& program) {
   return target.communicators.front();
 }
 
-/// What waits where, of a row whose `after` lists hold sends and reductions only.
+/// The WAIT cells of a row whose `after` lists hold sends and reductions only.
 std::vector<TorchWait> waits_of(const std::vector<InstructionDraft>& row, bool of_sends) {
   std::map<int, int> first;
   for (std::size_t i = 0; i < row.size(); ++i) {

@@ -15,8 +15,8 @@ struct GivenRun {
 /// With small letters for capital ones.
 [[nodiscard]] std::string lower_case(std::string text);
 
-/// What is read from columns of these names wherever they are: schedule, recompute, layout and stack, which
-/// is `usual` where it says nothing.
+/// The fields read from columns of these names wherever they are: schedule, recompute, layout and stack,
+/// which is `usual` where it says nothing.
 void read_software(SheetRow& row, const std::string& usual, GivenRun& given);
 
 /// The run, or why it cannot be one.

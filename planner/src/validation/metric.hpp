@@ -6,7 +6,7 @@ namespace ppsim::planner {
 
 inline constexpr double kGiB = 1073741824.0;  ///< bytes
 
-/// What the training of one token takes in operations.
+/// The operations that training takes for one token.
 struct FlopCount {
   bool recomputed = false;  ///< the forward of the layers counts twice
   bool causal = true;       ///< attention counts half: what lies behind a token is masked
@@ -17,7 +17,7 @@ struct FlopCount {
 /// Bytes of what a metric of memory counts, of the GPU that takes most; nothing for any other metric.
 [[nodiscard]] std::optional<double> memory_unit(std::string_view metric);
 [[nodiscard]] bool is_step_metric(std::string_view metric);
-/// What there is, of both.
+/// Those of both that exist.
 [[nodiscard]] std::string known_metrics();
 
 /// Seconds of a step of which a metric has this value.

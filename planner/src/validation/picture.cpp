@@ -9,7 +9,7 @@
 namespace ppsim::planner {
 namespace {
 
-/// What is drawn alike. Sources differ in shape and colour, mixtures of experts are hollow.
+/// A class of rows drawn alike. Sources differ in shape and colour, mixtures of experts are hollow.
 struct Series {
   MeasurementKind kind;
   bool is_moe;

@@ -24,7 +24,7 @@ std::string usual_stack(const std::string& source) {
   return "megatron-core";
 }
 
-/// What tells the runs of one source apart.
+/// The key of a run among those of its source.
 std::string published_label(const SheetRow& row) {
   std::string label = row.text("model");
   if (!row.text("gpus").empty()) label += ", " + row.text("gpus") + " GPUs";
@@ -35,7 +35,7 @@ std::string published_label(const SheetRow& row) {
   return label + ", " + row.text("metric");
 }
 
-/// What the metric says of the run; a metric that cannot be compared takes its place.
+/// The value of the metric for the run; a metric that cannot be compared takes its place.
 void set_figure(const std::string& metric, double value, MeasuredRow& result) {
   const auto* run = std::get_if<RunDescription>(&result.run);
   if (const auto unit = memory_unit(metric)) {

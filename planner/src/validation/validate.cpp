@@ -87,7 +87,7 @@ void summarize_agreement(const Validation& validation, Agreement& agreement) {
   agreement.all = error_statistics(errors);
 }
 
-/// What is simulated of a row, or the reason why nothing is.
+/// The simulation of a row, or the reason why there is none.
 tl::expected<SimulatedRun, std::string> simulated(const MeasuredRow& row) {
   if (const auto* not_run = std::get_if<NotRun>(&row.run)) return tl::unexpected(not_run->reason);
   const auto* stages = std::get_if<StageRun>(&row.run);

@@ -19,7 +19,7 @@ class FairShares {
                               std::span<const std::vector<std::uint32_t>> taken);
 
  private:
-  /// What is left of a link while rates are handed out.
+  /// The capacity left of a link while rates are assigned.
   struct OpenLink {
     Rate left = 0;
     Rate flows = 0;  ///< without a rate

@@ -13,7 +13,7 @@ namespace {
 
 __extension__ using WideRest = __int128;
 
-/// What is left to wait, as far as times have room for it.
+/// The remaining wait, as far as times have room for it.
 Nanoseconds checked_rest(WideRest rest, Nanoseconds now) {
   if (rest + now > std::numeric_limits<Nanoseconds>::max()) throw Overflow("a step with shared links");
   return static_cast<Nanoseconds>(rest);

@@ -6,7 +6,7 @@
 
 namespace ppsim::simulator {
 
-/// What the page's script reads of one run; times in nanoseconds, sizes in bytes. What there is many of is in
+/// The data of one run for the page's script; times in nanoseconds, sizes in bytes. Long series are in
 /// packed columns, rank after rank.
 [[nodiscard]] nlohmann::ordered_json report_data(const ReportEntry& entry);
 

@@ -4,7 +4,7 @@
 
 namespace ppsim::simulator {
 
-/// What an action waited for: the last of its predecessors to end.
+/// The cause of an action's wait: the last of its predecessors to end.
 struct ReportWait {
   InstructionId last;    ///< invalid: nothing
   InstructionId source;  ///< the compute action behind it, across transfers; invalid: none

@@ -72,7 +72,7 @@ void write_document(std::ostream& out, const SvgOptions& options, double height,
       << body << "</svg>\n";
 }
 
-/// What the legend of all runs of a picture explains.
+/// The entries of the legend for all runs of a picture.
 struct Legend {
   std::set<OpKind> kinds;
   bool chunks = false;

@@ -11,7 +11,7 @@
 namespace ppsim::verifier::repairing {
 namespace {
 
-/// What a channel carries, each message as its SEND, and in which order.
+/// The messages of a channel in order, each as its SEND.
 struct Messages {
   std::vector<Action> sent;
   std::map<Action, std::vector<InstructionId>> receives;
@@ -101,7 +101,7 @@ class Aligner {
   std::vector<Change>& changes() { return changes_; }
 
  private:
-  /// What a moved receive came after and now follows it is dropped.
+  /// Drops from a moved receive's `after` list the instructions that now follow it.
   static std::vector<InstructionDraft> reordered(const std::vector<InstructionDraft>& old, const Places& row,
                                                  std::int32_t first) {
     std::vector<int> place(old.size());

@@ -13,7 +13,7 @@ namespace ppsim::verifier {
 /// is to give up one question and go on.
 [[nodiscard]] z3::params parameters_of_question(z3::context& context, double timeout_s);
 
-/// What Z3 answers.
+/// An answer of Z3.
 struct SolverReply {
   SolverQuery::Answer answer = SolverQuery::Answer::unknown;
   std::string reason;  ///< of `unknown`

@@ -18,7 +18,7 @@ class OperatorTimes {
   [[nodiscard]] double grouped_product(const Product& all, double rows, DataType type) const;
   /// An element-wise kernel, by what it reads and writes.
   [[nodiscard]] double traffic(double bytes) const;
-  /// What a kernel reads and writes beside its own work.
+  /// The bytes that a kernel reads and writes besides its own work.
   [[nodiscard]] double beside(double bytes) const;
   /// Forward of flash attention; `heads` over all sequences.
   [[nodiscard]] double flash_attention(double flops, double heads, double sequence, double head_dim) const;

@@ -18,7 +18,7 @@ struct Product {
 
 enum class CollectiveKind : std::uint8_t { all_gather, all_reduce, all_to_all, reduce_scatter };
 
-/// What was measured of one GPU: products of each data type, attention, and collectives within an NVLink
+/// The measurements of one GPU: products of each data type, attention, and collectives within an NVLink
 /// domain. Between measured points rates are interpolated in the logarithm of every size; outside of them the
 /// nearest point's rate holds.
 /// Source: workload/data/NOTICE.

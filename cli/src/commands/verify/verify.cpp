@@ -48,7 +48,7 @@ Expected<Subject> subject_for(const VerifyRequest& options, int microbatches) {
   return read_subject(input, costs);
 }
 
-/// What stands in the way of --all-microbatches; empty: nothing.
+/// The reason against --all-microbatches; empty: none.
 std::string not_for_all(const VerifyRequest& options) {
   if (names_file(options.input.input) || said_by_name(options.input.input).microbatches != 0)
     return options.input.input;
@@ -152,7 +152,7 @@ int run_one(const VerifyRequest& options, const std::optional<CommunicatorPolicy
   return exit_code(written.error().code);
 }
 
-/// What --for says of the transport and the communicators.
+/// The transport and the communicators that --for implies.
 Expected<void> add_target(VerifyRequest& request) {
   const auto target = target_of(request.input.target);
   if (!target || !*target) return target.map([](const auto&) {});
@@ -206,7 +206,7 @@ int run(VerifyRequest options, const Output& output) {
   });
 }
 
-/// What ends a search before it has an answer. Requires: the options that they belong to.
+/// The limits that end a search before it has an answer. Requires: the options that they belong to.
 void add_limits(Command& command, VerifyRequest& request) {
   command.add_option("--timeout", request.timeout_s, "seconds").show_default().check(seconds());
   command.add_option("--memory-budget", request.memory_budget,

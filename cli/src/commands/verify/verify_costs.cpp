@@ -73,7 +73,7 @@ Expected<void> check_alone(const VerifyRequest& request) {
                     {.found = request.other, .expected = "--for-all or --spread"});
 }
 
-/// What is compared: both Programs, and the costs of both.
+/// Two Programs to compare, and the costs of both.
 struct Comparison {
   Program first;
   Program second;

@@ -104,8 +104,8 @@ std::string verdict_text(const Row& row) {
   return verdict_text(row.exit()) + (inference ? ", no backward" : "");
 }
 
-/// What is refuted, else what is unknown, or the error. What is unknown because something else is refuted
-/// says nothing.
+/// The refuted properties, else the unknown ones, or the error. One that is unknown because another is
+/// refuted says nothing.
 std::string reason_text(const Row& row) {
   if (!row.answer) return to_string(row.answer.error());
   std::string refuted;

@@ -20,7 +20,7 @@
 
 namespace ppsim::cli {
 
-/// What is decided of one input, for an end before all is.
+/// The verdicts so far on one input, for an end before all are known.
 class DecidedSoFar {
  public:
   struct Item {
@@ -38,7 +38,7 @@ class DecidedSoFar {
   std::vector<Item> items_;
 };
 
-/// What the command line of `verify` asks.
+/// The questions that the command line of `verify` asks.
 struct VerifyRequest {
   std::vector<std::string> inputs;
   InputOptions input;
@@ -62,7 +62,7 @@ struct VerifyRequest {
   [[nodiscard]] bool is_late() const;
   /// Seconds that are left, some of them in any case.
   [[nodiscard]] double remaining_s() const;
-  /// What a question to Z3 may take.
+  /// The time and memory that a question to Z3 may take.
   [[nodiscard]] SolverOptions solver_options() const { return {remaining_s(), budget, sink_of(queries)}; }
 };
 
@@ -78,7 +78,7 @@ template <class Report>
   return reasons;
 }
 
-/// What an interrupt tells of what was asked.
+/// The answer of an interrupt to what was asked.
 void tell_decided(const VerifyRequest& request);
 /// Says what was decided before a limit, and that the rest is not. Returns: the exit code.
 int say_limit(const VerifyRequest& request, const std::string& reason, const Output& output);
@@ -155,7 +155,7 @@ template <class Report>
 }
 /// One verdict as `verify --json` writes it.
 [[nodiscard]] Json result_json(const Program& program, const PropertyResult& result);
-/// What the text says of one verdict beside the table of all.
+/// The text on one verdict beside the table of all.
 [[nodiscard]] std::string result_text(const Program& program, const PropertyResult& result);
 /// One Program's verdicts as `verify --json` writes them.
 [[nodiscard]] Json report_json(const VerifyAnswer& answer);
@@ -169,13 +169,13 @@ void annotate(const VerifyRequest& request, const Expected<VerifyAnswer>& answer
 /// others.
 int verify_many(const VerifyRequest& request, const Output& output);
 
-/// What would remove a deadlock: changes to the Program, buffers of the transport.
+/// Advice on removing a deadlock: changes to the Program, buffers of the transport.
 struct Remedy {
   RepairAnswer repair;
   CreditsAnswer credits;
   bool mixes = false;  ///< what it mends, beside a deadlock
 };
-/// What --repair-with names.
+/// The changes that --repair-with names.
 /// Errors: bad_argument.
 [[nodiscard]] Expected<std::vector<ChangeKind>> kinds_of(const std::string& names);
 /// Nothing where deadlock freedom is not in question, and for large Programs and mix-ups unless --repair

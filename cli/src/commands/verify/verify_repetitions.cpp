@@ -7,7 +7,7 @@
 namespace ppsim::cli {
 namespace {
 
-/// What the command line says of a schedule, but for its microbatches.
+/// The schedule of the command line, without its number of microbatches.
 ScheduleParameters parameters_for(const InputOptions& input, int ranks) {
   ScheduleParameters parameters = said_by_name(input.input);
   parameters.ranks = ranks;
@@ -37,7 +37,7 @@ Expected<CostedSchedule> costed(const Subject& subject) {
   return CostedSchedule{std::move(rows), costs};
 }
 
-/// What is sent lives alike only where as many sends follow as it waits for.
+/// Sent tensors live equally long only where as many sends follow as each waits for.
 void add_delay(Repetitions& result, int delay) {
   constexpr int kMaxDelay = 1'000'000;  // far more than is ever compared
   if (delay == kUntilStepEnd) return;

@@ -177,7 +177,7 @@ void print_report(const VerifyAnswer& answer) {
 
 namespace {
 
-/// What --repair wrote, or could; empty: nothing.
+/// The repair that was written, or could be; empty: none.
 std::string repair_advice(const VerifyRequest& request, const VerifyReport& report,
                           const std::optional<Remedy>& remedy) {
   if (!may_be_repaired(report, remedy)) return "";

@@ -14,7 +14,7 @@ bool is_same(const FactTimes::Place& a, const FactTimes::Place& b) {
   return a.kind == b.kind && a.index == b.index;
 }
 
-/// What an action of a task adds to its end, and when what it makes is there.
+/// The time that an action adds to the end of its task, and when its output exists.
 struct JaxppLatency {
   Nanoseconds whole = 1;
   Nanoseconds ready = 1;
@@ -136,7 +136,7 @@ class JaxppOrder {
     }
   }
 
-  /// What a task waits for: what its own actions make aside.
+  /// The outputs that a task waits for, those of its own actions aside.
   [[nodiscard]] std::vector<Place> needs_of(const JaxppTask& task) {
     std::vector<Place> needs;
     std::vector<Place> inner;

@@ -9,7 +9,7 @@
 
 namespace ppsim::planner {
 
-/// What is wrong at one place of a file, for who reviews that file.
+/// A finding at one place of a file, for its reviewer.
 struct Annotation {
   std::string file;
   int row = 0;           ///< 1-based; 0: the whole file

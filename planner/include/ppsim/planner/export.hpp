@@ -9,7 +9,7 @@
 
 namespace ppsim::planner {
 
-/// What trains with a schedule elsewhere.
+/// A framework that trains with an exported schedule.
 enum class Framework { torchtitan, megatron, maxtext };
 /// Errors: bad_argument with the names that exist.
 [[nodiscard]] Expected<Framework> framework_named(std::string_view name);

@@ -24,7 +24,7 @@ namespace ppsim::planner {
 /// Errors: io naming the path and the reason.
 [[nodiscard]] Expected<void> append_text_file(const std::string& path, std::string_view text);
 
-/// What the name of a file ends in, in small letters, such as `.csv`; empty: nothing.
+/// The extension of a file's name in small letters, such as `.csv`; empty: none.
 [[nodiscard]] std::string suffix_of(const std::string& path);
 
 }  // namespace ppsim::planner

@@ -35,7 +35,7 @@ struct KinetoRanges {
 /// Errors: io; bad_file for a folder without such files.
 [[nodiscard]] Expected<std::vector<std::string>> kineto_files(const std::vector<std::string>& paths);
 
-/// What is added to the times of a rank, so that all have the clock of the first one, and by how much that
+/// The offset added to the times of a rank, so that all have the clock of the first one, and by how much that
 /// may be off in both directions; nothing: no message says.
 struct RankClock {
   Nanoseconds offset = 0;

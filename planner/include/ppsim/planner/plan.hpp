@@ -15,7 +15,7 @@
 
 namespace ppsim::planner {
 
-/// What the best plan has least of. Dollars are hours of a GPU, whatever one costs.
+/// The quantity that the best plan minimises. Dollars are hours of a GPU, whatever one costs.
 enum class PlanObjective : std::uint8_t { time, tokens_per_dollar, memory };
 [[nodiscard]] std::string_view plan_objective_name(PlanObjective objective);
 /// Errors: bad_argument naming the objectives there are.
@@ -33,7 +33,7 @@ struct PlanChoice {
 /// "interleaved-1f1b v5, TP4 PP4 DP2 CP2, microbatch 1, ...".
 std::ostream& operator<<(std::ostream& out, const PlanChoice& choice);
 
-/// What a step consists of, in the mean over the ranks of a pipeline. The parts add up to it.
+/// The parts of a step, in the mean over the ranks of a pipeline. They add up to it.
 struct StepParts {
   Nanoseconds layers = 0;         ///< kernels, and the communication within layers that nothing hides
   Nanoseconds bubble = 0;         ///< idle, but not for a transfer
@@ -88,7 +88,7 @@ struct PlanRequest {
   std::function<bool()> stopped = {};
 };
 
-/// What a search found.
+/// The result of a search.
 struct Plan {
   std::vector<PlanRow> best;   ///< at most `top`, in the order of the objective
   std::vector<PlanRow> front;  ///< in the order of the objective; each needs less of the other than before
@@ -122,14 +122,14 @@ struct Plan {
 /// Errors: bad_argument naming the item.
 [[nodiscard]] Expected<PlanChoice> parse_plan_choice(const PlanRequest& request, std::string_view text);
 
-/// What a plan is proved to keep to on the transport, in every timing.
+/// The properties that are proved of a plan on the transport, in every timing.
 [[nodiscard]] Expected<VerifyReport> verify_plan(const PlanRequest& request, const PlanChoice& choice);
 
 /// Why `other` takes longer than `best`: the parts that differ most, largest first, such as "bubble +310 ms,
 /// step end +20 ms, layers -15 ms"; and what it needs more of memory.
 [[nodiscard]] std::string why_slower(const PlanRow& best, const PlanRow& other);
 
-/// What differs in the choices, such as "tp 4 in place of 8, chunks 5 in place of 8".
+/// The difference of two choices, such as "tp 4 in place of 8, chunks 5 in place of 8".
 [[nodiscard]] std::string what_differs(const PlanChoice& choice, const PlanChoice& other);
 
 }  // namespace ppsim::planner

@@ -10,7 +10,7 @@
 
 namespace ppsim::planner {
 
-/// What all actions of a kind take in one step together. Of a transfer and a collective only the time counts
+/// The time of all actions of a kind in one step. Of a transfer and a collective only the time counts
 /// in which it is in flight; a transfer stands under its SEND.
 struct KindComparison {
   OpKind kind = OpKind::forward;

@@ -34,7 +34,7 @@ struct Study {
 enum class PointStatus : std::uint8_t { fits, does_not_fit, impossible };
 [[nodiscard]] std::string_view status_name(PointStatus status);
 
-/// What is known of a point.
+/// The state of a point.
 struct PointResult {
   PointStatus status = PointStatus::impossible;
   std::string reason;          ///< why it is impossible

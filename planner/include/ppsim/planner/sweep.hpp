@@ -45,7 +45,7 @@ struct CostSweep {
   std::span<const CostColumn> columns;
 };
 
-/// What a sweep keeps of one point: the figures of its StepTimes.
+/// The row of one point in a sweep: the figures of its StepTimes.
 struct PointTimes {
   Nanoseconds makespan = 0;
   Nanoseconds rank_span = 0;

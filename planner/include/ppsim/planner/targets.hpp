@@ -29,7 +29,7 @@ struct Target {
   /// this is false, that happens behind the last backward, and the cell is refused.
   bool reduces;
   bool overlaps;  ///< OVERLAP_F_B is known
-  /// What carries its messages; the first is what it does unless it is told otherwise.
+  /// The transports of its messages; the first is its default.
   std::span<const CommunicatorPolicy> communicators;
 };
 
@@ -99,7 +99,7 @@ struct Deferral {
 [[nodiscard]] Expected<Program> defer_transfers(const Program& program, const Deferral& deferral,
                                                 const CostTable* costs = nullptr);
 
-/// What PyTorch makes of a `compute_comms` file of this Program without REDUCE_GRAD: other gradients. Empty
+/// The gradients that PyTorch computes from a `compute_comms` file of this Program without REDUCE_GRAD. Empty
 /// where there is nothing to say.
 [[nodiscard]] std::string gradient_warning(const Program& program);
 

@@ -22,7 +22,7 @@ struct VerifiedRunOptions {
   const CostTable* costs = nullptr;
 };
 
-/// What the gradients of a run are beside those of the unpipelined reference.
+/// The verdict on the gradients of a run, compared with the unpipelined reference.
 enum class GradientVerdict : std::uint8_t {
   equal,     ///< bit by bit
   rounded,   ///< as far apart as sums of floating-point numbers in another order can be

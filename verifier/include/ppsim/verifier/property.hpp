@@ -8,7 +8,7 @@
 
 namespace ppsim::verifier {
 
-/// What can be asked of a Program.
+/// A property of a Program that can be verified.
 enum class Property : std::uint8_t {
   well_formed,
   matched,

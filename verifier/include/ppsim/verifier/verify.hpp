@@ -34,7 +34,7 @@ struct PropertyResult;
 /// Is told of each property when it is decided, in the order of deciding.
 using PropertySink = std::function<void(const PropertyResult&)>;
 
-/// What to verify, and under which assumptions.
+/// The properties to verify, and the assumptions.
 struct VerifyOptions {
   /// Empty: those by default, and memory where `sizes` are given. A limit asks for its property, too.
   std::vector<Property> properties;

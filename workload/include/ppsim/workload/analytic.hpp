@@ -18,7 +18,7 @@ namespace ppsim::workload {
 /// whose slowest stage, forward and backward together, is as fast as can be (balanced_layout).
 enum class LayoutRule : std::uint8_t { even, balanced };
 
-/// What is trained, where, and how it is spread.
+/// A training job: the model, the cluster and the parallelism.
 struct Workload {
   ModelDescription model;
   ClusterDescription cluster;
@@ -30,7 +30,7 @@ struct Workload {
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
-/// What a rank does when its last microbatch is through. Gradients are reduced first, then their norm joins
+/// The work of a rank after its last microbatch. Gradients are reduced first, then their norm joins
 /// all ranks, then weights are updated.
 struct StepEnd {
   Nanoseconds reduction = 0;  ///< of gradients, those of tied embeddings included, as far as nothing hides it

@@ -11,7 +11,7 @@
 
 namespace ppsim::workload {
 
-/// What one stage holds of a language model.
+/// The part of a language model that one stage holds.
 struct StageContents {
   bool embedding = false;
   std::int64_t layers = 0;  ///< transformer layers

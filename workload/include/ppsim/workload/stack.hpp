@@ -11,14 +11,15 @@ namespace ppsim::workload {
 /// How scores of attention are kept: written to memory between kernels, or never (2205.14135).
 enum class AttentionKernel : std::uint8_t { unfused, flash };
 
-/// What `selective` recompute makes again: the attention core (2205.05198, section 5), or the outputs of
+/// The part that `selective` recomputes: the attention core (2205.05198, section 5), or the outputs of
 /// norms and activation functions.
 enum class SelectiveRecompute : std::uint8_t { attention_core, elementwise };
 
 /// How ranks of a context-parallel group get each other's keys and values.
 enum class ContextExchange : std::uint8_t { ring, all_to_all };
 
-/// What a training framework does, as its documentation says. Nothing in it is fitted to a measurement.
+/// The behaviour of a training framework, as its documentation says. Nothing in it is fitted to a
+/// measurement.
 struct SoftwareStack {
   std::string name;
   AttentionKernel attention = AttentionKernel::flash;

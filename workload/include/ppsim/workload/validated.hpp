@@ -29,7 +29,7 @@ struct ValidatedClass {
 
 /// Model, sequence, parallelism, microbatches, cluster and stack in one line.
 [[nodiscard]] std::string summary(const Workload& workload);
-/// What its costs leave out.
+/// The effects that its costs leave out.
 [[nodiscard]] std::string not_modelled(const Workload& workload);
 /// How far simulations of the nearest measured runs are off, or that there are none.
 [[nodiscard]] std::string known_error(const Workload& workload);

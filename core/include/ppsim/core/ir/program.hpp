@@ -98,8 +98,8 @@ class Program {
   /// "compute", "copy" or the name of a communication queue.
   [[nodiscard]] std::string queue_name(int queue) const;
 
-  /// What a SEND_F or SEND_B takes stays until so many later ones of its channel are complete, or, where
-  /// there are fewer, to the end of the step. 0: until it is complete itself.
+  /// The tensor that a SEND_F or SEND_B takes stays until so many later ones of its channel are complete, or,
+  /// where there are fewer, to the end of the step. 0: until it is complete itself.
   [[nodiscard]] int send_done_delay() const { return send_done_delay_; }
 
   friend bool operator==(const Program&, const Program&) = default;

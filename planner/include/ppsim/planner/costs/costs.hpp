@@ -32,7 +32,7 @@ using CostSource = std::variant<UnitSource, Tables, Workload>;
 /// Errors: bad_argument.
 [[nodiscard]] Expected<Bytes> parse_size(std::string_view text);
 
-/// What a reader of a result has to know of a model's costs. One line each.
+/// Remarks on a model's costs that a reader of a result needs. One line each.
 struct CostNotes {
   std::string workload;      ///< what was asked: model, sequence, parallelism, cluster, stack
   std::string not_modelled;  ///< what the costs leave out

@@ -11,7 +11,7 @@
 
 namespace ppsim::planner {
 
-/// What a device needs besides room for what is alive at once, which the property `memory` bounds.
+/// The memory that a device needs besides live tensors, which the property `memory` bounds.
 struct RankMemory {
   /// Of the static plan of addresses that execute() makes; empty where the limits do not suffice for it.
   std::optional<IdVector<RankId, Bytes>> pool_bytes;
@@ -31,7 +31,7 @@ struct RankMemoryOptions {
 [[nodiscard]] RankMemory rank_memory(const AnalyzedProgram& analyzed, const SizeTable& sizes,
                                      const RankMemoryOptions& options = {});
 
-/// What the communicators of a transport take on each rank for the messages of a Program, beside its tensors.
+/// The memory of a transport's communicators on each rank for the messages of a Program, besides its tensors.
 [[nodiscard]] IdVector<RankId, Bytes> communicator_bytes(const Program& program, const EdgeMemory& of_edge);
 
 }  // namespace ppsim::planner

@@ -9,7 +9,7 @@
 
 namespace ppsim::planner {
 
-/// What the slices of a sequence cost: one of l tokens with q before it takes `fixed` + `linear` l +
+/// The cost of a sequence's slices: one of l tokens with q before it takes `fixed` + `linear` l +
 /// `quadratic` (q l + l (l + 1) / 2), the last factor being the pairs of tokens that causal attention looks
 /// at. Units: multiples of the times that F=, B=, I=, W= and R= give.
 struct TokenCosts {
@@ -29,7 +29,7 @@ struct TokenCosts {
 /// token or pair, lengths that are not the sequence.
 [[nodiscard]] Expected<TokenCosts> parse_token_costs(std::string_view text);
 
-/// What the lengths of slices are chosen for.
+/// The objective that chooses the lengths of slices.
 struct SlicedSteps {
   int ranks = 1;
   int microbatches = 1;

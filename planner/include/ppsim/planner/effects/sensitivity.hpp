@@ -10,7 +10,7 @@
 
 namespace ppsim::planner {
 
-/// What a step owes to the costs of one group, exactly, in the order of instructions that the Program has.
+/// The exact share of one group's costs in a step, in the order of instructions that the Program has.
 struct Sensitivity {
   std::string group;
   std::int64_t actions = 0;  ///< messages and collectives count once

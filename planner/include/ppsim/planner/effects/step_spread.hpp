@@ -32,7 +32,7 @@ struct SlowLink {
   double factor = 1;
 };
 
-/// What differs from the plan. Factors of one action multiply.
+/// The disturbances of a plan. Factors of one action multiply.
 struct Disturbances {
   std::vector<VaryingCosts> varying;  ///< of several that an action is in, the last one counts
   std::optional<FactorSpread> ranks;  ///< a factor of each rank, drawn once for each step
@@ -67,7 +67,7 @@ struct RankSpread {
   Spread busy_ns;
   double mean_idle_ns = 0;  ///< of the whole step
   double mean_factor = 1;   ///< of the rank itself: drawn and given
-  /// What the mean step gains where the rank's own factor is 1 and everything else is drawn as before.
+  /// The gain of the mean step where the rank's own factor is 1 and everything else is drawn as before.
   double gain_ns = 0;
 };
 
@@ -85,7 +85,7 @@ struct StepSpread {
 /// that nothing is in, counts out of range, and costs that become too large.
 [[nodiscard]] Expected<StepSpread> step_spread(const Evaluation& evaluation, const SpreadOptions& options);
 
-/// What every item of the Program takes in one sample, for other implementations to compare with.
+/// The duration of every item of the Program in one sample, for other implementations to compare with.
 [[nodiscard]] Expected<std::vector<Nanoseconds>> disturbed_costs(const Evaluation& evaluation,
                                                                  const SpreadOptions& options,
                                                                  std::uint64_t sample);

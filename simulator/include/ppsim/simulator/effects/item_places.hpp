@@ -20,7 +20,7 @@ struct ItemPlace {
 [[nodiscard]] std::vector<ItemPlace> item_places(const CompiledProgram& program,
                                                  const AnalyzedProgram& analyzed);
 
-/// What an item is the duration of; nothing for one that takes no time by itself.
+/// The actions whose duration an item is; nothing for one that takes no time by itself.
 [[nodiscard]] const CostClass* cost_class_of(const CompiledProgram& program, const CompiledItem& item);
 
 }  // namespace ppsim::simulator

@@ -19,7 +19,7 @@ struct CompiledItem {
 };
 static_assert(sizeof(CompiledItem) == 12);
 
-/// What the compute queue of a rank holds, for its span and its busy time.
+/// The items of a rank's compute queue, for its span and its busy time.
 struct ComputeRow {
   std::uint32_t first_item = 0;  ///< 0: the rank computes nothing
   std::uint32_t last_item = 0;

@@ -27,7 +27,7 @@ struct RankTimes {
   friend bool operator==(const RankTimes&, const RankTimes&) = default;
 };
 
-/// What a schedule search needs to know about one run.
+/// The result of one run that a schedule search needs.
 struct StepTimes {
   Nanoseconds makespan = 0;  ///< end of the last instruction
   IdVector<RankId, RankTimes> ranks;
@@ -59,7 +59,7 @@ struct SimulationScratch {
 [[nodiscard]] TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& graph,
                                         const BoundCosts& costs);
 
-/// What actions take, and what computation takes while a transfer or a collective of its rank is in flight
+/// The durations of actions, and of computation while a transfer or a collective of its rank is in flight
 /// (from the start of its own end to its completion), where that is a kernel which holds multiprocessors: on
 /// transports that guarantee an order of launches. Between the two an action goes on at the one speed or the
 /// other. Only refers to its parts.
@@ -71,7 +71,7 @@ struct ContendedCosts {
   [[nodiscard]] bool differ_on(const TransportCapabilities& capabilities) const;
 };
 
-/// What a run on a transport comes to. With a residency limit, the ready operation of the lowest position
+/// The result of a run on a transport. With a residency limit, the ready operation of the lowest position
 /// takes a free place.
 using SimulatedRun = tl::expected<TimedTrace, Stuck>;
 

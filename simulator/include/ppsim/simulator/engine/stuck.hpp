@@ -31,7 +31,7 @@ struct Stuck {
 /// Every meeting whose ends name different things, or nothing when all match.
 [[nodiscard]] std::optional<Stuck> find_mismatches(const Program& program, const ExecutionGraph& graph);
 
-/// What each incomplete instruction of a run that can go no further waits for.
+/// The wait of each incomplete instruction in a run that can go no further.
 [[nodiscard]] Stuck explain_stalls(const Program& program, const ExecutionGraph& graph,
                                    const RunState& state);
 

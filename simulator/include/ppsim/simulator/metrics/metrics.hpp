@@ -99,7 +99,7 @@ struct RunMetrics {
 /// The longest chain of waits that leads to the end of the run, back to the step's start.
 [[nodiscard]] std::vector<CriticalStep> critical_path(const RunView& run);
 
-/// What one step achieves on all devices together.
+/// The throughput of one step on all devices together.
 struct StepWork {
   double tokens = 0;
   double model_flops = 0;

@@ -8,7 +8,7 @@
 
 namespace ppsim::simulator {
 
-/// What runs, and what it takes. Only refers to its parts.
+/// A Program with its costs. Only refers to its parts.
 struct ChakraInput {
   const AnalyzedProgram& analyzed;
   const CostTable& costs;

@@ -21,7 +21,7 @@ namespace ppsim::verifier {
 /// The Program of a schedule for a number of microbatches; bad_argument where the schedule refuses it.
 using ProgramFor = std::function<Expected<Program>(int microbatches)>;
 
-/// What to verify for every number of microbatches, and under which assumptions.
+/// Properties to verify for every number of microbatches, and the assumptions.
 struct AllMicrobatchesOptions {
   /// Of kAllMicrobatchesProperties; empty: all, memory where `sizes` are. A limit asks for memory, too.
   std::vector<Property> properties;
@@ -36,7 +36,7 @@ struct AllMicrobatchesOptions {
   std::optional<Bytes> memory_budget = {};  ///< of the verifier; what needs more is unknown
   /// Is told of every query; deadlock freedom is asked of Z3 as well where a ranking decides it.
   QuerySink queries = {};
-  /// What is known of the Programs beyond those that are generated. Nothing: no property is proved for all
+  /// Knowledge of the Programs beyond those that are generated. None: no property is proved for all
   /// numbers, since any larger one may be another Program.
   Repetitions repetitions = {};
 };
@@ -67,7 +67,7 @@ struct Coverage {
 /// "m = 8, 12, 16, ... by the periodic program that equals the generated one at m = 8, 12, 16, 20".
 [[nodiscard]] std::vector<std::string> to_lines(const Coverage& coverage);
 
-/// What a rank needs at most for m = period * k + any remainder: bytes.at(k).
+/// An upper bound on a rank's memory for m = period * k + any remainder: bytes.at(k).
 struct MemoryForAll {
   RankId rank;
   AffineCount bytes;

@@ -59,7 +59,7 @@ struct RankingForAll {
   std::vector<RoleWait> waits;
 };
 
-/// What is known for every number of ranks and of microbatches.
+/// The verdict for every number of ranks and of microbatches.
 struct AllRanksReport {
   Property property = Property::deadlock_free;  ///< refuted: matched, where that is what breaks
   Verdict verdict;
@@ -75,7 +75,7 @@ struct AllRanksReport {
 
 /// The Program of a schedule for numbers of ranks and microbatches.
 using ProgramForRanks = std::function<Expected<Program>(int ranks, int microbatches)>;
-/// What is known of them for a number of ranks; may be empty, and then nothing is proved.
+/// Knowledge of them for a number of ranks; may be empty, and then nothing is proved.
 using RepetitionsForRanks = std::function<Repetitions(int ranks)>;
 
 /// Proves deadlock freedom for every number of ranks and of microbatches, for schedules that repeat with each

@@ -49,7 +49,7 @@ struct NoRepair {
 
 using RepairAnswer = std::variant<Repaired, NoRepair, Unknown>;
 
-/// What may be changed, and what the result has to be.
+/// The changes that are allowed, and the properties of the result.
 struct RepairOptions {
   VerifyOptions verify;  ///< its timeout holds for everything; a residency limit makes the answer unknown
   std::vector<ChangeKind> kinds = {ChangeKind::move, ChangeKind::group, ChangeKind::split};

@@ -25,7 +25,7 @@ struct SolverQuery {
 /// Is told of each query once Z3 has answered. Order: that in which they are asked.
 using QuerySink = std::function<void(const SolverQuery&)>;
 
-/// What questions to Z3 may take, and who is told of them.
+/// The limits of questions to Z3, and who is told of them.
 struct SolverOptions {
   double timeout_s = 60;
   std::optional<Bytes> memory_budget = {};  ///< none: as much as there is

@@ -8,7 +8,7 @@
 
 namespace ppsim::verifier {
 
-/// What a solver says about deadlock, for comparison with the graph.
+/// A solver's verdict on deadlock, for comparison with the graph.
 struct SolverAnswer {
   enum class Outcome { deadlock_free, deadlock, unknown };
   Outcome outcome = Outcome::unknown;

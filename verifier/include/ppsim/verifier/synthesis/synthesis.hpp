@@ -18,7 +18,7 @@
 
 namespace ppsim::verifier {
 
-/// What a synthesised schedule has as little of as can be, both under earliest_times.
+/// The quantities that a synthesised schedule minimises, both under earliest_times.
 enum class Objective : std::uint8_t {
   makespan,  ///< first start to last end over all ranks
   span,      ///< the longest rank's own first start to last end
@@ -28,7 +28,7 @@ enum class Objective : std::uint8_t {
 /// Whether the backward pass is one action, B, or two, I and W.
 enum class BackwardForm : std::uint8_t { split, fused };
 
-/// What is known while the search goes on.
+/// The incumbent and the bound of a search in progress.
 struct SynthesisProgress {
   const Schedule& schedule;     ///< the best so far
   Nanoseconds value = 0;        ///< of the objective
