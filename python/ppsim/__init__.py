@@ -33,6 +33,7 @@ from ppsim.planning import Plan, PlanRow, plan
 from ppsim.registry import generate, register, schedules, unregister
 from ppsim.search import Repair, Synthesis, repair, synthesize
 from ppsim.simulation import Point, RankRun, Run, simulate, simulate_many
+from ppsim.studying import StudyResults, study
 from ppsim.sweeping import sweep
 from ppsim.targets import targets
 from ppsim.verification import Certificate, PropertyVerdict, RankMemory, Verdict, check, verify
@@ -68,6 +69,7 @@ __all__ = [
     "ScheduleBuilder",
     "Sensitivity",
     "StepTimes",
+    "StudyResults",
     "Synthesis",
     "Unknown",
     "Verdict",
@@ -88,6 +90,7 @@ __all__ = [
     "sensitivity",
     "simulate",
     "simulate_many",
+    "study",
     "sweep",
     "synthesize",
     "targets",

@@ -75,6 +75,7 @@ void bind_execution(nb::module_& module);
 void bind_targets(nb::module_& module);
 void bind_annotations(nb::module_& module);
 void bind_plan(nb::module_& module);
+void bind_study(nb::module_& module);
 void bind_arrow(nb::module_& module);
 
 }  // namespace ppsim::python

@@ -42,4 +42,5 @@ NB_MODULE(_core, module) {
   ppsim::python::bind_targets(module);
   ppsim::python::bind_annotations(module);
   ppsim::python::bind_plan(module);
+  ppsim::python::bind_study(module);
 }

@@ -28,6 +28,46 @@ expect_exit 0 study run study.json --store killed.sqlite
 rows killed.sqlite >resumed
 cmp whole resumed || fail "a killed study has other rows"
 
+# Four processes share one store: each point is evaluated once, and those of one that is killed by another.
+shared=()
+for process in 0 1 2 3; do
+  "$ppsim" study run study.json --jobs 1 --store four.sqlite --json >"four$process" 2>&1 &
+  shared+=($!)
+done
+for pid in "${shared[@]}"; do wait "$pid" || fail "one of four processes failed"; done
+python3 -c 'import json
+counts = [json.load(open(f"four{process}")) for process in range(4)]
+assert sum(c["evaluated"] for c in counts) == counts[0]["points"], counts
+assert all(c["missing"] == 0 for c in counts), counts' || fail "points were evaluated twice, or left out"
+rows four.sqlite >four
+cmp whole four || fail "four processes have other rows"
+shared=()
+for process in 0 1 2 3; do
+  "$ppsim" study run study.json --jobs 1 --store three.sqlite >/dev/null 2>&1 &
+  shared+=($!)
+done
+sleep 0.1
+kill -KILL "${shared[0]}" 2>/dev/null || true
+wait "${shared[0]}" 2>/dev/null || true
+for pid in "${shared[@]:1}"; do wait "$pid" || fail "a process did not end well after another one was killed"; done
+rows three.sqlite >three
+cmp whole three || fail "three of four processes have other rows"
+
+# A claim of a process on another machine ends when nothing is heard of it; that of a process that is gone at once.
+python3 -c 'import sqlite3
+base = sqlite3.connect("study.json.sqlite"); base.execute("DELETE FROM points")
+keys = [row[0] for row in sqlite3.connect("four.sqlite").execute("SELECT key FROM points ORDER BY key LIMIT 2")]
+base.execute("INSERT INTO claims VALUES (?, ?, 1, ?, ?)", (keys[0], "elsewhere", "0", 1.0))
+import socket
+base.execute("INSERT INTO claims VALUES (?, ?, 999999999, ?, ?)", (keys[1], socket.gethostname(), "0", 4e9))
+base.commit()'
+expect_exit 0 study run study.json --json
+expect_json 'd["evaluated"] == d["points"]'
+
+# As mpirun starts them, the first one speaks.
+OMPI_COMM_WORLD_RANK=1 "$ppsim" study run study.json >second 2>&1 || fail "process 1 of mpirun failed"
+[[ ! -s second ]] || fail "process 1 of mpirun speaks"
+
 for shard in 0 1 2; do
   expect_exit 0 study run study.json --shard "$shard/3" --store "part$shard.sqlite"
 done

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "command_line/validators.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/study.hpp"
 #include "processes/interruption.hpp"
+#include "processes/several_processes.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -66,19 +68,23 @@ Counts counts_of(const Study& study, const std::map<std::string, planner::Stored
   return counts;
 }
 
-int print_status(const Options& options, const Opened& open, const Output& output) {
+/// `evaluated`: points that this process has done.
+int print_status(const Options& options, const Opened& open, std::optional<std::size_t> evaluated,
+                 const Output& output) {
   const auto results = open.store.results();
   if (!results) return report(results.error(), output);
   const Counts counts = counts_of(open.study, *results);
   const std::size_t all = open.study.points.size();
   if (output.json) {
-    output.print({{"store", options.store_file()},
-                  {"points", all},
-                  {"done", all - counts.missing},
-                  {"fits", counts.fits},
-                  {"does_not_fit", counts.does_not_fit},
-                  {"impossible", counts.impossible},
-                  {"missing", counts.missing}});
+    Json object = {{"store", options.store_file()},
+                   {"points", all},
+                   {"done", all - counts.missing},
+                   {"fits", counts.fits},
+                   {"does_not_fit", counts.does_not_fit},
+                   {"impossible", counts.impossible},
+                   {"missing", counts.missing}};
+    if (evaluated) object["evaluated"] = *evaluated;
+    output.print(object);
   } else {
     std::cout << options.store_file() << ": " << all - counts.missing << " of " << all << " points done; "
               << counts.fits << " fit, " << counts.does_not_fit << " do not, " << counts.impossible
@@ -89,7 +95,7 @@ int print_status(const Options& options, const Opened& open, const Output& outpu
 
 /// A line on a terminal, with the time left.
 std::function<void(std::size_t, std::size_t)> progress_line(const Output& output) {
-  if (output.json || ::isatty(STDERR_FILENO) != 1) return {};
+  if (output.json || output.silent || ::isatty(STDERR_FILENO) != 1) return {};
   const auto start = std::chrono::steady_clock::now();
   return [start](std::size_t done, std::size_t all) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -104,11 +110,14 @@ std::function<void(std::size_t, std::size_t)> progress_line(const Output& output
   };
 }
 
-int run_points(const Options& options, bool must_exist, const Output& output) {
+/// Several processes of mpirun or srun share the points through the store; the first one speaks.
+int run_points(const Options& options, bool must_exist, const Output& all) {
+  Output output = all;
+  output.silent = launched_rank() > 0;
   StudyRun run;
   if (auto good = read_shard(options.shard, run); !good) return report(good.error(), output);
-  run.jobs =
-      options.jobs > 0 ? options.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  run.jobs = options.jobs > 0 ? options.jobs : std::max(1, processors / launched_on_this_machine());
   run.progress = progress_line(output);
   auto open = opened(options, must_exist);
   if (!open) return report(open.error(), output);
@@ -119,7 +128,8 @@ int run_points(const Options& options, bool must_exist, const Output& output) {
                                  options.file + " goes on"});
   const auto added = run_study(open->study, open->store, run);
   if (!added) return report(added.error(), output);
-  return print_status(options, *open, output);
+  if (output.silent) return kDone;
+  return print_status(options, *open, *added, output);
 }
 
 int export_points(const Options& options, const Output& output) {
@@ -184,7 +194,7 @@ int run(const Options& options, const Output& output) {
   if (options.action == "export") return export_points(options, output);
   if (options.action == "diff") return diff_points(options, output);
   const auto open = opened(options, true);
-  return open ? print_status(options, *open, output) : report(open.error(), output);
+  return open ? print_status(options, *open, {}, output) : report(open.error(), output);
 }
 
 }  // namespace

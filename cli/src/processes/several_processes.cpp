@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,16 @@ constexpr SizeVariable kSizes[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RAN
 bool is_launched() {
   return variable("RANK") != nullptr || variable("OMPI_COMM_WORLD_RANK") != nullptr ||
          variable("SLURM_STEP_NUM_TASKS") != nullptr;
+}
+
+/// The first of these variables that is a number.
+std::optional<int> number_in(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    int number = 0;
+    if (const char* text = variable(name); text != nullptr && read_number(std::string(text), number))
+      return number;
+  }
+  return std::nullopt;
 }
 
 /// MPI waits without limit for a process that does not come.
@@ -78,6 +90,16 @@ int run_on(Bootstrap& all, const Output& output, const ProcessRun& run) {
 }
 
 }  // namespace
+
+int launched_rank() {
+  const bool in_step = variable("SLURM_STEP_NUM_TASKS") != nullptr;
+  return number_in({"OMPI_COMM_WORLD_RANK", "PMI_RANK", in_step ? "SLURM_PROCID" : "RANK"}).value_or(0);
+}
+
+int launched_on_this_machine() {
+  return std::max(
+      1, number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}).value_or(1));
+}
 
 Expected<void> check_alone(const std::string& instead) {
   for (const SizeVariable& size : kSizes) {

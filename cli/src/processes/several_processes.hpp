@@ -10,6 +10,11 @@ namespace ppsim::cli {
 /// The part of a process among several; null where it is the only one.
 using ProcessRun = std::function<Expected<int>(const Output&, Bootstrap*)>;
 
+/// The number of this process among those that mpirun, srun or torchrun has started; 0 where it is alone.
+[[nodiscard]] int launched_rank();
+/// How many of them run on this machine; 1 where the launcher does not say.
+[[nodiscard]] int launched_on_this_machine();
+
 /// For what runs in one process: whether a launcher has started several, each of which would do all of it.
 /// Errors: bad_argument; `instead` says how it is meant.
 [[nodiscard]] Expected<void> check_alone(const std::string& instead);

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
-#include <numeric>
 #include <thread>
+#include <utility>
 
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/overflow.hpp"
@@ -34,50 +35,31 @@ std::vector<const StudyPoint*> missing_points(const Study& study, const StudyRun
   return missing;
 }
 
-/// The state that the threads of a run share.
+/// The points of a run on their way: claimed in the store, evaluated by threads, stored.
 class PointQueue {
  public:
-  PointQueue(std::vector<const StudyPoint*> points, const StudyRun& run)
-      : points_(std::move(points)), run_(run) {}
+  PointQueue(std::vector<const StudyPoint*> points, const StudyRun& run, StudyStore& store)
+      : pending_(points.begin(), points.end()), all_(points.size()), run_(run), store_(store) {}
 
-  [[nodiscard]] std::size_t size() const { return points_.size(); }
-
-  /// Takes points until none is left.
+  /// Evaluates points until there are no more.
   void work() {
     PointEvaluator evaluate;
-    for (std::size_t i = next_++; i < points_.size() && !stops_; i = next_++) {
+    while (const StudyPoint* point = take()) {
       if (run_.stopped && run_.stopped()) stops_ = true;
-      PointResult result = evaluated(evaluate, *points_[i]);
+      StoredResult result = stored_result(*point, evaluated(evaluate, *point));
       const std::lock_guard lock(mutex_);
-      done_.emplace_back(*points_[i], std::move(result));
+      results_.emplace(point->key(), std::move(result));
+      changed_.notify_all();
     }
-    const std::lock_guard lock(mutex_);
-    ++ended_;
-    changed_.notify_one();
   }
 
-  /// Stores what the threads make, again and again. Returns how many.
-  [[nodiscard]] Expected<std::size_t> store(StudyStore& store) {
-    std::size_t stored = 0;
-    for (bool ends = false; !ends;) {
-      std::vector<std::pair<StudyPoint, PointResult>> results;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, kWriteEvery, [&] { return ended_ == run_.jobs; });
-        ends = ended_ == run_.jobs;
-        results.swap(done_);
-      }
-      if (!results.empty()) {
-        if (auto good = store.add(results); !good) {
-          stops_ = true;
-          return tl::unexpected(good.error());
-        }
-      }
-      stored += results.size();
-      if (run_.progress) run_.progress(stored, points_.size());
-    }
-    if (stops_) return make_error(ErrorCode::io, "stopped before all points were evaluated");
-    return stored;
+  /// Hands out points and stores results until there is one for each. Returns how many were stored here.
+  [[nodiscard]] Expected<std::size_t> serve() {
+    auto served = serve_all();
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+    return served;
   }
 
  private:
@@ -89,14 +71,88 @@ class PointQueue {
     }
   }
 
-  std::vector<const StudyPoint*> points_;
+  /// The next point; null at the end.
+  const StudyPoint* take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ends_ || !ready_.empty(); });
+    if (ends_ || stops_) return nullptr;
+    const StudyPoint* point = ready_.front();
+    ready_.pop_front();
+    return point;
+  }
+
+  [[nodiscard]] Expected<std::size_t> serve_all() {
+    std::size_t stored = 0;
+    while (settled_ < all_) {
+      PPSIM_RETURN_IF_ERROR(claim());
+      auto results = results_so_far();
+      PPSIM_RETURN_IF_ERROR(results.empty() ? store_.renew_claims() : store_.add(results));
+      stored += results.size();
+      settled_ += results.size();
+      if (run_.progress) run_.progress(settled_, all_);
+      if (stops_) return make_error(ErrorCode::io, "stopped before all points were evaluated");
+    }
+    return stored;
+  }
+
+  /// Keeps the threads supplied, in the end with points of processes that have died.
+  [[nodiscard]] Expected<void> claim() {
+    while (few_ready() && !pending_.empty()) PPSIM_RETURN_IF_ERROR(claim_some(pending_));
+    if (few_ready() && !of_others_.empty()) PPSIM_RETURN_IF_ERROR(claim_some(of_others_));
+    return {};
+  }
+
+  /// Asks for points at the front of a list: fewer near its end, so that all processes end together.
+  [[nodiscard]] Expected<void> claim_some(std::deque<const StudyPoint*>& points) {
+    const auto jobs = static_cast<std::size_t>(run_.jobs);
+    const std::size_t count = std::min(points.size(), std::clamp(points.size() / 8, jobs, kAtOnce * jobs));
+    const auto end = points.begin() + static_cast<std::ptrdiff_t>(count);
+    const std::vector<const StudyPoint*> asked(points.begin(), end);
+    points.erase(points.begin(), end);
+    PPSIM_ASSIGN_OR_RETURN(const auto answers, store_.claim(asked));
+    sort_by_answer(asked, answers);
+    return {};
+  }
+
+  void sort_by_answer(const std::vector<const StudyPoint*>& asked, const std::vector<Claim>& answers) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (answers[i] == Claim::taken) ready_.push_back(asked[i]);
+      if (answers[i] == Claim::of_another) of_others_.push_back(asked[i]);
+      if (answers[i] == Claim::done) ++settled_;
+    }
+    changed_.notify_all();
+  }
+
+  [[nodiscard]] bool few_ready() {
+    const std::lock_guard lock(mutex_);
+    return ready_.size() < static_cast<std::size_t>(run_.jobs);
+  }
+
+  /// Waits until there is something to do, or for a while.
+  [[nodiscard]] std::map<std::string, StoredResult> results_so_far() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kWriteEvery, [&] {
+      const bool hungry = ready_.size() < static_cast<std::size_t>(run_.jobs);
+      return stops_ || settled_ + results_.size() == all_ || (hungry && !pending_.empty());
+    });
+    return std::exchange(results_, {});
+  }
+
+  static constexpr std::size_t kAtOnce = 64;  ///< points per thread in a claim
+
+  std::deque<const StudyPoint*> pending_;    ///< not asked for yet
+  std::deque<const StudyPoint*> of_others_;  ///< which other processes evaluate
+  const std::size_t all_;
+  std::size_t settled_ = 0;  ///< points whose result is stored
   const StudyRun& run_;
-  std::atomic<std::size_t> next_ = 0;
+  StudyStore& store_;
   std::atomic<bool> stops_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::pair<StudyPoint, PointResult>> done_;
-  int ended_ = 0;
+  std::deque<const StudyPoint*> ready_;          ///< claimed here
+  std::map<std::string, StoredResult> results_;  ///< not stored yet
+  bool ends_ = false;
 };
 
 }  // namespace
@@ -104,10 +160,10 @@ class PointQueue {
 Expected<std::size_t> run_study(const Study& study, StudyStore& store, const StudyRun& run) {
   PPSIM_CHECK(run.jobs >= 1 && run.shard >= 0 && run.shard < run.shards, "see Requires");
   PPSIM_ASSIGN_OR_RETURN(const auto known, store.results());
-  PointQueue queue(missing_points(study, run, known), run);
+  PointQueue queue(missing_points(study, run, known), run, store);
   std::vector<std::jthread> threads;
   for (int t = 0; t < run.jobs; ++t) threads.emplace_back([&] { queue.work(); });
-  return queue.store(store);
+  return queue.serve();
 }
 
 }  // namespace ppsim::planner

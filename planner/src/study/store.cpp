@@ -1,8 +1,12 @@
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "ppsim/planner/study.hpp"
 
@@ -21,6 +25,15 @@ constexpr const char* kTables =
     "step_ns REAL, layers_ns REAL, bubble_ns REAL, communication_ns REAL, step_end_ns REAL, peak_bytes REAL, "
     "memory_limit_bytes REAL, tokens_per_second REAL, model_flops_utilization REAL, gpu_hours REAL, "
     "min_bytes REAL) WITHOUT ROWID";
+
+/// Seconds without a sign of life after which a claim is anybody's.
+constexpr double kLease = 10;
+
+constexpr const char* kClaims =
+    "CREATE TABLE IF NOT EXISTS claims ("
+    "key TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, started TEXT NOT NULL, until REAL "
+    "NOT NULL) "
+    "WITHOUT ROWID";
 
 constexpr std::array<const char*, 11> kFigureColumns = {
     "step_ns",    "layers_ns",          "bubble_ns",         "communication_ns",        "step_end_ns",
@@ -45,7 +58,28 @@ std::map<std::string, double> figures_of(const PointResult& result) {
           {"gpu_hours", result.gpu_hours}};
 }
 
-std::string point_json(const StudyPoint& point) { return nlohmann::json(point.values).dump(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+/// The 22nd field of /proc/PROCESS/stat, which tells a process from a later one of the same number; empty:
+/// there is none.
+std::string start_of(long process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_ends = text.rfind(')');
+  if (name_ends == std::string::npos) return "";
+  std::istringstream fields(text.substr(name_ends + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return field;
+}
 
 /// A prepared statement, and the end of it.
 class Statement {
@@ -62,6 +96,7 @@ class Statement {
     sqlite3_bind_text(statement_, at, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
   }
   void bind(int at, double value) { sqlite3_bind_double(statement_, at, value); }
+  void bind(int at, std::int64_t value) { sqlite3_bind_int64(statement_, at, value); }
   void unbind(int at) { sqlite3_bind_null(statement_, at); }
   [[nodiscard]] int step() { return sqlite3_step(statement_); }
   void reset() { sqlite3_reset(statement_); }
@@ -84,6 +119,9 @@ class Statement {
 struct StudyStore::State {
   sqlite3* base = nullptr;
   std::string file;
+  std::string host = host_name();
+  std::int64_t process = ::getpid();
+  std::string started = start_of(process);
 
   State() = default;
   State(const State&) = delete;
@@ -104,6 +142,19 @@ struct StudyStore::State {
   [[nodiscard]] Expected<void> prepare() const;
   [[nodiscard]] Expected<void> create() const;
   [[nodiscard]] Expected<int> number_of(const char* sql) const;
+  [[nodiscard]] Expected<void> drop_claims_of_the_dead() const;
+  [[nodiscard]] Expected<std::vector<Claim>> claim(std::span<const StudyPoint* const> points) const;
+  [[nodiscard]] Expected<void> renew_claims() const;
+  [[nodiscard]] Expected<void> write(const std::map<std::string, StoredResult>& results) const;
+  /// Runs `work` as one transaction. Returns: its result.
+  template <class Work>
+  [[nodiscard]] auto in_transaction(const Work& work) const -> decltype(work()) {
+    PPSIM_RETURN_IF_ERROR(run(kClaims));  // stores of earlier versions have none
+    PPSIM_RETURN_IF_ERROR(run("BEGIN IMMEDIATE"));
+    auto result = work();
+    PPSIM_RETURN_IF_ERROR(run(result ? "COMMIT" : "ROLLBACK"));
+    return result;
+  }
 };
 
 Expected<void> StudyStore::State::prepare() const {
@@ -160,32 +211,112 @@ Expected<StudyStore> StudyStore::open(const std::string& file, bool must_exist) 
   return StudyStore(std::move(state));
 }
 
-Expected<void> StudyStore::add(const std::vector<std::pair<StudyPoint, PointResult>>& results) {
-  if (auto good = state_->run("BEGIN IMMEDIATE"); !good) return good;
+StoredResult stored_result(const StudyPoint& point, const PointResult& result) {
+  return {.point = nlohmann::json(point.values).dump(),
+          .status = std::string(status_name(result.status)),
+          .reason = result.reason,
+          .figures = figures_of(result),
+          .layout = result.row ? layout_text(result.row->layout) : ""};
+}
+
+Expected<void> StudyStore::State::write(const std::map<std::string, StoredResult>& results) const {
   std::string columns = "key, point, status, reason, layout";
   std::string places = "?, ?, ?, ?, ?";
   for (const char* name : kFigureColumns) {
     columns += std::string(", ") + name;
     places += ", ?";
   }
-  Statement insert(state_->base, "INSERT OR IGNORE INTO points (" + columns + ") VALUES (" + places + ")");
-  if (!insert.ready()) return state_->failed();
-  for (const auto& [point, result] : results) {
-    insert.bind(1, point.key());
-    insert.bind(2, point_json(point));
-    insert.bind(3, std::string(status_name(result.status)));
-    insert.bind(4, result.reason);
-    insert.bind(5, result.row ? layout_text(result.row->layout) : "");
-    const auto figures = figures_of(result);
-    for (std::size_t i = 0; i < kFigureColumns.size(); ++i) {
-      const auto found = figures.find(kFigureColumns[i]);
-      const int at = static_cast<int>(i) + 6;
-      found == figures.end() ? insert.unbind(at) : insert.bind(at, found->second);
+  Statement insert(base, "INSERT OR IGNORE INTO points (" + columns + ") VALUES (" + places + ")");
+  Statement release(base, "DELETE FROM claims WHERE key = ?");
+  if (!insert.ready() || !release.ready()) return failed();
+  for (const auto& [key, result] : results) {
+    int at = 0;
+    for (const std::string& text : {key, result.point, result.status, result.reason, result.layout})
+      insert.bind(++at, text);
+    for (const char* name : kFigureColumns) {
+      const auto found = result.figures.find(name);
+      found == result.figures.end() ? insert.unbind(++at) : insert.bind(++at, found->second);
     }
-    if (insert.step() != SQLITE_DONE) return state_->failed();
+    release.bind(1, key);
+    if (insert.step() != SQLITE_DONE || release.step() != SQLITE_DONE) return failed();
     insert.reset();
+    release.reset();
   }
-  return state_->run("COMMIT");
+  return {};
+}
+
+Expected<void> StudyStore::add(const std::map<std::string, StoredResult>& results) {
+  return state_->in_transaction([&] { return state_->write(results); });
+}
+
+Expected<void> StudyStore::State::drop_claims_of_the_dead() const {
+  Statement select(base, "SELECT DISTINCT process, started FROM claims WHERE host = ?");
+  Statement drop(base, "DELETE FROM claims WHERE host = ? AND process = ? AND started = ?");
+  if (!select.ready() || !drop.ready()) return failed();
+  select.bind(1, host);
+  std::vector<std::pair<std::int64_t, std::string>> dead;
+  while (select.step() == SQLITE_ROW) {
+    const auto other = static_cast<std::int64_t>(select.number(0).value_or(0));
+    if (start_of(other) != select.text(1)) dead.emplace_back(other, select.text(1));
+  }
+  for (const auto& [other, since] : dead) {
+    drop.bind(1, host);
+    drop.bind(2, other);
+    drop.bind(3, since);
+    if (drop.step() != SQLITE_DONE) return failed();
+    drop.reset();
+  }
+  return {};
+}
+
+Expected<std::vector<Claim>> StudyStore::State::claim(std::span<const StudyPoint* const> points) const {
+  PPSIM_RETURN_IF_ERROR(drop_claims_of_the_dead());
+  Statement known(base, "SELECT 1 FROM points WHERE key = ?");
+  Statement take(base,
+                 "INSERT INTO claims VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (key) DO UPDATE SET host = ?2, "
+                 "process = ?3, started = ?4, until = ?5 WHERE until < ?6 OR (host = ?2 AND process = ?3 AND "
+                 "started = ?4)");
+  if (!known.ready() || !take.ready()) return failed();
+  std::vector<Claim> answers;
+  for (const StudyPoint* point : points) {
+    const std::string key = point->key();
+    known.bind(1, key);
+    const bool done = known.step() == SQLITE_ROW;
+    known.reset();
+    if (done) {
+      answers.push_back(Claim::done);
+      continue;
+    }
+    take.bind(1, key);
+    take.bind(2, host);
+    take.bind(3, process);
+    take.bind(4, started);
+    take.bind(5, now() + kLease);
+    take.bind(6, now());
+    if (take.step() != SQLITE_DONE) return failed();
+    answers.push_back(sqlite3_changes(base) > 0 ? Claim::taken : Claim::of_another);
+    take.reset();
+  }
+  return answers;
+}
+
+Expected<std::vector<Claim>> StudyStore::claim(std::span<const StudyPoint* const> points) {
+  return state_->in_transaction([&] { return state_->claim(points); });
+}
+
+Expected<void> StudyStore::State::renew_claims() const {
+  Statement renew(base, "UPDATE claims SET until = ? WHERE host = ? AND process = ? AND started = ?");
+  if (!renew.ready()) return failed();
+  renew.bind(1, now() + kLease);
+  renew.bind(2, host);
+  renew.bind(3, process);
+  renew.bind(4, started);
+  if (renew.step() != SQLITE_DONE) return failed();
+  return {};
+}
+
+Expected<void> StudyStore::renew_claims() {
+  return state_->in_transaction([&] { return state_->renew_claims(); });
 }
 
 Expected<std::map<std::string, StoredResult>> StudyStore::results() const {

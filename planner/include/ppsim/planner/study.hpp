@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,8 +70,13 @@ struct StoredResult {
   friend bool operator==(const StoredResult&, const StoredResult&) = default;
 };
 
-/// Results in an SQLite file, which several processes may write at once. What was added is there after a
-/// crash; a result is there once.
+[[nodiscard]] StoredResult stored_result(const StudyPoint& point, const PointResult& result);
+
+/// The answer to a process that wants to evaluate a point.
+enum class Claim : std::uint8_t { taken, done, of_another };
+
+/// Results in an SQLite file, which several processes of a machine may write at once. A result is in it once,
+/// and stays after a crash.
 class StudyStore {
  public:
   /// Errors: io naming the file and what SQLite says; bad_file for a file of something else.
@@ -79,8 +85,13 @@ class StudyStore {
   StudyStore(StudyStore&&) noexcept;
   StudyStore& operator=(StudyStore&&) noexcept;
 
-  /// Errors: io.
-  [[nodiscard]] Expected<void> add(const std::vector<std::pair<StudyPoint, PointResult>>& results);
+  /// Adds results by the keys of their points, and ends the claims on these. Errors: io.
+  [[nodiscard]] Expected<void> add(const std::map<std::string, StoredResult>& results);
+  /// Asks for points to evaluate. A claim ends with the result, with its process, and after a few seconds in
+  /// which its process was not heard of. Returns: an answer for each point. Errors: io.
+  [[nodiscard]] Expected<std::vector<Claim>> claim(std::span<const StudyPoint* const> points);
+  /// Says that this process is alive. Errors: io.
+  [[nodiscard]] Expected<void> renew_claims();
   /// Results of these points, as far as they are there. Errors: io.
   [[nodiscard]] Expected<std::map<std::string, StoredResult>> results() const;
   /// Adds what another store has. Errors: as of open.
@@ -101,7 +112,8 @@ struct StudyRun {
   std::function<bool()> stopped = {};
 };
 
-/// Evaluates the points that the store lacks. Returns how many.
+/// Evaluates the points that the store lacks, together with all other processes that do so: each point is
+/// evaluated by one, and by another where that one dies. Returns how many were evaluated here.
 /// Requires: jobs >= 1, 0 <= shard < shards. Errors: io of the store, and where it was stopped.
 [[nodiscard]] Expected<std::size_t> run_study(const Study& study, StudyStore& store, const StudyRun& run);
 

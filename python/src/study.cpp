@@ -1,0 +1,105 @@
+// Many configurations of one question, in a store that resumes.
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+
+#include "binding.hpp"
+#include "ppsim/core/ir/overflow.hpp"
+#include "ppsim/planner/study.hpp"
+
+namespace ppsim::python {
+namespace {
+
+/// Values of a point by their names, and its result: both travel between processes.
+using Values = std::map<std::string, std::string>;
+using Row = std::tuple<std::string, std::string, std::string, std::map<std::string, double>, std::string>;
+
+Row row_of(planner::StoredResult result) {
+  return {std::move(result.point), std::move(result.status), std::move(result.reason),
+          std::move(result.figures), std::move(result.layout)};
+}
+
+planner::StoredResult result_of(const Row& row) {
+  const auto& [point, status, reason, figures, layout] = row;
+  return {.point = point, .status = status, .reason = reason, .figures = figures, .layout = layout};
+}
+
+/// A study with its store.
+class OpenStudy {
+ public:
+  OpenStudy(const std::string& text, const std::string& file, const std::string& store)
+      : study_(value_of(read_study(text, file))), store_(value_of(StudyStore::open(store))) {}
+
+  [[nodiscard]] std::size_t size() const { return study_.points.size(); }
+
+  [[nodiscard]] std::vector<Values> missing() const {
+    const auto known = value_of(store_.results());
+    std::vector<Values> missing;
+    for (const StudyPoint& point : study_.points) {
+      if (!known.contains(point.key())) missing.push_back(point.values);
+    }
+    return missing;
+  }
+
+  [[nodiscard]] std::size_t run(int jobs) {
+    return interruptible([&](const Stopped& stopped) {
+      return value_of(run_study(study_, store_, {.jobs = jobs, .stopped = stopped}));
+    });
+  }
+
+  void add(const std::map<std::string, Row>& rows) {
+    std::map<std::string, planner::StoredResult> results;
+    for (const auto& [key, row] : rows) results.emplace(key, result_of(row));
+    value_of(store_.add(results));
+  }
+
+  void merge(const std::string& file) { value_of(store_.merge(file)); }
+
+  [[nodiscard]] std::string csv() const { return planner::study_csv(study_, value_of(store_.results())); }
+  [[nodiscard]] std::string jsonl() const { return planner::study_jsonl(study_, value_of(store_.results())); }
+
+ private:
+  Study study_;
+  StudyStore store_;
+};
+
+std::map<std::string, Row> evaluate_points(const std::vector<Values>& points) {
+  return interruptible([&](const Stopped& stopped) {
+    PointEvaluator evaluate;
+    std::map<std::string, Row> rows;
+    for (const Values& values : points) {
+      if (stopped()) break;
+      const StudyPoint point{values};
+      PointResult result;
+      try {
+        result = evaluate(point);
+      } catch (const Overflow& sum) {
+        result.reason = sum.what();
+      }
+      rows.emplace(point.key(), row_of(planner::stored_result(point, result)));
+    }
+    return rows;
+  });
+}
+
+}  // namespace
+
+void bind_study(nb::module_& module) {
+  nb::class_<OpenStudy>(module, "OpenStudy", "A study with its store.")
+      .def(nb::init<const std::string&, const std::string&, const std::string&>(), "text"_a, "file"_a,
+           "store"_a)
+      .def_prop_ro("size", &OpenStudy::size)
+      .def("missing", &OpenStudy::missing)
+      .def("run", &OpenStudy::run, "jobs"_a)
+      .def("add", &OpenStudy::add, "rows"_a)
+      .def("merge", &OpenStudy::merge, "file"_a)
+      .def("csv", &OpenStudy::csv)
+      .def("jsonl", &OpenStudy::jsonl);
+  module.def("evaluate_points", &evaluate_points, "points"_a);
+}
+
+}  // namespace ppsim::python
