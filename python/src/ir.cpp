@@ -14,6 +14,7 @@
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/ir_source.hpp"
@@ -164,6 +165,10 @@ void bind_common(nb::class_<T>& type, const char* what) {
           "stages", [](const T& ir) { return ir.pipeline().stages(); }, "Stages of the model.")
       .def_prop_ro(
           "microbatches", [](const T& ir) { return ir.pipeline().microbatches(); }, "Microbatches of a step.")
+      .def_prop_ro(
+          "padding",
+          [](const T& ir) { return ir.pipeline().microbatches() - batch_microbatches(ir.pipeline()); },
+          "How many of the microbatches feed no update: what SPMD computes in its bubbles.")
       .def_prop_ro(
           "slices", [](const T& ir) { return ir.pipeline().slices(); },
           "Pieces of a microbatch along the sequence.")

@@ -7,6 +7,7 @@
 
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/execution/naive_executor.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "support/reachable_states.hpp"
 
 namespace ppsim::test {
@@ -72,7 +73,7 @@ bool ascends(const Program& program) {
   for (int r = 0; r < program.pipeline().ranks(); ++r) {
     for (int i = program.first(RankId(r)).value(); i < program.last(RankId(r)).value(); ++i) {
       for (const Action& a : program.actions(InstructionId(i))) {
-        if (!gives_weight_gradient(a.kind)) continue;
+        if (!gives_weight_gradient(a.kind) || is_padding(program.pipeline(), a)) continue;
         int& before =
             last.try_emplace({a.stage(), program.pipeline().spec().update[a.mb()]}, -1).first->second;
         if (a.microbatch < before) return false;
@@ -96,7 +97,8 @@ class BlockVersions {
         if (updates_before(at) != a.update() || !is_reduced(rank, a.update())) return false;
       } else if (info(a.kind).subject == Subject::stage && touches(a)) {
         if (reads(a) && updates_before(at) < pipeline_.version(a.stage(), a.mb())) return false;
-        if (gives_weight_gradient(a.kind) && updates_before(at) > pipeline_.spec().update[a.mb()])
+        if (gives_weight_gradient(a.kind) && !is_padding(pipeline_, a) &&
+            updates_before(at) > pipeline_.spec().update[a.mb()])
           return false;
       }
     }

@@ -39,7 +39,8 @@ class Estimator {
 
   AnalyticCosts run() {
     AnalyticCosts result;
-    for (const auto& route : pipeline_.spec().routes) add_route(result.tables, parts_of(pipeline_, route));
+    for (const RouteId route : routes_of_batch(pipeline_))
+      add_route(result.tables, parts_of(pipeline_, pipeline_.spec().routes[route]));
     add_transfers(result.tables);
     add_collectives(result.tables.costs);
     price_overlaps(result.tables.costs);

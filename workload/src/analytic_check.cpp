@@ -15,8 +15,8 @@ Expected<void> check_stages(const Workload& workload, const Pipeline& pipeline) 
   const std::int64_t layers = workload.model.layers;
   const auto* given = std::get_if<PipelineLayout>(&workload.layout);
   const bool even = given == nullptr && std::get<LayoutRule>(workload.layout) == LayoutRule::even;
-  for (const std::vector<StageId>& route : pipeline.spec().routes) {
-    const int stages = static_cast<int>(parts_of(pipeline, route).layers.size());
+  for (const RouteId route : routes_of_batch(pipeline)) {
+    const int stages = static_cast<int>(parts_of(pipeline, pipeline.spec().routes[route]).layers.size());
     if (stages == 0) return make_error(ErrorCode::bad_argument, "no stage of a route has layers");
     if (given != nullptr) {
       if (auto good = check_layout(*given, layers, stages); !good) return good;

@@ -2,7 +2,19 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/padding.hpp"
+
 namespace ppsim::workload {
+
+std::vector<RouteId> routes_of_batch(const Pipeline& pipeline) {
+  std::vector<RouteId> routes;
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    if (!is_padding(pipeline, MicrobatchId(m))) routes.push_back(pipeline.route_of(MicrobatchId(m)));
+  }
+  std::sort(routes.begin(), routes.end());
+  routes.erase(std::unique(routes.begin(), routes.end()), routes.end());
+  return routes;
+}
 
 RouteParts parts_of(const Pipeline& pipeline, const std::vector<StageId>& route) {
   const auto stages = static_cast<std::size_t>(pipeline.stages());

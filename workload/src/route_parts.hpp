@@ -15,6 +15,9 @@ struct RouteParts {
   bool gradient_in_forward = false;  ///< F of an output shard makes the input gradient, too
 };
 
+/// The routes that microbatches of the batch take. What only padding takes is a part of one of them.
+[[nodiscard]] std::vector<RouteId> routes_of_batch(const Pipeline& pipeline);
+
 /// Requires: a route of the pipeline.
 [[nodiscard]] RouteParts parts_of(const Pipeline& pipeline, const std::vector<StageId>& route);
 

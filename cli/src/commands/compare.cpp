@@ -13,6 +13,7 @@
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/report_file.hpp"
@@ -92,13 +93,13 @@ Expected<void> check_same_work(const std::vector<Evaluation>& steps) {
   for (const Evaluation& step : steps) {
     const Pipeline& first = steps.front().program().pipeline();
     const Pipeline& other = step.program().pipeline();
-    if (first.ranks() == other.ranks() && first.microbatches() == other.microbatches()) continue;
+    if (first.ranks() == other.ranks() && batch_microbatches(first) == batch_microbatches(other)) continue;
     std::ostringstream found;
     found << step.name << " with " << other;
     return make_error(ErrorCode::bad_argument, "a comparison needs the same ranks and microbatches",
                       {.found = found.str(),
                        .expected = std::to_string(first.ranks()) + " ranks and " +
-                                   std::to_string(first.microbatches()) + " microbatches"});
+                                   std::to_string(batch_microbatches(first)) + " microbatches"});
   }
   return {};
 }
@@ -120,6 +121,7 @@ Contents contents_of(const Evaluation& step) {
   Contents contents;
   if (!by_stage) contents.forwards = 0;
   for (const Action& action : step.program().all_actions()) {
+    if (is_padding(step.program().pipeline(), action)) continue;
     if (action.kind == OpKind::backward || action.kind == OpKind::backward_input) contents.backward = true;
     if (action.kind == OpKind::forward && !by_stage && !(by_slice && action.slice > 0)) ++*contents.forwards;
   }

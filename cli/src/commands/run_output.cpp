@@ -10,6 +10,7 @@
 #include "options/transport_choice.hpp"
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
@@ -27,7 +28,7 @@ Bytes largest(const auto& values) {
 std::vector<double> losses_of(const RunReport& report) {
   std::vector<double> losses = report.run.run.losses;
   if (std::all_of(losses.begin(), losses.end(), [](double loss) { return loss == 0; })) return {};
-  for (double& loss : losses) loss /= report.program.pipeline().microbatches();
+  for (double& loss : losses) loss /= batch_microbatches(report.program.pipeline());
   return losses;
 }
 

@@ -11,6 +11,7 @@
 #include "input/rank_shares.hpp"
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
 
 namespace ppsim::cli {
@@ -192,13 +193,13 @@ struct Pair {
 Expected<void> check_same_work(const Pair& pair) {
   const Pipeline& a = pair.first.program().pipeline();
   const Pipeline& b = pair.second.program().pipeline();
-  if (a.ranks() == b.ranks() && a.microbatches() == b.microbatches()) return {};
+  if (a.ranks() == b.ranks() && batch_microbatches(a) == batch_microbatches(b)) return {};
   std::ostringstream found;
   found << pair.second.name << " with " << b;
   return make_error(ErrorCode::bad_argument, "break-even points need the same ranks and microbatches",
                     {.found = found.str(),
                      .expected = std::to_string(a.ranks()) + " ranks and " +
-                                 std::to_string(a.microbatches()) + " microbatches"});
+                                 std::to_string(batch_microbatches(a)) + " microbatches"});
 }
 
 Expected<std::vector<BreakEven>> break_evens(const Options& options, const Pair& pair) {

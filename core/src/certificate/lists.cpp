@@ -4,6 +4,7 @@
 
 #include "parts.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/padding.hpp"
 
 namespace ppsim {
 namespace {
@@ -52,7 +53,7 @@ Expected<void> check_accumulation(const Program& program, RankId rank) {
   const Pipeline& pipeline = program.pipeline();
   std::map<std::pair<StageId, int>, MicrobatchId> last;  // added by a stage to an update
   return for_each_action(program, rank, [&](InstructionId, const Action& a) {
-    if (!gives_weight_gradient(a.kind)) return Expected<void>{};
+    if (!gives_weight_gradient(a.kind) || is_padding(pipeline, a.mb())) return Expected<void>{};
     const auto [entry, first] = last.try_emplace({a.stage(), pipeline.spec().update[a.mb()]}, a.mb());
     if (!first && a.mb() < entry->second) {
       return Expected<void>(

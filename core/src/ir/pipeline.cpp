@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pipeline_counts.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "rules.hpp"
 
 namespace ppsim {
@@ -91,9 +92,13 @@ void check_tables(Rules& rules, const PipelineSpec& spec) {
     }
   }
   for (const int update : spec.update) {
-    if (update < 0 || update >= spec.microbatches) {
-      rules.broken("an update index is ", update, ", expected [0, ", spec.microbatches, ")");
+    if (update < -1 || update >= spec.microbatches) {
+      rules.broken("an update index is ", update, ", expected [0, ", spec.microbatches,
+                   "), or -1 for padding");
     }
+  }
+  if (std::all_of(spec.update.begin(), spec.update.end(), [](int update) { return update == -1; })) {
+    rules.broken("every microbatch is padding, expected one that feeds an update");
   }
   for (const int version : spec.version) {
     if (version < 0 || version > spec.microbatches) {
@@ -333,6 +338,7 @@ void Pipeline::build_indexes() {
   asynchronous_ = updates_ > 1 || *std::max_element(spec_.version.begin(), spec_.version.end()) > 0;
   microbatches_of_update_.resize(static_cast<std::size_t>(updates_));
   for (int m = 0; m < spec_.microbatches; ++m) {
+    if (is_padding(*this, MicrobatchId(m))) continue;
     microbatches_of_update_[static_cast<std::size_t>(spec_.update[MicrobatchId(m)])].emplace_back(m);
   }
   build_collective_indexes();
@@ -366,8 +372,9 @@ void Pipeline::build_collective_indexes() {
 }
 
 std::ostream& operator<<(std::ostream& out, const Pipeline& pipeline) {
-  out << pipeline.ranks() << " ranks, " << pipeline.stages() << " stages, " << pipeline.microbatches()
-      << " microbatches";
+  const int batch = batch_microbatches(pipeline);
+  out << pipeline.ranks() << " ranks, " << pipeline.stages() << " stages, " << batch << " microbatches";
+  if (batch < pipeline.microbatches()) out << " and " << pipeline.microbatches() - batch << " of padding";
   if (pipeline.slices() > 1) out << ", " << pipeline.slices() << " slices";
   return out;
 }

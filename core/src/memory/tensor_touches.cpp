@@ -9,6 +9,7 @@
 #include "parameter_buffers.hpp"
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/padding.hpp"
 
 namespace ppsim {
 namespace {
@@ -249,6 +250,7 @@ void Collector::input_gradient(const Action& a) {
 void Collector::weight_gradient(const Action& a) {
   own(Touch::read, TensorKind::saved_for_weight, a);
   if (a.kind == OpKind::backward_weight) own(Touch::read, TensorKind::inner_gradients, a);
+  if (is_padding(pipeline_, a.mb())) return;
   const int update = pipeline_.spec().update[a.mb()];
   for (const BlockId block : pipeline_.blocks_of(a.stage())) {
     add(Touch::write, {.kind = TensorKind::gradients, .subject = block.value()}, update);

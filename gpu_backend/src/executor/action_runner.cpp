@@ -4,6 +4,7 @@
 
 #include "local_work.hpp"
 #include "ppsim/core/execution/facts.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "stage_model/gradient_norm.hpp"
 
 namespace ppsim::gpu_backend {
@@ -108,6 +109,7 @@ void ActionRunner::begin_step(int step) {
     const Tensor& tensor = memory_.table.tensors[t];
     if (!here(tensor.rank) || !tensor.from_start || tensor.size_class.kind != TensorKind::boundary_input)
       continue;
+    if (is_padding(pipeline_, MicrobatchId(tensor.microbatch))) continue;
     device(tensor.rank).run(Program::kCopyQueue, [&] {
       model_.load(pipeline_, MicrobatchId(tensor.microbatch),
                   batch_buffers(tensors_.memory(t), tensor.size_class.slice, &step_));
@@ -134,6 +136,7 @@ void ActionRunner::run(ActionPlace place) {
 }
 
 void ActionRunner::run_action(ActionPlace place, const Action& action) {
+  if (is_padding(pipeline_, action)) return;  // nobody reads what it would make
   switch (local_work(action.kind)) {
     case LocalWork::compute:
       return compute(place, action);

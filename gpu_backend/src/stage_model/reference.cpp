@@ -9,6 +9,7 @@
 #include "gradient_norm.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "tensor_map.hpp"
 
 namespace ppsim::gpu_backend {
@@ -46,6 +47,7 @@ bool runs_in_turn(const Pipeline& pipeline) {
   int current = 0;
   for (int m = 0; m < pipeline.microbatches(); ++m) {
     const MicrobatchId mb(m);
+    if (is_padding(pipeline, mb)) continue;
     const int update = pipeline.spec().update[mb];
     if (update < current || update > current + (m > 0 ? 1 : 0)) return false;
     current = update;
@@ -120,6 +122,7 @@ class Reference {
       for (Buffer& gradients : block.gradients) std::fill(gradients.begin(), gradients.end(), std::byte{0});
     }
     for (int m = 0; m < pipeline_.microbatches(); ++m) {
+      if (is_padding(pipeline_, MicrobatchId(m))) continue;
       run(MicrobatchId(m));
       const int update = pipeline_.spec().update[MicrobatchId(m)];
       const bool last = pipeline_.microbatches_of_update(update).back() == MicrobatchId(m);

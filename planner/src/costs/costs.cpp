@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "decimal.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/workload/validated.hpp"
 
 namespace ppsim::planner {
@@ -72,12 +73,12 @@ void keep_model(CostBinding& binding, const CostBinding& of_model) {
 
 /// Tokens and throughput are those of the batch: a schedule for another one would make them nonsense.
 Expected<void> check_batch(const Parallelism& spread, const Pipeline& pipeline) {
-  if (pipeline.microbatches() == spread.microbatches()) return {};
+  if (batch_microbatches(pipeline) == spread.microbatches()) return {};
   std::ostringstream expected;
   expected << spread.microbatches() << ", global batch " << spread.global_batch_size << " / (dp "
            << spread.data << " x microbatch size " << spread.microbatch_size << ')';
   return make_error(ErrorCode::bad_argument, "the schedule's microbatches must be those of the batch",
-                    {.found = std::to_string(pipeline.microbatches()), .expected = expected.str()});
+                    {.found = std::to_string(batch_microbatches(pipeline)), .expected = expected.str()});
 }
 
 Expected<CostBinding> bind_units(const UnitSource& units, const Pipeline& pipeline) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/padding.hpp"
+
 namespace ppsim::simulator {
 namespace {
 
@@ -47,6 +49,7 @@ class GapWalk {
          id = InstructionId(id.value() + 1)) {
       const auto actions = program.actions(id);
       if (info(actions[0].kind).resource != Resource::compute) continue;
+      if (is_padding(program.pipeline(), actions[0])) continue;
       const Span& span = run_.trace.spans[id];
       if (compute_.empty()) first_backward_ = span.start.time;
       if (!has_forward) last_forward_ = span.end.time;

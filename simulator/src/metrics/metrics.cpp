@@ -5,6 +5,7 @@
 #include "bubble.hpp"
 #include "message_times.hpp"
 #include "ppsim/core/ir/inference.hpp"
+#include "ppsim/core/ir/padding.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -87,7 +88,8 @@ StepTimes step_times(const Program& program, const TimedTrace& trace) {
       if (!any) row.start = span.start.time;
       any = true;
       row.end = span.end.time;
-      row.busy += span.end.time - span.start.time;
+      if (!is_padding(program.pipeline(), program.actions(id)[0]))
+        row.busy += span.end.time - span.start.time;
     }
     times.ranks.push_back(row);
   }

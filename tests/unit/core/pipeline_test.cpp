@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ppsim/core/ir/padding.hpp"
+
 namespace ppsim {
 namespace {
 
@@ -79,6 +81,23 @@ TEST(Pipeline, RefusesCountsOutOfRange) {
   spec.microbatches = 1 << 24;
   spec.stages = 1 << 20;
   EXPECT_NE(broken(spec).find("must be at most"), std::string::npos);
+}
+
+TEST(Pipeline, PaddingFeedsNoUpdate) {
+  PipelineSpec spec = small();
+  spec.update = {0, -1, 0, -1};
+  const auto pipeline = Pipeline::make(spec);
+  ASSERT_TRUE(pipeline.has_value());
+  EXPECT_EQ(pipeline->updates(), 1);
+  EXPECT_EQ(pipeline->microbatches_of_update(0).size(), 2U);
+  EXPECT_EQ(batch_microbatches(*pipeline), 2);
+  EXPECT_TRUE(is_padding(*pipeline, MicrobatchId(1)));
+  EXPECT_TRUE(is_padding(*pipeline, make_action(OpKind::forward, 0, 3)));
+  EXPECT_FALSE(is_padding(*pipeline, make_action(OpKind::optimizer, 0, 0)));
+  spec.update = {-1, -1, -1, -1};
+  EXPECT_EQ(broken(spec), "every microbatch is padding, expected one that feeds an update");
+  spec.update = {0, 0, 0, -2};
+  EXPECT_EQ(broken(spec), "an update index is -2, expected [0, 4), or -1 for padding");
 }
 
 }  // namespace

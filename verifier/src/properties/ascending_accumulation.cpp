@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "properties.hpp"
 
 namespace ppsim::verifier {
@@ -13,7 +14,7 @@ using LastAdded = std::map<std::pair<StageId, int>, Action>;
 void visit(const Program& program, InstructionId id, LastAdded& last, std::vector<Violation>& found) {
   const Pipeline& pipeline = program.pipeline();
   for (const Action& action : program.actions(id)) {
-    if (!gives_weight_gradient(action.kind)) continue;
+    if (!gives_weight_gradient(action.kind) || is_padding(pipeline, action.mb())) continue;
     const auto [entry, first] =
         last.try_emplace({action.stage(), pipeline.spec().update[action.mb()]}, action);
     if (!first && action.microbatch < entry->second.microbatch) {

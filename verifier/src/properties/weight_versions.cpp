@@ -5,6 +5,7 @@
 
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/io/text.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "properties.hpp"
 
 namespace ppsim::verifier {
@@ -110,6 +111,7 @@ class RankVersions {
   }
 
   void add_gradient(const Action& a) {
+    if (is_padding(pipeline_, a.mb())) return;
     const int update = pipeline_.spec().update[a.mb()];
     for (const BlockId block : pipeline_.blocks_of(a.stage())) {
       if (update >= held_[block.index()].newest) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/padding.hpp"
 
 namespace ppsim::lowering {
 namespace {
@@ -24,7 +25,7 @@ std::size_t number_of(const Pipeline& pipeline, BlockId block, int update) {
 template <class Visit>
 void for_each_gradient(const Pipeline& pipeline, const Step& step, Visit&& visit) {
   for (const Action& a : step.actions()) {
-    if (!gives_weight_gradient(a.kind)) continue;
+    if (!gives_weight_gradient(a.kind) || is_padding(pipeline, a.mb())) continue;
     for (const BlockId block : pipeline.blocks_of(a.stage())) visit(block, pipeline.spec().update[a.mb()]);
   }
 }

@@ -5,6 +5,7 @@
 #include "executor/local_work.hpp"
 #include "executor/transfers.hpp"
 #include "ppsim/core/execution/facts.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "stage_model/gradient_norm.hpp"
 
 namespace ppsim::gpu_backend {
@@ -157,6 +158,7 @@ void GpuActions::begin_step(int step, GpuStream stream, const TensorTable& table
     const Tensor& tensor = table.tensors[t];
     if (tensor.rank != device_.rank() || !tensor.from_start) continue;
     if (tensor.size_class.kind != TensorKind::boundary_input) continue;
+    if (is_padding(pipeline_, MicrobatchId(tensor.microbatch))) continue;
     stages_->load(stream, MicrobatchId(tensor.microbatch),
                   batch_buffers(tensors_.memory(t), tensor.size_class.slice, this->step()));
   }
@@ -185,6 +187,7 @@ void GpuActions::enqueue(InstructionId id, GpuStream stream) {
 }
 
 void GpuActions::run(InstructionId id, const Action& action, GpuStream stream) {
+  if (is_padding(pipeline_, action)) return;  // nobody reads what it would make
   switch (local_work(action.kind)) {
     case LocalWork::compute:
       return compute(id, action, stream);

@@ -5,16 +5,18 @@
 #include <string_view>
 #include <vector>
 
+#include "ppsim/core/ir/padding.hpp"
 #include "transformer_vocabulary.hpp"
 
 namespace ppsim::gpu_backend::transformer {
 namespace {
 
-/// One microbatch per route, in the order of their first microbatches.
+/// One microbatch of the batch per route, in the order of their first microbatches.
 std::vector<MicrobatchId> visitors(const Pipeline& pipeline) {
   std::vector<char> seen(pipeline.spec().routes.size(), 0);
   std::vector<MicrobatchId> found;
   for (int m = 0; m < pipeline.microbatches(); ++m) {
+    if (is_padding(pipeline, MicrobatchId(m))) continue;
     char& route_seen = seen[pipeline.route_of(MicrobatchId(m)).index()];
     if (route_seen == 0) found.emplace_back(m);
     route_seen = 1;
@@ -104,7 +106,7 @@ StageRole role_of(const Pipeline& pipeline, int layers, Action action) {
 
 std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId stage) {
   for (int m = 0; m < pipeline.microbatches(); ++m) {
-    if (!pipeline.on_route(stage, MicrobatchId(m))) continue;
+    if (is_padding(pipeline, MicrobatchId(m)) || !pipeline.on_route(stage, MicrobatchId(m))) continue;
     return role_of(pipeline, layers, make_action(OpKind::forward, stage.value(), m));
   }
   return std::nullopt;

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <algorithm>
+
+#include "ppsim/core/ir/pipeline.hpp"
+
+namespace ppsim {
+
+/// Whether a microbatch is padding: it feeds no update (`PipelineSpec::update` is -1). It is computed, sent
+/// and kept as any other, on data that nobody reads, and adds to no gradient: what SPMD does in its bubbles.
+[[nodiscard]] inline bool is_padding(const Pipeline& pipeline, MicrobatchId mb) {
+  return pipeline.spec().update[mb] < 0;
+}
+
+/// The microbatches of the batch: those that are no padding.
+[[nodiscard]] inline int batch_microbatches(const Pipeline& pipeline) {
+  const auto& update = pipeline.spec().update;
+  return static_cast<int>(std::count_if(update.begin(), update.end(), [](int of) { return of >= 0; }));
+}
+
+/// Whether an action computes for padding.
+[[nodiscard]] inline bool is_padding(const Pipeline& pipeline, const Action& action) {
+  return info(action.kind).microbatch == MicrobatchUse::required && is_padding(pipeline, action.mb());
+}
+
+}  // namespace ppsim
