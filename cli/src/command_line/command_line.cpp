@@ -7,6 +7,7 @@
 
 #include "command.hpp"
 #include "help.hpp"
+#include "job_words.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
@@ -193,11 +194,18 @@ CommandRun help_of(const CommandText& program, const ParsedLine& line) {
   };
 }
 
+ParsedLine parsed(CommandLine& program, char* name, Words words) {
+  std::vector<char*> arguments = {name};
+  for (std::string& word : words) arguments.push_back(word.data());
+  return program.parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
 }  // namespace
 
 Expected<CommandRun> parse_command_line(CommandLine& program, int argc, char** argv) {
-  const Words words(argv + 1, argv + argc);
-  ParsedLine line = program.parse(argc, argv);
+  PPSIM_ASSIGN_OR_RETURN(const auto expanded, with_job_words(program.text(), Words(argv + 1, argv + argc)));
+  const Words& words = expanded;
+  ParsedLine line = parsed(program, argv[0], words);
   if (line.error) return tl::unexpected(error_of(line, words));
   if (line.versioned) return print_version;
   if (line.helped) return help_of(program.text(), line);

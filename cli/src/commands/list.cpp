@@ -2,6 +2,7 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 
 #include "command.hpp"
 #include "ppsim/core/ir/nearest.hpp"
@@ -9,6 +10,7 @@
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/schedule_sheet.hpp"
 #include "ppsim/verifier/property.hpp"
+#include "ppsim/workload/job.hpp"
 #include "ppsim/workload/stack.hpp"
 
 namespace ppsim::cli {
@@ -95,6 +97,17 @@ Listing stack_listing() {
   return listing;
 }
 
+Listing job_listing() {
+  Listing listing{{"name", "model", "cluster", "nodes", "parallelism", "schedule", "source"}, {}};
+  for (const TrainingJob& job : job_presets()) {
+    std::ostringstream spread;
+    spread << job.parallelism;
+    listing.rows.push_back(
+        {job.name, job.model, job.cluster, job.nodes, spread.str(), job.schedule, job.source});
+  }
+  return listing;
+}
+
 Listing property_listing() {
   Listing listing{{"name", "summary"}, {}};
   for (const PropertyInfo& info : property_registry())
@@ -117,11 +130,12 @@ Listing transport_listing() {
   return listing;
 }
 
-constexpr std::array<std::pair<std::string_view, Listing (*)()>, 7> kListings = {
+constexpr std::array<std::pair<std::string_view, Listing (*)()>, 8> kListings = {
     {{"schedules", schedule_listing},
      {"models", model_listing},
      {"clusters", cluster_listing},
      {"stacks", stack_listing},
+     {"jobs", job_listing},
      {"properties", property_listing},
      {"policies", policy_listing},
      {"transports", transport_listing}}};
@@ -196,8 +210,10 @@ void add_list(Command& program) {
   auto what = std::make_shared<std::string>();
   auto docs = std::make_shared<std::string>();
   Command command = program.add_subcommand(
-      "list", "what there is: schedules, models, clusters, stacks, properties, policies, transports");
-  command.add_option("WHAT", *what, "schedules, models, clusters, stacks, properties, policies or transports")
+      "list", "what there is: schedules, models, clusters, stacks, jobs, properties, policies, transports");
+  command
+      .add_option("WHAT", *what,
+                  "schedules, models, clusters, stacks, jobs, properties, policies or transports")
       .required();
   command.add_option("--docs", *docs,
                      "write the page and the pictures of schedules to DIR and DIR/schedules");

@@ -4,6 +4,7 @@
 #include "command_line/validators.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/files.hpp"
+#include "ppsim/workload/job.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -44,6 +45,15 @@ void add_cost_options(Command& command, CostOptions& options) {
   const Option model =
       command.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
           .group(kGroup);
+  std::vector<std::string> jobs;
+  for (const TrainingJob& job : job_presets()) jobs.push_back(job.name);
+  // Only for --help and where it has no value: before the line is parsed, the job's words take its place.
+  command
+      .add_option(
+          "--job", options.model,
+          "a published run (list jobs): its --model, --cluster and parallelism, where they are not given")
+      .group(kGroup)
+      .check(one_of(jobs));
   const auto of_model = [&](const char* name, auto& value, const char* summary) {
     return command.add_option(name, value, summary).group(kGroup).needs(model);
   };
