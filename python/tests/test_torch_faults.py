@@ -90,6 +90,8 @@ REFUSED = {
     "terapipe": "it cuts sequences into",
     "vocab-1": "combines shards of a vocabulary",
     "vocab-2": "combines shards of a vocabulary",
+    "spmd-gpipe": "2 of its microbatches are padding",
+    "spmd-circular": "2 of its microbatches are padding",
 }
 
 

@@ -21,7 +21,7 @@ ASCENDING = (
 )
 OTHERS = ("looped-bfs", "chimera", "dualpipe", "bitpipe")
 #: Refused by name, see test_torch_refusals.
-REFUSED = ("seq-1f1b", "terapipe", "vocab-1", "vocab-2")
+REFUSED = ("seq-1f1b", "terapipe", "vocab-1", "vocab-2", "spmd-gpipe", "spmd-circular")
 NO_GRADIENTS = ("forward-only",)
 CLOSE = 1e-12
 

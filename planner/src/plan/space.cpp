@@ -15,8 +15,10 @@ constexpr std::array<std::string_view, 12> kPlanKeys = {
     "tp",       "pp",     "dp",        "cp",    "ep",   "microbatch-size",
     "schedule", "chunks", "recompute", "dtype", "fsdp", "layout"};
 
-/// Updates without a flush compute other gradients; a building block is 1F1B as long as it is not described.
-constexpr std::array<std::string_view, 3> kOtherTraining = {"pipedream", "pipedream-2bw", "building-block"};
+/// Updates without a flush compute other gradients; a building block is 1F1B as long as it is not described;
+/// SPMD is what the others are compared with.
+constexpr std::array<std::string_view, 5> kOtherTraining = {"pipedream", "pipedream-2bw", "building-block",
+                                                            "spmd-gpipe", "spmd-circular"};
 
 tl::unexpected<Error> not_a_value(const std::string& key, const std::string& value,
                                   const std::string& expected) {

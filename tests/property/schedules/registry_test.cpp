@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ppsim/core/ir/padding.hpp"
 #include "support/closed_forms.hpp"
 #include "support/draw_parameters.hpp"
 #include "support/lowered.hpp"
@@ -54,7 +55,7 @@ TEST_P(EverySchedule, BuildsForLegalParameters) {
         if (!schedule) RC_FAIL(to_string(schedule.error()));
         RC_ASSERT(schedule->name() == GetParam().name);
         RC_ASSERT(schedule->pipeline().ranks() == parameters.ranks);
-        RC_ASSERT(schedule->pipeline().microbatches() == parameters.microbatches);
+        RC_ASSERT(batch_microbatches(schedule->pipeline()) == parameters.microbatches);
         RC_ASSERT(schedule->pipeline().slices() == parameters.slices);
         RC_ASSERT(*schedule == test::generated(GetParam().name, parameters));
       },
