@@ -1,7 +1,9 @@
 #include "ppsim/workload/analytic.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,8 +35,9 @@ class Estimator {
         timer_(workload),
         memory_(workload, timer_.tokens()) {
     sequence_ = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
-    if (model_.first_dense_layers > 0 || model_.experts == 0) dense_ = timer_.layer(false);
-    if (model_.experts > 0) mixture_ = timer_.layer(true);
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
+      if (auto& times = kinds_.at(kind_of(layer)); !times) times = timer_.layer(layer);
+    }
   }
 
   AnalyticCosts run() {
@@ -83,9 +86,13 @@ class Estimator {
     for (const StageId shard : route.input) add_stage(tables, shard, input_shard(route), {});
   }
 
-  [[nodiscard]] const PassTimes& layer_times(std::int64_t layer) const {
-    return model_.experts > 0 && layer >= model_.first_dense_layers ? mixture_ : dense_;
+  /// Layers of one kind take the same time.
+  [[nodiscard]] std::size_t kind_of(std::int64_t layer) const {
+    const bool mixture = model_.experts > 0 && layer >= model_.first_dense_layers;
+    return (mixture ? 2U : 0U) + (is_windowed(model_, layer) ? 1U : 0U);
   }
+
+  [[nodiscard]] const PassTimes& layer_times(std::int64_t layer) const { return *kinds_.at(kind_of(layer)); }
 
   /// Everything of one stage.
   struct StageSum {
@@ -372,9 +379,9 @@ class Estimator {
   LayerTimer timer_;
   LayerMemory memory_;
   BlockParameters blocks_;
-  std::map<StageId, double> exchange_;  ///< seconds with experts, of each direction
-  std::map<StageId, double> host_;      ///< seconds that the host takes forward
-  PassTimes dense_, mixture_;
+  std::map<StageId, double> exchange_;             ///< seconds with experts, of each direction
+  std::map<StageId, double> host_;                 ///< seconds that the host takes forward
+  std::array<std::optional<PassTimes>, 4> kinds_;  ///< of layers
   double sequence_ = 0;
 };
 

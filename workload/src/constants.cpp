@@ -31,6 +31,7 @@ std::vector<Constant> constants() {
       {"network_latency", kNetworkLatency, "s", guess + ", where the cluster does not say"},
       {"attention_backward", kAttentionBackward, "of the rate of its forward",
        "arXiv 2307.08691, figures 4 and 5"},
+      {"attention_tile", kAttentionTile, "keys", "block sizes of arXiv 2307.08691, section 3.3"},
       {"unfused_products", kUnfusedProducts, "of the peak", guess},
       {"optimizer_traffic", kOptimizerTraffic, "bytes a parameter",
        "reads and writes of unscaling, norm, clipping, Adam and the cast to bf16"},

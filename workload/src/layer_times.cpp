@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analytic_work.hpp"
+#include "model_flops.hpp"
 #include "operators/constants.hpp"
 
 namespace ppsim::workload {
@@ -114,10 +115,15 @@ void LayerTimer::add_mixture(PassTimes& times) const {
     add_dense_mlp(static_cast<double>(model_.shared_experts * model_.moe_ffn), times);
 }
 
-void LayerTimer::add_flash(double flops, double heads, PassTimes& times) const {
-  const double width =
-      model_.kv_lora > 0 ? static_cast<double>(model_.v_head) : static_cast<double>(model_.head_dim);
-  const double forward = operators_.flash_attention(flops, heads, sequence_, width);
+/// Kernels skip tiles of scores that no window reaches. What they compute for a window they compute for
+/// shorter sequences, as many tokens of them, whose tokens attend to as many others: at the rate of these.
+void LayerTimer::add_flash(double heads, double width, bool windowed, PassTimes& times) const {
+  const double value = model_.kv_lora > 0 ? static_cast<double>(model_.v_head) : width;
+  const double reach = windowed ? static_cast<double>(model_.window) + kAttentionTile : sequence_;
+  const double sequence = std::min(sequence_, 2 * reach);
+  const double flops = 4 * heads * attended_pairs(sequence_, reach) / spread_.context * width;
+  const double forward = operators_.flash_attention(
+      flops, std::max(1.0, heads * sequence_ / sequence / spread_.context), sequence, value);
   times.attention_core += forward;
   times.forward += forward;
   times.input += 2.5 * forward / kAttentionBackward;
@@ -155,17 +161,17 @@ void LayerTimer::add_context_exchange(PassTimes& times) const {
   times.input += exposed(true, 2 * around);
 }
 
-void LayerTimer::add_attention(PassTimes& times) const {
+/// Unfused kernels compute every score, and a mask hides those outside of the window.
+void LayerTimer::add_attention(bool windowed, PassTimes& times) const {
   const double heads = static_cast<double>(model_.heads) / spread_.tensor * spread_.microbatch_size;
   const double width = model_.kv_lora > 0
                            ? static_cast<double>(model_.qk_nope + model_.qk_rope + model_.v_head) / 2
                            : static_cast<double>(model_.head_dim);
   const double scores = heads * sequence_ * sequence_ / spread_.context;
-  const double flops = 2 * scores * width;
   if (stack_.attention == AttentionKernel::flash) {
-    add_flash(flops, std::max(1.0, heads / spread_.context), times);
+    add_flash(heads, width, windowed, times);
   } else {
-    add_unfused(flops, scores, times);
+    add_unfused(2 * scores * width, scores, times);
   }
   if (spread_.context > 1) add_context_exchange(times);
 }
@@ -205,10 +211,11 @@ void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
   if (!stack_.overlap_tensor) times.weight += exposed(true, gather);
 }
 
-PassTimes LayerTimer::layer(bool mixture) const {
+PassTimes LayerTimer::layer(std::int64_t index) const {
+  const bool mixture = model_.experts > 0 && index >= model_.first_dense_layers;
   PassTimes times;
   for (const Linear& linear : attention_linears()) add_linear(linear, spread_.dtype, times);
-  add_attention(times);
+  add_attention(is_windowed(model_, index), times);
   add_elementwise(times);
   if (mixture) {
     add_mixture(times);

@@ -39,8 +39,8 @@ class LayerTimer {
   /// Keeps a reference to the workload.
   explicit LayerTimer(const Workload& workload);
 
-  /// A transformer layer; `mixture`: its MLP is one of experts.
-  [[nodiscard]] PassTimes layer(bool mixture) const;
+  /// A transformer layer, counted from 0.
+  [[nodiscard]] PassTimes layer(std::int64_t index) const;
   /// Final norm, head and loss.
   [[nodiscard]] PassTimes head() const;
   [[nodiscard]] PassTimes embedding() const;
@@ -63,8 +63,8 @@ class LayerTimer {
   void add_linear(const Linear& linear, DataType type, PassTimes& times) const;
   void add_dense_mlp(double channels, PassTimes& times) const;
   void add_mixture(PassTimes& times) const;
-  void add_attention(PassTimes& times) const;
-  void add_flash(double flops, double heads, PassTimes& times) const;
+  void add_attention(bool windowed, PassTimes& times) const;
+  void add_flash(double heads, double width, bool windowed, PassTimes& times) const;
   void add_unfused(double flops, double scores, PassTimes& times) const;
   void add_context_exchange(PassTimes& times) const;
   void add_elementwise(PassTimes& times) const;

@@ -1,5 +1,6 @@
 #include "ppsim/workload/model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -28,6 +29,8 @@ constexpr auto kFields = std::to_array<std::pair<std::string_view, Field>>({
     {"top_k", &ModelDescription::top_k},
     {"moe_ffn", &ModelDescription::moe_ffn},
     {"first_dense_layers", &ModelDescription::first_dense_layers},
+    {"window", &ModelDescription::window},
+    {"full_attention_every", &ModelDescription::full_attention_every},
 });
 
 template <class Items, class Name>
@@ -114,8 +117,9 @@ Expected<void> check_model(const ModelDescription& model) {
   constexpr std::int64_t kLargest = 1 << 24;
   for (const auto& [name, field] : kFields) {
     const std::int64_t value = model.*field;
-    const bool may_be_zero = name == "vocab" || name.find("expert") != std::string_view::npos ||
-                             name == "top_k" || name == "moe_ffn" || name == "first_dense_layers";
+    constexpr auto kNeeded = std::to_array<std::string_view>(
+        {"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "sequence"});
+    const bool may_be_zero = std::ranges::find(kNeeded, name) == kNeeded.end();
     const int least = may_be_zero ? 0 : 1;
     if (value < least || value > kLargest) {
       return make_error(ErrorCode::bad_argument,
@@ -152,6 +156,11 @@ Expected<ModelDescription> model_from_name(std::string_view text) {
   for (const ModelDescription& preset : model_presets()) names.push_back(preset.name);
   return make_error(ErrorCode::bad_argument, "unknown model" + suggestion(name, names),
                     {.found = std::string(name), .expected = "one of " + joined(names)});
+}
+
+bool is_windowed(const ModelDescription& model, std::int64_t layer) {
+  if (model.window == 0) return false;
+  return model.full_attention_every == 0 || (layer + 1) % model.full_attention_every != 0;
 }
 
 std::int64_t attention_parameters(const ModelDescription& m) {

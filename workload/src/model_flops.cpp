@@ -1,5 +1,7 @@
 #include "model_flops.hpp"
 
+#include <algorithm>
+
 namespace ppsim::workload {
 namespace {
 
@@ -8,16 +10,22 @@ double sequence_of(const Workload& workload) {
   return static_cast<double>(given > 0 ? given : workload.model.sequence);
 }
 
-/// Of one token and layer, forward.
-double attention_flops(const Workload& workload) {
+/// Of all tokens of a sequence, forward; with a window, of all but the first tokens the same.
+double attention_flops(const Workload& workload, std::int64_t layer) {
   const ModelDescription& model = workload.model;
   const double width = model.kv_lora > 0
                            ? static_cast<double>(model.qk_nope + model.qk_rope + model.v_head) / 2
                            : static_cast<double>(model.head_dim);
-  return 2 * sequence_of(workload) * static_cast<double>(model.heads) * width;
+  const double window = is_windowed(model, layer) ? static_cast<double>(model.window) : sequence_of(workload);
+  return 4 * attended_pairs(sequence_of(workload), window) * static_cast<double>(model.heads) * width;
 }
 
 }  // namespace
+
+double attended_pairs(double sequence, double window) {
+  const double kept = std::min(sequence, window);
+  return kept * (sequence - kept / 2);
+}
 
 double peak_rate(const Workload& workload) {
   const GpuDescription& gpu = workload.cluster.gpu;
@@ -36,13 +44,15 @@ double step_flops(const Workload& workload, std::int64_t mtp) {
   const ModelDescription& model = workload.model;
   const auto head = static_cast<double>(model.vocab * model.hidden);
   double products = head;
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+  double attention = static_cast<double>(mtp) * attention_flops(workload, model.layers - 1);
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     products += static_cast<double>(active_layer_parameters(model, layer));
+    attention += attention_flops(workload, layer);
+  }
   const auto last = static_cast<double>(active_layer_parameters(model, model.layers - 1));
   const double projection = 2 * static_cast<double>(model.hidden) * static_cast<double>(model.hidden);
   products += static_cast<double>(mtp) * (last + projection + head);
-  const double attention = attention_flops(workload) * static_cast<double>(model.layers + mtp);
-  return 3 * (2 * products + attention) * sequence_of(workload) * workload.parallelism.global_batch_size;
+  return 3 * (2 * products * sequence_of(workload) + attention) * workload.parallelism.global_batch_size;
 }
 
 }  // namespace ppsim::workload

@@ -4,6 +4,9 @@
 
 namespace ppsim::workload {
 
+/// Pairs of a token and one that it attends to, of causal attention: half of all, or those in the window.
+[[nodiscard]] double attended_pairs(double sequence, double window);
+
 /// FLOP/s of one GPU as sold, at the data type of the products.
 [[nodiscard]] double peak_rate(const Workload& workload);
 

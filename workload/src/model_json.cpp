@@ -2,6 +2,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "io/json/file.hpp"
 #include "ppsim/workload/cluster.hpp"
@@ -11,6 +13,8 @@ namespace ppsim::workload {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::int64_t kMaxListed = 1 << 16;
 
 /// Reads keys of one object and remembers the first that is missing or of a wrong type.
 class DescriptionReader {
@@ -59,6 +63,42 @@ class DescriptionReader {
   const std::string& file_;
   std::optional<Error> error_;
 };
+
+/// Layers that have a window, of `layers`: as "layer_types" says, or every one. Newer files list the types;
+/// Gemma's and Qwen2's have a rule instead.
+std::vector<bool> windowed_layers(const json& object, DescriptionReader& reader, std::int64_t layers) {
+  std::vector<bool> windowed(static_cast<std::size_t>(std::clamp<std::int64_t>(layers, 0, kMaxListed)), true);
+  if (const auto types = object.find("layer_types"); types != object.end() && types->is_array()) {
+    windowed.clear();
+    for (const json& type : *types) windowed.push_back(type == "sliding_attention");
+    return windowed;
+  }
+  const auto pattern = reader.optional_integer({"sliding_window_pattern"});
+  const std::string name = reader.text("model_type", "");
+  const std::int64_t every = pattern.value_or(name.starts_with("gemma2") ? 2 : 0);
+  const auto first = reader.optional_integer({"max_window_layers"}).value_or(0);
+  for (std::size_t i = 0; i < windowed.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    if (every > 0 && (layer + 1) % every == 0) windowed[i] = false;
+    if (layer < first) windowed[i] = false;
+  }
+  return windowed;
+}
+
+/// Sets the window where layers have one. Returns whether those layers repeat as is_windowed has them.
+bool read_window(const json& object, DescriptionReader& reader, ModelDescription& model) {
+  const auto window = reader.optional_integer({"sliding_window"});
+  if (!window || !reader.boolean("use_sliding_window", true)) return true;
+  const std::vector<bool> windowed = windowed_layers(object, reader, model.layers);
+  const auto first = std::ranges::find(windowed, false);
+  if (std::ranges::find(windowed, true) == windowed.end()) return true;
+  model.window = *window;
+  if (first != windowed.end()) model.full_attention_every = first - windowed.begin() + 1;
+  for (std::size_t i = 0; i < windowed.size(); ++i) {
+    if (windowed[i] != is_windowed(model, static_cast<std::int64_t>(i))) return false;
+  }
+  return true;
+}
 
 Expected<json> parse_object(std::string_view text, const std::string& file) {
   json parsed = json::parse(text, nullptr, false);
@@ -125,7 +165,15 @@ Expected<ModelDescription> model_from_config_json(std::string_view text, const s
     model.top_k = reader.integer({"num_experts_per_tok"});
     model.moe_ffn = reader.optional_integer({"moe_intermediate_size"}).value_or(model.ffn);
   }
+  const bool repeats = read_window(parsed, reader, model);
   if (reader.error()) return tl::unexpected(*reader.error());
+  if (!repeats) {
+    return make_error(
+        ErrorCode::bad_file, "layers with a sliding window do not repeat",
+        {.file = file,
+         .found = "layer_types, sliding_window_pattern or max_window_layers",
+         .expected = "a window in every layer, or in all but each n-th, counted from the first"});
+  }
   if (auto good = check_model(model); !good) {
     Error error = good.error();
     error.code = ErrorCode::bad_file;

@@ -55,6 +55,30 @@ Workload on_paper() {
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
 
+/// Flash kernels compute the tiles of 128 keys that the window and its end are in; a model's operations are
+/// those of the window alone.
+TEST(Analytic, AWindowCutsAttention) {
+  Workload workload = on_paper();
+  const auto costs = [&] { return analytic_costs(workload, test::chain(4, 4, 64)).value(); };
+  const auto forward = [&] { return seconds(costs().tables.costs({OpKind::forward, 1})); };
+  const double whole = forward();
+  const double operations = costs().model_flops_per_step;
+  workload.model.window = 1024;
+  const double reach = 1024 + 128;
+  const double skipped = 8192.0 * 8192 / 2 - reach * (8192 - reach / 2);
+  const double rate = 0.6 * workload.cluster.gpu.bf16_achievable_tflops * 1e12;
+  const double saved = 20 * 4 * 8192 * skipped / 8 / rate;  // eight of 64 heads of 128 channels
+  EXPECT_NEAR(whole - forward(), saved, 1e-3 * saved);
+  const double less = 3 * 80 * 4 * 8192 * (8192.0 * 8192 / 2 - 1024 * (8192 - 512.0)) * 128;
+  EXPECT_NEAR(operations - costs().model_flops_per_step, less, 1e-6 * less);
+  workload.model.full_attention_every = 4;
+  EXPECT_NEAR(whole - forward(), 0.75 * saved, 1e-3 * saved);
+  workload.stack.attention = workload::AttentionKernel::unfused;
+  const double masked = forward();
+  workload.model.window = 0;
+  EXPECT_EQ(forward(), masked) << "a mask hides scores that are computed";
+}
+
 /// Products of 20 layers: 2 x parameters x tokens, forward, and as much for each of the two gradients. Causal
 /// attention has 2 s^2 h operations, runs at 0.6 of the rate of products, and takes 2.5 / 0.8 as long
 /// backward. All else here is kernels' own time: less than 40 of 2 microseconds a layer and direction.

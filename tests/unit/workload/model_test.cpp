@@ -61,6 +61,43 @@ TEST(Model, ReadsHuggingFaceConfig) {
   EXPECT_EQ(model_from_config_json("[", "config.json").error().code, ErrorCode::bad_file);
 }
 
+/// A model of so many layers whose file has this besides.
+Expected<ModelDescription> with_keys(int layers, const std::string& keys) {
+  return model_from_config_json(R"({"hidden_size":1024,"num_attention_heads":8,"vocab_size":1000,)"
+                                R"("max_position_embeddings":4096,"num_hidden_layers":)" +
+                                    std::to_string(layers) + keys + "}",
+                                "config.json");
+}
+
+/// Which layers have a window, as 1, and which have none.
+std::string windows(const Expected<ModelDescription>& model) {
+  if (!model) return to_string(model.error());
+  std::string text = std::to_string(model->window) + ":";
+  for (std::int64_t layer = 0; layer < model->layers; ++layer) text += is_windowed(*model, layer) ? '1' : '0';
+  return text;
+}
+
+TEST(Model, ReadsSlidingWindows) {
+  const std::string window = R"(,"sliding_window":128)";
+  EXPECT_EQ(windows(with_keys(4, "")), "0:0000");
+  EXPECT_EQ(windows(with_keys(4, R"(,"sliding_window":null)")), "0:0000");
+  EXPECT_EQ(windows(with_keys(4, window)), "128:1111") << "Mistral";
+  EXPECT_EQ(windows(with_keys(4, window + R"(,"use_sliding_window":false,"max_window_layers":2)")), "0:0000")
+      << "Qwen 2";
+  EXPECT_EQ(windows(with_keys(4, window + R"(,"model_type":"gemma2")")), "128:1010");
+  EXPECT_EQ(windows(with_keys(8, window + R"(,"sliding_window_pattern":6)")), "128:11111011") << "Gemma 3";
+  const std::string types = R"(,"layer_types":["sliding_attention","full_attention")";
+  EXPECT_EQ(windows(with_keys(4, window + types + R"(,"sliding_attention","full_attention"])")), "128:1010")
+      << "GPT-OSS";
+  EXPECT_EQ(windows(with_keys(2, window + R"(,"layer_types":["full_attention","full_attention"])")), "0:00");
+  EXPECT_EQ(
+      windows(with_keys(4, window + types + R"(,"full_attention","sliding_attention"])")),
+      "config.json: layers with a sliding window do not repeat (found layer_types, "
+      "sliding_window_pattern or max_window_layers, expected a window in every layer, or in all but each "
+      "n-th, counted from the first)");
+  EXPECT_EQ(windows(model("gpt-oss-120b:layers=4")), "128:1010");
+}
+
 TEST(Cluster, NamesNodesAndGpus) {
   const ClusterDescription cluster = cluster_from_name("dgx-h100", 8).value();
   EXPECT_EQ(cluster.gpu_count(), 64);

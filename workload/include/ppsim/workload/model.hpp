@@ -28,6 +28,10 @@ struct ModelDescription {
   bool gated_mlp = false;
   bool tied_embeddings = false;
 
+  // Sliding windows: every layer but each `full_attention_every`th, counted from the first.
+  std::int64_t window = 0;                ///< tokens that one attends to, itself included; 0: all before it
+  std::int64_t full_attention_every = 0;  ///< 0: no layer attends to all
+
   // Mixture of experts: every layer but the first `first_dense_layers`.
   std::int64_t experts = 0;
   std::int64_t shared_experts = 0;
@@ -57,12 +61,15 @@ std::ostream& operator<<(std::ostream& out, const ModelDescription& model);
 [[nodiscard]] Expected<ModelDescription> model_from_name(std::string_view text);
 
 /// A Hugging Face `config.json` of a decoder (Llama, Mistral, Qwen2, Mixtral, GPT-2 family keys).
-/// Errors: bad_file naming the key that is missing or of a wrong type.
+/// Errors: bad_file naming the key that is missing or of a wrong type, and windows that do not repeat.
 [[nodiscard]] Expected<ModelDescription> model_from_config_json(std::string_view text,
                                                                 const std::string& file);
 
 /// Errors: bad_argument naming the field that is not positive, or top_k above experts.
 [[nodiscard]] Expected<void> check_model(const ModelDescription& model);
+
+/// Whether tokens of layer `layer` attend to a window of those before them.
+[[nodiscard]] bool is_windowed(const ModelDescription& model, std::int64_t layer);
 
 /// Parameters of the attention of one layer, norms included.
 [[nodiscard]] std::int64_t attention_parameters(const ModelDescription& model);
@@ -82,6 +89,7 @@ using workload::Architecture;
 using workload::architecture_name;
 using workload::attention_parameters;
 using workload::check_model;
+using workload::is_windowed;
 using workload::layer_parameters;
 using workload::mlp_parameters;
 using workload::model_from_config_json;
