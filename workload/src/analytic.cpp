@@ -108,6 +108,8 @@ class Estimator {
     sum.work.saved_for_weight += work.saved_for_weight;
     sum.work.cheap_saved += work.cheap_saved;
     sum.work.core_saved += work.core_saved;
+    sum.work.up_saved += work.up_saved;
+    sum.work.quantised += work.quantised;
     sum.work.inner_gradients += work.inner_gradients;
     sum.work.parameters += work.parameters;
     sum.work.expert_parameters += work.expert_parameters;
@@ -172,11 +174,12 @@ class Estimator {
   }
 
   void add_stage(Tables& tables, StageId stage, StageSum sum, const StageShare& share) {
-    double remade = 0;
+    Remade remade;
     if (spread_.recompute(stage) == Recompute::selective) remade = save_less(sum);
+    remade.for_weight += sum.work.weight_products;
     set_sizes(tables.sizes, stage, sum.work);
     set_boundaries(tables.sizes, stage, share);
-    set_workspace(tables.sizes, stage, kFloat32 * sum.logits, remade + sum.work.weight_products);
+    set_workspace(tables.sizes, stage, kFloat32 * sum.logits, remade);
     set_costs(tables, stage, sum.times);
     set_copies(tables, stage);
     for (const BlockId block : pipeline_.blocks_of(stage)) {
@@ -185,27 +188,36 @@ class Estimator {
     }
   }
 
-  /// The tensors that selective recompute drops, and makes again in W. Returns their bytes.
-  [[nodiscard]] double save_less(StageSum& sum) const {
-    if (stack_.selective == SelectiveRecompute::elementwise) {
-      sum.times.weight += sum.times.elementwise;
-      sum.work.saved_for_weight -= sum.work.cheap_saved;
-      return sum.work.cheap_saved;
+  /// Bytes that selective recompute makes again, for I and for W.
+  struct Remade {
+    double for_input = 0;
+    double for_weight = 0;
+  };
+
+  /// What selective recompute does not keep: for W, but what up-projections make, which I begins with.
+  [[nodiscard]] Remade save_less(StageSum& sum) const {
+    if (stack_.selective == SelectiveRecompute::attention_core) {
+      sum.times.weight += sum.times.attention_core;
+      sum.work.saved_for_input -= sum.work.core_saved;
+      return {.for_weight = sum.work.core_saved};
     }
-    sum.times.weight += sum.times.attention_core;
-    sum.work.saved_for_input -= sum.work.core_saved;
-    return sum.work.core_saved;
+    sum.times.weight += sum.times.elementwise;
+    sum.work.saved_for_weight -= sum.work.cheap_saved;
+    if (stack_.selective == SelectiveRecompute::elementwise) return {.for_weight = sum.work.cheap_saved};
+    sum.times.input += sum.times.up_projections;
+    sum.work.saved_for_input -= sum.work.up_saved;
+    return {.for_input = sum.work.up_saved, .for_weight = sum.work.cheap_saved};
   }
 
-  /// Logits where there are any, and what W makes again for itself.
-  static void set_workspace(SizeTable& sizes, StageId stage, double logits, double remade) {
+  /// Logits where there are any, and what is made again.
+  static void set_workspace(SizeTable& sizes, StageId stage, double logits, const Remade& remade) {
     const auto set = [&](OpKind op, double count) {
       sizes.set({TensorKind::workspace, stage.value(), -1, -1, op}, bytes(count));
     };
     set(OpKind::forward, logits);
-    set(OpKind::backward_input, logits);
-    set(OpKind::backward, logits + remade);
-    if (remade > 0) set(OpKind::backward_weight, remade);
+    set(OpKind::backward_input, logits + remade.for_input);
+    set(OpKind::backward, logits + remade.for_input + remade.for_weight);
+    if (remade.for_weight > 0) set(OpKind::backward_weight, remade.for_weight);
   }
 
   /// Saved activations to host memory, and to the mirrored rank, the one that BPipe lends to.
@@ -240,8 +252,24 @@ class Estimator {
     const Nanoseconds backward = checked_add(input, weight);
     costs.set({OpKind::backward, s}, backward);
     costs.set({OpKind::recompute, s}, again ? 0 : forward);
+    if (stack_.transfer_channels > 0) set_contended(tables, stage, times);
     exchange_[stage] = times.exchange;
     host_[stage] = times.host;
+  }
+
+  /// What computation takes while a transfer of its rank is pending.
+  void set_contended(Tables& tables, StageId stage, const PassTimes& times) const {
+    const std::int32_t s = stage.value();
+    const bool again = spread_.recompute(stage) == Recompute::full;
+    const double input = times.input_slower + (again ? times.forward_slower : 0);
+    const auto set = [&](OpKind kind, double slower) {
+      tables.beside_transfers.set({kind, s}, checked_add(tables.costs({kind, s}), nanoseconds(slower)));
+    };
+    set(OpKind::forward, times.forward_slower);
+    set(OpKind::backward_input, input);
+    set(OpKind::backward_weight, times.weight_slower);
+    set(OpKind::backward, input + times.weight_slower);
+    set(OpKind::recompute, again ? 0 : times.forward_slower);
   }
 
   /// F of one stage beside B of another of the same rank. Each hides its exchange with experts behind the
@@ -327,7 +355,7 @@ class Estimator {
             : parameters;
     const double kept = kFloat32 + 2.0 * stack_.moment_bytes;  // master weights and both moments
     for (const BlockId block : pipeline_.blocks_of(stage)) {
-      sizes.set({TensorKind::parameters, block.value()}, bytes(kBf16 * parameters / shards));
+      sizes.set({TensorKind::parameters, block.value()}, bytes(kBf16 * parameters / shards + sum.quantised));
       sizes.set({TensorKind::gradients, block.value()}, bytes(stack_.gradient_bytes * parameters / shards));
       sizes.set({TensorKind::optimizer_state, block.value()}, bytes(kept * optimizer));
       sizes.set({TensorKind::gathered_parameters, s}, bytes(kBf16 * parameters));

@@ -43,10 +43,12 @@ struct LayerWork {
   double cheap_saved = 0;  ///< of saved_for_weight: norms and activation functions, from what I needs
   double core_saved = 0;   ///< of saved_for_input: what only the attention core needs
   double weight_products =
-      0;  ///< what products that add to main gradients return beside: once for each shape
+      0;                ///< what products that add to main gradients return beside: once for each shape
+  double up_saved = 0;  ///< of saved_for_input: what up-projections of latent attention make
   double inner_gradients = 0;
   double parameters = 0;         ///< but for experts
   double expert_parameters = 0;  ///< of the experts on the GPU
+  double quantised = 0;          ///< bytes of quantised weights, less what they replace
 };
 
 }  // namespace ppsim::workload

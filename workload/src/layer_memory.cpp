@@ -1,5 +1,7 @@
 #include "layer_memory.hpp"
 
+#include <algorithm>
+
 namespace ppsim::workload {
 LayerMemory::LayerMemory(const Workload& workload, double tokens)
     : model_(workload.model), spread_(workload.parallelism), stack_(workload.stack), tokens_(tokens) {}
@@ -24,6 +26,23 @@ void LayerMemory::add_parameters(std::int64_t layer, LayerWork& work) const {
   work.expert_parameters = experts / spread_.expert / (apart ? 1 : spread_.tensor);
 }
 
+/// Bytes of a weight beside those in bf16: copies for the product and for that with its transpose, which
+/// stand for the weight itself where the optimizer makes them. Gathered weights are quantised when they are
+/// used.
+double LayerMemory::quantised_copies() const {
+  if (spread_.dtype == DataType::bf16 || spread_.sharded_parameters) return 0;
+  const double copies = 2 * operand_bytes(spread_.dtype);
+  switch (stack_.weights) {
+    case QuantisedWeights::transient:
+      return 0;
+    case QuantisedWeights::cached:
+      return copies;
+    case QuantisedWeights::primary:
+      return copies - kBf16;
+  }
+  return 0;
+}
+
 LayerWork LayerMemory::layer(std::int64_t layer) const {
   const double tp = spread_.tensor;
   const double own = stack_.sequence_parallel ? tp : 1;  // parts that norms and residuals are split into
@@ -38,10 +57,14 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   // its own output besides.
   const double operand = operand_bytes(spread_.dtype);
   const double output = spread_.dtype == DataType::bf16 ? 0 : query;
+  const double gates = (stack_.quantised_gates ? operand : kBf16) * gate * channels;
   work.saved_for_weight = operand * tokens_ * (2 * hidden / own + (query + channels) / tp);
-  work.saved_for_input =
-      tokens_ * (kBf16 * (2 * hidden / own + (query + key_value + output + gate * channels) / tp) +
-                 kFloat32 * heads / tp);
+  work.saved_for_input = tokens_ * (kBf16 * (2 * hidden / own + (query + key_value + output) / tp) +
+                                    (gates + kFloat32 * heads) / tp);
+  if (model_.kv_lora > 0) {
+    const auto latents = static_cast<double>(model_.q_lora + model_.kv_lora + model_.qk_rope);
+    work.up_saved = kBf16 * tokens_ * std::max(0.0, (query + key_value) / tp - latents / own);
+  }
   if (stack_.attention == AttentionKernel::unfused) {
     // Scores, their softmax, and a mask of dropout (2205.05198, section 4.1: 5 a s^2 b bytes).
     const auto sequence = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
@@ -51,6 +74,7 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   work.cheap_saved = operand * tokens_ * (2 * hidden / own + channels / tp);
   work.inner_gradients = kBf16 * tokens_ * (2 * hidden / own + (query + key_value + gate * channels) / tp);
   add_parameters(layer, work);
+  work.quantised = quantised_copies() * (work.parameters + work.expert_parameters);
   if (stack_.fused_weight_gradient) work.weight_products = kBf16 * (work.parameters + work.expert_parameters);
   return work;
 }

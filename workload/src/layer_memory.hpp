@@ -25,6 +25,7 @@ class LayerMemory {
  private:
   [[nodiscard]] bool is_mixture(std::int64_t layer) const;
   [[nodiscard]] double active_channels(std::int64_t layer) const;
+  [[nodiscard]] double quantised_copies() const;
   void add_parameters(std::int64_t layer, LayerWork& work) const;
 
   const ModelDescription& model_;

@@ -39,9 +39,13 @@ std::vector<LayerTimer::Linear> LayerTimer::attention_linears() const {
     const auto key_rank = static_cast<double>(model_.kv_lora);
     std::vector<Linear> linears;
     if (query_rank > 0) linears.push_back({own_tokens(), hidden_, query_rank});
-    linears.push_back({tokens_, query_rank > 0 ? query_rank : hidden_, heads * key / tp});
+    linears.push_back({.tokens = tokens_,
+                       .in = query_rank > 0 ? query_rank : hidden_,
+                       .out = heads * key / tp,
+                       .is_up_projection = query_rank > 0});
     linears.push_back({own_tokens(), hidden_, key_rank + static_cast<double>(model_.qk_rope)});
-    linears.push_back({tokens_, key_rank, heads * (nope + value) / tp});
+    linears.push_back(
+        {.tokens = tokens_, .in = key_rank, .out = heads * (nope + value) / tp, .is_up_projection = true});
     linears.push_back({tokens_, heads * value / tp, hidden_});
     return linears;
   }
@@ -50,24 +54,39 @@ std::vector<LayerTimer::Linear> LayerTimer::attention_linears() const {
   return {{tokens_, hidden_, all / tp}, {tokens_, heads * width / tp, hidden_}};
 }
 
-/// Below bf16 operands are quantised first: activations forward, gradients backward.
+/// Below bf16 operands are quantised first: activations forward, gradients backward, and weights with the
+/// activations where nobody keeps what they are quantised to.
+void LayerTimer::add_quantisation(const Linear& linear, DataType type, PassTimes& times) const {
+  if (type == DataType::bf16) return;
+  const double rows = linear.matrices * linear.tokens;
+  const double copies = kBf16 + 2 * operand_bytes(type);
+  if (!linear.makes_input) times.forward += operators_.traffic(rows * linear.in * copies);
+  if (!linear.makes_gradient) times.input += operators_.traffic(rows * linear.out * copies);
+  if (stack_.weights == QuantisedWeights::transient)
+    times.forward += operators_.traffic(linear.matrices * linear.in * linear.out * copies);
+}
+
 void LayerTimer::add_linear(const Linear& linear, DataType type, PassTimes& times) const {
+  const double before = times.forward;
   const double rows = linear.matrices * linear.tokens;
   const auto product = [&](const Product& all) {
     return linear.matrices == 1 ? operators_.product(all, type)
                                 : operators_.grouped_product(all, linear.tokens, type);
   };
-  times.forward += product({rows, linear.out, linear.in});
-  times.input += product({rows, linear.in, linear.out});
-  times.weight += product({linear.out, linear.in, rows});
+  const auto add = [&](const Product& all, double& time, double& slower) {
+    const double alone = product(all);
+    time += alone;
+    slower += alone * operators_.longer_without(stack_.transfer_channels, all);
+  };
+  add({rows, linear.out, linear.in}, times.forward, times.forward_slower);
+  add({rows, linear.in, linear.out}, times.input, times.input_slower);
+  add({linear.out, linear.in, rows}, times.weight, times.weight_slower);
   const double elements = linear.matrices * linear.in * linear.out;
   times.weight += stack_.fused_weight_gradient
                       ? operators_.beside(elements * 2 * kFloat32)
                       : operators_.traffic(elements * (kBf16 + 2.0 * stack_.gradient_bytes));
-  if (type == DataType::bf16) return;
-  const double copies = kBf16 + 2 * operand_bytes(type);
-  times.forward += operators_.traffic(rows * linear.in * copies);
-  times.input += operators_.traffic(rows * linear.out * copies);
+  add_quantisation(linear, type, times);
+  if (linear.is_up_projection) times.up_projections += times.forward - before;
 }
 
 void LayerTimer::add_activation(double elements, PassTimes& times) const {
@@ -98,9 +117,16 @@ void LayerTimer::add_mixture(PassTimes& times) const {
   const double channels = static_cast<double>(model_.moe_ffn) / (whole ? 1 : tp);
   const double rows = (whole ? routed : tokens_ * chosen) / experts;
   add_linear({own_tokens(), hidden_, static_cast<double>(model_.experts)}, DataType::bf16, times);
-  add_linear({rows, hidden_, (model_.gated_mlp ? 2 : 1) * channels, experts}, spread_.dtype, times);
-  add_linear({rows, channels, hidden_, experts}, spread_.dtype, times);
-  add_activation(rows * experts * channels, times);
+  const bool fused = stack_.fused_experts;
+  add_linear({.tokens = rows,
+              .in = hidden_,
+              .out = (model_.gated_mlp ? 2 : 1) * channels,
+              .matrices = experts,
+              .makes_gradient = fused},
+             spread_.dtype, times);
+  add_linear({.tokens = rows, .in = channels, .out = hidden_, .matrices = experts, .makes_input = fused},
+             spread_.dtype, times);
+  if (!fused) add_activation(rows * experts * channels, times);
   const double copies = rows * experts * hidden_ * kBf16;
   const double permutation = 2 * operators_.traffic((apart ? 4 : 2) * copies);
   double exchange = 2 * network_.expert_exchange(network_.expert(split_), routed * hidden_ * kBf16, chosen);
@@ -108,9 +134,10 @@ void LayerTimer::add_mixture(PassTimes& times) const {
     exchange += network_.collective(CollectiveKind::all_gather, network_.tensor(), copies) +
                 network_.collective(CollectiveKind::reduce_scatter, network_.tensor(), copies);
   }
-  times.forward += permutation + exchange;
-  times.input += permutation + exchange;
-  times.exchange += exchange;
+  const double waited = exposed(stack_.overlap_experts, exchange);
+  times.forward += permutation + waited;
+  times.input += permutation + waited;
+  if (!stack_.overlap_experts) times.exchange += exchange;
   if (model_.shared_experts > 0)
     add_dense_mlp(static_cast<double>(model_.shared_experts * model_.moe_ffn), times);
 }

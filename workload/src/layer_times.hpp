@@ -16,8 +16,12 @@ struct PassTimes {
   double weight = 0;          ///< weight gradient
   double attention_core = 0;  ///< of forward: scores, softmax, values
   double elementwise = 0;     ///< of forward: norms and activation functions
-  double exchange = 0;        ///< of forward, and of the input gradient again: with experts
-  double host = 0;            ///< that the host takes to launch the forward
+  double up_projections = 0;  ///< of forward: of latent attention
+  double exchange = 0;  ///< of forward, and of the input gradient again: with experts, hidden by nothing
+  double forward_slower = 0;  ///< that products take longer beside transfers
+  double input_slower = 0;
+  double weight_slower = 0;
+  double host = 0;  ///< that the host takes to launch the forward
 
   PassTimes& operator+=(const PassTimes& other) {
     forward += other.forward;
@@ -25,7 +29,11 @@ struct PassTimes {
     weight += other.weight;
     attention_core += other.attention_core;
     elementwise += other.elementwise;
+    up_projections += other.up_projections;
     exchange += other.exchange;
+    forward_slower += other.forward_slower;
+    input_slower += other.input_slower;
+    weight_slower += other.weight_slower;
     host += other.host;
     return *this;
   }
@@ -56,11 +64,15 @@ class LayerTimer {
  private:
   struct Linear {
     double tokens = 0, in = 0, out = 0;
-    double matrices = 1;  ///< of so many experts, in one kernel
+    double matrices = 1;            ///< of so many experts, in one kernel
+    bool is_up_projection = false;  ///< of latent attention
+    bool makes_input = false;       ///< below bf16: the kernel before it makes its input as it is quantised
+    bool makes_gradient = false;    ///< the same of its output's gradient
   };
 
   [[nodiscard]] std::vector<Linear> attention_linears() const;
   void add_linear(const Linear& linear, DataType type, PassTimes& times) const;
+  void add_quantisation(const Linear& linear, DataType type, PassTimes& times) const;
   void add_dense_mlp(double channels, PassTimes& times) const;
   void add_mixture(PassTimes& times) const;
   void add_attention(bool windowed, PassTimes& times) const;

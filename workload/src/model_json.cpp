@@ -122,6 +122,7 @@ GpuDescription read_gpu(const json& object) {
   gpu.memory_tbps = object.at("memory_tbps");
   gpu.nvlink_gbytes = object.at("nvlink_gbytes_per_s");
   gpu.host_gbytes = object.value("host_gbytes_per_s", gpu.host_gbytes);
+  gpu.multiprocessors = object.value("multiprocessors", gpu.multiprocessors);
   return gpu;
 }
 

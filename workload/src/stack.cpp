@@ -1,6 +1,7 @@
 #include "ppsim/workload/stack.hpp"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "io/json/file.hpp"
@@ -11,20 +12,53 @@ namespace {
 
 using nlohmann::json;
 
-void read_choices(const json& root, SoftwareStack& stack) {
-  if (root.contains("attention"))
-    stack.attention = root["attention"] == "flash" ? AttentionKernel::flash : AttentionKernel::unfused;
-  if (root.contains("selective")) {
-    stack.selective = root["selective"] == "elementwise" ? SelectiveRecompute::elementwise
-                                                         : SelectiveRecompute::attention_core;
+template <class Choice>
+struct Spelling {
+  std::string_view word;
+  Choice choice;
+};
+
+constexpr auto kKernels = std::to_array<Spelling<AttentionKernel>>(
+    {{"flash", AttentionKernel::flash}, {"unfused", AttentionKernel::unfused}});
+constexpr auto kSelective =
+    std::to_array<Spelling<SelectiveRecompute>>({{"attention-core", SelectiveRecompute::attention_core},
+                                                 {"elementwise", SelectiveRecompute::elementwise},
+                                                 {"up-projections", SelectiveRecompute::up_projections}});
+constexpr auto kContext = std::to_array<Spelling<ContextExchange>>(
+    {{"ring", ContextExchange::ring}, {"all-to-all", ContextExchange::all_to_all}});
+constexpr auto kWeights =
+    std::to_array<Spelling<QuantisedWeights>>({{"transient", QuantisedWeights::transient},
+                                               {"cached", QuantisedWeights::cached},
+                                               {"primary", QuantisedWeights::primary}});
+
+/// The schema has seen that the word is one of these.
+template <class Spellings, class Choice>
+void read_choice(const json& root, const char* key, const Spellings& spellings, Choice& choice) {
+  if (!root.contains(key)) return;
+  for (const auto& spelling : spellings) {
+    if (root[key] == spelling.word) choice = spelling.choice;
   }
-  if (root.contains("context"))
-    stack.context = root["context"] == "ring" ? ContextExchange::ring : ContextExchange::all_to_all;
+}
+
+template <class Spellings, class Choice>
+std::string_view word_of(const Spellings& spellings, Choice choice) {
+  for (const auto& spelling : spellings) {
+    if (spelling.choice == choice) return spelling.word;
+  }
+  return {};
+}
+
+void read_choices(const json& root, SoftwareStack& stack) {
+  read_choice(root, "attention", kKernels, stack.attention);
+  read_choice(root, "selective", kSelective, stack.selective);
+  read_choice(root, "context", kContext, stack.context);
+  read_choice(root, "weights", kWeights, stack.weights);
 }
 
 void read_switches(const json& root, SoftwareStack& stack) {
   for (const auto& [key, member] : {std::pair{"sequence_parallel", &SoftwareStack::sequence_parallel},
                                     {"overlap_tensor", &SoftwareStack::overlap_tensor},
+                                    {"overlap_experts", &SoftwareStack::overlap_experts},
                                     {"overlap_data", &SoftwareStack::overlap_data},
                                     {"overlap_pipeline", &SoftwareStack::overlap_pipeline},
                                     {"sharded_optimizer", &SoftwareStack::sharded_optimizer},
@@ -32,12 +66,19 @@ void read_switches(const json& root, SoftwareStack& stack) {
                                     {"fused_cross_entropy", &SoftwareStack::fused_cross_entropy},
                                     {"graphs", &SoftwareStack::graphs},
                                     {"graphed_experts", &SoftwareStack::graphed_experts},
-                                    {"split_experts", &SoftwareStack::split_experts}}) {
+                                    {"split_experts", &SoftwareStack::split_experts},
+                                    {"fused_experts", &SoftwareStack::fused_experts},
+                                    {"quantised_gates", &SoftwareStack::quantised_gates}}) {
     stack.*member = root.value(key, stack.*member);
   }
 }
 
 }  // namespace
+
+StackWords words_of(const SoftwareStack& stack) {
+  return {word_of(kKernels, stack.attention), word_of(kSelective, stack.selective),
+          word_of(kContext, stack.context), word_of(kWeights, stack.weights)};
+}
 
 Expected<SoftwareStack> stack_from_name(std::string_view name) {
   const auto presets = stack_presets();
@@ -61,6 +102,7 @@ Expected<SoftwareStack> stack_from_json(std::string_view text, const std::string
   SoftwareStack stack = *std::move(base);
   stack.name = root.value("name", stack.name + ", changed,");
   stack.gradient_bytes = root.value("gradient_bytes", stack.gradient_bytes);
+  stack.transfer_channels = root.value("transfer_channels", stack.transfer_channels);
   stack.moment_bytes = root.value("moment_bytes", stack.moment_bytes);
   read_choices(root, stack);
   read_switches(root, stack);

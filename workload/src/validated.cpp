@@ -12,15 +12,15 @@ constexpr auto kClasses = std::to_array<ValidatedClass>({
     {.mixture = false, .gpu = "a100-sxm-80gb", .dtype = DataType::bf16, .runs = 63, .mean_percent = 5.6},
     {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 3, .mean_percent = 3.4},
     {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 2, .mean_percent = 0.0},
-    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 13.3},
+    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 13.0},
     {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 5, .mean_percent = 15.3},
     {.mixture = false, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 16, .mean_percent = 2.4},
-    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 8, .mean_percent = 13.9},
-    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::fp8, .runs = 5, .mean_percent = 11.6},
+    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 8, .mean_percent = 13.2},
+    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::fp8, .runs = 5, .mean_percent = 5.2},
     {.mixture = false, .gpu = "gb200", .dtype = DataType::fp8, .runs = 5, .mean_percent = 1.9},
     {.mixture = false, .gpu = "gb200", .dtype = DataType::nvfp4, .runs = 5, .mean_percent = 7.8},
-    {.mixture = true, .gpu = "gb200", .dtype = DataType::bf16, .runs = 2, .mean_percent = 35.9},
-    {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 16.2},
+    {.mixture = true, .gpu = "gb200", .dtype = DataType::bf16, .runs = 2, .mean_percent = 32.1},
+    {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 10.8},
 });
 
 }  // namespace

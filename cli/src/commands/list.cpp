@@ -78,21 +78,51 @@ Listing cluster_listing() {
 }
 
 Listing stack_listing() {
-  Listing listing{
-      {"name", "attention", "sequence_parallel", "overlap_tensor", "overlap_data", "overlap_pipeline",
-       "gradient_bytes", "moment_bytes", "sharded_optimizer", "fused_weight_gradient", "fused_cross_entropy",
-       "graphs", "graphed_experts", "split_experts", "selective", "context"},
-      {}};
+  Listing listing{{"name",
+                   "attention",
+                   "sequence_parallel",
+                   "overlap_tensor",
+                   "overlap_data",
+                   "overlap_pipeline",
+                   "gradient_bytes",
+                   "moment_bytes",
+                   "transfer_channels",
+                   "sharded_optimizer",
+                   "fused_weight_gradient",
+                   "fused_cross_entropy",
+                   "graphs",
+                   "graphed_experts",
+                   "split_experts",
+                   "overlap_experts",
+                   "fused_experts",
+                   "quantised_gates",
+                   "weights",
+                   "selective",
+                   "context"},
+                  {}};
   for (const SoftwareStack& stack : stack_presets()) {
-    const bool flash = stack.attention == workload::AttentionKernel::flash;
-    const bool core = stack.selective == workload::SelectiveRecompute::attention_core;
-    const bool ring = stack.context == workload::ContextExchange::ring;
-    listing.rows.push_back({stack.name, flash ? "flash" : "unfused", stack.sequence_parallel,
-                            stack.overlap_tensor, stack.overlap_data, stack.overlap_pipeline,
-                            stack.gradient_bytes, stack.moment_bytes, stack.sharded_optimizer,
-                            stack.fused_weight_gradient, stack.fused_cross_entropy, stack.graphs,
-                            stack.graphed_experts, stack.split_experts,
-                            core ? "attention-core" : "elementwise", ring ? "ring" : "all-to-all"});
+    const workload::StackWords words = workload::words_of(stack);
+    listing.rows.push_back({stack.name,
+                            words.attention,
+                            stack.sequence_parallel,
+                            stack.overlap_tensor,
+                            stack.overlap_data,
+                            stack.overlap_pipeline,
+                            stack.gradient_bytes,
+                            stack.moment_bytes,
+                            stack.transfer_channels,
+                            stack.sharded_optimizer,
+                            stack.fused_weight_gradient,
+                            stack.fused_cross_entropy,
+                            stack.graphs,
+                            stack.graphed_experts,
+                            stack.split_experts,
+                            stack.overlap_experts,
+                            stack.fused_experts,
+                            stack.quantised_gates,
+                            words.weights,
+                            words.selective,
+                            words.context});
   }
   return listing;
 }

@@ -1,6 +1,7 @@
 // Tables of one kind of run each, as their sources publish them.
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <sstream>
 
@@ -88,6 +89,44 @@ std::string deepseek_layout(const ModelDescription& model, int stages) {
   return layout_text(layout);
 }
 
+/// A recipe of NVIDIA's with CUDA graphs: of attention and routing, or of whole iterations in MXFP8.
+/// Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs; pull requests 3983, 4249, 4498 and 4606.
+struct GraphedRecipe {
+  std::string_view model, gpu;  ///< beginning of the name; end of the system
+  std::string_view since;       ///< release
+  bool whole = false;
+};
+constexpr auto kGraphedRecipes = std::to_array<GraphedRecipe>({{"deepseek", "-GB200", "26.06", true},
+                                                               {"deepseek", "-GB300", "26.06", true},
+                                                               {"deepseek", "-B300", "26.06", true},
+                                                               {"gpt-oss", "-GB200", "26.06", true},
+                                                               {"gpt-oss", "-GB300", "26.06", true},
+                                                               {"qwen3", "-GB200", "26.06", true},
+                                                               {"qwen3", "-GB300", "26.06", true},
+                                                               {"qwen3", "-B200", "26.06", true},
+                                                               {"qwen3", "-B300", "26.06", true},
+                                                               {"deepseek", "-GB200", "", false},
+                                                               {"deepseek", "-GB300", "", false},
+                                                               {"gpt-oss", "-GB300", "", false},
+                                                               {"gpt-oss", "-B300", "", false},
+                                                               {"qwen3-235b", "-GB200", "", false},
+                                                               {"qwen3-235b", "-GB300", "", false},
+                                                               {"qwen3-30b", "-B200", "26.04", false}});
+
+/// Dense models have graphs on Blackwell; of mixtures those whose recipe has attention in one.
+std::string recipe_stack(const SheetRow& row, const GivenRun& given) {
+  const auto model = model_called(given.model);
+  const bool blackwell = given.system.ends_with("B200") || given.system.ends_with("B300");
+  if (!model || model->experts == 0) return blackwell ? "megatron-bridge" : "megatron-core";
+  const bool mxfp8 = lower_case(given.precision) == "mxfp8";
+  const auto found = std::ranges::find_if(kGraphedRecipes, [&](const GraphedRecipe& recipe) {
+    return model->name.starts_with(recipe.model) && given.system.ends_with(recipe.gpu) &&
+           row.text("release") >= recipe.since && (mxfp8 || !recipe.whole);
+  });
+  if (found == kGraphedRecipes.end()) return "megatron-core";
+  return found->whole ? "megatron-bridge-graphed-experts" : "megatron-bridge";
+}
+
 /// GPT-2's vocabulary as Megatron pads it: to a multiple of 128 on every tensor-parallel rank.
 int padded_vocabulary(int tensor) {
   constexpr int kVocabulary = 50257;
@@ -137,9 +176,11 @@ MeasuredRow read_megatron_bridge(SheetRow& row) {
   given.context = row.whole("cp");
   given.expert = row.whole("ep");
   given.fsdp = row.whole("fsdp", 0);
-  // CUDA graphs came with its recipes for Blackwell.
-  const bool graphs = given.system.find("B200") != std::string::npos;
-  read_software(row, graphs ? "megatron-bridge" : "megatron-core", given);
+  const std::string stack = recipe_stack(row, given);
+  read_software(row, stack, given);
+  // Its recipes of GPT-OSS without graphs make norms and activations again.
+  if (given.recompute.empty() && stack == "megatron-core" && lower_case(given.model).starts_with("gpt oss"))
+    given.recompute = "selective";
   MeasuredRow result{.source = source_of(row, "Megatron-Bridge " + row.text("release")),
                      .label = spread_label(given) + ", " + given.system + " " + given.precision,
                      .run = described(given)};

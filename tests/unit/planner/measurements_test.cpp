@@ -209,6 +209,27 @@ TEST(Measurements, OfMegatronBridgeHaveLayoutsOfItsRecipes) {
   EXPECT_EQ(run_of(rows[1]).layout, "");
 }
 
+/// Of mixtures those whose recipe has attention in CUDA graphs, or whole iterations since 26.06 in MXFP8;
+/// dense models on Blackwell.
+TEST(Measurements, OfMegatronBridgeHaveStacksOfItsRecipes) {
+  const auto run = [](const std::string& release, const std::string& what) {
+    return run_of(rows_of(kBridge + release + "," + what + ",4,4096,,1,1,1,n/a,8,9691\n")[0]);
+  };
+  const auto stack = [&](const std::string& release, const std::string& what) {
+    return run(release, what).stack;
+  };
+  const std::string qwen = "Qwen3_30B_a3B,DGX-B200,8,MXFP8,512";
+  EXPECT_EQ(stack("26.02", qwen), "megatron-core") << "routing alone is in a graph";
+  EXPECT_EQ(stack("26.04", qwen), "megatron-bridge");
+  EXPECT_EQ(stack("26.06", qwen), "megatron-bridge-graphed-experts");
+  EXPECT_EQ(stack("26.06", "Qwen3_30B_a3B,DGX-B200,8,BF16,512"), "megatron-bridge");
+  EXPECT_EQ(stack("26.06", "Qwen3_30B_a3B,DGX-H100,16,FP8,1024"), "megatron-core");
+  EXPECT_EQ(stack("26.04", "Qwen3_30B_a3B,DGX-GB200,8,MXFP8,512"), "megatron-core");
+  EXPECT_EQ(stack("26.04", "LLAMA3_8B,DGX-B200,8,FP8,128"), "megatron-bridge");
+  EXPECT_EQ(run("26.04", "GPT OSS 120B,DGX-B200,64,BF16,1280").recompute, Recompute::selective);
+  EXPECT_EQ(run("26.06", "GPT OSS 120B,DGX-GB200,64,MXFP8,1280").recompute, std::nullopt);
+}
+
 TEST(Measurements, OfVtrainPadTheVocabulary) {
   const auto rows = rows_of(kVtrain + "175,512,1536,2,12288,96,96,2048,4,8,16,54255.9\n");
   const RunDescription run = run_of(rows[0]);

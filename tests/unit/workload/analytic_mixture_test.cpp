@@ -87,6 +87,63 @@ TEST(AnalyticMixture, OverlappedPassesHideTheExchangeWithExperts) {
   EXPECT_GT(costs({OpKind::overlap, 1, 1}), costs({OpKind::backward, 1}));
 }
 
+/// The share of overlapped communication is waited for, and a pair of passes has nothing left to hide.
+TEST(AnalyticMixture, AStackMayHideTheExchangeWithExperts) {
+  Workload workload = mixture();
+  const CostTable waited = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+  workload.stack.overlap_experts = true;
+  const CostTable hidden = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+  const Nanoseconds forward = waited({OpKind::forward, 1}) - hidden({OpKind::forward, 1});
+  EXPECT_GT(forward, 0);
+  EXPECT_NEAR(static_cast<double>(waited({OpKind::backward, 1}) - hidden({OpKind::backward, 1})),
+              static_cast<double>(forward), 4);
+  EXPECT_EQ(hidden({OpKind::overlap, 1, 1}), hidden({OpKind::forward, 1}) + hidden({OpKind::backward, 1}));
+}
+
+/// Experts' products that make what the next one reads: no kernels between them, below bf16 none that
+/// quantise either.
+TEST(AnalyticMixture, AStackMayFuseWhatIsBetweenProductsOfExperts) {
+  Workload workload = mixture();
+  const auto forward = [&] {
+    return in_seconds(analytic_costs(workload, test::chain(4, 4, 64))->tables.costs({OpKind::forward, 1}));
+  };
+  const double rate = workload.cluster.gpu.memory_efficiency * workload.cluster.gpu.memory_tbps * 1e12;
+  const double elements = 4096.0 * 8 * 2048;  // of its second layer, the first mixture
+  const double apart = forward();
+  workload.stack.fused_experts = true;
+  const double kernel = workload.fitted.kernel_time;
+  EXPECT_NEAR(apart - forward(), elements * 6 / rate + kernel, 1e-8) << "activations read and written";
+  workload.parallelism.dtype = DataType::fp8;
+  const double fused = forward();
+  workload.stack.fused_experts = false;
+  EXPECT_NEAR(forward() - fused, elements * (6 + 4) / rate + 2 * kernel, 1e-8) << "and quantised";
+}
+
+/// 2412.19437, sections 3.2.3 and 3.3, against the stack that keeps all in bf16 that may be: what attention
+/// and gates keep, and the moments.
+TEST(AnalyticMixture, TheStackOfDeepSeekKeepsLess) {
+  Workload workload = mixture();
+  workload.parallelism.dtype = DataType::fp8;
+  workload.stack.weights = workload::QuantisedWeights::primary;
+  const auto bytes = [&](TensorKind kind) {
+    return static_cast<double>(analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({kind, 1}));
+  };
+  const double saved = bytes(TensorKind::saved_for_input);
+  workload.stack.quantised_gates = true;
+  const double gates = 2 * 4096.0 * 2 * 9 * 2048;  // bytes of two layers: eight experts and a shared one
+  EXPECT_NEAR(saved - bytes(TensorKind::saved_for_input), gates, 64);
+  workload.parallelism.recompute = Recompute::selective;
+  const double elementwise = bytes(TensorKind::saved_for_input);
+  const CostTable before = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+  workload.stack.selective = workload::SelectiveRecompute::up_projections;
+  const double up = 2 * 2 * 4096.0 * (3 * 128 * 128 - (1536 + 512 + 64));
+  EXPECT_NEAR(elementwise - bytes(TensorKind::saved_for_input), up, 64);
+  const CostTable after = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
+  EXPECT_GT(after({OpKind::backward_input, 1}), before({OpKind::backward_input, 1})) << "made again";
+  EXPECT_EQ(after({OpKind::backward_weight, 1}), before({OpKind::backward_weight, 1}));
+  EXPECT_EQ(workload.stack.selective, stack_from_name("deepseek-v3")->selective);
+}
+
 /// With replicas innermost but for the pipeline, a group of experts is spread over all nodes.
 TEST(AnalyticMixture, ExpertsFollowTheOrderOfRanks) {
   Workload workload = mixture();

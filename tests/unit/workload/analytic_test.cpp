@@ -256,6 +256,50 @@ TEST(Analytic, MomentsMayBeShort) {
   EXPECT_NEAR(static_cast<double>(state()), static_cast<double>(full) * 8 / 12, 1);
 }
 
+/// NCCL holds multiprocessors: products whose tiles filled a wave take another one, and no product is faster.
+TEST(Analytic, TransfersSlowProductsDown) {
+  Workload workload = llama();
+  const auto tables = [&] { return analytic_costs(workload, test::chain(4, 4, 64))->tables; };
+  EXPECT_TRUE(tables().beside_transfers.entries().empty()) << "of a stack that does not say how many";
+  workload.stack.transfer_channels = 20;
+  const Tables contended = tables();
+  for (const OpKind kind : {OpKind::forward, OpKind::backward_input, OpKind::backward_weight}) {
+    EXPECT_GT(contended.beside_transfers({kind, 1}), contended.costs({kind, 1}));
+    EXPECT_LT(contended.beside_transfers({kind, 1}), 2 * contended.costs({kind, 1}));
+  }
+  EXPECT_NEAR(static_cast<double>(contended.beside_transfers({OpKind::backward, 1})),
+              static_cast<double>(contended.beside_transfers({OpKind::backward_input, 1}) +
+                                  contended.beside_transfers({OpKind::backward_weight, 1})),
+              2);
+  workload.cluster.gpu.multiprocessors = 0;
+  EXPECT_EQ(tables().beside_transfers({OpKind::forward, 1}), contended.costs({OpKind::forward, 1}))
+      << "not known";
+}
+
+/// Weights of layers for a product and for that with the transpose: beside those in bf16, instead of them, or
+/// for one microbatch.
+TEST(Analytic, QuantisedWeightsAreKeptAsTheStackDoes) {
+  Workload workload = llama();
+  const auto parameters = [&] {
+    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({TensorKind::parameters, 1});
+  };
+  const auto forward = [&] {
+    return analytic_costs(workload, test::chain(4, 4, 64))->tables.costs({OpKind::forward, 1});
+  };
+  const Bytes bf16 = parameters();
+  workload.parallelism.dtype = DataType::fp8;
+  EXPECT_EQ(parameters(), 2 * bf16);
+  const Nanoseconds kept = forward();
+  workload.stack.weights = workload::QuantisedWeights::primary;
+  EXPECT_EQ(parameters(), bf16);
+  workload.stack.weights = workload::QuantisedWeights::transient;
+  EXPECT_EQ(parameters(), bf16);
+  EXPECT_GT(forward(), kept) << "quantised again";
+  workload.stack.weights = workload::QuantisedWeights::cached;
+  workload.parallelism.sharded_parameters = true;
+  EXPECT_EQ(parameters(), bf16 / 2);
+}
+
 /// Inputs of products are kept as FP8; what norms, activation functions and attention need stays bf16.
 TEST(Analytic, QuantisedInputsTakeHalf) {
   Workload workload = llama();

@@ -30,7 +30,10 @@ TEST(Stack, AnUnknownOneNamesThoseThereAre) {
 TEST(Stack, AFileSaysWhatDiffers) {
   const auto stack = stack_from_json(
       R"({"base": "megatron-core", "name": "ours", "attention": "unfused", "gradient_bytes": 2,
-          "moment_bytes": 2, "split_experts": true, "graphed_experts": false, "overlap_tensor": false, "context": "all-to-all"})",
+          "moment_bytes": 2, "split_experts": true, "graphed_experts": false, "overlap_tensor": false, "context": "all-to-all",
+          "overlap_experts": true, "fused_experts": true, "quantised_gates": true, "weights": "primary",
+          "transfer_channels": 2,
+          "selective": "up-projections"})",
       "stack.json");
   ASSERT_TRUE(stack.has_value());
   SoftwareStack expected = stack_from_name("megatron-core").value();
@@ -42,6 +45,12 @@ TEST(Stack, AFileSaysWhatDiffers) {
   expected.graphed_experts = false;
   expected.overlap_tensor = false;
   expected.context = ContextExchange::all_to_all;
+  expected.overlap_experts = true;
+  expected.transfer_channels = 2;
+  expected.fused_experts = true;
+  expected.quantised_gates = true;
+  expected.weights = workload::QuantisedWeights::primary;
+  expected.selective = workload::SelectiveRecompute::up_projections;
   EXPECT_EQ(*stack, expected);
 }
 

@@ -14,7 +14,9 @@ inline constexpr double kNvlinkLatency = 3e-6;     ///< seconds
 inline constexpr double kNetworkLatency = 10e-6;   ///< seconds, where the cluster does not say
 inline constexpr double kAttentionBackward = 0.8;  ///< rate of flash attention's backward over its forward
 inline constexpr double kAttentionTile = 128;      ///< keys that a flash kernel takes at once
-inline constexpr double kUnfusedProducts = 0.6;    ///< of the peak: scores and values, head by head
-inline constexpr double kOptimizerTraffic = 50;    ///< bytes a parameter: unscale, norm, clip, Adam, cast
+inline constexpr double kTileRows = 256;           ///< of a product, that a multiprocessor takes at once
+inline constexpr double kTileColumns = 128;
+inline constexpr double kUnfusedProducts = 0.6;  ///< of the peak: scores and values, head by head
+inline constexpr double kOptimizerTraffic = 50;  ///< bytes a parameter: unscale, norm, clip, Adam, cast
 
 }  // namespace ppsim::workload

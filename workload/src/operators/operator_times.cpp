@@ -1,6 +1,7 @@
 #include "operator_times.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "constants.hpp"
@@ -55,6 +56,13 @@ double OperatorTimes::product(const Product& product, DataType type) const {
 double OperatorTimes::grouped_product(const Product& all, double rows, DataType type) const {
   const double share = rows / (rows + kGroupedRows);
   return all.flops() / (rate(all, type) * share) + kernel_;
+}
+
+double OperatorTimes::longer_without(int multiprocessors, const Product& product) const {
+  if (multiprocessors <= 0 || multiprocessors >= gpu_.multiprocessors) return 0;
+  const double tiles = std::ceil(product.m / kTileRows) * std::ceil(product.n / kTileColumns);
+  const auto waves = [&](int available) { return std::ceil(tiles / available); };
+  return waves(gpu_.multiprocessors - multiprocessors) / waves(gpu_.multiprocessors) - 1;
 }
 
 double OperatorTimes::beside(double bytes) const {

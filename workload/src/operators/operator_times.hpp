@@ -16,6 +16,10 @@ class OperatorTimes {
   [[nodiscard]] double product(const Product& product, DataType type) const;
   /// A product for each expert of the GPU, in one kernel: `all` of them as one, and the `rows` that each has.
   [[nodiscard]] double grouped_product(const Product& all, double rows, DataType type) const;
+  /// How much longer a product takes without so many multiprocessors, as a share of its time: those of its
+  /// tiles that no longer run in one wave with the others take another. 0 where the GPU's number is not
+  /// known.
+  [[nodiscard]] double longer_without(int multiprocessors, const Product& product) const;
   /// An element-wise kernel, by what it reads and writes.
   [[nodiscard]] double traffic(double bytes) const;
   /// The bytes that a kernel reads and writes besides its own work.

@@ -13,8 +13,11 @@ namespace {
 // it. nemo-mixture: NeMo 1.0's recipe of Grok-1 (NVIDIA/dgxc-benchmarking v25.01, grok1/grok1_314b.yaml): no
 // tp overlap, gradients reduced in bf16, and a Megatron-Core whose experts have the tensor-parallel size of
 // all layers. megatron-bridge: Megatron-Bridge, iterations as CUDA graphs for dense models, of mixtures
-// attention and routing (docs/training/cuda-graphs.md). torchtitan: its
-// docs/fsdp.md and composability.md. deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO stage 0.
+// attention and routing (docs/training/cuda-graphs.md). megatron-bridge-graphed-experts: its recipes of
+// mixtures in MXFP8 on Blackwell since release 26.06 (pull requests 4249 and 4606): iterations as CUDA
+// graphs, the exchange with experts beside another microbatch, and products of experts fused with what is
+// between them. deepseek-v3: 2412.19437, sections 3.2.3 and 3.3. torchtitan: its docs/fsdp.md and
+// composability.md. deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO stage 0.
 const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "megatron-2021",
      .attention = AttentionKernel::unfused,
@@ -43,7 +46,19 @@ const auto kStacks = std::to_array<SoftwareStack>({
      .context = ContextExchange::all_to_all},
     {.name = "nemo-mixture", .overlap_tensor = false, .split_experts = true, .gradient_bytes = 2},
     {.name = "megatron-bridge", .graphs = true, .graphed_experts = false},
-    {.name = "torchtitan", .fused_weight_gradient = false, .gradient_bytes = 2},
+    {.name = "megatron-bridge-graphed-experts",
+     .overlap_experts = true,
+     .graphs = true,
+     .fused_experts = true},
+    {.name = "deepseek-v3",
+     .moment_bytes = 2,
+     .quantised_gates = true,
+     .selective = SelectiveRecompute::up_projections,
+     .weights = QuantisedWeights::primary},
+    {.name = "torchtitan",
+     .fused_weight_gradient = false,
+     .gradient_bytes = 2,
+     .weights = QuantisedWeights::transient},
     {.name = "deepspeed",
      .attention = AttentionKernel::unfused,
      .sequence_parallel = false,

@@ -25,6 +25,7 @@ struct GpuDescription {
   std::string operators = {};   ///< its table of measured operators; empty: a roofline of the rates above
   double sustained_tflops = 0;  ///< bf16 products that power lets run on and on; 0: no such limit is known
   double memory_efficiency = 0.85;  ///< of memory_tbps that element-wise kernels reach
+  int multiprocessors = 0;          ///< 0: not known
   friend bool operator==(const GpuDescription&, const GpuDescription&) = default;
 };
 

@@ -11,9 +11,14 @@ namespace ppsim::workload {
 /// How scores of attention are kept: written to memory between kernels, or never (2205.14135).
 enum class AttentionKernel : std::uint8_t { unfused, flash };
 
-/// The part that `selective` recomputes: the attention core (2205.05198, section 5), or the outputs of
-/// norms and activation functions.
-enum class SelectiveRecompute : std::uint8_t { attention_core, elementwise };
+/// What `selective` recompute makes again: the attention core (2205.05198, section 5), the outputs of norms
+/// and activation functions, or these and what the up-projections of latent attention make (2412.19437,
+/// section 3.2.3).
+enum class SelectiveRecompute : std::uint8_t { attention_core, elementwise, up_projections };
+
+/// Below bf16, where the weights of products are quantised: in every microbatch, once a step into copies
+/// beside those in bf16, or by the optimizer, so that there are none in bf16.
+enum class QuantisedWeights : std::uint8_t { transient, cached, primary };
 
 /// How ranks of a context-parallel group get each other's keys and values.
 enum class ContextExchange : std::uint8_t { ring, all_to_all };
@@ -25,6 +30,7 @@ struct SoftwareStack {
   AttentionKernel attention = AttentionKernel::flash;
   bool sequence_parallel = true;      ///< norms and residuals are split over the tensor-parallel group
   bool overlap_tensor = true;         ///< tensor-parallel communication runs beside products
+  bool overlap_experts = false;       ///< the exchange with experts runs beside another microbatch
   bool overlap_data = true;           ///< gradient reduction and parameter gather run beside computation
   bool overlap_pipeline = true;       ///< transfers between stages run beside computation
   bool sharded_optimizer = true;      ///< over the data-parallel group (ZeRO 1)
@@ -34,8 +40,12 @@ struct SoftwareStack {
   bool graphed_experts = true;        ///< where there are graphs: what experts do is part of them
   bool split_experts = false;         ///< experts are split over the tensor-parallel group as well
   int gradient_bytes = 4;             ///< of one gradient, kept and reduced
+  int transfer_channels = 0;          ///< multiprocessors that a pending transfer holds; 0: none is counted
   int moment_bytes = 4;               ///< of each of the optimizer's two moments of a parameter
+  bool fused_experts = false;         ///< activation and quantisation are part of their products
+  bool quantised_gates = false;       ///< below bf16, inputs of activation functions are kept as operands are
   SelectiveRecompute selective = SelectiveRecompute::elementwise;
+  QuantisedWeights weights = QuantisedWeights::cached;
   ContextExchange context = ContextExchange::ring;
 
   friend bool operator==(const SoftwareStack&, const SoftwareStack&) = default;
@@ -43,6 +53,12 @@ struct SoftwareStack {
 
 /// Published stacks. Source: the frameworks' documentation, named in src/presets/stacks.cpp.
 [[nodiscard]] std::span<const SoftwareStack> stack_presets();
+
+/// The choices of a stack, as a file spells them.
+struct StackWords {
+  std::string_view attention, selective, context, weights;
+};
+[[nodiscard]] StackWords words_of(const SoftwareStack& stack);
 
 /// Errors: bad_argument naming the stacks there are.
 [[nodiscard]] Expected<SoftwareStack> stack_from_name(std::string_view name);
