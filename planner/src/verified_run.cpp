@@ -78,7 +78,8 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
 /// Whether what computes there can run the pipeline: kernels do what a CPU may be unable to.
 Expected<void> check_on(const BackendOptions& backend, const StageModel& model, const Pipeline& pipeline) {
   const bool kernels = std::holds_alternative<CudaOptions>(backend) && model.on_gpu() != nullptr;
-  return kernels ? model.on_gpu()->check(pipeline) : model.check(pipeline);
+  if (kernels) return model.on_gpu()->check(pipeline);
+  return arithmetic_of(model).and_then([&](const CpuStageModel* cpu) { return cpu->check(pipeline); });
 }
 
 /// Whether gradients of the backend have the size of those of the reference on the CPU.
@@ -97,7 +98,7 @@ Expected<void> check_comparable(const Program& program, const StageModel& model,
                                 const BackendOptions& backend) {
   if (std::holds_alternative<EmulatedOptions>(backend))
     return make_error(ErrorCode::bad_argument, "an emulated run has no gradients to compare");
-  if (auto good = model.check(program.pipeline()); !good) return good;
+  if (auto good = check_on(CpuOptions{}, model, program.pipeline()); !good) return good;
   if (!comparable_gradients(program.pipeline(), model, backend))
     return make_error(ErrorCode::bad_argument,
                       "the kernels lay out gradients otherwise than the CPU: compare in exact arithmetic");
@@ -111,7 +112,7 @@ struct ComparedRun {
   VerifiedRun& result;
 };
 
-Expected<void> compare_gradients(const Program& program, const StageModel& model, const ComparedRun& run) {
+Expected<void> compare_gradients(const Program& program, const CpuStageModel& model, const ComparedRun& run) {
   const Pipeline& pipeline = program.pipeline();
   const ReferenceOptions how = reference_options(program, run.options);
   PPSIM_ASSIGN_OR_RETURN(const auto reference, reference_gradients(pipeline, model, how));
@@ -184,7 +185,7 @@ Expected<VerifiedRun> verify_then_run(const Program& program, const StageModel& 
   PPSIM_RETURN_IF_ERROR(predict_steps(program, options, result));
   if (!result.run.gradients.empty()) result.gradients_hash = gradients_hash(result.run.gradients);
   if (options.compare) {
-    PPSIM_RETURN_IF_ERROR(compare_gradients(program, model, {run, result}));
+    PPSIM_RETURN_IF_ERROR(compare_gradients(program, *model.on_cpu(), {run, result}));
   }
   return result;
 }

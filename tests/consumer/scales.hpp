@@ -8,7 +8,7 @@
 
 /// Stage code of a user, as small as it can be: every stage multiplies a number by its only weight, and the
 /// output of the last one is the loss.
-class Scales final : public ppsim::StageModel {
+class Scales final : public ppsim::CpuStageModel {
  public:
   ppsim::Expected<void> check(const ppsim::Pipeline& pipeline) const override {
     if (pipeline.is_chain() && pipeline.slices() == 1) return {};

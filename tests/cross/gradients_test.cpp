@@ -16,7 +16,7 @@
 namespace ppsim {
 namespace {
 
-std::unique_ptr<StageModel> transformer(Arithmetic arithmetic) {
+std::unique_ptr<CpuStageModel> transformer(Arithmetic arithmetic) {
   return make_transformer(test::small_transformer(5, arithmetic)).value();
 }
 
@@ -30,7 +30,7 @@ bool sums_on_one_rank(const Pipeline& pipeline) {
                       [](const Collective& one) { return one.per_microbatch(); });
 }
 
-VerifiedRun run(const Program& program, const StageModel& model) {
+VerifiedRun run(const Program& program, const CpuStageModel& model) {
   VerifiedRunOptions options;
   options.run.poison = true;
   options.compare = true;

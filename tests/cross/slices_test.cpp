@@ -19,7 +19,7 @@ using test::for_each_sliced;
 using test::SlicedCase;
 using Lengths = test::SliceLengths;
 
-std::unique_ptr<StageModel> sliced_transformer(Arithmetic arithmetic, const Lengths& lengths) {
+std::unique_ptr<CpuStageModel> sliced_transformer(Arithmetic arithmetic, const Lengths& lengths) {
   return make_transformer(test::sliced_transformer(arithmetic, lengths)).value();
 }
 

@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// What process 0 gets of a run on so many processes, which are threads that share a fake.
 Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Program& program,
-                                     const StageModel& model) {
+                                     const CpuStageModel& model) {
   const auto ends = in_process_bootstraps(processes).value();
   std::vector<Expected<RunResult>> results(ends.size());
   {
@@ -219,7 +219,7 @@ Outcome by_strict_fake(const Program& program, test::FakeGpu& gpu, const CudaOpt
 /// Whether actions write all that others read: stages with several inputs, and collectives that stand for
 /// transfers are beyond what ActionBuffers hold, and so are slices whose saved activations do not stay.
 bool has_plain_dataflow(const Program& program) {
-  static const std::unique_ptr<StageModel> model = test::exact_transformer(1);
+  static const std::unique_ptr<CpuStageModel> model = test::exact_transformer(1);
   const auto& collectives = program.pipeline().spec().collectives;
   return program.pipeline().is_chain() && model->check_actions(program) &&
          std::all_of(collectives.begin(), collectives.end(), [](const auto& c) { return c.name == "norm"; });

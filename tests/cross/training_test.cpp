@@ -76,7 +76,7 @@ TEST_P(Training, LosesTheSameInEverySchedule) {
 INSTANTIATE_TEST_SUITE_P(Optimizers, Training, testing::Values(Optimizer::momentum, Optimizer::adamw));
 
 /// The same Program and model after so many steps, as the devices of this test run them.
-std::vector<BlockGradients> gradients_after(int steps, const Program& program, const StageModel& model,
+std::vector<BlockGradients> gradients_after(int steps, const Program& program, const CpuStageModel& model,
                                             const std::optional<CudaOptions>& cuda) {
   if (cuda) {
     test::FakeGpu gpu(test::devices_for(program));

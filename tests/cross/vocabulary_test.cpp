@@ -23,7 +23,7 @@ namespace {
 using Case = test::VocabularyCase;
 using test::schedule_of;
 
-VerifiedRun run_whole(const Case& one, const StageModel& model, const LoweringOptions& lowering = {},
+VerifiedRun run_whole(const Case& one, const CpuStageModel& model, const LoweringOptions& lowering = {},
                       int steps = 1) {
   const auto whole = generate("1f1b", {.ranks = one.ranks, .microbatches = one.microbatches}).value();
   return test::compared_run(lower(whole, lowering).value(), model, steps);

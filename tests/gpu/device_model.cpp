@@ -89,7 +89,7 @@ class Copies {
   std::vector<Copy> copies_;
 };
 
-class DeviceModel final : public StageModel {
+class DeviceModel final : public CpuStageModel {
  public:
   explicit DeviceModel(const TransformerConfig& config)
       : cpu_(make_transformer(config).value()), gpu_(make_gpu_transformer(config, machine_libraries())) {}
@@ -193,7 +193,7 @@ class DeviceModel final : public StageModel {
   }
 
   Device device_;
-  std::unique_ptr<StageModel> cpu_;
+  std::unique_ptr<CpuStageModel> cpu_;
   std::unique_ptr<GpuStageModel> gpu_;
   mutable std::map<const Pipeline*, std::unique_ptr<GpuStages>> stages_;
 };
@@ -215,7 +215,7 @@ std::optional<std::string> why_no_gpu() {
   return std::nullopt;
 }
 
-std::unique_ptr<StageModel> device_model(const TransformerConfig& config) {
+std::unique_ptr<CpuStageModel> device_model(const TransformerConfig& config) {
   return std::make_unique<DeviceModel>(config);
 }
 

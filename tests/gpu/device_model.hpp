@@ -16,6 +16,6 @@ using namespace gpu_backend;
 /// The transformer on device 0: each action's tensors are copied there and back, so that any test of a model
 /// in host memory can run it. Requires: no why_no_gpu(); a configuration that make_transformer accepts, not
 /// float64.
-[[nodiscard]] std::unique_ptr<StageModel> device_model(const TransformerConfig& config);
+[[nodiscard]] std::unique_ptr<CpuStageModel> device_model(const TransformerConfig& config);
 
 }  // namespace ppsim::test

@@ -42,7 +42,7 @@ class FlashAttentionOnDevice : public testing::TestWithParam<Sizes> {
   static TransformerConfig config(AttentionKernels attention) {
     return config_of(GetParam().sequence, GetParam().head_size, attention);
   }
-  static std::unique_ptr<StageModel> flash() { return device_model(config(AttentionKernels::cudnn)); }
+  static std::unique_ptr<CpuStageModel> flash() { return device_model(config(AttentionKernels::cudnn)); }
 };
 INSTANTIATE_TEST_SUITE_P(Sizes, FlashAttentionOnDevice,
                          testing::Values(Sizes{256, 64}, Sizes{264, 136}, Sizes{20, 8}), [](const auto& one) {

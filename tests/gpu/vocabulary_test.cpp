@@ -24,12 +24,12 @@ class VocabularyOnDevice : public testing::TestWithParam<Case> {
     config.layers = 2, config.hidden = 272, config.ffn = 40, config.vocab = 823, config.sequence = 19;
     return config;
   }
-  [[nodiscard]] static std::vector<BlockGradients> gradients(const StageModel& model) {
+  [[nodiscard]] static std::vector<BlockGradients> gradients(const CpuStageModel& model) {
     const Schedule schedule = test::schedule_of(GetParam());
     return reference_gradients(schedule.pipeline(), model).value();
   }
   /// Without the losses, whose type is the model's.
-  [[nodiscard]] static std::vector<float> numbers(const StageModel& model) {
+  [[nodiscard]] static std::vector<float> numbers(const CpuStageModel& model) {
     std::vector<float> all;
     for (const BlockGradients& block : gradients(model)) {
       const std::vector<float> own = test::floats(block.values);

@@ -239,7 +239,7 @@ TEST(SeveralProcesses, WhoHandsOutOtherResultsIsNamed) {
 }
 
 /// Throws in the middle of a run, on one rank.
-class Failing final : public StageModel {
+class Failing final : public CpuStageModel {
  public:
   Expected<void> check(const Pipeline& pipeline) const override { return model_.check(pipeline); }
   SizeTable sizes(const Pipeline& pipeline) const override { return model_.sizes(pipeline); }

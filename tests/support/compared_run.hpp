@@ -7,7 +7,7 @@
 namespace ppsim::test {
 
 /// A proved run on threads with poisoned memory, its gradients beside those of the reference.
-inline Expected<VerifiedRun> try_compared_run(const Program& program, const StageModel& model,
+inline Expected<VerifiedRun> try_compared_run(const Program& program, const CpuStageModel& model,
                                               int steps = 1) {
   VerifiedRunOptions options;
   options.run.poison = true;
@@ -17,7 +17,7 @@ inline Expected<VerifiedRun> try_compared_run(const Program& program, const Stag
 }
 
 /// The same. Errors: throws std::runtime_error.
-inline VerifiedRun compared_run(const Program& program, const StageModel& model, int steps = 1) {
+inline VerifiedRun compared_run(const Program& program, const CpuStageModel& model, int steps = 1) {
   auto result = try_compared_run(program, model, steps);
   if (!result) throw std::runtime_error(to_string(result.error()));
   return *std::move(result);

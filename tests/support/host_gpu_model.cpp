@@ -47,7 +47,7 @@ CudaTable host_memory() {
   return cuda;
 }
 
-class HostGpuModel final : public StageModel {
+class HostGpuModel final : public CpuStageModel {
  public:
   HostGpuModel(const TransformerConfig& config, const std::optional<HostCudnnOptions>& cudnn)
       : cpu_(make_transformer(config).value()),
@@ -102,14 +102,14 @@ class HostGpuModel final : public StageModel {
   }
   [[nodiscard]] std::unique_ptr<GpuStages> open_any() const { return open(make_chain(1, 1, 1).value()); }
 
-  std::unique_ptr<StageModel> cpu_;
+  std::unique_ptr<CpuStageModel> cpu_;
   std::unique_ptr<GpuStageModel> gpu_;
 };
 
 }  // namespace
 
-std::unique_ptr<StageModel> host_gpu_model(const TransformerConfig& config,
-                                           const std::optional<HostCudnnOptions>& cudnn) {
+std::unique_ptr<CpuStageModel> host_gpu_model(const TransformerConfig& config,
+                                              const std::optional<HostCudnnOptions>& cudnn) {
   return std::make_unique<HostGpuModel>(config, cudnn);
 }
 

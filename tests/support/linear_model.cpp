@@ -149,7 +149,7 @@ RunOptions unverified(std::optional<int> credits) {
   return options;
 }
 
-RunResult run(const Program& program, const StageModel& model, const RunOptions& options) {
+RunResult run(const Program& program, const CpuStageModel& model, const RunOptions& options) {
   auto result = execute(program, model, options);
   if (!result) throw std::runtime_error(to_string(result.error()));
   return *std::move(result);
@@ -168,7 +168,7 @@ std::string against_reference(const Program& program, const RunOptions& options)
   return text.str();
 }
 
-std::string memory_figures(const Program& program, const StageModel& model, const RunResult& result) {
+std::string memory_figures(const Program& program, const CpuStageModel& model, const RunResult& result) {
   const TensorTable table = tensor_table(program);
   const std::vector<Bytes> sizes = tensor_sizes(table, model.sizes(program.pipeline()));
   IdVector<RankId, Bytes> replayed(static_cast<std::size_t>(program.pipeline().ranks()), 0);

@@ -9,7 +9,7 @@ namespace ppsim::test {
 /// A model of eight integers a tensor, modulo 2^64, that touches every buffer it is given: a tensor that is
 /// missing, stale, swapped or overwritten changes the gradients, whatever else stands in its place. Runs
 /// chains without slices.
-class LinearModel final : public StageModel {
+class LinearModel final : public CpuStageModel {
  public:
   [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override;
   [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override;
@@ -29,14 +29,14 @@ class LinearModel final : public StageModel {
 RunOptions unverified(std::optional<int> credits = std::nullopt);
 
 /// Executes or throws with the error's text.
-RunResult run(const Program& program, const StageModel& model, const RunOptions& options);
+RunResult run(const Program& program, const CpuStageModel& model, const RunOptions& options);
 
 /// "equal", or how the gradients of a finished run of a LinearModel differ from the unpipelined reference.
 std::string against_reference(const Program& program, const RunOptions& options);
 
 /// "exact", or what is wrong with the memory figures of a run: its high-water mark must be the largest peak
 /// replayed from its traces, and within the pool.
-std::string memory_figures(const Program& program, const StageModel& model, const RunResult& result);
+std::string memory_figures(const Program& program, const CpuStageModel& model, const RunResult& result);
 
 /// The lines of a hang report.
 std::vector<std::string> hang_lines(const RunResult& result);

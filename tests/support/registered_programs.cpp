@@ -7,7 +7,7 @@
 namespace ppsim::test {
 namespace {
 
-Expected<Program> program_of(const StageModel& model, const Schedule& schedule,
+Expected<Program> program_of(const CpuStageModel& model, const Schedule& schedule,
                              const LoweringOptions& options) {
   if (auto good = model.check(schedule.pipeline()); !good) return tl::unexpected(good.error());
   auto program = lower(schedule, options);
@@ -19,7 +19,7 @@ Expected<Program> program_of(const StageModel& model, const Schedule& schedule,
 
 }  // namespace
 
-Coverage for_each_registered(const StageModel& model, std::span<const ScheduleParameters> shapes,
+Coverage for_each_registered(const CpuStageModel& model, std::span<const ScheduleParameters> shapes,
                              const LoweringOptions& options,
                              const std::function<void(const std::string&, const Program&)>& visit) {
   Coverage found;

@@ -25,7 +25,7 @@ struct Coverage {
 
 /// Visits the Program of every registered schedule in every shape that it has, unless the model or lowering
 /// refuses it or nothing is trained.
-Coverage for_each_registered(const StageModel& model, std::span<const ScheduleParameters> shapes,
+Coverage for_each_registered(const CpuStageModel& model, std::span<const ScheduleParameters> shapes,
                              const LoweringOptions& options,
                              const std::function<void(const std::string& name, const Program&)>& visit);
 /// Shapes between them possible for every schedule, the first of one rank, with whole sequences.

@@ -18,7 +18,7 @@ namespace ppsim::test {
 }
 
 /// The same as a model in exact integers, whose gradients are equal in every schedule.
-[[nodiscard]] inline std::unique_ptr<StageModel> exact_transformer(int layers) {
+[[nodiscard]] inline std::unique_ptr<CpuStageModel> exact_transformer(int layers) {
   return make_transformer(small_transformer(layers, Arithmetic::integer_exact)).value();
 }
 

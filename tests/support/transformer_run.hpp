@@ -39,7 +39,7 @@ class TransformerRun {
  public:
   TransformerRun(const TransformerConfig& config, Pipeline pipeline, std::size_t shift = 0)
       : TransformerRun(made(config), std::move(pipeline), shift) {}
-  TransformerRun(std::unique_ptr<StageModel> model, Pipeline pipeline, std::size_t shift = 0)
+  TransformerRun(std::unique_ptr<CpuStageModel> model, Pipeline pipeline, std::size_t shift = 0)
       : pipeline_(std::move(pipeline)), shift_(shift), model_(std::move(model)) {
     if (Expected<void> fits = model_->check(pipeline_); !fits) {
       throw std::invalid_argument(to_string(fits.error()));
@@ -59,7 +59,7 @@ class TransformerRun {
     for (int m = 0; m < pipeline_.microbatches(); ++m) load(m);
   }
 
-  [[nodiscard]] const StageModel& model() const { return *model_; }
+  [[nodiscard]] const CpuStageModel& model() const { return *model_; }
   [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
   [[nodiscard]] const SizeTable& sizes() const { return sizes_; }
 
@@ -152,8 +152,8 @@ class TransformerRun {
   }
 
  private:
-  static std::unique_ptr<StageModel> made(const TransformerConfig& config) {
-    Expected<std::unique_ptr<StageModel>> model = make_transformer(config);
+  static std::unique_ptr<CpuStageModel> made(const TransformerConfig& config) {
+    Expected<std::unique_ptr<CpuStageModel>> model = make_transformer(config);
     if (!model) throw std::invalid_argument(to_string(model.error()));
     return std::move(*model);
   }
@@ -202,7 +202,7 @@ class TransformerRun {
 
   Pipeline pipeline_;
   std::size_t shift_;
-  std::unique_ptr<StageModel> model_;
+  std::unique_ptr<CpuStageModel> model_;
   SizeTable sizes_;
   std::map<std::tuple<TensorKind, int, int, int>, AlignedBytes> tensors_;
   std::int64_t step_ = 0;

@@ -21,9 +21,9 @@ inline std::int64_t resident_bytes() {
 }
 
 /// Notes how much memory the process holds in the course of a run.
-class WatchingModel final : public StageModel {
+class WatchingModel final : public CpuStageModel {
  public:
-  WatchingModel(std::unique_ptr<StageModel> model, int early, int late)
+  WatchingModel(std::unique_ptr<CpuStageModel> model, int early, int late)
       : model_(std::move(model)), early_(early), late_(late) {}
 
   [[nodiscard]] std::int64_t growth() const { return late_bytes_ - early_bytes_; }
@@ -55,13 +55,16 @@ class WatchingModel final : public StageModel {
   double squared_norm(std::span<const std::byte> gradients) const override {
     return model_->squared_norm(gradients);
   }
-  double loss(std::span<const std::byte> gradients) const override { return model_->loss(gradients); }
+  Bytes loss_bytes(const Pipeline& pipeline, BlockId block) const override {
+    return model_->loss_bytes(pipeline, block);
+  }
+  double loss(std::span<const std::byte> bytes) const override { return model_->loss(bytes); }
   double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
     return model_->max_abs_difference(a, b);
   }
 
  private:
-  std::unique_ptr<StageModel> model_;
+  std::unique_ptr<CpuStageModel> model_;
   int early_;
   int late_;
   mutable std::atomic<int> steps_ = 0;

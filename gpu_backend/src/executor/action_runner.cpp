@@ -206,7 +206,8 @@ double& ActionRunner::squared_norm(RankId rank, int update) {
 void ActionRunner::take(Taken& taken) {
   BlockGradients& g = taken.gradients;
   const auto memory = tensors_.gradients(g.rank, g.block, g.update);
-  device(g.rank).run(Program::kComputeQueue, [&] { taken.loss = model_.loss(memory); });
+  const auto loss = memory.last(static_cast<std::size_t>(model_.loss_bytes(pipeline_, g.block)));
+  if (!loss.empty()) device(g.rank).run(Program::kComputeQueue, [&] { taken.loss = model_.loss(loss); });
   if (step_ + 1 < options_.steps) return;
   g.values.resize(memory.size());
   device(g.rank).copy(g.values, memory);

@@ -68,7 +68,7 @@ class ActionRunner final : public Worker {
 
   const Program& program_;
   const Pipeline& pipeline_;
-  const StageModel& model_;
+  const CpuStageModel& model_;
   const RunOptions& options_;
   const MemoryPlan& memory_;
   Devices devices_;

@@ -225,13 +225,14 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
   }
   const std::unique_ptr<Backend> backend = make_backend(options.backend);
   PPSIM_RETURN_IF_ERROR(backend->check(options.capabilities));
+  PPSIM_ASSIGN_OR_RETURN(const auto arithmetic, arithmetic_of(model));
   PPSIM_RETURN_IF_ERROR(model.check(program.pipeline()));
   PPSIM_RETURN_IF_ERROR(model.check_actions(program));
   const SizeTable sizes = model.sizes(program.pipeline());
   PPSIM_RETURN_IF_ERROR(agree(program, {sizes, model.identity()}, options));
   PPSIM_ASSIGN_OR_RETURN(const auto here, ranks_here(program, options));
   PPSIM_RETURN_IF_ERROR(admit(program, sizes, options));
-  const RunInput input{program, model, options, here};
+  const RunInput input{program, *arithmetic, options, here};
   try {
     return Executor(*backend, input).run();
   } catch (const BackendError& failure) {
@@ -242,6 +243,12 @@ Expected<RunResult> execute_here(const Program& program, const StageModel& model
 }
 
 }  // namespace
+
+Expected<const CpuStageModel*> arithmetic_of(const StageModel& model) {
+  if (const CpuStageModel* const arithmetic = model.on_cpu()) return arithmetic;
+  return make_error(ErrorCode::bad_argument, "this model has kernels and nothing for a CPU",
+                    {.found = "a run or a reference on a CPU", .expected = "a GPU, and no comparison"});
+}
 
 SizeTable sizes_on(const BackendOptions& backend, const StageModel& model, const Pipeline& pipeline) {
   const bool kernels = std::holds_alternative<CudaOptions>(backend) && model.on_gpu() != nullptr;

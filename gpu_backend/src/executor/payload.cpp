@@ -22,7 +22,7 @@ void add_norm(std::span<std::byte> into, std::span<const std::byte> from) {
 bool has_part(const CollectiveCall& call) { return !call.statistics.empty() || !call.summand.empty(); }
 
 /// Requires: parts of one size, at least one.
-void make_one(const Program& program, const StageModel& model, const CollectiveCall& call,
+void make_one(const Program& program, const CpuStageModel& model, const CollectiveCall& call,
               std::span<const CollectivePart> parts) {
   const auto into_first = [&](auto add) {
     for (const CollectivePart& part : parts.subspan(1)) add(parts.front().summand, part.summand);
@@ -69,7 +69,7 @@ void unpack(std::span<const std::byte> bytes, const Payload& to) {
   }
 }
 
-void reduce(const Program& program, const StageModel& model, std::span<const CollectiveCall> meeting) {
+void reduce(const Program& program, const CpuStageModel& model, std::span<const CollectiveCall> meeting) {
   std::vector<CollectivePart> parts;
   for (const CollectiveCall& call : meeting) {
     if (!has_part(call)) continue;

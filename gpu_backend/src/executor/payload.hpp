@@ -25,6 +25,6 @@ void put_sum(std::span<const std::byte> sum, std::span<std::byte> result);
 
 /// Runs a collective of which all members have joined, in rank order: makes one of their parts and puts the
 /// sum where it goes. Parts of members without bytes do not count.
-void reduce(const Program& program, const StageModel& model, std::span<const CollectiveCall> meeting);
+void reduce(const Program& program, const CpuStageModel& model, std::span<const CollectiveCall> meeting);
 
 }  // namespace ppsim::gpu_backend

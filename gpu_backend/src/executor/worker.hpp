@@ -19,7 +19,7 @@ struct RankRange {
 /// A Program to run, its arithmetic and options, and the part of it that runs here.
 struct RunInput {
   const Program& program;
-  const StageModel& model;
+  const CpuStageModel& model;
   const RunOptions& options;
   RankRange here;
 };

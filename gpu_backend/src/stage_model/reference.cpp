@@ -70,7 +70,7 @@ bool is_chain_with_sums(const Pipeline& pipeline) {
   return true;
 }
 
-Expected<void> check(const Pipeline& pipeline, const StageModel& model, const ReferenceOptions& options) {
+Expected<void> check(const Pipeline& pipeline, const CpuStageModel& model, const ReferenceOptions& options) {
   const auto refuse = [](const std::string& what) {
     return make_error(ErrorCode::bad_argument, "there is no unpipelined reference of " + what);
   };
@@ -96,7 +96,7 @@ Pipeline uncut(const Pipeline& pipeline) {
 /// Runs steps on one thread.
 class Reference {
  public:
-  Reference(const Pipeline& pipeline, const StageModel& model)
+  Reference(const Pipeline& pipeline, const CpuStageModel& model)
       : pipeline_(pipeline),
         model_(model),
         sizes_(model.sizes(pipeline)),
@@ -288,7 +288,7 @@ class Reference {
   }
 
   const Pipeline& pipeline_;
-  const StageModel& model_;
+  const CpuStageModel& model_;
   SizeTable sizes_;
   IdVector<StageId, StageMemory> stages_;
   IdVector<BlockId, BlockMemory> blocks_;
@@ -320,7 +320,8 @@ ReferenceOptions reference_options(const Program& program, const RunOptions& opt
   return reference;
 }
 
-Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline, const StageModel& model,
+Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline,
+                                                          const CpuStageModel& model,
                                                           const ReferenceOptions& options) {
   const Pipeline whole = uncut(pipeline);
   PPSIM_RETURN_IF_ERROR(check(whole, model, options));
@@ -335,7 +336,7 @@ Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeli
   return reference.gradients();
 }
 
-double max_gradient_difference(const StageModel& model, const std::vector<BlockGradients>& run,
+double max_gradient_difference(const CpuStageModel& model, const std::vector<BlockGradients>& run,
                                const std::vector<BlockGradients>& reference) {
   double most = 0;
   for (const BlockGradients& expected : reference) {

@@ -29,7 +29,7 @@ Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program, co
   return result;
 }
 
-Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const StageModel& model,
+Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const CpuStageModel& model,
                                 const FakeRunOptions& options) {
   constexpr Nanoseconds kKernel = 1000;
   const auto duration = options.duration ? options.duration : [](const Action&) { return kKernel; };

@@ -25,8 +25,8 @@ struct FakeRunOptions {
 
 /// Runs a Program unverified on the fake, which has a device for each rank, and looks at what it leaves
 /// behind; one of several processes does not look.
-[[nodiscard]] Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program, const StageModel& model,
-                                              const FakeRunOptions& options = {});
+[[nodiscard]] Expected<RunResult> run_on_fake(FakeGpu& gpu, const Program& program,
+                                              const CpuStageModel& model, const FakeRunOptions& options = {});
 
 /// The same with a model of kernels, that is made for the tables it runs on.
 using MakeGpuModel = std::function<std::unique_ptr<GpuStageModel>(const GpuApi&)>;

@@ -38,7 +38,7 @@ Bytes writes_of(const Action& action, const ActionBuffers& b) {
 
 class FakeStages final : public GpuStages {
  public:
-  FakeStages(FakeGpu& gpu, const StageModel& model, const Pipeline& pipeline,
+  FakeStages(FakeGpu& gpu, const CpuStageModel& model, const Pipeline& pipeline,
              FakeStageModel::Duration duration)
       : gpu_(gpu), model_(model), pipeline_(pipeline), duration_(std::move(duration)) {}
 
@@ -113,14 +113,14 @@ class FakeStages final : public GpuStages {
 
  private:
   FakeGpu& gpu_;
-  const StageModel& model_;
+  const CpuStageModel& model_;
   const Pipeline& pipeline_;
   FakeStageModel::Duration duration_;
 };
 
 }  // namespace
 
-FakeStageModel::FakeStageModel(FakeGpu& gpu, const StageModel& model, bool exact, Duration duration)
+FakeStageModel::FakeStageModel(FakeGpu& gpu, const CpuStageModel& model, bool exact, Duration duration)
     : gpu_(gpu), model_(model), exact_(exact), duration_(std::move(duration)) {}
 
 std::unique_ptr<GpuStages> FakeStageModel::open(const Pipeline& pipeline, const GpuPlace& /*place*/) const {

@@ -14,7 +14,7 @@ class FakeStageModel final : public GpuStageModel {
   using Duration = std::function<Nanoseconds(const Action&)>;
 
   /// Requires: both outlive it. `exact`: sums of gradients are of integers modulo 2^64.
-  FakeStageModel(FakeGpu& gpu, const StageModel& model, bool exact, Duration duration);
+  FakeStageModel(FakeGpu& gpu, const CpuStageModel& model, bool exact, Duration duration);
 
   [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override {
     return model_.check(pipeline);
@@ -34,7 +34,7 @@ class FakeStageModel final : public GpuStageModel {
 
  private:
   FakeGpu& gpu_;
-  const StageModel& model_;
+  const CpuStageModel& model_;
   bool exact_ = true;
   Duration duration_;
 };

@@ -53,7 +53,7 @@ TEST(ExecutorMemory, AHungProgramHasAPoolForAllItsTensors) {
 }
 
 /// Sizes that put the output of a stage into too small an input.
-class Misfit final : public StageModel {
+class Misfit final : public CpuStageModel {
  public:
   Expected<void> check(const Pipeline&) const override { return {}; }
   SizeTable sizes(const Pipeline&) const override {

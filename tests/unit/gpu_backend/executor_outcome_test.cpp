@@ -202,7 +202,7 @@ TEST(ExecutorOutcome, ATensorThatNoActionMakesIsAnError) {
 }
 
 TEST(ExecutorOutcome, AFailureOfTheModelIsNoHang) {
-  class Broken final : public StageModel {
+  class Broken final : public CpuStageModel {
    public:
     Expected<void> check(const Pipeline&) const override { return {}; }
     SizeTable sizes(const Pipeline& pipeline) const override { return NullModel().sizes(pipeline); }

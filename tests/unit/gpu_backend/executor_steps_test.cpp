@@ -38,7 +38,7 @@ TEST(ExecutorSteps, EveryStepHasBatchesOfItsOwn) {
 }
 
 /// Notes which steps the actions of each kind are told.
-class Asking final : public StageModel {
+class Asking final : public CpuStageModel {
  public:
   /// Kind of action and number of the step: how often.
   using Told = std::map<std::pair<OpKind, std::int64_t>, int>;
@@ -161,7 +161,7 @@ TEST(ExecutorSteps, BlocksWithoutMicrobatchesHaveNoGradients) {
 }
 
 /// Whose B wait until somebody lets them go on.
-class Held final : public StageModel {
+class Held final : public CpuStageModel {
  public:
   explicit Held(const std::atomic<bool>& released) : released_(released) {}
   Expected<void> check(const Pipeline&) const override { return {}; }

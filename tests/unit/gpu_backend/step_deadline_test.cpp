@@ -55,7 +55,7 @@ TEST(StepDeadline, BoundsMeetingsOutsideOfStepsByMoreThanAMoment) {
 }
 
 /// A null model whose actions stall in the second step: for half a second, or for what they are told to.
-class Stalling final : public StageModel {
+class Stalling final : public CpuStageModel {
  public:
   explicit Stalling(std::latch* until = nullptr) : until_(until) {}
   Expected<void> check(const Pipeline& pipeline) const override { return null_.check(pipeline); }

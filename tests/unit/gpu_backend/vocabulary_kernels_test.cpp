@@ -263,7 +263,7 @@ TEST(VocabularyKernels, DrawColumnsOfAMatrix) {
 }
 
 /// The gradients of all blocks, microbatch after microbatch, without a pipeline.
-std::vector<float> reference(const StageModel& model, const Pipeline& pipeline) {
+std::vector<float> reference(const CpuStageModel& model, const Pipeline& pipeline) {
   const std::vector<BlockGradients> gradients = reference_gradients(pipeline, model).value();
   std::vector<float> all;
   for (const BlockGradients& block : gradients) {

@@ -38,9 +38,9 @@ TEST(GradientVerdict, BoundsWhatRoundingExplains) {
 }
 
 /// A transformer whose first backward of a run adds something else.
-class Erring final : public StageModel {
+class Erring final : public CpuStageModel {
  public:
-  explicit Erring(std::unique_ptr<StageModel> model) : model_(std::move(model)) {}
+  explicit Erring(std::unique_ptr<CpuStageModel> model) : model_(std::move(model)) {}
 
   Expected<void> check(const Pipeline& pipeline) const override { return model_->check(pipeline); }
   SizeTable sizes(const Pipeline& pipeline) const override { return model_->sizes(pipeline); }
@@ -72,7 +72,7 @@ class Erring final : public StageModel {
   double unit_roundoff() const override { return model_->unit_roundoff(); }
 
  private:
-  std::unique_ptr<StageModel> model_;
+  std::unique_ptr<CpuStageModel> model_;
   mutable std::atomic<bool> erred_ = false;
 };
 
@@ -80,7 +80,7 @@ std::optional<GradientVerdict> verdict_on(const std::string& name, Arithmetic ar
   const Program program = lower(generate(name, {.ranks = 2, .microbatches = 4}).value(), {}).value();
   TransformerConfig config{.layers = 2, .hidden = 8, .heads = 2, .ffn = 8, .vocab = 11, .sequence = 4};
   config.arithmetic = arithmetic;
-  std::unique_ptr<StageModel> model = make_transformer(config).value();
+  std::unique_ptr<CpuStageModel> model = make_transformer(config).value();
   if (errs) model = std::make_unique<Erring>(std::move(model));
   VerifiedRunOptions options;
   options.compare = true;

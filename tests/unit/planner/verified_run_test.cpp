@@ -31,7 +31,7 @@ Program program_on(int ranks) {
 }
 
 std::string refusal(int ranks, const VerifiedRunOptions& options) {
-  const auto result = verify_then_run(program_on(ranks), GpuOnlyModel(std::make_unique<Kernels>()), options);
+  const auto result = verify_then_run(program_on(ranks), Kernels(), options);
   return result ? "ran" : to_string(result.error());
 }
 

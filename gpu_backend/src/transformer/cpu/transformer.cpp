@@ -94,7 +94,7 @@ class GpuTransformerModel final : public TransformerModel<RealArithmetic<float>>
 
 }  // namespace
 
-Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& config) {
+Expected<std::unique_ptr<CpuStageModel>> make_transformer(const TransformerConfig& config) {
   if (Expected<void> valid = check_config(config); !valid) return tl::unexpected<Error>(valid.error());
   auto on_gpu = make_gpu_transformer(config, machine_libraries());
   switch (config.arithmetic) {

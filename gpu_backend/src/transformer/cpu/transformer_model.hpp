@@ -82,7 +82,7 @@ class Combination {
 inline constexpr std::size_t kCountBytes = Arena::kAlignment;
 
 template <class Policy>
-class TransformerModel : public StageModel {
+class TransformerModel : public CpuStageModel {
  public:
   using T = typename Policy::Scalar;
   using Loss = typename Policy::Loss;
@@ -198,9 +198,12 @@ class TransformerModel : public StageModel {
     return sum;
   }
 
-  double loss(std::span<const std::byte> gradients) const override {
-    if constexpr (std::is_floating_point_v<T>) return loss_of(gradients);
-    return static_cast<double>(static_cast<std::int64_t>(loss_of(gradients)));
+  Bytes loss_bytes(const Pipeline& pipeline, BlockId block) const override {
+    return role(pipeline, block).has_loss() ? Bytes{kLossBytes} : 0;
+  }
+  double loss(std::span<const std::byte> bytes) const override {
+    if constexpr (std::is_floating_point_v<T>) return loss_of(bytes);
+    return static_cast<double>(static_cast<std::int64_t>(loss_of(bytes)));
   }
 
   double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {

@@ -19,7 +19,7 @@ void copy(const Payload& from, const Payload& to) {
 
 }  // namespace
 
-InProcessTransport::InProcessTransport(const Program& program, const StageModel& model,
+InProcessTransport::InProcessTransport(const Program& program, const CpuStageModel& model,
                                        std::optional<int> credits, CompletionSink& sink)
     : program_(program), model_(model), sink_(sink) {
   if (credits) credits_ = static_cast<std::size_t>(*credits);

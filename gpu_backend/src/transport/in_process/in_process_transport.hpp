@@ -20,7 +20,7 @@ namespace ppsim::gpu_backend {
 class InProcessTransport final : public Transport {
  public:
   /// Requires: references that outlive the transport. `credits` as in TransportCapabilities.
-  InProcessTransport(const Program& program, const StageModel& model, std::optional<int> credits,
+  InProcessTransport(const Program& program, const CpuStageModel& model, std::optional<int> credits,
                      CompletionSink& sink);
 
   void begin_step() override;
@@ -48,7 +48,7 @@ class InProcessTransport final : public Transport {
   [[nodiscard]] std::optional<std::vector<CollectiveCall>> join(const CollectiveCall& call);
 
   const Program& program_;
-  const StageModel& model_;
+  const CpuStageModel& model_;
   std::optional<std::size_t> credits_;
   CompletionSink& sink_;
   std::mutex mutex_;  ///< never held while bytes move or the sink is told

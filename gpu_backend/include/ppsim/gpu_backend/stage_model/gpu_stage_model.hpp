@@ -63,39 +63,24 @@ class GpuStages {
   virtual void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) = 0;
   /// *into += *from, as accumulate().
   virtual void add_norm(GpuStream stream, double* into, const double* from) = 0;
-  /// A collective of a microbatch, as StageModel::combine: every member runs it, on copies of all parts, each
-  /// as many bytes behind the one before it as the next.
+  /// A collective of a microbatch, as CpuStageModel::combine: every member runs it, on copies of all parts,
+  /// each as many bytes behind the one before it as the next.
   virtual void combine(GpuStream /*stream*/, CollectiveId /*collective*/,
                        std::span<const CollectivePart> /*parts*/) {}
 };
 
-/// A model cut into stages, as kernels: what StageModel is on the CPU. User code implements this to run its
-/// own stages; the executor owns all tensors and decides when what runs.
-class GpuStageModel {
+/// A model as kernels for a GPU: what CpuStageModel is on a CPU. User code implements this to run its own
+/// stages; the executor owns all tensors and decides when what runs. A model that has both hands this one out
+/// by on_gpu().
+class GpuStageModel : public StageModel {
  public:
-  virtual ~GpuStageModel() = default;
+  [[nodiscard]] const GpuStageModel* on_gpu() const final { return this; }
 
-  /// Whether this model can run a pipeline. Errors: bad_argument naming what it cannot do.
-  [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
-  /// Whether this model can run the actions of a Program whose pipeline it can run.
-  /// Errors: bad_argument naming the first that it cannot.
-  [[nodiscard]] virtual Expected<void> check_actions(const Program& /*program*/) const { return {}; }
-  /// Bytes of every tensor class, workspaces included, each a multiple of 64.
-  [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
-  /// As StageModel::statistics_bytes.
-  [[nodiscard]] virtual Bytes statistics_bytes(const Pipeline& /*pipeline*/,
-                                               CollectiveId /*collective*/) const {
-    return 0;
-  }
   /// What computes a pipeline that could be computed otherwise, and why, for a reader; decided once. Empty:
   /// there is no choice.
   [[nodiscard]] virtual std::string kernels_text(const Pipeline& /*pipeline*/) const { return {}; }
   /// Gradients are arrays of this type over their whole size.
   [[nodiscard]] virtual ElementType gradient_type() const = 0;
-  /// Bytes at the end of the gradients of a block that loss() reads; 0 where no microbatch ends on the block.
-  [[nodiscard]] virtual Bytes loss_bytes(const Pipeline& /*pipeline*/, BlockId /*block*/) const { return 0; }
-  /// Sum of the losses of the microbatches that have added to those gradients; `bytes` are in host memory.
-  [[nodiscard]] virtual double loss(std::span<const std::byte> /*bytes*/) const { return 0; }
 
   /// Prepares the kernels of a rank, once before its first step, with its CUDA context current: handles,
   /// algorithms, memory beyond the tensors belong here. Requires: a pipeline that outlives the result.
@@ -104,39 +89,10 @@ class GpuStageModel {
                                                         const GpuPlace& place) const = 0;
 };
 
-/// A model that has kernels and nothing for a CPU. Errors: bad_argument from everything that would run it, or
-/// a reference of it, on a CPU.
-class GpuOnlyModel final : public StageModel {
- public:
-  /// Requires: not null.
-  explicit GpuOnlyModel(std::unique_ptr<GpuStageModel> kernels);
-
-  [[nodiscard]] Expected<void> check(const Pipeline& pipeline) const override;
-  [[nodiscard]] Expected<void> check_actions(const Program& program) const override;
-  [[nodiscard]] SizeTable sizes(const Pipeline& pipeline) const override;
-  [[nodiscard]] const GpuStageModel* on_gpu() const override { return kernels_.get(); }
-
-  // None of these is called where check() is asked first.
-  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
-                  std::span<std::byte> optimizer_state) const override;
-  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override;
-  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override;
-  void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
-              std::span<std::byte> optimizer_state, double gradient_scale) const override;
-  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override;
-  [[nodiscard]] double squared_norm(std::span<const std::byte> gradients) const override;
-  [[nodiscard]] double max_abs_difference(std::span<const std::byte> a,
-                                          std::span<const std::byte> b) const override;
-
- private:
-  std::unique_ptr<GpuStageModel> kernels_;
-};
-
 }  // namespace ppsim::gpu_backend
 
 namespace ppsim {
 using gpu_backend::ElementType;
-using gpu_backend::GpuOnlyModel;
 using gpu_backend::GpuPlace;
 using gpu_backend::GpuStageModel;
 using gpu_backend::GpuStages;

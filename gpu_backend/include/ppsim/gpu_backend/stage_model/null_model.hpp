@@ -9,7 +9,7 @@ namespace ppsim::gpu_backend {
 
 /// A model without arithmetic that runs every pipeline: for what depends on order and memory alone. No action
 /// reads or writes a tensor.
-class NullModel final : public StageModel {
+class NullModel final : public CpuStageModel {
  public:
   /// Every tensor takes 64 bytes per tensor that it is made of.
   NullModel() = default;

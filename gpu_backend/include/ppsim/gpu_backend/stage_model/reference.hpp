@@ -24,13 +24,14 @@ struct ReferenceOptions {
 /// `rank` is the lowest that owns the block. Errors: bad_argument when the model refuses the pipeline, a
 /// stage has several producers, consumers or blocks, or updates do not come one after another.
 [[nodiscard]] Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline,
-                                                                        const StageModel& model,
+                                                                        const CpuStageModel& model,
                                                                         const ReferenceOptions& options = {});
 
 /// Largest absolute difference between the gradients of a run and of the reference; 0 only if all are equal
 /// bit by bit. The shares of several ranks are summed first where the run did not reduce them; a block that
 /// the run has no gradients of counts as zero. Requires: both of one pipeline and model.
-[[nodiscard]] double max_gradient_difference(const StageModel& model, const std::vector<BlockGradients>& run,
+[[nodiscard]] double max_gradient_difference(const CpuStageModel& model,
+                                             const std::vector<BlockGradients>& run,
                                              const std::vector<BlockGradients>& reference);
 
 /// Hash of the gradients of a run, in their order. Lines of 64 bytes that are all zero do not count, so that

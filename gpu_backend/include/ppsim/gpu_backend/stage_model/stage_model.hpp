@@ -13,6 +13,7 @@
 
 namespace ppsim::gpu_backend {
 
+class CpuStageModel;
 class GpuStageModel;
 
 /// The tensors that one action reads and writes, in the pool of its rank; empty where the action has none.
@@ -45,9 +46,8 @@ struct CollectivePart {
   std::span<std::byte> summand;     ///< dx or y of its stage, where the collective sums these
 };
 
-/// The arithmetic of a model cut into stages; the executor owns all memory and decides when what runs.
-/// Actions of different ranks run concurrently, so every method but the constructor is thread-safe by being
-/// const.
+/// A model cut into stages, as one kind of device computes it: what it can run, and how large its tensors are
+/// there. Every method is thread-safe by being const.
 class StageModel {
  public:
   virtual ~StageModel() = default;
@@ -58,8 +58,36 @@ class StageModel {
   /// Whether this model can run the actions of a Program whose pipeline it can run.
   /// Errors: bad_argument naming the first that it cannot.
   [[nodiscard]] virtual Expected<void> check_actions(const Program& /*program*/) const { return {}; }
-  /// Bytes of every tensor class, each a multiple of 64.
+  /// Bytes of every tensor class, workspaces included, each a multiple of 64.
   [[nodiscard]] virtual SizeTable sizes(const Pipeline& pipeline) const = 0;
+  /// Bytes in front of what F of a stage saves for W which a collective behind this F makes the same for all
+  /// of its stages, such as the statistics of a softmax. They stay where they are from F to B.
+  [[nodiscard]] virtual Bytes statistics_bytes(const Pipeline& /*pipeline*/,
+                                               CollectiveId /*collective*/) const {
+    return 0;
+  }
+  /// Bytes at the end of the gradients of a block that loss() reads; 0 where no microbatch ends on the block.
+  [[nodiscard]] virtual Bytes loss_bytes(const Pipeline& /*pipeline*/, BlockId /*block*/) const { return 0; }
+  /// Sum of the losses of the microbatches that have added to those gradients; `bytes` are in host memory.
+  [[nodiscard]] virtual double loss(std::span<const std::byte> /*bytes*/) const { return 0; }
+
+  /// What decides the numbers of this model beside the sizes of its tensors, such as seed, arithmetic and
+  /// optimizer: models of equal text compute the same. The processes of a run compare it.
+  [[nodiscard]] virtual std::string identity() const { return {}; }
+  /// Largest relative error of one operation on numbers of its gradients; 0: they are exact.
+  [[nodiscard]] virtual double unit_roundoff() const { return 0; }
+
+  /// The same model as arithmetic for a CPU; null where it has none.
+  [[nodiscard]] virtual const CpuStageModel* on_cpu() const { return nullptr; }
+  /// The same model as kernels for a GPU; null where it has none.
+  [[nodiscard]] virtual const GpuStageModel* on_gpu() const { return nullptr; }
+};
+
+/// The arithmetic of a model on a CPU; the executor owns all memory and decides when what runs. Actions of
+/// different ranks run concurrently. User code implements this to run its own stages on a CPU.
+class CpuStageModel : public StageModel {
+ public:
+  [[nodiscard]] const CpuStageModel* on_cpu() const final { return this; }
 
   /// Writes the parameters of a block as they are before the first step, and clears its optimizer state.
   virtual void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
@@ -67,18 +95,11 @@ class StageModel {
   /// Writes the input batch that a microbatch has in this step, the x of a first stage: of one slice its
   /// piece. Every action on the microbatch in the step belongs to the same batch.
   virtual void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const = 0;
-
   /// Runs F, B, I, W or R. F has a dx where a collective behind it sums the gradient of its x. B is I
   /// followed by W on the same bits. Gradients are accumulated: the executor clears them when they are
   /// allocated.
   virtual void compute(const Pipeline& pipeline, const Action& action,
                        const ActionBuffers& buffers) const = 0;
-  /// Bytes in front of what F of a stage saves for W which a collective behind this F makes the same for all
-  /// of its stages, such as the statistics of a softmax. They stay where they are from F to B.
-  [[nodiscard]] virtual Bytes statistics_bytes(const Pipeline& /*pipeline*/,
-                                               CollectiveId /*collective*/) const {
-    return 0;
-  }
   /// Runs a collective of a microbatch: leaves the common statistics in every part, and in front of the first
   /// summand what the summands make together. Order: parts by ascending rank. A model that checks for
   /// pipelines without such collectives needs none.
@@ -91,27 +112,19 @@ class StageModel {
   virtual void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const = 0;
   /// Squared norm of gradients, for clipping; 0 in integer-exact arithmetic.
   [[nodiscard]] virtual double squared_norm(std::span<const std::byte> gradients) const = 0;
-  /// Sum of the losses of the microbatches that have added to the gradients of a block: of a last stage, else
-  /// 0.
-  [[nodiscard]] virtual double loss(std::span<const std::byte> /*gradients*/) const { return 0; }
   /// Largest absolute difference of two gradient buffers; 0 only if they are equal bit by bit.
   [[nodiscard]] virtual double max_abs_difference(std::span<const std::byte> a,
                                                   std::span<const std::byte> b) const = 0;
-
-  /// What decides the numbers of this model beside the sizes of its tensors, such as seed, arithmetic and
-  /// optimizer: models of equal text compute the same. The processes of a run compare it.
-  [[nodiscard]] virtual std::string identity() const { return {}; }
-  /// Largest relative error of one operation on numbers of its gradients; 0: they are exact.
-  [[nodiscard]] virtual double unit_roundoff() const { return 0; }
-
-  /// The same model as kernels; null where it runs on a CPU only.
-  [[nodiscard]] virtual const GpuStageModel* on_gpu() const { return nullptr; }
 };
+
+/// The arithmetic of a model that must run on a CPU. Errors: bad_argument where it has kernels only.
+[[nodiscard]] Expected<const CpuStageModel*> arithmetic_of(const StageModel& model);
 
 }  // namespace ppsim::gpu_backend
 
 namespace ppsim {
 using gpu_backend::ActionBuffers;
 using gpu_backend::CollectivePart;
+using gpu_backend::CpuStageModel;
 using gpu_backend::StageModel;
 }  // namespace ppsim

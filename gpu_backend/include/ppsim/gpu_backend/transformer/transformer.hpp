@@ -77,7 +77,7 @@ struct TransformerConfig {
 /// Buffers start on 64-byte boundaries and are at least as large as sizes() says. F may have no saved
 /// activations where R follows. B needs no inner gradients. An OVERLAP_F_B is computed as its F and its B.
 /// Errors: bad_argument naming every field out of its domain.
-[[nodiscard]] Expected<std::unique_ptr<StageModel>> make_transformer(const TransformerConfig& config);
+[[nodiscard]] Expected<std::unique_ptr<CpuStageModel>> make_transformer(const TransformerConfig& config);
 
 /// The sum of the losses of the microbatches whose weight gradients a last stage has accumulated; 0 for other
 /// stages. Requires: gradients of a block of make_transformer(config).

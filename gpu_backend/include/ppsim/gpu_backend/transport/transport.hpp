@@ -34,9 +34,9 @@ struct Transfer {
 /// What a collective does to the payloads of its members.
 enum class Reduction : std::uint8_t {
   none,       ///< nothing: all meet
-  gradients,  ///< every member gets the sum, as StageModel::accumulate adds, in ascending rank order
+  gradients,  ///< every member gets the sum, as CpuStageModel::accumulate adds, in ascending rank order
   norm,       ///< the same for one double
-  combined,   ///< what StageModel::combine makes of the parts: one member gets the sum, all the statistics
+  combined,   ///< what CpuStageModel::combine makes of the parts: one member gets the sum, all the statistics
 };
 
 /// The part of one rank in a collective; the i-th on a communicator meets the i-th of every other member.
