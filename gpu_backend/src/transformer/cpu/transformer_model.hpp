@@ -12,11 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "cpu_ops.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "transformer/model/transformer_sizes.hpp"
 #include "transformer/model/transformer_slices.hpp"
 #include "transformer/model/transformer_vocabulary.hpp"
-#include "transformer_stage.hpp"
+#include "transformer/pass/stage_pass.hpp"
 
 namespace ppsim::gpu_backend::transformer {
 
@@ -142,19 +143,9 @@ class TransformerModel : public CpuStageModel {
 
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
     const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
-    const typename StagePass<Policy>::Place place{config_, role_of(pipeline, config_.layers, action),
-                                                  first_sequence_of(pipeline, action.mb(), buffers), slices};
-    StagePass<Policy> pass(place, buffers);
-    if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
-      pass.forward();
-    } else if (action.kind == OpKind::backward) {
-      pass.backward();
-    } else if (action.kind == OpKind::backward_input) {
-      pass.backward_input();
-    } else {
-      PPSIM_CHECK(action.kind == OpKind::backward_weight, "not an action of a stage's arithmetic");
-      pass.backward_weight();
-    }
+    const CpuOps<Policy> ops({role_of(pipeline, config_.layers, action), slices, buffers}, config_,
+                             first_sequence_of(pipeline, action.mb(), buffers));
+    StagePass<CpuOps<Policy>>(ops).run(action.kind);
   }
 
   Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {

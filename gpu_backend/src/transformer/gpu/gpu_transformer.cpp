@@ -7,11 +7,12 @@
 
 #include "device/cuda/device_memory.hpp"
 #include "first_parameters.hpp"
-#include "gpu_stage_pass.hpp"
+#include "gpu_ops.hpp"
 #include "gpu_transformer_sizes.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/device/device.hpp"
 #include "transformer/model/transformer_vocabulary.hpp"
+#include "transformer/pass/stage_pass.hpp"
 
 namespace ppsim::gpu_backend {
 namespace cuda {
@@ -130,21 +131,10 @@ class TransformerStages final : public GpuStages {
   }
 
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
-    const typename GpuStagePass<T>::Place place{config_, slices_,
-                                                transformer::role_of(pipeline_, config_.layers, action),
-                                                draw_of(action.mb(), buffers), workspace_};
-    const StageKernels<T> run({kernels_, *products_, cuda_, flash_.get()}, stream);
-    GpuStagePass<T> pass(place, run, buffers);
-    if (action.kind == OpKind::forward || action.kind == OpKind::recompute) {
-      pass.forward();
-    } else if (action.kind == OpKind::backward) {
-      pass.backward();
-    } else if (action.kind == OpKind::backward_input) {
-      pass.backward_input();
-    } else {
-      PPSIM_CHECK(action.kind == OpKind::backward_weight, "not an action of a stage's arithmetic");
-      pass.backward_weight();
-    }
+    const GpuOps<T> ops({transformer::role_of(pipeline_, config_.layers, action), slices_, buffers},
+                        StageKernels<T>({kernels_, *products_, cuda_, flash_.get()}, stream),
+                        {config_.seed, draw_of(action.mb(), buffers), workspace_});
+    transformer::StagePass<GpuOps<T>>(ops).run(action.kind);
   }
 
   void update(GpuStream stream, const UpdateBuffers& buffers) override {

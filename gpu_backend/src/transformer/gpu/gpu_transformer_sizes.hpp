@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "attention_choice.hpp"
-#include "gpu_stage_pass.hpp"
+#include "gpu_ops.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "transformer/model/transformer_sizes.hpp"
 #include "transformer/model/transformer_slices.hpp"
@@ -66,13 +66,13 @@ class GpuTransformerSizes {
   void set(const SizeClass& key, std::size_t bytes) { transformer::set_size(table_, key, bytes); }
 
   void set_workspaces(const SizedSlice& own) const {
-    using Own = typename ForwardScratch<T>::Own;
+    using Own = typename GpuForwardScratch<T>::Own;
     const auto forward = [&](bool stream, bool saved) {
-      return transformer::bytes_of<ForwardScratch<T>>(own.d, own.role, Own{{stream, saved}, flash_});
+      return transformer::bytes_of<GpuForwardScratch<T>>(own.d, own.role, Own{{stream, saved}, flash_});
     };
     const std::size_t input = transformer::bytes_of<InputScratch<T>>(own.d, own.role, flash_);
-    const std::size_t weight = transformer::bytes_of<WeightScratch<T>>(own.d, own.role);
-    const std::size_t inner = transformer::bytes_of<StageInner<T, Sum>>(own.d, own.role);
+    const std::size_t weight = transformer::bytes_of<GpuWeightScratch<T>>(own.d, own.role);
+    const std::size_t inner = transformer::bytes_of<transformer::StageInner<T, Sum>>(own.d, own.role);
     const bool makes_own = !own.role.is_head_shard();
     own.set_workspace(OpKind::forward, forward(own.role.head && makes_own, makes_own));
     own.set_workspace(OpKind::recompute, forward(true, false));

@@ -64,17 +64,23 @@ class StageKernels {
   void product(const ProductShape& shape, const void* a, const void* b, void* c) const {
     products_.multiply(stream_, shape, {a, b, c});
   }
-  /// result = x * weights, or added to it.
-  void forward(const View<T>& x, const View<T>& weights, View<T>& result, bool accumulate = false) const {
-    product(forward_shape(x.rows(), weights.rows(), weights.cols(), accumulate), x.data(), weights.data(),
-            result.data());
+  /// The same with products that never round to fp8, as the head needs them.
+  [[nodiscard]] StageKernels exact() const {
+    StageKernels result = *this;
+    result.rounds_ = false;
+    return result;
   }
-  void backward_input(const View<T>& d_result, const View<T>& weights, View<T>& d_x) const {
-    product(input_shape(d_x.rows(), weights.rows(), weights.cols()), d_result.data(), weights.data(),
+  /// y = x * weights, or added to it.
+  void forward(const View<T>& x, const View<T>& weights, View<T>& y, bool accumulate = false) const {
+    product(rounded(forward_shape(x.rows(), weights.rows(), weights.cols(), accumulate)), x.data(),
+            weights.data(), y.data());
+  }
+  void backward_input(const View<T>& d_y, const View<T>& weights, View<T>& d_x) const {
+    product(rounded(input_shape(d_x.rows(), weights.rows(), weights.cols())), d_y.data(), weights.data(),
             d_x.data());
   }
-  void backward_weight(const View<T>& x, const View<T>& d_result, View<Sum>& d_weights) const {
-    product(weight_shape(x.rows(), d_weights.rows(), d_weights.cols()), x.data(), d_result.data(),
+  void backward_weight(const View<T>& x, const View<T>& d_y, View<Sum>& d_weights) const {
+    product(rounded(weight_shape(x.rows(), d_weights.rows(), d_weights.cols())), x.data(), d_y.data(),
             d_weights.data());
   }
 
@@ -106,6 +112,9 @@ class StageKernels {
   [[nodiscard]] GpuStream stream() const { return stream_; }
 
  private:
+  [[nodiscard]] ProductShape rounded(const ProductShape& shape) const {
+    return rounds_ ? shape : unrounded(shape);
+  }
   static CudaAddress address(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
 
   const KernelTable& kernels_;
@@ -113,6 +122,7 @@ class StageKernels {
   const CudaTable& cuda_;
   const FlashAttention* flash_;
   GpuStream stream_;
+  bool rounds_ = true;
 };
 
 }  // namespace ppsim::gpu_backend::cuda

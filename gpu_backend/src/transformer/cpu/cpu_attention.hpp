@@ -2,12 +2,10 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "transformer_tensors.hpp"
+#include "transformer/pass/stage_place.hpp"
 
 namespace ppsim::gpu_backend::transformer {
 
@@ -71,31 +69,6 @@ template <class T>
   return {matrix.data() + index * matrix.cols(), static_cast<std::size_t>(matrix.cols())};
 }
 
-/// An RMSNorm in use: result = unit * gain, with unit = x * scale and one scale per row.
-template <class Policy>
-struct Norm {
-  using T = typename Policy::Scalar;
-  View<T> gain, unit, scale;
-
-  void forward(const View<T>& x, View<T>& result) {
-    for (Index r = 0; r < x.rows(); ++r) scale(r, 0) = Policy::normalize(row(x, r), row(unit, r));
-    apply_gain(result);
-  }
-  void apply_gain(View<T>& result) const {
-    for (Index r = 0; r < unit.rows(); ++r) result.row(r) = unit.row(r).cwiseProduct(gain.row(0));
-  }
-  /// Adds the gradient of x to `d_x` and writes the gradient of the gain; spoils `d_result`.
-  void backward(View<T>& d_result, View<T>& d_gain, View<T>& d_x) const {
-    d_gain.setZero();
-    for (Index r = 0; r < unit.rows(); ++r) {
-      d_gain.row(0) += d_result.row(r).cwiseProduct(unit.row(r));
-      d_result.row(r).array() *= gain.row(0).array();
-      Policy::normalize_backward(row(unit, r), scale(r, 0), row(d_result, r));
-      d_x.row(r) += d_result.row(r);
-    }
-  }
-};
-
 /// Keys and values of one slice, or their gradients, as columns of a matrix.
 template <class T>
 struct KeysValues {
@@ -119,25 +92,17 @@ template <class T>
   return {qkv, {d.before, d.length}, d.length, 0, d.hidden};
 }
 
-/// The state that a layer shares with other slices of its microbatch; empty with one slice.
-template <class T>
-struct SharedBySlices {
-  std::vector<KeysValues<T>> earlier;       ///< of the slices in front of this one
-  std::vector<KeysValues<T>> d_earlier;     ///< their gradients, which are added to
-  std::optional<KeysValues<T>> from_later;  ///< gradient that the slices behind this one have given
-};
-
 /// Causal multi-head attention between the joint projection of queries, keys and values and the output
 /// projection.
 template <class Policy>
 struct Attention {
   using T = typename Policy::Scalar;
   const Dimensions& d;
-  View<T> qkv, scores;
-  const SharedBySlices<T>& shared;
+  View<T> qkv, scores, attended;
+  AttendedSlices<T, T> shared;
 
-  void forward(View<T>& attended) {
-    std::vector<KeysValues<T>> slices = with(shared.earlier, qkv);
+  void forward() {
+    std::vector<KeysValues<T>> slices = keys_values();
     attended.setZero();
     for (Index s = 0; s < d.sequences; ++s) {
       for (Index h = 0; h < d.heads; ++h) {
@@ -153,9 +118,8 @@ struct Attention {
 
   /// Writes the gradient of qkv.
   void backward(View<T>& d_attended, View<T>& d_score, View<T>& d_qkv) {
-    std::vector<KeysValues<T>> slices = with(shared.earlier, qkv);
-    std::vector<KeysValues<T>> gradients = with(shared.d_earlier, d_qkv);
-    begin_gradients(d_qkv);
+    std::vector<KeysValues<T>> slices = keys_values();
+    std::vector<KeysValues<T>> gradients = begin_gradients(d_qkv);
     for (Index s = 0; s < d.sequences; ++s) {
       for (Index h = 0; h < d.heads; ++h) {
         auto score = scores_of(s, h);
@@ -175,16 +139,32 @@ struct Attention {
   }
 
  private:
-  std::vector<KeysValues<T>> with(std::vector<KeysValues<T>> slices, const View<T>& own) const {
-    slices.push_back(keys_values_in(own, d));
-    return slices;
+  /// Those of all slices that this one reads.
+  std::vector<KeysValues<T>> keys_values() const {
+    std::vector<KeysValues<T>> all;
+    for (std::size_t k = 0; k < shared.own(); ++k)
+      all.push_back(keys_values_in(shared.joint(k), shared.all()[k]));
+    all.push_back(keys_values_in(qkv, d));
+    return all;
   }
-  void begin_gradients(View<T>& d_qkv) const {
+  /// Their gradients, which are added to: the last slice begins those of the ones before, and each takes over
+  /// what those behind it have given.
+  std::vector<KeysValues<T>> begin_gradients(View<T>& d_qkv) const {
+    std::vector<KeysValues<T>> all;
+    for (std::size_t k = 0; k < shared.own(); ++k) all.push_back(gradient(k));
+    KeysValues<T>& own = all.emplace_back(keys_values_in(d_qkv, d));
     d_qkv.setZero();
-    if (!shared.from_later) return;
-    KeysValues<T> own = keys_values_in(d_qkv, d);
-    KeysValues<T> later = *shared.from_later;
+    if (shared.is_last()) {
+      if (shared.own() > 0) shared.gradients().setZero();
+      return all;
+    }
+    KeysValues<T> later = gradient(shared.own());
     for (Index s = 0; s < d.sequences; ++s) own.both(d, s) = later.both(d, s);
+    return all;
+  }
+  KeysValues<T> gradient(std::size_t slice) const {
+    const Slice own{shared.all()[slice].before, shared.all()[slice].length};
+    return {shared.gradients(), own, shared.stride(), own.before, 0};
   }
 
   /// The columns of one head; queries come first, then keys and values.
@@ -216,109 +196,5 @@ struct Attention {
     std::fill(d_score.begin() + last + 1, d_score.end(), T(0));
   }
 };
-
-/// The tensors of one layer.
-template <class T>
-struct LayerTensors {
-  LayerWeights<T> weights;
-  LayerForInput<T> for_input;
-  LayerForWeight<T> for_weight;
-  SharedBySlices<T> shared;
-};
-
-/// One layer of a stage with everything that it reads and writes.
-template <class Policy>
-class Layer {
- public:
-  using T = typename Policy::Scalar;
-
-  Layer(const Dimensions& d, LayerTensors<T> tensors)
-      : d_(d),
-        weights_(tensors.weights),
-        for_input_(tensors.for_input),
-        for_weight_(tensors.for_weight),
-        shared_(std::move(tensors.shared)) {}
-
-  /// Replaces the residual stream by the output of the layer and fills the saved activations.
-  void forward(View<T>& stream, View<T>& normed) {
-    attention_norm().forward(stream, normed);
-    set_product(for_input_.qkv, normed, weights_.qkv);
-    attention().forward(for_weight_.attended);
-    add_product(stream, for_weight_.attended, weights_.projection);
-    mlp_norm().forward(stream, normed);
-    set_product(for_input_.gate_up, normed, weights_.gate_up);
-    activate();
-    add_product(stream, for_weight_.activated, weights_.down);
-  }
-
-  /// Writes the gradient of the layer's input, and what W needs.
-  void backward_input(const View<T>& d_output, LayerInner<T>& inner, InputTensors<T>& scratch,
-                      View<T>& d_input) {
-    set_product_by_transpose(scratch.d_activated, d_output, weights_.down);
-    activate_backward(scratch.d_activated, inner.d_gate_up);
-    set_product_by_transpose(scratch.d_hidden, inner.d_gate_up, weights_.gate_up);
-    inner.d_middle = d_output;
-    mlp_norm().backward(scratch.d_hidden, inner.d_mlp_gain, inner.d_middle);
-    set_product_by_transpose(scratch.d_hidden, inner.d_middle, weights_.projection);
-    attention().backward(scratch.d_hidden, scratch.d_scores, inner.d_qkv);
-    set_product_by_transpose(scratch.d_hidden, inner.d_qkv, weights_.qkv);
-    d_input = inner.d_middle;
-    attention_norm().backward(scratch.d_hidden, inner.d_attention_gain, d_input);
-  }
-
- private:
-  Norm<Policy> attention_norm() const {
-    return {weights_.attention_gain, for_weight_.attention_unit, for_input_.attention_scale};
-  }
-  Norm<Policy> mlp_norm() const { return {weights_.mlp_gain, for_weight_.mlp_unit, for_input_.mlp_scale}; }
-  Attention<Policy> attention() const { return {d_, for_input_.qkv, for_input_.scores, shared_}; }
-
-  void activate() {
-    for (Index r = 0; r < d_.rows; ++r) {
-      for (Index c = 0; c < d_.ffn; ++c) {
-        for_weight_.activated(r, c) =
-            Policy::activation(for_input_.gate_up(r, c)) * for_input_.gate_up(r, d_.ffn + c);
-      }
-    }
-  }
-  void activate_backward(const View<T>& d_activated, View<T>& d_gate_up) const {
-    for (Index r = 0; r < d_.rows; ++r) {
-      for (Index c = 0; c < d_.ffn; ++c) {
-        const T gate = for_input_.gate_up(r, c);
-        const T up = for_input_.gate_up(r, d_.ffn + c);
-        d_gate_up(r, c) = d_activated(r, c) * up * Policy::activation_slope(gate);
-        d_gate_up(r, d_.ffn + c) = d_activated(r, c) * Policy::activation(gate);
-      }
-    }
-  }
-
-  const Dimensions& d_;
-  LayerWeights<T> weights_;
-  LayerForInput<T> for_input_;
-  LayerForWeight<T> for_weight_;
-  SharedBySlices<T> shared_;
-};
-
-/// The tensors that the W of one layer reads.
-template <class T>
-struct LayerWeightInputs {
-  const LayerWeights<T>& weights;
-  const LayerForWeight<T>& saved;
-  const LayerInner<T>& inner;
-  const View<T>& d_output;
-};
-
-/// Adds the weight gradients of one layer; `normed` is workspace.
-template <class Policy, class T = typename Policy::Scalar>
-void add_weight_gradients(const LayerWeightInputs<T>& in, View<T>& normed, LayerWeights<T> gradients) {
-  add_product_of_transpose(gradients.down, in.saved.activated, in.d_output);
-  Norm<Policy>{in.weights.mlp_gain, in.saved.mlp_unit, {nullptr, 0, 1}}.apply_gain(normed);
-  add_product_of_transpose(gradients.gate_up, normed, in.inner.d_gate_up);
-  gradients.mlp_gain += in.inner.d_mlp_gain;
-  add_product_of_transpose(gradients.projection, in.saved.attended, in.inner.d_middle);
-  Norm<Policy>{in.weights.attention_gain, in.saved.attention_unit, {nullptr, 0, 1}}.apply_gain(normed);
-  add_product_of_transpose(gradients.qkv, normed, in.inner.d_qkv);
-  gradients.attention_gain += in.inner.d_attention_gain;
-}
 
 }  // namespace ppsim::gpu_backend::transformer
