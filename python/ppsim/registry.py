@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,10 +93,22 @@ def generate(
             settings["costs"] = costs_of(costs, unit)
         return own.function(ranks, microbatches, **settings)
     words = _core.GenerateWords()
-    words.ranks, words.microbatches, words.chunks, words.slices = ranks, microbatches, chunks, slices
+    words.ranks, words.microbatches = _count("ranks", ranks), _count("microbatches", microbatches)
+    words.chunks = None if chunks is None else _count("chunks", chunks)
+    words.slices = None if slices is None else _count("slices", slices)
     words.settings = {key: _setting(value) for key, value in settings.items()}
     words.costs = sources_of(costs_of(costs, unit))
     return _core.generate(name, words)
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise Error(f"{name} is no number of them", found=repr(value), expected="1 or more, such as 4")
+    return count
 
 
 def _setting(value: Any) -> str:

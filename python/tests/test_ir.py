@@ -34,6 +34,18 @@ def test_an_unknown_setting_names_those_there_are():
         ppsim.generate("zb-greedy", ranks=4, microbatches=8, memory=4)
 
 
+@pytest.mark.parametrize("wrong", ["2", 2.5, None, 0, -1])
+def test_a_count_that_is_none_is_named(wrong):
+    with pytest.raises(ppsim.Error, match="ranks is no number of them") as caught:
+        ppsim.generate("1f1b", ranks=wrong, microbatches=2)
+    assert caught.value.found == repr(wrong) and caught.value.expected
+
+
+def test_counts_of_numpy_are_taken():
+    ranks = numpy.int64(2)
+    assert ppsim.generate("1f1b", ranks=ranks, microbatches=4) == ppsim.generate("1f1b", ranks=2, microbatches=4)
+
+
 def test_lowering_adds_transfers_and_names_the_program():
     schedule = ppsim.generate("1f1b", ranks=2, microbatches=1)
     program = ppsim.lower(schedule)
