@@ -24,8 +24,9 @@ _count = 0
 
 def default_backend(stages: Mapping[int, Any]) -> str:
     """Of the default process group, else what the modules' device has."""
-    if dist.is_initialized():
-        return str(dist.get_backend())
+    name = str(dist.get_backend()) if dist.is_initialized() else "undefined"
+    if name != "undefined":  # which it is where the group was made without one, for any device
+        return name
     modules = [module for module in stages.values() if isinstance(module, torch.nn.Module)]  # others are refused later
     on_gpu = any(parameter.is_cuda for module in modules for parameter in module.parameters())
     return "nccl" if on_gpu else "gloo"

@@ -25,6 +25,7 @@ class Performer:
         self._weights, self._transfers = weights, transfers
         self._host: dict[tuple[int, int], Any] = {}
         self._beside: Any = None  #: the second stream of OVERLAP_F_B
+        self._ran_beside: set[tuple[int, int]] = set()  #: cells whose forward it has run; each step the same
         self._do: dict[str, Callable[[Action], None]] = {
             "F": self._forward,
             "B": self._backward,
@@ -68,6 +69,7 @@ class Performer:
 
     def _recompute(self, action: Action) -> None:
         self._stages[action.subject].recompute(action.number)
+        self._ran_beside.discard((action.subject, action.number))
 
     def _backward(self, action: Action) -> None:
         gradients = self._data.output_gradients(action.subject, action.number)
@@ -85,18 +87,25 @@ class Performer:
         self._weights.collect(action.subject, action.number)
 
     def _overlap(self, forward: Action, backward: Action) -> None:
-        """On a GPU the forward runs on a stream of its own beside the backward; on a CPU before it."""
-        stage = self._stages[forward.subject]
-        if stage.device.type != "cuda":
+        """On a GPU side by side on two streams, on a CPU one after the other.
+
+        Autograd runs a backward on the stream of its forward, wherever it is called: so one of a forward that ran
+        beside runs there, too, and the new forward here.
+        """
+        device = self._stages[forward.subject].device
+        if device.type != "cuda":
             self._do[forward.kind](forward)
             self._do[backward.kind](backward)
             return
-        here = torch.cuda.current_stream(stage.device)
-        self._beside = self._beside or torch.cuda.Stream(stage.device)
+        here = torch.cuda.current_stream(device)
+        self._beside = self._beside or torch.cuda.Stream(device)
         self._beside.wait_stream(here)
-        with torch.cuda.stream(self._beside):
-            self._do[forward.kind](forward)
-        self._do[backward.kind](backward)
+        away = backward if (backward.subject, backward.number) in self._ran_beside else forward
+        if away is forward:
+            self._ran_beside.add((forward.subject, forward.number))
+        for action in (forward, backward):
+            with torch.cuda.stream(self._beside if action is away else here):
+                self._do[action.kind](action)
         here.wait_stream(self._beside)
 
     def _offload(self, action: Action) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,9 +102,11 @@ class Transfers:
         own = len(self._processes) < dist.get_world_size()
         if own and self._processes[self._plan.rank] not in processes:
             return None
-        return dist.new_group(
-            list(processes), timeout=NO_TIMEOUT, backend=self._backend, group_desc=name, use_local_synchronization=own
-        )
+        with _of_members_alone() if own else contextlib.nullcontext() as device:
+            return dist.new_group(
+                list(processes), timeout=NO_TIMEOUT, backend=self._backend, group_desc=name,
+                use_local_synchronization=own, device_id=device,
+            )
 
     def _replica_group(self, communicator: int, processes: tuple[int, ...]) -> Any:
         key = communicator, processes
@@ -153,6 +156,19 @@ class Transfers:
         channel = (action.communicator, mine, other) if action.sends else (action.communicator, other, mine)
         number = self._sent[channel] = self._sent.get(channel, 0) + 1
         return number % _MOST_TAGS
+
+
+@contextlib.contextmanager
+def _of_members_alone() -> Iterator[Any]:
+    """Where the default group is bound to a device, PyTorch splits new groups off it, and then all of its processes
+    have to take part, or the members wait for ever. Here it is bound to none; gives the device."""
+    default = dist.distributed_c10d._get_default_group()
+    device = default.bound_device_id
+    default.bound_device_id = None
+    try:
+        yield device
+    finally:
+        default.bound_device_id = device
 
 
 def _with_data(tensors: Iterable[Any]) -> list[Any]:
