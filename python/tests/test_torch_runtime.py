@@ -135,6 +135,7 @@ def test_random_numbers_are_repeated_by_recompute(two):
 def test_traces_are_those_of_the_program(two):
     for one in of(two, "traced"):
         assert one["errors"] == []
+        assert one["gaps"] == 0  # the host's part of an instruction is in its time, and so in costs
         assert one["kinds"] == ["B", "F", "REDUCE_GRAD", "SEND_B", "SEND_F"]
         assert one["makespan_ns"] > 0
 
@@ -149,10 +150,23 @@ def test_a_profile_prices_all_that_runs(two):
     first, second = of(two, "profiled")
     assert first.pop("unchanged") and second.pop("unchanged")
     assert first == second
+    assert first["samples"] == [8, 16], "of two steps with 8 microbatches, half of them with whole backwards"
     for name, makespan in first["makespans"].items():
         assert makespan > 0, name
     assert first["parameters"] == 8 * (16 + 144 + 136), first  # a norm and two layers in float64
     assert first["saved"] > 0 and first["peak"] > first["parameters"]
+
+
+@pytest.mark.parametrize("owners", [(0, 1), (1, 0), (0, 1, 1, 0), (0, 1, 2, 0, 1, 2), (0, 0, 1), (0, 1, 2, 3, 4, 5)])
+def test_a_rehearsal_needs_the_memory_of_1f1b_at_most(owners):
+    from ppsim.torch.rehearsal import _order
+
+    ranks = 1 + max(owners)
+    schedule = _order(dict(enumerate(owners)), 4 * ranks)
+    assert tuple(schedule.placement) == owners
+    run = ppsim.simulate(schedule, unit={"F": 1, "B": 2, "I": 1, "W": 1})
+    for rank, found in enumerate(run.ranks):
+        assert found.peak_live_activations <= ranks * owners.count(rank)
 
 
 def test_streams_are_filled_in_issue_order(two):

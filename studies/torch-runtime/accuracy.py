@@ -1,6 +1,9 @@
 """The step that is simulated from `ppsim.torch.profile` beside the one that is measured, for four schedules.
 
-OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 studies/torch-runtime/accuracy.py RESULTS.json
+OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 studies/torch-runtime/accuracy.py RESULTS.json [ROUNDS]
+
+A round profiles and measures every schedule once, one directly after the other, so that a machine whose speed
+changes from minute to minute changes both alike; the error is the median over the rounds.
 """
 
 import json
@@ -18,7 +21,7 @@ import ppsim
 import ppsim.torch
 
 WIDTH, ROWS, LAYERS, MICROBATCHES, STEPS = 256, 96, 2, 8, 11
-SCHEDULES = {"gpipe": 1, "1f1b": 1, "zb-h1": 1, "zb-v": 2}  # and stages on a rank
+SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-v")
 
 
 class Layer(nn.Module):
@@ -43,42 +46,57 @@ def sgd(parameters: list[Any]) -> Any:
     return torch.optim.SGD(parameters, lr=1e-4)
 
 
-def measured(name: str, rank: int) -> dict[str, Any]:
+def measured(name: str, rank: int) -> dict[str, float]:
+    """One round of one schedule."""
     schedule = ppsim.generate(name, ranks=2, microbatches=MICROBATCHES)
     mine, loss = stages_of(schedule, rank), nn.functional.mse_loss
     inputs, targets = torch.randn(MICROBATCHES * ROWS, WIDTH), torch.randn(MICROBATCHES * ROWS, WIDTH)
-    costs = ppsim.torch.profile(mine, inputs[:ROWS], loss=loss, targets=targets[:ROWS], optimizer=sgd, repeats=15)
+    costs = ppsim.torch.profile(mine, inputs[:ROWS], loss=loss, targets=targets[:ROWS], optimizer=sgd)
     program = ppsim.lower(schedule, costs=costs, with_=("reduce-grad", "opt"))
     proof = ppsim.check(program, transport="in-process")
-    with ppsim.torch.Runtime(program, mine, proof, loss=loss, optimizer=sgd, costs=costs, kept_traces=STEPS) as runtime:
+    with ppsim.torch.Runtime(program, mine, proof, loss=loss, optimizer=sgd, kept_traces=STEPS) as runtime:
         for _ in range(STEPS):
+            dist.barrier()  # simulated ranks begin together, too
             runtime.step(inputs, targets)
         traces, own = runtime.traces(), runtime.costs()
     steps = [max(int(row.split(",")[5]) for row in trace.splitlines()[1:]) for trace in traces[1:]]
     return {
-        "schedule": name,
+        "measured_ms": statistics.median(steps) / 1e6,
         "simulated_ms": ppsim.simulate(program, costs=costs).makespan_ns / 1e6,
         "simulated_from_its_own_steps_ms": ppsim.simulate(program, costs=own).makespan_ns / 1e6,
-        "measured_ms": statistics.median(steps) / 1e6,
-        "measured_quartiles_ms": [value / 1e6 for value in statistics.quantiles(steps, n=4)],
     }
 
 
-def main(path: str) -> None:
+def summary(name: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
+    def error(key: str) -> list[float]:
+        return sorted(100 * (one[key] / one["measured_ms"] - 1) for one in rounds)
+
+    return {
+        "schedule": name,
+        "measured_ms": statistics.median(one["measured_ms"] for one in rounds),
+        "errors_percent": error("simulated_ms"),
+        "errors_from_its_own_steps_percent": error("simulated_from_its_own_steps_ms"),
+    }
+
+
+def main(path: str, rounds: int) -> None:
     dist.init_process_group("gloo")
     load = os.getloadavg()
-    found = [measured(name, dist.get_rank()) for name in SCHEDULES]
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in SCHEDULES}
+    for _ in range(rounds):
+        for name in SCHEDULES:
+            found[name].append(measured(name, dist.get_rank()))
     if dist.get_rank() == 0:
-        for one in found:
-            error = 100 * (one["simulated_ms"] / one["measured_ms"] - 1)
-            own = 100 * (one["simulated_from_its_own_steps_ms"] / one["measured_ms"] - 1)
-            print(f"{one['schedule']:6} measured {one['measured_ms']:7.2f} ms, simulated {one['simulated_ms']:7.2f} ms "
-                  f"({error:+.1f} %), from its own steps {own:+.1f} %")
-        result = {"torch": torch.__version__, "cores": os.cpu_count(), "load": load, "runs": found}
+        lines = [summary(name, of_schedule) for name, of_schedule in found.items()]
+        for one in lines:
+            simulated, own = one["errors_percent"], one["errors_from_its_own_steps_percent"]
+            print(f"{one['schedule']:6} measured {one['measured_ms']:7.1f} ms, simulated {statistics.median(simulated):+.1f} % "
+                  f"({simulated[0]:+.1f} to {simulated[-1]:+.1f}), from its own steps {statistics.median(own):+.1f} %")
+        result = {"torch": torch.__version__, "cores": os.cpu_count(), "load_before": load, "rounds": rounds, "runs": lines}
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(path).write_text(json.dumps(result, indent=1) + "\n")
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 9)

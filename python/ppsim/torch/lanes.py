@@ -20,7 +20,8 @@ _SWITCH_S = 1e-4
 
 
 class Progress:
-    """How far a rank is in its step: 0 waiting, 1 started, 2 complete, by instruction; and what each took."""
+    """How far a rank is in its step: 0 waiting, 1 started, 2 complete, by instruction; and what each took, from
+    when all that it waits for was complete: what the host takes to get to an instruction is a part of it."""
 
     def __init__(self, count: int) -> None:
         self.states = bytearray(count)
@@ -64,6 +65,7 @@ class HostLanes:
         self._lock = threading.Lock()
         self._wake = {lane: threading.Condition(self._lock) for lane in self._lists}
         self._missing: list[int] = []
+        self._free_since: list[int] = []  #: when an instruction had nothing left to wait for
         self._progress = Progress(0)
         self._steps_begun, self._lanes_over, self._stopped = 0, 0, False
         self._wrong: BaseException | None = None  #: the exception of this rank
@@ -76,6 +78,7 @@ class HostLanes:
         with self._lock:
             self._progress, self._lanes_over = progress, 0
             self._missing = [len(instruction.waits) for instruction in self._plan.instructions]
+            self._free_since = [time.monotonic_ns()] * len(self._missing)
             self._steps_begun += 1
             self._notify()
         with _quick_switches():
@@ -129,7 +132,7 @@ class HostLanes:
                 self._wake[instruction.lane].wait(_BETWEEN_LOOKS_S)
             if self._is_over():
                 return False
-            self._progress.spans[index] = (time.monotonic_ns(), -1)
+            self._progress.spans[index] = (self._free_since[index], -1)
             self._progress.states[index] = 1
         return True
 
@@ -139,11 +142,13 @@ class HostLanes:
     def _complete(self, instruction: Instruction) -> None:
         index = instruction.index
         with self._lock:
-            self._progress.spans[index] = (self._progress.spans[index][0], time.monotonic_ns())
+            now = time.monotonic_ns()
+            self._progress.spans[index] = (self._progress.spans[index][0], now)
             self._progress.states[index] = 2
             for follower in self._followers[index]:
                 self._missing[follower] -= 1
                 if self._missing[follower] == 0:
+                    self._free_since[follower] = now
                     self._wake[self._plan.instructions[follower].lane].notify_all()
 
 
@@ -163,7 +168,7 @@ class StreamLanes:
     of what it needs. The host waits for blocking instructions alone."""
 
     def __init__(self, plan: Plan, perform: Perform, failed: Failed, device: Any) -> None:
-        self._plan, self._perform, self._failed = plan, perform, failed
+        self._plan, self._perform, self._failed, self._device = plan, perform, failed, device
         self._streams: dict[int, Any] = {COMPUTE_QUEUE: torch.cuda.current_stream(device)}
         for instruction in plan.instructions:
             for queue in instruction.queues:
@@ -175,7 +180,7 @@ class StreamLanes:
         self._start = torch.cuda.Event(enable_timing=True)
 
     def run(self, progress: Progress) -> None:
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self._device)
         start_ns = time.monotonic_ns()
         self._start.record(self._streams[COMPUTE_QUEUE])
         issued = 0

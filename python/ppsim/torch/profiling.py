@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from ppsim.costs import Costs
 from ppsim.errors import Error
+from ppsim.torch.rehearsal import rehearse
 from ppsim.torch.stage import Loss, Stage, Tensors, shapes_behind, shapes_of, tensors_of
 from ppsim.torch.weights import MakeOptimizer
 
@@ -44,7 +45,9 @@ def profile(
     """Measures F, B, I, W, R, OFFLOAD, RELOAD, REDUCE_GRAD, OPT and transfers of a chain of stages, and the memory that each needs.
 
     stages: modules by number; with torch.distributed initialized those of this process, and all processes
-    together have the whole chain: they measure at the same time, as they would run, and get the same Costs
+    together have the whole chain: they measure at the same time, as they would run, and get the same Costs. With a
+    loss they then run some steps of a pipeline, and all but R, OFFLOAD and RELOAD is what it took there, with what
+    threads and transfers take from computation
     inputs: one microbatch for stage 0; other processes may give None
     loss, targets: of the last stage; optimizer: parameters -> what updates them
     repeats, warmup: of each measurement; outliers (a tenth on both sides) are left out of the means
@@ -54,18 +57,52 @@ def profile(
     if sorted(owners) != list(range(len(owners))):
         raise Error("stages are missing", found=str(sorted(owners)), expected="0, 1, 2, ... on some process each")
     shapes = _Shapes(owners, stages, inputs, together)
-    samples = []
+    samples, measured = [], list[Stage]()
     for number, module in sorted(stages.items()):
         is_last = number == len(owners) - 1
         stage = Stage(number, module, is_first=number == 0, loss=loss if is_last else None, trains=True, splits=True,
                       recomputed=frozenset([-2]), moved=frozenset([-1]))
         arguments = tensors_of(inputs, "inputs") if number == 0 else shapes.example(number, stage.device)
         samples.append(_measure(stage, arguments, targets if is_last else None, optimizer, repeats, warmup))
+        measured.append(stage)
     rows, sizes = _tables(samples)
     if together:
         rows += _Transfers(owners, shapes, repeats, warmup).rows()
         rows, sizes = _merged(rows), _merged(sizes)
+        if _can_rehearse(owners, measured):
+            updates = all(_gathered({_rank(): optimizer is not None}).values())
+            with contextlib.ExitStack() as unchanged:
+                for stage in measured:
+                    unchanged.enter_context(_unchanged(stage))
+                rows = _newest(rows, rehearse(
+                    stages, owners, inputs, targets, loss=loss, optimizer=optimizer if updates else None,
+                    costs=_costs(rows, sizes), repeats=repeats,
+                ))
+    return _costs(rows + _overlapped(rows), sizes)
+
+
+def _costs(rows: list[Row], sizes: list[Row]) -> Costs:
     return Costs.table({"format": "ppsim-tables", "version": 1, "costs": rows, "sizes": sizes})
+
+
+def _can_rehearse(owners: Mapping[int, int], stages: Iterable[Stage]) -> bool:
+    """Backwards begin at a loss; replicas of a stage are on processes that the pipeline does not have."""
+    mine = all(not stage.replicas.processes and (stage.loss or stage.number < len(owners) - 1) for stage in stages)
+    have_stages = set(owners.values()) == set(range(dist.get_world_size()))
+    return have_stages and all(_gathered({_rank(): mine}).values())
+
+
+def _newest(rows: Iterable[Row], newer: Iterable[Row]) -> list[Row]:
+    """The later row of each key."""
+    found = {tuple(row.get(key) for key in ("kind", "stage", "block", "peer")): row for row in [*rows, *newer]}
+    return list(found.values())
+
+
+def _overlapped(rows: Iterable[Row]) -> list[Row]:
+    """A pair takes as long as its halves one after the other."""
+    ns = {(row["kind"], row["stage"]): row["ns"] for row in rows if "stage" in row}
+    stages = sorted(stage for kind, stage in ns if kind == "F")
+    return [{"kind": "OVERLAP_F_B", "stage": stage, "ns": ns["F", stage] + ns["B", stage]} for stage in stages]
 
 
 def _rank() -> int:
@@ -227,7 +264,6 @@ def _tables(samples: Iterable[_Samples]) -> tuple[list[Row], list[Row]]:
     for one in samples:
         for kind, times in sorted(one.times.items()):
             rows.append({"kind": kind, "block" if kind in ("OPT", "REDUCE_GRAD") else "stage": one.stage, **_spread(times)})
-        rows.append({"kind": "OVERLAP_F_B", "stage": one.stage, "ns": _mean(one.times["F"]) + _mean(one.times["B"])})
         for tensor, size in one.sizes.items():
             key = "block" if tensor in ("parameters", "gradients", "optimizer_state") else "stage"
             sizes.append({"tensor": tensor, key: one.stage, "bytes": size})

@@ -1,6 +1,7 @@
 """Runs schedules one after another on the same processes and compares gradients with the plain model's."""
 
 import contextlib
+import csv
 import json
 import os
 import time
@@ -11,6 +12,7 @@ import torch
 import ppsim
 import ppsim.torch
 from ppsim._native import _core
+from ppsim.execution import Plan
 from ppsim.torch.lanes import StreamLanes
 from torch_runs.models import Block, Plain, batch, loss, modules
 
@@ -96,11 +98,29 @@ def traced() -> dict[str, Any]:
     with ppsim.torch.Runtime(program, {own_rank(): Block(own_rank())}, ppsim.check(program), loss=loss) as runtime:
         for step in range(3):
             runtime.step(*batch(4, step))
-        errors = _core.Execution(program, "in-process").trace_errors(runtime.trace())
+        trace = runtime.trace()
         costs = runtime.costs()
+    errors = _core.Execution(program, "in-process").trace_errors(trace)
     table = json.loads(costs.bound(ppsim.generate("1f1b", ranks=2, microbatches=4)))
     run = ppsim.simulate(program, costs=costs)
-    return {"errors": errors, "kinds": sorted({row["kind"] for row in table["costs"]}), "makespan_ns": run.makespan_ns}
+    return {
+        "errors": errors,
+        "gaps": sum(_gaps(program, rank, trace) for rank in range(2)),
+        "kinds": sorted({row["kind"] for row in table["costs"]}),
+        "makespan_ns": run.makespan_ns,
+    }
+
+
+def _gaps(program: ppsim.Program, rank: int, trace: str) -> int:
+    """Instructions that do not begin when the last of what they wait for ends."""
+    rows = [row for row in csv.DictReader(trace.splitlines()) if int(row["rank"]) == rank]
+    ends = [int(row["end_ns"]) for row in rows]
+    instructions = Plan(program, rank, "in-process").instructions
+    return sum(
+        int(row["start_ns"]) != max(ends[wait] for wait in instruction.waits)
+        for row, instruction in zip(rows, instructions, strict=True)
+        if instruction.waits
+    )
 
 
 def accumulated() -> dict[str, Any]:
@@ -173,8 +193,10 @@ def profiled() -> dict[str, Any]:
         schedule = ppsim.generate(name, ranks=2, microbatches=4)
         program = ppsim.lower(schedule, costs=costs, with_=("reduce-grad", "opt"), **lowering)
         runs[name] = ppsim.simulate(program, costs=costs)
-    sizes = {row["tensor"]: row["bytes"] for row in json.loads(costs.bound(schedule))["sizes"] if 0 in row.values()}
+    table = json.loads(costs.bound(schedule))
+    sizes = {row["tensor"]: row["bytes"] for row in table["sizes"] if 0 in row.values()}
     return {
+        "samples": sorted({row["samples"] for row in table["costs"] if row["kind"] in ("F", "B", "W", "SEND_B")}),
         "makespans": {name: run.makespan_ns for name, run in runs.items()},
         "parameters": sizes["parameters"],
         "saved": sizes["saved_for_weight"],
