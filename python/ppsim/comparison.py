@@ -13,10 +13,11 @@ from ppsim.costs import Costs, costs_of
 from ppsim.errors import Error
 from ppsim.registry import generate
 from ppsim.simulation import Run, simulate
+from ppsim.values import Value
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Value):
     """Runs of the same ranks and microbatches. Iterates over its runs."""
 
     runs: tuple[Run, ...]

@@ -9,10 +9,11 @@ from fractions import Fraction
 from ppsim._native import _core
 from ppsim.errors import Error
 from ppsim.simulation import Run, threads_of
+from ppsim.values import Value
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Value):
     """What a step owes to the costs of a group, exactly.
 
     actions, total_ns: of the group
@@ -32,7 +33,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class BreakEven:
+class BreakEven(Value):
     """Which of two runs is shorter: `shorter[i]` from `points[i]` on; None where both take as long.
 
     points: factors of the costs, or nanoseconds that are added to each
@@ -44,7 +45,7 @@ class BreakEven:
 
 
 @dataclass(frozen=True)
-class Jitter:
+class Jitter(Value):
     """Steps whose costs were drawn.
 
     mean_error_ns: half of the 95 % confidence interval of the mean

@@ -9,11 +9,12 @@ from ppsim._native import _core
 from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import DoesNotFit, Error, Unknown
 from ppsim.lowering import program_of
+from ppsim.values import Value
 from ppsim.verification import Certificate, question_of
 
 
 @dataclass(frozen=True)
-class Repair:
+class Repair(Value):
     """What removes a deadlock.
 
     program: which does not hang; None: no change that was allowed helps
@@ -50,7 +51,7 @@ def repair(
 
 
 @dataclass(frozen=True)
-class Synthesis:
+class Synthesis(Value):
     """The best schedule that was found, and how good any can be.
 
     value_ns: of the objective; lower_bound_ns: proved, no schedule is below
