@@ -56,12 +56,12 @@ class Case:
         return self.path.read_text().splitlines()
 
 
-def _ppsim(ppsim, *words):
+def ppsim_says(ppsim, *words):
     return subprocess.run([ppsim, *map(str, words)], capture_output=True, text=True)
 
 
 def _names(ppsim):
-    return [item["name"] for item in json.loads(_ppsim(ppsim, "list", "schedules", "--json").stdout)["schedules"]]
+    return [item["name"] for item in json.loads(ppsim_says(ppsim, "list", "schedules", "--json").stdout)["schedules"]]
 
 
 def _sized(name):
@@ -73,14 +73,14 @@ def exports(ppsim, folder):
     cases, refused = [], {}
     for name in _names(ppsim):
         path = folder / f"{name}.csv"
-        done = _ppsim(ppsim, "generate", *_sized(name), "--for", TARGET, "-o", path)
+        done = ppsim_says(ppsim, "generate", *_sized(name), "--for", TARGET, "-o", path)
         if done.returncode:
             refused[name] = done.stderr.strip().splitlines()[0]
             continue
         cases.append(Case(name, "compute_only", path, lowered=False))
         for order in ORDERS:
             path = folder / f"{name}-{order.replace(':', '')}.csv"
-            done = _ppsim(ppsim, "lower", *_sized(name), "--for", TARGET, "--order", order, "-o", path)
+            done = ppsim_says(ppsim, "lower", *_sized(name), "--for", TARGET, "--order", order, "-o", path)
             if done.returncode:
                 refused[f"{name} {order}"] = done.stderr.strip().splitlines()[0]
                 continue
@@ -92,7 +92,7 @@ def without_target(ppsim, folder):
     """Lowered as for nobody: written with a warning of other gradients."""
     path = folder / "zb-h1-without.csv"
     dialect = ["--dialect", "torch-2.15"] if HAS_WAITS else []
-    done = _ppsim(ppsim, "lower", *_sized("zb-h1"), *dialect, "-o", path)
+    done = ppsim_says(ppsim, "lower", *_sized("zb-h1"), *dialect, "-o", path)
     assert f"{MICROBATCHES} times as large" in done.stderr, done.stderr
     return [Case("zb-h1", "without-for", path, lowered=True, verdict="warned")]
 
@@ -110,14 +110,14 @@ def deferred_by_pytorch(ppsim, folder):
                 path = folder / f"deferred-{name}-{microbatches}-{chunks}.csv"
                 deferred.write_rows(deferred.lowered(schedule, "deferred"), path)
                 cases.append(Case(name, "deferred-by-pytorch", path, True, microbatches=microbatches))
-    done = _ppsim(ppsim, "verify", *(case.path for case in cases), "--for", TARGET, "--json")
+    done = ppsim_says(ppsim, "verify", *(case.path for case in cases), "--for", TARGET, "--json")
     for case, result in zip(cases, json.loads(done.stdout)["results"], strict=True):
         wrong = [key for key, answer in result["properties"].items() if answer["verdict"] == "refuted"]
         case.verdict = "refuted: " + ", ".join(wrong) if wrong else "proved"
     return cases
 
 
-def _stages_of(row):
+def stages_of(row):
     return sorted(set(map(int, re.findall(r"(\d+)F\d", row))))
 
 
@@ -151,14 +151,20 @@ class Waiting(dict):
         return super().pop(key)
 
 
+def loaded(stages, path, microbatches, lowered):
+    """PyTorch's runtime with the file, or its exception."""
+    schedule = _PipelineScheduleRuntime(stages, microbatches, loss_fn=torch.nn.functional.mse_loss)
+    schedule._load_csv(str(path), format="compute_comms" if lowered else "compute_only")
+    return schedule
+
+
 def _run_case(rank, case):
     rows = case.rows
-    mine = _stages_of(rows[rank])
-    count = sum(len(_stages_of(row)) for row in rows)
+    mine = stages_of(rows[rank])
+    count = sum(len(stages_of(row)) for row in rows)
     layers = _layers(count)
     stages = [PipelineStage(layers[stage], stage, count, torch.device("cpu")) for stage in mine]
-    schedule = _PipelineScheduleRuntime(stages, case.microbatches, loss_fn=torch.nn.functional.mse_loss)
-    schedule._load_csv(str(case.path), format="compute_comms" if case.lowered else "compute_only")
+    schedule = loaded(stages, case.path, case.microbatches, case.lowered)
     waiting = [0, 0]
     schedule.fwd_recv_ops, schedule.bwd_recv_ops = Waiting(waiting), Waiting(waiting)
     inputs, targets = _batch(case.microbatches)
@@ -167,8 +173,8 @@ def _run_case(rank, case):
     return {stage: [p.grad for p in layers[stage].parameters()] for stage in mine}, waiting[1]
 
 
-def _run_rank(rank, cases, folder):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=RANKS, timeout=TIMEOUT)
+def run_rank(rank, cases, folder, ranks=RANKS):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks, timeout=TIMEOUT)
     for number, case in enumerate(cases):
         torch.save(_run_case(rank, case), folder / f"result-{number}-{rank}")
         dist.barrier()
@@ -182,9 +188,9 @@ def _plain(stages, microbatches):
     return [[p.grad for p in layer.parameters()] for layer in layers]
 
 
-def _compare(case, number, folder):
+def compared(case, number, folder, ranks=RANKS):
     gradients, waiting = {}, []
-    for rank in range(RANKS):
+    for rank in range(ranks):
         of_rank, most = torch.load(folder / f"result-{number}-{rank}")
         gradients |= of_rank
         waiting.append(most)
@@ -208,11 +214,16 @@ BROKEN = {
 }
 
 
+def stand_in(stage, stages, ranks):
+    """For a stage of rank 0, where a file is loaded and not run."""
+    return SimpleNamespace(
+        num_stages=stages, group_size=ranks, group_rank=0, submod=None, stage_index=stage, has_backward=True
+    )
+
+
 def _loads(path, lowered):
-    stage = SimpleNamespace(num_stages=2, group_size=2, group_rank=0, submod=None, stage_index=0, has_backward=True)
     try:
-        schedule = _PipelineScheduleRuntime([stage], 1, loss_fn=torch.nn.functional.mse_loss)
-        schedule._load_csv(str(path), format="compute_comms" if lowered else "compute_only")
+        loaded([stand_in(0, 2, 2)], path, 1, lowered)
     except Exception as error:  # whatever PyTorch says of a file is its answer
         return type(error).__name__
     return "loads"
@@ -224,7 +235,7 @@ def broken(ppsim, folder):
     for name, text in BROKEN.items():
         path = folder / "broken.csv"
         path.write_text(text, newline="")
-        done = _ppsim(ppsim, "verify", path, "--for", TARGET)
+        done = ppsim_says(ppsim, "verify", path, "--for", TARGET)
         said = "proved" if done.returncode == 0 else done.stderr.strip().splitlines()[0].split(": ", 2)[-1]
         found[name] = {"pytorch": _loads(path, "SEND" in text), "ppsim": said}
     return found
@@ -245,9 +256,9 @@ def main(ppsim, results):
         cases += without_target(ppsim, folder) + deferred_by_pytorch(ppsim, folder)
         loads = broken(ppsim, folder)
         print(f"{len(cases)} files, {len(refused)} refused, {time.monotonic() - start:.0f} s", flush=True)
-        processes.spawn(_run_rank, args=(cases, folder), nprocs=RANKS)
+        processes.spawn(run_rank, args=(cases, folder), nprocs=RANKS)
         for number, case in enumerate(cases):
-            case.found = _compare(case, number, folder)
+            case.found = compared(case, number, folder)
     surprises = [f"{case.name} {case.kind}" for case in cases if not _is_as_said(case)]
     surprises += [name for name, item in loads.items() if item["pytorch"] != "loads" and item["ppsim"] == "proved"]
     listed = [
