@@ -96,6 +96,7 @@ class Weights:
         for stage in self._local_stages(block)[:1]:
             self._stages[stage].replicas.reduce([] if self._is_sharded(block) else self.gradients(block, update))
         gradients = self.gradients(block, update)
+        used_here(map(local, gradients))
         if len(self._plan.members[communicator]) > 1 and gradients:
             flat = _flat(gradients)
             add(flat, communicator)
@@ -123,6 +124,7 @@ class Weights:
         """OPT."""
         self._scale_once(block, update)
         gradients = self.gradients(block, update)
+        used_here(map(local, gradients))  # REDUCE_GRAD makes those of zeros on another stream
         if self._clip_norm is not None and update in self.norms:
             factor = (self._clip_norm / (self.norms[update] + 1e-6)).clamp(max=1.0)
             for gradient in map(local, gradients):
