@@ -84,9 +84,10 @@ def test_groups_of_one_of_several_pipelines_are_not_split_off(default_group):
     default_group.bound_device_id = None
 
 
-def test_the_backend_of_a_group_for_any_device_is_that_of_the_modules(default_group, monkeypatch):
+@pytest.mark.parametrize("name", ["undefined", "cpu:gloo,cuda:nccl"])
+def test_the_backend_of_a_group_for_any_device_is_that_of_the_modules(default_group, monkeypatch, name):
     assert default_backend({}) == "gloo"
-    monkeypatch.setattr(dist, "get_backend", lambda: "undefined")
+    monkeypatch.setattr(dist, "get_backend", lambda: name)
     assert default_backend({0: torch.nn.Linear(1, 1)}) == "gloo"
     on_gpu = torch.nn.Module()
     monkeypatch.setattr(on_gpu, "parameters", lambda: iter([SimpleNamespace(is_cuda=True)]))

@@ -23,9 +23,9 @@ _count = 0
 
 
 def default_backend(stages: Mapping[int, Any]) -> str:
-    """Of the default process group, else what the modules' device has."""
-    name = str(dist.get_backend()) if dist.is_initialized() else "undefined"
-    if name != "undefined":  # which it is where the group was made without one, for any device
+    """Of the default process group, else what the modules' device has: a group may have one for each device."""
+    name = str(dist.get_backend()) if dist.is_initialized() else ""
+    if name in ("gloo", "nccl"):
         return name
     modules = [module for module in stages.values() if isinstance(module, torch.nn.Module)]  # others are refused later
     on_gpu = any(parameter.is_cuda for module in modules for parameter in module.parameters())
