@@ -38,7 +38,7 @@ def rehearse(
     proof = check(program, transport=transport_of(default_backend(stages)))
     steps = 2 + 2 * repeats // microbatches
     with Runtime(
-        program, stages, proof, loss=loss, optimizer=optimizer, scale_gradients=False, kept_traces=steps
+        program, stages, proof, loss=loss, optimizer=optimizer, kept_traces=steps
     ) as runtime:
         for _ in range(steps):
             runtime.step([inputs] * microbatches, [targets] * microbatches)
