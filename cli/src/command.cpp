@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
 #include "command_line/validators.hpp"
 #include "output/terminal.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
@@ -56,7 +58,30 @@ int first_code(const std::set<int>& codes) {
   return kDone;
 }
 
-int report(const Error& error, const Output& output) {
+namespace {
+
+/// Where an error lists the words that are known, with the nearest of them, unless it says that already.
+Error with_suggestion(Error error) {
+  constexpr std::string_view kOneOf = "one of ";
+  std::string_view list = error.place.expected;
+  const bool is_list = list.starts_with(kOneOf) || error.message.starts_with("unknown ");
+  if (error.code != ErrorCode::bad_argument || !is_list || error.message.ends_with(')')) return error;
+  if (list.starts_with(kOneOf)) list.remove_prefix(kOneOf.size());
+  std::vector<std::string_view> known;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::string_view word = list.substr(begin, list.find_first_of(", ", begin) - begin);
+    if (!word.empty() && word != "or") known.push_back(word);
+    begin += word.size() + 1;
+  }
+  const bool is_known = std::ranges::find(known, error.place.found) != known.end();
+  if (!is_known) error.message += suggestion(error.place.found, known);
+  return error;
+}
+
+}  // namespace
+
+int report(const Error& wrong, const Output& output) {
+  const Error error = with_suggestion(wrong);
   if (!output.silent) std::cerr << "ppsim: " << error << '\n';
   if (output.json) output.print({{"error", error_json(error)}});
   return exit_code(error.code);

@@ -49,7 +49,7 @@ struct Output {
 /// Of several exit codes the first of 2, 1, 4, 3, 5; else kDone.
 [[nodiscard]] int first_code(const std::set<int>& codes);
 /// Prints an error as the contract says and returns its exit code.
-int report(const Error& error, const Output& output);
+int report(const Error& wrong, const Output& output);
 [[nodiscard]] Json error_json(const Error& error);
 
 /// FILE or NAME with the parameters of NAME.
@@ -104,6 +104,9 @@ void add_recompute_option(Command& command, CostOptions& options);
 /// Nothing when no costs were given.
 /// Errors: bad_argument when two sources are given, or those of the source.
 [[nodiscard]] Expected<std::optional<CostSource>> cost_source(const CostOptions& options);
+
+/// The error of `what`, such as "simulate", to which no costs were given.
+[[nodiscard]] Error needs_costs(const std::string& what);
 
 /// An input with its costs: what most commands start from.
 struct Subject {

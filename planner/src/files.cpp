@@ -13,9 +13,23 @@
 namespace ppsim::planner {
 namespace {
 
+namespace fs = std::filesystem;
+
+/// What to do where the system says no; empty: the system's words say it.
+std::string remedy(bool reads, const std::string& path, int error) {
+  if (error == ENOENT && reads) return "; give the path of a file that is there";
+  if (error == ENOENT) return "; first mkdir -p " + fs::path(path).parent_path().string();
+  if (error == EISDIR) return "; give a file in it";
+  if (error == EACCES) return std::string("; give a file that you may ") + (reads ? "read" : "write");
+  if (error == ENOSPC) return "; free some, or write elsewhere";
+  return "";
+}
+
 tl::unexpected<Error> cannot(const char* what, const std::string& path, int error) {
-  const ErrorCode code = std::strcmp(what, "read") == 0 ? ErrorCode::bad_file : ErrorCode::io;
-  return make_error(code, std::string("cannot ") + what + ": " + std::strerror(error), {.file = path});
+  const bool reads = std::strcmp(what, "read") == 0;
+  return make_error(reads ? ErrorCode::bad_file : ErrorCode::io,
+                    std::string("cannot ") + what + ": " + std::strerror(error) + remedy(reads, path, error),
+                    {.file = path});
 }
 
 Expected<void> write_stdout(std::string_view text) {

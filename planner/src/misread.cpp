@@ -27,7 +27,29 @@ bool has_old_backwards(const Program& program) {
   return std::ranges::any_of(weights, [&](const auto& cell) { return whole.contains(cell); });
 }
 
+/// A file of PyTorch's, of which an older alphabet was said.
+bool is_of_torch(std::string_view text, const std::string& file, CsvDialect dialect) {
+  return !is_present(dialect) && !csv_has_communication(text) &&
+         schedule_from_csv(text, file, CsvDialect::torch).has_value();
+}
+
 Error with_hints(Error error, std::string_view text, const std::string& file, CsvDialect dialect) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    return {ErrorCode::bad_file,
+            "a text in UTF-16",
+            {.file = file,
+             .row = 1,
+             .column = 1,
+             .found = "its byte order mark",
+             .expected = "UTF-8: iconv -f UTF-16 -t UTF-8"}};
+  }
+  if (is_of_torch(text, file, dialect)) {
+    return {
+        ErrorCode::bad_file,
+        "a file of another alphabet: it is complete in that of PyTorch 2.6 and later, where B is the whole "
+        "backward",
+        {.file = file, .found = "B without W", .expected = "no --dialect"}};
+  }
   const bool is_old = is_present(dialect) && !csv_has_communication(text) &&
                       schedule_from_csv(text, file, CsvDialect::legacy).has_value();
   if (is_old) {

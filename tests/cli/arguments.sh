@@ -54,8 +54,8 @@ for unit in F=x F=-1 F=1e10 F=nan F= F =1 G=1 F=1, ,F=1 F=1,,B=2 F=1,F=2 'F=1;B=
 done
 bad "simulate needs costs" "" simulate 1f1b "${sched[@]}"
 bad "compare needs costs" "" compare gpipe 1f1b "${sched[@]}"
-bad "one of --unit, --costs and --model" "" simulate 1f1b "${sched[@]}" --unit F=1 --costs c.json
-bad "one of --unit, --costs and --model" "" simulate 1f1b --unit F=1 --model llama3-70b --cluster dgx-h100
+bad "several of --unit, --costs and --model" "" simulate 1f1b "${sched[@]}" --unit F=1 --costs c.json
+bad "several of --unit, --costs and --model" "" simulate 1f1b --unit F=1 --model llama3-70b --cluster dgx-h100
 for option in --cluster=dgx-h100 --nodes=8 --tp=8 --global-batch-size=4 --dtype=fp8; do
   bad "${option%=*}" "--model" simulate 1f1b "${sched[@]}" --unit F=1 $option
 done

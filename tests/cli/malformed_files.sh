@@ -29,7 +29,7 @@ csv '0F0,(0F1;0B0OVERLAP_F_B,0B1' 2 ':1:2' 'not an overlapped pair'
 csv '0F0,0\0B0' 2 ':1:2' 'not an action'
 csv '\0\001\002' 2 ':1:1' 'not an action'
 csv '"0F0' 2 ':1:1' 'closing quote'
-csv '\xff\xfe0F0' 2 ':1:1' 'not an action'
+csv '\xff\xfe0F0' 2 ':1:1' 'a text in UTF-16'
 csv '0F0,0B0,0F0' 4 ': rank 0' '2 times'
 csv '0B0,0F0' 4 ': rank 0' '0B0 at position 0 needs 0F0'
 

@@ -78,7 +78,8 @@ Expected<void> check_parallelism(const Parallelism& p, const ModelDescription& m
   const std::int64_t gpus = std::int64_t{p.tensor} * p.pipeline * p.data * p.context;
   if (gpus != cluster.gpu_count()) {
     return make_error(ErrorCode::bad_argument, "tp x pp x dp x cp must be the number of GPUs of the cluster",
-                      {.found = std::to_string(gpus), .expected = std::to_string(cluster.gpu_count())});
+                      {.found = std::to_string(gpus),
+                       .expected = std::to_string(cluster.gpu_count()) + ", or another number of nodes"});
   }
   const std::int64_t sequence = p.sequence > 0 ? p.sequence : model.sequence;
   for (const auto& good :

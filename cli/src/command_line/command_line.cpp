@@ -33,7 +33,9 @@ const ParsedOption* find_option(const ParsedLine& line, const std::string& name)
 }
 
 Error no_value(const ParsedOption& option, const std::string& found) {
-  return {ErrorCode::bad_argument, option.name + " has no value", {.found = found, .expected = option.help}};
+  return {ErrorCode::bad_argument,
+          option.name + " has no value",
+          {.found = found, .expected = option.name + ": " + option.help}};
 }
 
 /// `--certificate "$FILE"` where the variable is empty; without quotes, the next option is no value either.
@@ -138,12 +140,46 @@ Error unknown_option(const ParsedLine& line, const std::string& word) {
           {.found = name, .expected = "an option of ppsim " + line.subcommand + " --help"}};
 }
 
+/// "--tp" and "--model" of "--tp requires --model".
+std::optional<std::pair<std::string, std::string>> around(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string::npos) return std::nullopt;
+  return std::pair(text.substr(0, at), text.substr(at + words.size()));
+}
+
+/// What CLI11 says of options that are missing, or do not go together.
+std::optional<Error> missing_option(const ParsedLine& line, const std::string& text) {
+  const auto option_named = [&](const std::string& name) {
+    return std::ranges::find(line.options, name, &ParsedOption::name);
+  };
+  if (const auto missing = around(text, " is required")) {
+    const auto option = option_named(missing->first);
+    const std::string help = option == line.options.end() ? "" : option->help;
+    return Error{ErrorCode::bad_argument, text, {.found = "", .expected = missing->first + ": " + help}};
+  }
+  if (const auto empty = around(text, ": 1 required ")) {
+    const auto option = option_named(empty->first);
+    if (option != line.options.end()) return no_value(*option, "");
+  }
+  if (const auto both = around(text, " excludes ")) {
+    return Error{ErrorCode::bad_argument,
+                 both->first + " and " + both->second + " do not go together",
+                 {.found = "both", .expected = "one of the two"}};
+  }
+  if (const auto alone = around(text, " requires ")) {
+    return Error{ErrorCode::bad_argument,
+                 text,
+                 {.found = alone->first + " alone", .expected = alone->second + " as well"}};
+  }
+  return std::nullopt;
+}
+
 /// The message of our own validators, "--jitter: found nan, expected a number from 0 to 10".
-Error bad_value(const std::string& text) {
+Error bad_value(const ParsedLine& line, const std::string& text) {
   const std::size_t found = text.find(": found ");
   const std::size_t expected = text.rfind(", expected ");
   if (found == std::string::npos || expected == std::string::npos)
-    return {ErrorCode::bad_argument, text + "; see --help"};
+    return {ErrorCode::bad_argument, text + "; see ppsim " + line.subcommand + " --help"};
   const std::size_t begin = found + std::string_view(": found ").size();
   return {ErrorCode::bad_argument,
           "bad value for " + text.substr(0, found),
@@ -157,8 +193,12 @@ Error error_of(const ParsedLine& line, const Words& words) {
       std::ranges::find_if(line.extras, [](const auto& word) { return word.starts_with('-'); });
   if (option != line.extras.end()) return unknown_option(line, *option);
   if (auto missing = missing_value(line, words)) return *std::move(missing);
-  if (line.extras.empty()) return bad_value(*line.error);
-  return {ErrorCode::bad_argument, "one argument too many; see --help", {.found = line.extras.front()}};
+  if (auto missing = missing_option(line, *line.error)) return *std::move(missing);
+  if (line.extras.empty()) return bad_value(line, *line.error);
+  return {
+      ErrorCode::bad_argument,
+      "one argument too many",
+      {.found = line.extras.front(), .expected = "the arguments of ppsim " + line.subcommand + " --help"}};
 }
 
 int print_version(const Output& output) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
@@ -62,14 +63,15 @@ Validator between(double least, double most) {
 Validator seconds() { return {between(0.001, 1e6).refusal, "SECONDS"}; }
 
 Validator one_of(const std::vector<std::string>& words) {
-  std::string all = "{";
-  for (const std::string& word : words) all += (all.size() == 1 ? "" : ",") + word;
-  all += '}';
+  const std::vector<std::string_view> known(words.begin(), words.end());
+  const std::string all = joined(known);
+  std::string choices = "{" + all + "}";
+  std::erase(choices, ' ');
   return {[=](const std::string& text) {
             const bool good = std::ranges::find(words, text) != words.end();
-            return good ? std::string() : text + " not in " + all;
+            return good ? std::string() : "found " + text + ", expected one of " + all;
           },
-          all};
+          choices};
 }
 
 Validator whole(std::int64_t least, std::int64_t most) {

@@ -288,8 +288,7 @@ Expected<void> write_figure(const Options& options, const std::vector<Evaluation
 }
 
 int run(const Options& options, const Output& output) {
-  if (!options.costs.given())
-    return report({ErrorCode::bad_argument, "compare needs costs: --unit, --costs or --model"}, output);
+  if (!options.costs.given()) return report(needs_costs("compare"), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);
   if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);

@@ -50,8 +50,7 @@ Expected<Export> chakra_traces(const Options& options) {
   PPSIM_ASSIGN_OR_RETURN(const auto policy, policy_of(options.policy));
   auto subject = read_subject(options.input, options.costs, policy.value_or(CommunicatorPolicy::per_edge));
   if (!subject) return tl::unexpected(subject.error());
-  if (!subject->costs)
-    return make_error(ErrorCode::bad_argument, "chakra needs costs: --model, --costs or --unit");
+  if (!subject->costs) return tl::unexpected(needs_costs("chakra"));
   PPSIM_ASSIGN_OR_RETURN(auto program, program_of(*subject, policy));
   PPSIM_ASSIGN_OR_RETURN(const auto step,
                          evaluate(subject->name, std::move(program), *std::move(subject->costs)));

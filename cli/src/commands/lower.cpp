@@ -42,7 +42,8 @@ Expected<LoweringOptions> lowering_of(const Options& options, const Subject& sub
 
 Expected<void> check_output(const Options& options) {
   if (options.output.empty() && !options.dump_passes)
-    return make_error(ErrorCode::bad_argument, "--output is required; see --help");
+    return make_error(ErrorCode::bad_argument, "--output is required",
+                      {.found = "", .expected = "--output FILE.json or FILE.csv, or --dump-passes"});
   if (options.output == "-" && options.dump_passes) {
     return make_error(ErrorCode::bad_argument, "--dump-passes and --output would both write to stdout",
                       {.found = "-o -", .expected = "-o FILE, or no -o"});

@@ -55,8 +55,7 @@ Expected<Subject> subject_of(const Options& options) {
   auto subject = read_subject(options.input, options.costs);
   if (!subject || options.device.backend != "emulated") return subject;
   if (!subject->costs) {
-    return make_error(ErrorCode::bad_argument,
-                      "an emulated run needs costs: --unit, --costs or --model with --cluster");
+    return tl::unexpected(needs_costs("an emulated run"));
   }
   PPSIM_ASSIGN_OR_RETURN(auto scaled,
                          scaled_costs(subject->costs->tables.costs, options.time_scale.value_or(1)));

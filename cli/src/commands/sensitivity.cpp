@@ -284,8 +284,7 @@ int run_against(const Options& options, const Pair& pair, const Output& output) 
 }
 
 int run(const Options& options, const Output& output) {
-  if (!options.costs.given())
-    return report({ErrorCode::bad_argument, "sensitivity needs costs: --unit, --costs or --model"}, output);
+  if (!options.costs.given()) return report(needs_costs("sensitivity"), output);
   if (auto good = check_per(options.per, options.costs); !good) return report(good.error(), output);
   const auto capabilities = capabilities_of(options.transport, options.costs.spread);
   if (!capabilities) return report(capabilities.error(), output);

@@ -49,8 +49,9 @@ Expected<Drawing> drawing_of(const Options& options, const Output& output) {
   Drawing drawing{std::move(step->name), step->program(), std::move(step->trace), !costs.unit.empty()};
   if (!options.memory) return drawing;
   if (!step->costs.has_sizes)
-    return make_error(ErrorCode::bad_argument,
-                      "--memory needs sizes: give --model, --costs or --unit with A");
+    return make_error(
+        ErrorCode::bad_argument, "--memory needs sizes",
+        {.found = "", .expected = "--unit with A, such as F=1,B=2,A=1e9, or --costs or --model"});
   drawing.memory = std::move(step->metrics.memory);
   return drawing;
 }

@@ -49,8 +49,7 @@ Expected<Simulated> simulated(const Options& options, const TransportCapabilitie
   const CommunicatorPolicy communicators = policy.value_or(CommunicatorPolicy::per_edge);
   auto subject = read_subject(options.input, options.costs, communicators);
   if (!subject) return tl::unexpected(subject.error());
-  if (!subject->costs)
-    return make_error(ErrorCode::bad_argument, "simulate needs costs: --unit, --costs or --model");
+  if (!subject->costs) return tl::unexpected(needs_costs("simulate"));
   const std::optional<Target>& target = options.input.loaded_by;
   PPSIM_ASSIGN_OR_RETURN(
       auto program, target ? program_for(*target, *subject, communicators) : program_of(*subject, policy));

@@ -152,7 +152,11 @@ std::string words_of(const StudyPoint& point) {
 }
 
 int diff_points(const Options& options, const Output& output) {
-  if (options.baseline.empty()) return report({ErrorCode::bad_argument, "diff needs a --baseline"}, output);
+  if (options.baseline.empty())
+    return report({ErrorCode::bad_argument,
+                   "diff needs a --baseline",
+                   {.found = "", .expected = "--baseline FILE, the store of an earlier run"}},
+                  output);
   const auto open = opened(options, true);
   if (!open) return report(open.error(), output);
   const auto baseline = StudyStore::open(options.baseline, true);

@@ -13,9 +13,9 @@ Expected<std::optional<CommunicatorPolicy>> policy_of(const std::string& name) {
 Expected<Program> program_of(const Subject& subject, const std::optional<CommunicatorPolicy>& policy) {
   if (const auto* program = std::get_if<Program>(&subject.ir)) {
     if (policy && subject.native_program) {
-      return make_error(
-          ErrorCode::bad_argument,
-          "a Program has its communicators: --communicators applies to schedules and CSV files");
+      return make_error(ErrorCode::bad_argument, "a Program has its communicators",
+                        {.found = "--communicators",
+                         .expected = "a schedule, a CSV, or what ppsim lower --communicators writes"});
     }
     return *program;
   }

@@ -91,6 +91,13 @@ void add_recompute_option(Command& command, CostOptions& options) {
       .group(kGroup);
 }
 
+Error needs_costs(const std::string& what) {
+  return {
+      ErrorCode::bad_argument,
+      what + " needs costs",
+      {.found = "", .expected = "--unit F=1,B=2, --costs table.json, or --model NAME with --cluster NAME"}};
+}
+
 Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
   const int sources =
       (options.unit.empty() ? 0 : 1) + (options.costs.empty() ? 0 : 1) + (options.model.empty() ? 0 : 1);
@@ -98,7 +105,10 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
     return make_error(ErrorCode::bad_argument, "--token-costs are multiples of --unit",
                       {.found = "", .expected = "--unit F=1,B=2"});
   if (sources == 0) return options.instead;
-  if (sources > 1) return make_error(ErrorCode::bad_argument, "give one of --unit, --costs and --model");
+  if (sources > 1) {
+    return make_error(ErrorCode::bad_argument, "costs are given twice",
+                      {.found = "several of --unit, --costs and --model", .expected = "one of them"});
+  }
   if (!options.unit.empty()) {
     PPSIM_ASSIGN_OR_RETURN(auto units, parse_unit_costs(options.unit));
     if (!options.tokens.empty()) {

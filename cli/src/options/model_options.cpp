@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "command_line/validators.hpp"
+#include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 
 namespace ppsim::cli {
@@ -25,6 +26,8 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
       {"heads", &TransformerConfig::heads},          {"ffn", &TransformerConfig::ffn},
       {"vocab", &TransformerConfig::vocab},          {"sequence", &TransformerConfig::sequence},
       {"batch", &TransformerConfig::microbatch_size}};
+  std::vector<std::string_view> known;
+  for (const auto& [name, field] : fields) known.push_back(name);
   std::map<std::string, std::string> given;
   std::istringstream items(options.transformer);
   for (std::string item; std::getline(items, item, ',');) {
@@ -36,7 +39,7 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
     }
     if (!found) {
       return make_error(
-          ErrorCode::bad_argument, "--transformer cannot be read",
+          ErrorCode::bad_argument, "--transformer cannot be read" + suggestion(item.substr(0, equals), known),
           {.found = item, .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch"});
     }
     const std::string key = item.substr(0, equals);

@@ -80,9 +80,9 @@ Expected<void> set_order(LoweringOptions& options, std::string_view name) {
     options.early = *n;
   } else {
     return make_error(
-        ErrorCode::bad_argument,
-        "no order \"" + std::string(name) +
-            "\": there are timed, global, just-in-time, early:N, issue-ordered, as-written, jaxpp");
+        ErrorCode::bad_argument, "unknown order",
+        {.found = std::string(name),
+         .expected = "one of timed, global, just-in-time, early:N, issue-ordered, as-written, jaxpp"});
   }
   return {};
 }

@@ -219,7 +219,8 @@ TEST(JsonErrors, SyntaxHasLineAndColumn) {
             "f.json:4:8: not JSON: syntax error while parsing object - unexpected string literal (found \", "
             "expected '}')");
   EXPECT_EQ(schedule_refusal("\n  ]\n}\n", "\n  ]\n"),
-            "f.json:14:1: not JSON: syntax error while parsing object - unexpected end of input (found the "
+            "f.json:14:1: not JSON, as if the file was cut off: syntax error while parsing object - "
+            "unexpected end of input (found the "
             "end of the "
             "file, expected '}')");
 }

@@ -62,7 +62,8 @@ Expected<void> add_memory(const VerifyRequest& request, const Subject& subject, 
     asks_memory = true;
   }
   if (!asks_memory || options.sizes) return {};
-  return make_error(ErrorCode::bad_argument, "memory needs sizes: give --model, --costs or --unit with A");
+  return make_error(ErrorCode::bad_argument, "memory needs sizes",
+                    {.found = "", .expected = "--unit with A, such as F=1,B=2,A=1e9, or --costs or --model"});
 }
 
 }  // namespace

@@ -56,8 +56,9 @@ Expected<JsonFile> JsonFile::parse(std::string_view text, const std::string& fil
     const auto [message, expected] = message_and_expected(failure.what());
     const bool at_end = offset >= text.size();
     const std::string_view found = at_end ? "the end of the file" : text.substr(offset, 1);
-    return error_at_offset(
-        offset, text_error("not JSON: " + printable(message, 200), found, printable(expected)).value());
+    const std::string cut = at_end ? "not JSON, as if the file was cut off: " : "not JSON: ";
+    return error_at_offset(offset,
+                           text_error(cut + printable(message, 200), found, printable(expected)).value());
   }
   if (const auto deep = find_nested_deeper(text, kMaxDepth)) {
     return error_at_offset(*deep, text_error("values nested too deeply", text.substr(*deep, 1),
