@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "command.hpp"
+#include "config_file.hpp"
 #include "help.hpp"
 #include "job_words.hpp"
 #include "output/terminal.hpp"
@@ -188,6 +189,7 @@ Error bad_value(const ParsedLine& line, const std::string& text) {
 }
 
 Error error_of(const ParsedLine& line, const Words& words) {
+  if (auto wrong = config_error(line)) return *std::move(wrong);
   if (line.subcommand.empty()) return no_subcommand(line, words);
   const auto option =
       std::ranges::find_if(line.extras, [](const auto& word) { return word.starts_with('-'); });

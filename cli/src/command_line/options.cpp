@@ -133,6 +133,8 @@ CommandLine::CommandLine(const Text& text) : CommandLine(std::make_shared<State>
   app_->set_help_all_flag("--help-all", "all options");
   app_->set_version_flag("--version", "");
   app_->get_option("--version")->description("version, build, solver and transports");
+  app_->set_config("--config", "", "FILE.toml with options, those of a command in a section of its name");
+  app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->require_subcommand(1);
   app_->fallthrough();
 }
