@@ -183,6 +183,7 @@ void add_predict(Command& program);
 void add_validate(Command& program);
 void add_plan(Command& program);
 void add_doctor(Command& program);
+void add_schema(Command& program);
 /// help, completion and man.
 void add_help(Command& program);
 

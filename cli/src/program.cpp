@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
                          add_show,       add_simulate, add_compare,           add_sensitivity, add_jitter,
                          add_contention, add_verify,   add_check_certificate, add_synthesize,  add_run,
                          add_profile,    add_predict,  add_validate,          add_plan,        add_study,
-                         add_doctor,     add_help}) {
+                         add_doctor,     add_schema,    add_help}) {
     add(program);
   }
   output.json = asks_for_json(argc, argv);  // so that a bad command line is reported as asked

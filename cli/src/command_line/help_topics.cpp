@@ -93,6 +93,7 @@ std::vector<HelpTopic> topics_of_proofs_and_runs() {
       {"predict", "Run and measure", {}, {"predict zb-h1:microbatches=8 --ranks 2 --microbatches 8"}},
       {"validate", "Run and measure", {}, {"validate --groups studies/accuracy/data/*.csv"}},
       {"doctor", "This program", {}, {}},
+      {"schema", "This program", {}, {"schema", "schema simulate"}},
       {"help", "This program", {}, {"help simulate", "help simulate --all"}},
       {"completion",
        "This program",

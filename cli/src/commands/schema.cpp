@@ -1,0 +1,67 @@
+#include <iostream>
+
+#include "command.hpp"
+#include "output/schemas.hpp"
+#include "ppsim/core/io/json.hpp"
+#include "ppsim/core/ir/nearest.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+constexpr std::string_view kFiles[] = {"schedule", "program", "tables", "certificate", "cluster", "stack"};
+
+struct Options {
+  std::string name;
+};
+
+/// Of what commands print, then of files.
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> all;
+  for (const OutputSchema& schema : output_schemas()) all.push_back(schema.name);
+  all.insert(all.end(), std::begin(kFiles), std::end(kFiles));
+  return all;
+}
+
+std::string_view schema_named(std::string_view name) {
+  for (const OutputSchema& schema : output_schemas()) {
+    if (schema.name == name) return schema.text;
+  }
+  for (const std::string_view file : kFiles) {
+    if (file == name) return json_schema(file);
+  }
+  return {};
+}
+
+int run(const Options& options, const Output& output) {
+  if (options.name.empty()) {
+    Json list = Json::array();
+    for (const std::string_view name : names()) list.push_back(std::string(name));
+    if (output.json) output.print({{"schemas", std::move(list)}});
+    for (const std::string_view name : names()) {
+      if (!output.json) std::cout << name << '\n';
+    }
+    return kDone;
+  }
+  const std::string_view text = schema_named(options.name);
+  if (text.empty()) {
+    return report({ErrorCode::bad_argument,
+                   "unknown schema",
+                   {.found = options.name, .expected = "one of " + joined(names())}},
+                  output);
+  }
+  std::cout << text;  // which is one JSON object
+  return kDone;
+}
+
+}  // namespace
+
+void add_schema(Command& program) {
+  auto options = std::make_shared<Options>();
+  Command command =
+      program.add_subcommand("schema", "the JSON schema of what a command prints with --json, or of a file");
+  command.add_option("NAME", options->name,
+                     "a command, error, schedule, program, tables, ...; none: the list");
+  command.runs([options](const Output& output) { return run(*options, output); });
+}
+
+}  // namespace ppsim::cli

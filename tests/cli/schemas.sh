@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# What --json prints is what `ppsim schema` says, for every command; and every key has its place in the schema.
+source "$(dirname "$0")/support/lib.sh"
+
+expect_exit 0 schema
+cp stdout names
+for name in error schedule program tables certificate cluster stack; do
+  grep -qx "$name" names || fail "no schema $name"
+done
+"$ppsim" --help | grep -oE '^  [a-z][a-z-]*  ' | tr -d ' ' >commands
+while read -r command; do grep -qx "$command" names || fail "no schema of ppsim $command"; done <commands
+expect_error 2 'unknown schema (did you mean "simulate"?)' "found simulat" schema simulat
+while read -r name; do
+  expect_exit 0 schema "$name"
+  mv stdout "$name.schema"
+  python3 -m json.tool "$name.schema" >/dev/null || fail "the schema $name is no JSON"
+done <names
+
+# follows SCHEMA CODE ARGUMENTS...: the output is what the schema says.
+touch asked
+follows() {
+  local schema=$1
+  shift
+  expect_exit "$@" --json
+  echo "$schema" >>asked
+  python3 "$support/check_schema.py" "$schema.schema" <stdout 2>stderr || fail "ppsim ${*:2} --json: not what its schema says"
+}
+size=(--ranks 4 --microbatches 8)
+small=(--ranks 2 --microbatches 4)
+unit=(--unit F=1,B=2,c=0.1,A=1e9)
+job=(--model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 --global-batch-size 16)
+for list in schedules models clusters stacks properties policies transports; do follows list 0 list $list; done
+follows generate 0 generate 1f1b "${size[@]}" -o s.json
+follows convert 0 convert s.json s.csv
+follows export 0 export torchtitan zb-v "${size[@]}" -o titan
+follows lower 0 lower s.json -o p.json
+follows lower 0 lower 1f1b "${small[@]}" --dump-passes
+follows show 0 show 1f1b "${small[@]}"
+follows show 0 show 1f1b "${small[@]}" -o picture.svg
+follows simulate 0 simulate 1f1b "${size[@]}" --unit F=1,B=2
+follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --trace run.csv
+follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --compare-trace run.csv
+follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --runs 5 --jitter 0.1
+follows simulate 0 simulate 1f1b "${job[@]}"
+follows compare 0 compare gpipe forward-only "${size[@]}" "${unit[@]}"
+follows sensitivity 0 sensitivity 1f1b "${size[@]}" "${unit[@]}" --by rank
+follows sensitivity 0 sensitivity 1f1b "${size[@]}" "${unit[@]}" --against zb-h1
+follows jitter 0 jitter 1f1b "${size[@]}" "${unit[@]}" --vary compute=lognormal:0.05 --samples 50
+follows contention 0 contention 1f1b "${size[@]}" "${unit[@]}" --replicas 2 --ranks-per-node 4
+follows verify 0 verify p.json "${unit[@]}" --certificate p.cert
+follows verify 3 verify p.json "${unit[@]}" --memory-limit 2GB
+follows verify 4 verify "$data/deferred_receives.csv" --communicators per-rank
+follows verify 4 verify "$data/deferred_receives.csv" --communicators all
+follows verify 0 verify 1f1b --ranks 4 --all-microbatches
+follows verify 4 verify 1f1b "${size[@]}" --unit F=1,B=2 --makespan-limit 32ms
+follows verify 0 verify zb-h1 --never-slower-than 1f1b "${size[@]}" --for-all F=0.5..2,I=0.5..2,W=0.5..2
+follows check-certificate 0 check-certificate p.json p.cert "${unit[@]}" --memory-limit 80GB
+follows synthesize 0 synthesize "${size[@]}" --activation-limit 4 --unit F=1,I=1,W=1 -o best.json
+follows run 0 run 1f1b "${small[@]}" --compare
+follows run 0 run 1f1b "${small[@]}" --backend emulated --unit F=2,B=4,c=0.2,A=1e6 --compare
+follows profile 0 profile 1f1b "${small[@]}" -o table.json
+follows predict 0 predict gpipe "${small[@]}" --steps 2
+follows validate 0 validate "$data/../../studies/accuracy/data/stage_times_1f1b_pp8_a100.csv"
+follows plan 0 plan --model llama3-8b --cluster dgx-h100 --nodes 1 --global-batch-size 16 --top 2
+cat >study.json <<END
+{"base": {"model": "llama3-8b", "cluster": "dgx-h100", "nodes": 1, "global_batch_size": 16},
+ "axes": {"tp": [2, 4], "pp": [2], "schedule": ["1f1b"]}, "constraints": ["tp*pp <= 8"]}
+END
+follows study 0 study run study.json
+follows study 0 study status study.json
+follows study 0 study export study.json -o points.csv
+follows study 0 study diff study.json --baseline study.json.sqlite
+follows doctor 0 doctor
+follows help 0 help
+follows completion 0 completion bash
+follows man 0 man
+follows schema 0 schema
+follows error 2 simulate 1f1b
+while read -r command; do grep -qx "$command" asked || fail "no output of ppsim $command is checked"; done <commands
