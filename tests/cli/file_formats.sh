@@ -25,7 +25,7 @@ for file in t.txt t; do
   expect_exit 0 show "${small[@]}" -o $file
   grep -q "^rank 0 " $file || fail "$file is no text"
 done
-for file in t.png t.html t.json t.svgz; do bad "--output" ".txt or .svg" show "${small[@]}" -o $file; done
+for file in t.png t.html t.json t.svgz; do bad "--output" ".txt, .svg or .pdf" show "${small[@]}" -o $file; done
 bad "--format" "--format text -o new.svg" show "${small[@]}" --format text -o new.svg
 bad "--format" "ends in .svg" show "${small[@]}" --format svg -o new.txt
 

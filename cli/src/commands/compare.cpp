@@ -9,6 +9,7 @@
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
 #include "input/communicators.hpp"
+#include "options/figures.hpp"
 #include "input/rank_shares.hpp"
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
@@ -27,7 +28,8 @@ struct Options {
   std::vector<std::string> inputs;
   CostOptions costs;
   TransportChoice transport;
-  std::string report, svg, title, per = "stage";
+  std::string report, figure, title, per = "stage";
+  std::optional<int> columns;
   int width = 1200;
 };
 
@@ -281,10 +283,17 @@ void print_text(const Options& options, const Compared& compared, const std::vec
 Expected<void> write_figure(const Options& options, const std::vector<Evaluation>& steps) {
   std::vector<SvgRun> runs;
   for (const Evaluation& step : steps) runs.push_back({step.name, step.program(), step.trace});
+  const SvgOptions figure{.title = options.title,
+                          .width = options.columns ? column_pixels(*options.columns) : options.width,
+                          .unit_axis = !options.costs.unit.empty()};
   std::ostringstream picture;
-  write_svg(picture, runs,
-            {.title = options.title, .width = options.width, .unit_axis = !options.costs.unit.empty()});
-  return write_text_file(options.svg, picture.str());
+  if (suffix_of(options.figure) == ".pdf") {
+    if (auto good = check_pdf_title(options.title); !good) return good;
+    write_pdf(picture, runs, figure);
+  } else {
+    write_svg(picture, runs, figure);
+  }
+  return write_text_file(options.figure, picture.str());
 }
 
 int run(const Options& options, const Output& output) {
@@ -314,7 +323,7 @@ int run(const Options& options, const Output& output) {
     if (auto written = write_report_file(options.report, steps, reported(works), command); !written)
       return report(written.error(), output);
   }
-  if (!options.svg.empty()) {
+  if (!options.figure.empty()) {
     if (auto written = write_figure(options, steps); !written) return report(written.error(), output);
   }
   if (output.json) {
@@ -353,12 +362,14 @@ void add_compare(Command& program) {
   add_dialect_option(command, options->input.dialect);
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
-  const Option figure = command.add_option("--svg", options->svg, "one figure of all, over one axis of time")
-                            .check(side_file({".svg"}));
+  const Option figure =
+      command.add_option("--figure,--svg", options->figure, "FILE.svg or FILE.pdf: all over one axis of time")
+          .check(side_file({".svg", ".pdf"}));
   command.add_option("--title", options->title, "of the figure").needs(figure);
-  command.add_option("--width", options->width, "pixels of the figure (1200)")
-      .check(whole(200, 20000))
-      .needs(figure);
+  const Option width = command.add_option("--width", options->width, "pixels of the figure (1200)")
+                           .check(whole(200, 20000))
+                           .needs(figure);
+  add_columns_option(command, options->columns, width).needs(figure);
   add_per_option(command, options->per);
   add_transport_options(command, options->transport);
   add_cost_options(command, options->costs);

@@ -1,9 +1,12 @@
+#include <unistd.h>
+
 #include <iostream>
 #include <sstream>
 
 #include "command.hpp"
-#include "command_line/validators.hpp"
 #include "input/communicators.hpp"
+#include "options/figures.hpp"
+#include "command_line/validators.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
@@ -18,7 +21,7 @@ struct Options {
   InputOptions input;
   CostOptions costs;
   std::string format, output = "-", palette = "colour-blind", trace, font, title;
-  std::optional<int> row_height;
+  std::optional<int> row_height, columns;
   int width = 0;
   bool memory = false;
 };
@@ -81,25 +84,47 @@ Expected<std::string> format_of(const Options& options, const Output& output) {
         {.found = "--format " + options.format + " --json", .expected = "-o FILE, or one of the two"});
   }
   const std::string suffix = suffix_of(options.output);
-  const std::string meant = suffix == ".svg" ? "svg" : "text";
+  const std::string meant = suffix == ".svg" ? "svg" : suffix == ".pdf" ? "pdf" : "text";
   if (options.format.empty() || options.format == meant) return meant;
   if (suffix.empty()) return options.format;
   return make_error(
       ErrorCode::bad_argument, "--format is another one than that of the file",
       {.found = "--format " + options.format + " -o " + options.output,
-       .expected = "a file that ends in ." + std::string(options.format == "svg" ? "svg" : "txt")});
+       .expected = "a file that ends in ." + (options.format == "text" ? "txt" : options.format)});
+}
+
+using WriteFigure = void (*)(std::ostream&, const Program&, const TimedTrace&, const SvgOptions&);
+constexpr WriteFigure kWriteSvg = write_svg, kWritePdf = write_pdf;
+
+std::string title_of(const Drawing& step, const Options& options) {
+  return options.title.empty() ? step.name : options.title;
+}
+
+/// What a PDF cannot have.
+Expected<void> check_pdf(const Options& options) {
+  if (options.format != "pdf") return {};
+  if (options.output == "-" && ::isatty(STDOUT_FILENO) == 1)
+    return make_error(ErrorCode::bad_argument, "a PDF is no text for a terminal",
+                      {.expected = "-o FILE.pdf"});
+  if (!options.font.empty()) {
+    return make_error(ErrorCode::bad_argument, "a PDF has Helvetica",
+                      {.found = "--font " + options.font, .expected = "no --font, or -o FILE.svg"});
+  }
+  return check_pdf_title(options.title);
 }
 
 std::string picture(const Drawing& step, const Options& options, const Output& output, Palette palette) {
   std::ostringstream text;
-  if (options.format == "svg") {
-    SvgOptions svg{.title = options.title.empty() ? step.name : options.title, .palette = palette};
-    if (options.width > 0) svg.width = options.width;
-    if (options.row_height) svg.row_height = *options.row_height;
-    if (!options.font.empty()) svg.font = options.font;
-    svg.unit_axis = step.unit_axis;
-    svg.memory = step.memory.items();
-    write_svg(text, step.program, step.trace, svg);
+  if (options.format != "text") {
+    SvgOptions figure{.title = title_of(step, options), .palette = palette};
+    if (options.width > 0) figure.width = options.width;
+    if (options.columns) figure.width = column_pixels(*options.columns);
+    if (options.row_height) figure.row_height = *options.row_height;
+    if (!options.font.empty()) figure.font = options.font;
+    figure.unit_axis = step.unit_axis;
+    figure.memory = step.memory.items();
+    const auto write = options.format == "svg" ? kWriteSvg : kWritePdf;
+    write(text, step.program, step.trace, figure);
   } else {
     const auto columns = static_cast<int>(terminal_columns());
     const int width = options.width > 0 ? options.width : columns > 0 ? columns : 100;
@@ -114,6 +139,7 @@ int run(Options options, const Output& output) {
   const auto format = format_of(options, output);
   if (!format) return report(format.error(), output);
   options.format = *format;
+  if (const auto good = check_pdf(options); !good) return report(good.error(), output);
   const auto palette = palette_from_name(options.palette);
   if (!palette) {
     return report({ErrorCode::bad_argument,
@@ -143,18 +169,22 @@ void add_show(Command& program) {
   add_offload_option(command, options->input);
   add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);
-  command.add_option("--format", options->format, "text or svg; default: what the suffix of -o says, or text")
-      .check(one_of({"text", "svg"}));
-  command.add_option("-o,--output", options->output, "FILE.txt, FILE.svg or -")
+  command
+      .add_option("--format", options->format,
+                  "text, svg or pdf; default: what the suffix of -o says, or text")
+      .check(one_of({"text", "svg", "pdf"}));
+  command.add_option("-o,--output", options->output, "FILE.txt, FILE.svg, FILE.pdf or -")
       .show_default()
-      .check(output_file({".txt", ".svg"}));
+      .check(output_file({".txt", ".svg", ".pdf"}));
   command.add_option("--trace", options->trace, "draw this run of the program: what --trace X.csv wrote");
-  command.add_option("--width", options->width, "characters or pixels").check(whole(20, 20000));
-  command.add_option("--title", options->title, "of the SVG picture; default: the name of the schedule");
-  command.add_option("--row-height", options->row_height, "pixels of a rank in the SVG picture (26)")
+  const Option width =
+      command.add_option("--width", options->width, "characters or pixels").check(whole(20, 20000));
+  add_columns_option(command, options->columns, width);
+  command.add_option("--title", options->title, "of the picture; default: the name of the schedule");
+  command.add_option("--row-height", options->row_height, "pixels of a rank in the picture (26)")
       .check(whole(4, 400));
   command.add_option("--font", options->font, "of the SVG picture, such as \"Times, serif\"");
-  command.add_flag("--memory", options->memory, "memory over time below the SVG picture, of every rank");
+  command.add_flag("--memory", options->memory, "memory over time below the picture, of every rank");
   command.add_option("--palette", options->palette, "colour-blind or pytorch").show_default();
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

@@ -199,5 +199,26 @@ TEST(SvgTimeline, SeveralRunsHaveOneAxis) {
   EXPECT_NE(picture.find("width=\"186.667\""), std::string::npos);
 }
 
+TEST(PdfTimeline, ObjectsAreWhereItsTableSays) {
+  std::ostringstream out;
+  const FinishedRun run = drawn_step();
+  write_pdf(out, run.program(), run.trace(), {.title = "a (b) \\ \u00fc", .width = 960});
+  const std::string pdf = out.str();
+  EXPECT_TRUE(pdf.starts_with("%PDF-1.4\n"));
+  EXPECT_NE(pdf.find("/MediaBox [0 0 720 "), std::string::npos) << "960 pixels are ten inches";
+  EXPECT_NE(pdf.find("(a \\(b\\) \\\\ \xfc) Tj"), std::string::npos) << "a text of Latin 1";
+  EXPECT_EQ(count(pdf, "(rank 1) Tj"), 1U);
+  const std::size_t table = pdf.find("xref\n0 7\n");
+  ASSERT_NE(table, std::string::npos);
+  EXPECT_NE(pdf.find("startxref\n" + std::to_string(table) + "\n%%EOF\n"), std::string::npos);
+  for (int object = 1; object < 7; ++object) {
+    const std::size_t row = table + 9 + 20 * static_cast<std::size_t>(object);
+    const std::size_t offset = std::stoul(pdf.substr(row, 10));
+    EXPECT_TRUE(pdf.substr(offset).starts_with(std::to_string(object) + " 0 obj\n")) << object;
+  }
+  EXPECT_TRUE(pdf_has_letters("f\u00fcr 4"));
+  EXPECT_FALSE(pdf_has_letters("\u03bb"));
+}
+
 }  // namespace
 }  // namespace ppsim

@@ -3,21 +3,23 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/simulator/writers/palette.hpp"
 
 namespace ppsim::simulator {
 
+/// Of an SVG or PDF picture.
 struct SvgOptions {
   std::string title;
   Palette palette = Palette::colour_blind;
-  int width = 1200;        ///< pixels of the whole picture
+  int width = 1200;        ///< pixels of the whole picture, 96 to the inch
   int row_height = 26;     ///< pixels of one rank
   bool rows_only = false;  ///< a small picture: no axis, legend, names of ranks or hover texts
-  std::string font = "Helvetica, Arial, sans-serif";
-  bool unit_axis = false;                      ///< times in units of a millisecond, without "ms"
-  std::span<const MemoryProfile> memory = {};  ///< of each rank, in a panel below; none: no panel
+  std::string font = "Helvetica, Arial, sans-serif";  ///< of SVG; a PDF has Helvetica
+  bool unit_axis = false;                             ///< times in units of a millisecond, without "ms"
+  std::span<const MemoryProfile> memory = {};         ///< of each rank, in a panel below; none: no panel
 };
 
 /// A run in a figure of several.
@@ -37,6 +39,15 @@ void write_svg(std::ostream& out, const Program& program, const TimedTrace& trac
 /// Draws runs under each other over one time axis, each with its title, under that of the options.
 void write_svg(std::ostream& out, std::span<const SvgRun> runs, const SvgOptions& options = {});
 
+/// The same pictures as a page of PDF, without hover texts.
+/// Requires: texts for which `pdf_has_letters`; other letters become '?'.
+void write_pdf(std::ostream& out, const Program& program, const TimedTrace& trace,
+               const SvgOptions& options = {});
+void write_pdf(std::ostream& out, std::span<const SvgRun> runs, const SvgOptions& options = {});
+
+/// Whether the letters of a text are those of Latin 1, which a PDF's font has.
+[[nodiscard]] bool pdf_has_letters(std::string_view text);
+
 struct TextTimelineOptions {
   int width = 100;      ///< characters of a line; at least ten are left for the time
   bool colour = false;  ///< 24-bit ANSI colours instead of shades
@@ -52,9 +63,11 @@ void write_text_timeline(std::ostream& out, const Program& program, const TimedT
 }  // namespace ppsim::simulator
 
 namespace ppsim {
+using simulator::pdf_has_letters;
 using simulator::SvgOptions;
 using simulator::SvgRun;
 using simulator::TextTimelineOptions;
+using simulator::write_pdf;
 using simulator::write_svg;
 using simulator::write_text_timeline;
 }  // namespace ppsim
