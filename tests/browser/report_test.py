@@ -156,6 +156,32 @@ def test_runs_stand_under_each_other(page):
     check(page.value("lastTime() === Math.max(...data.runs.map(r => r.end))"), "one time axis")
 
 
+def test_points_lead_to_their_plans(page):
+    ppsim("plan", "--model", "llama3-8b", "--cluster", "dgx-h100", "--nodes", "1", "--global-batch-size", "16", "--top", "5",
+          "--against", "tp=8,pp=1", "--report", "plans.html")
+    page.open("plans.html")
+    points = page.value("[...document.querySelectorAll('svg a')].map(a => a.getAttribute('href').slice(1))")
+    check(len(points) >= 6, "a point for each plan")
+    check(all(page.value(f"document.getElementById('{point}').localName === 'tr'") for point in points), "a row for each point")
+    check(page.value("document.querySelectorAll('.circle, .cross').length") >= 1, "what was asked for is marked")
+    page.value("document.querySelector('svg a').focus()")
+    page.key("Enter")
+    page.settle()
+    check(page.value("location.hash") == "#plan-1" and page.value("document.querySelector(':target').id") == "plan-1", "Enter leads to the row")
+    check("ppsim simulate" in page.value("document.querySelector(':target pre').textContent"), "with its command")
+    page.value("document.querySelector(':target a').click()")
+    check(page.value("document.querySelector(':target').localName") == "g", "and back to the point")
+
+
+def test_bars_show_what_a_step_owes(page):
+    ppsim("sensitivity", "1f1b", "--ranks", "4", "--microbatches", "8", "--unit", "F=1,B=2,c=0.1", "--report", "effects.html")
+    page.open("effects.html")
+    widths = page.value("[...document.querySelectorAll('.fall')].map(bar => bar.width.baseVal.value)")
+    names = page.value("[...document.querySelectorAll('svg text[text-anchor=end]')].map(text => text.textContent)")
+    check(widths[names.index("B")] > 1.5 * widths[names.index("F")] > 0, "B weighs twice as much as F")
+    check("1 % less of" in page.value("document.body.innerText"), "and the advice")
+
+
 def luminance(colour):
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
@@ -177,7 +203,7 @@ def test_contrast_is_enough_for_everyone(page):
 def test_fits_small_windows(page):
     for width, height in ((1400, 900), (800, 600)):
         page.size(width, height)
-        for name in ("large", "small", "compared"):
+        for name in ("large", "small", "compared", "plans", "effects"):
             page.open(name + ".html")
             check(page.value("document.documentElement.scrollWidth <= window.innerWidth"), f"{name} at {width} scrolls sideways")
 

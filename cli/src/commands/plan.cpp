@@ -8,7 +8,10 @@
 
 #include "command.hpp"
 #include "options/plan_options.hpp"
+#include "command_line/shell_words.hpp"
 #include "options/transport_choice.hpp"
+#include "plan_page.hpp"
+#include "ppsim/planner/files.hpp"
 #include "ppsim/workload/validated.hpp"
 #include "processes/interruption.hpp"
 
@@ -95,16 +98,10 @@ Json row_json(const PlanOptions& options, const PlanRow& row) {
           {"command", plan_command(options, row.choice)}};
 }
 
-/// A plan that was asked for, beside the best.
-struct Rival {
-  std::string asked;
-  PlanRow row;
-};
-
 struct Answer {
   PlanRequest request;
   Plan plan;
-  std::vector<Rival> rivals;
+  std::vector<PlanRival> rivals;
   std::optional<VerifyReport> proof;  ///< of the best
   CostNotes notes;
 };
@@ -186,7 +183,7 @@ void print_found(const PlanOptions& options, const Answer& answer) {
   }
   std::cout << '\n';
   if (plan.best.size() > 1) std::cout << compared_text(best, plan.best[1], "The runner-up");
-  for (const Rival& rival : answer.rivals) std::cout << compared_text(best, rival.row, rival.asked);
+  for (const PlanRival& rival : answer.rivals) std::cout << compared_text(best, rival.row, rival.asked);
   if (plan.fastest_misfit)
     std::cout << compared_text(best, *plan.fastest_misfit, text_of(plan.fastest_misfit->choice));
   std::cout << "Layout of the best: " << best.layout << '\n';
@@ -222,7 +219,7 @@ Json answer_json(const PlanOptions& options, const Answer& answer) {
     object["plans"].push_back(std::move(item));
   }
   for (const PlanRow& row : plan.front) object["front"].push_back(row_json(options, row));
-  for (const Rival& rival : answer.rivals) {
+  for (const PlanRival& rival : answer.rivals) {
     Json item = row_json(options, rival.row);
     item["fits"] = rival.row.spare_bytes() >= 0;
     if (!plan.best.empty()) {
@@ -262,6 +259,12 @@ int run(const PlanOptions& options, const Output& output) {
   const auto answer = answer_of(options, output);
   if (!answer) return report(answer.error(), output);
   const bool found = !answer->plan.best.empty();
+  if (found && !options.report.empty()) {
+    const std::string page =
+        plan_page(options, answer->plan, answer->rivals, command_words(output.arguments));
+    if (auto written = write_text_file(options.report, page); !written)
+      return report(written.error(), output);
+  }
   if (output.json) output.print(answer_json(options, *answer));
   if (!found) return print_none(options, *answer, output);
   if (!options.format.empty() && !output.json) {

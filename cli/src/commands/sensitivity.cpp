@@ -9,10 +9,14 @@
 #include "commands/effects.hpp"
 #include "input/evaluated.hpp"
 #include "input/rank_shares.hpp"
+#include "command_line/shell_words.hpp"
 #include "options/transport_choice.hpp"
+#include "output/chart_page.hpp"
 #include "output/metrics_json.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
+#include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/files.hpp"
 
 namespace ppsim::cli {
 namespace {
@@ -21,7 +25,7 @@ struct Options {
   InputOptions input;
   CostOptions costs;
   TransportChoice transport;
-  std::string by = "kind", against, over, per = "stage";
+  std::string by = "kind", against, over, report, per = "stage";
   bool added = false;
 };
 
@@ -169,9 +173,39 @@ Json step_json(const Evaluation& step) {
       {"schedule", step.name}, {"step_ns", step.step()}, {"transport", transport_name(step.capabilities())}};
 }
 
+/// Bars of what one percent less and more of each group's costs does, and the table.
+std::string effects_page(const Options& options, const Evaluation& step,
+                         const std::vector<Sensitivity>& results, const Output& output) {
+  const auto whole = static_cast<double>(step.step());
+  std::vector<EffectBar> bars;
+  std::vector<HtmlRow> rows = {{"",
+                                {"", options.by, "actions", "in all", "on the path", "path time", "1 % less",
+                                 "1 % more", "path holds"}}};
+  for (const Sensitivity& result : results) {
+    std::vector<std::string> cells = {""};
+    for (const std::string& cell : row_of(result, whole)) cells.push_back(html_text(cell));
+    rows.push_back({"", std::move(cells)});
+    if (result.total == 0) continue;
+    bars.push_back(
+        {result.group, result.one_percent_less - whole, result.one_percent_more - whole,
+         change_text(result.one_percent_less, whole) + ", " + change_text(result.one_percent_more, whole)});
+  }
+  const std::string body = "<p>step " + time_text(step.step()) + ". " +
+                           html_text(advice(options, results, whole)) +
+                           "</p>\n<h2>The step with 1 % less and 1 % more of each cost</h2>\n" +
+                           bars_svg(bars) + "<h2>Figures</h2>\n" + html_table(rows);
+  return chart_page("What the step of " + step.name + " owes to each " + options.by,
+                    command_words(output.arguments), body);
+}
+
 int run_alone(const Options& options, const Evaluation& step, const Output& output) {
   const auto results = sensitivities_of(options, step);
   if (!results) return report(results.error(), output);
+  if (!options.report.empty()) {
+    const std::string page = effects_page(options, step, *results, output);
+    if (auto written = write_text_file(options.report, page); !written)
+      return report(written.error(), output);
+  }
   if (!output.json) {
     print_text(options, step, *results);
     return kDone;
@@ -315,6 +349,9 @@ void add_sensitivity(Command& program) {
   Option against =
       command.add_option("--against", options->against, "another FILE or NAME: at which costs is it faster?");
   against.excludes(by);
+  command.add_option("--report", options->report, "HTML page with a bar for each group of costs")
+      .check(side_file({".html", ".htm"}))
+      .excludes(against);
   command
       .add_option("--over", options->over,
                   "with --against: the costs that change, such as F, compute, transfers, rank:0, stage:0, "

@@ -211,6 +211,9 @@ void add_plan_options(Command& command, PlanOptions& options) {
   command
       .add_option("--emit", options.format, "the best in the words of: json, megatron, torchtitan, maxtext")
       .check(one_of({"json", "megatron", "torchtitan", "maxtext"}));
+  command
+      .add_option("--report", options.report, "HTML page: step over memory, where a point leads to its plan")
+      .check(side_file({".html", ".htm"}));
   command.add_option("--sequence-length", options.costs.spread.sequence, "tokens; 0: the model's")
       .show_default()
       .check(whole(0, std::numeric_limits<std::int64_t>::max()));

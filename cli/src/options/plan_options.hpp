@@ -11,7 +11,7 @@ namespace ppsim::cli {
 /// The question to `plan`.
 struct PlanOptions {
   CostOptions costs;  ///< model, cluster, batch, stack; not its parallelism
-  std::string nodes, objective = "time", transport, spare, format, output = "-";
+  std::string nodes, objective = "time", transport, spare, format, report, output = "-";
   std::vector<std::string> fixed, against;
   int top = 10;
   double front = 1.02;
