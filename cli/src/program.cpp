@@ -9,6 +9,7 @@
 #include "commands/effects.hpp"
 #include "commands/study.hpp"
 #include "output/terminal.hpp"
+#include "plugins/plugins.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "processes/interruption.hpp"
 #include "program.hpp"
@@ -39,16 +40,40 @@ int run(int argc, char** argv) {
   Output output{.arguments = {argv + 1, argv + argc}};
   program.add_flag("--json", output.json, "print one JSON object, units in the keys");
   program.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
-  for (const auto add : {add_list,       add_generate, add_convert,           add_export,      add_lower,
-                         add_show,       add_simulate, add_compare,           add_sensitivity, add_jitter,
-                         add_contention, add_verify,   add_check_certificate, add_synthesize,  add_run,
-                         add_profile,    add_predict,  add_validate,          add_plan,        add_study,
-                         add_doctor,     add_schema,    add_help}) {
+  for (const auto add : {add_list,
+                         add_generate,
+                         add_convert,
+                         add_export,
+                         add_lower,
+                         add_show,
+                         add_simulate,
+                         add_compare,
+                         add_sensitivity,
+                         add_jitter,
+                         add_contention,
+                         add_verify,
+                         add_check_certificate,
+                         add_synthesize,
+                         add_run,
+                         add_profile,
+                         add_predict,
+                         add_validate,
+                         add_plan,
+                         add_study,
+                         add_doctor,
+                         add_schema,
+                         add_help}) {
     add(program);
   }
+  std::vector<std::string> plugins;
+  program.add_option("--plugin", plugins, "LIBRARY.so with schedules of your own; may be repeated")
+      .one_value_each();
   output.json = asks_for_json(argc, argv);  // so that a bad command line is reported as asked
   const auto action = parse_command_line(program, argc, argv);
   if (!action) return report(action.error(), output);
+  for (const std::string& plugin : plugins) {
+    if (const auto loaded = load_plugin(plugin); !loaded) return report(loaded.error(), output);
+  }
   Terminal terminal(!output.json);
   output.terminal = &terminal;
   return flushed((*action)(output), output);

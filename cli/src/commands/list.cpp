@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "plugins/plugins.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/core/ir/transports.hpp"
 #include "ppsim/planner/files.hpp"
@@ -39,6 +40,9 @@ Listing schedule_listing() {
     listing.rows.push_back({info.name, info.summary, info.forms.bubble, info.forms.peak, info.constraints,
                             info.placement, info.paper, info.default_chunks, info.max_chunks, info.has_slices,
                             settings_json(info)});
+  }
+  for (const PluginSchedule& own : plugin_schedules()) {
+    listing.rows.push_back({own.name, own.summary, "", "", "", "", own.library, 1, 1, false, Json::array()});
   }
   return listing;
 }

@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "input/named_input.hpp"
+#include "plugins/plugins.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/replicas.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
@@ -87,12 +88,33 @@ Expected<void> check_is_there(const std::string& input) {
   return tl::unexpected(std::move(error));
 }
 
+/// "mine" of "mine:ranks=4".
+std::string schedule_name(const std::string& input) { return input.substr(0, input.find(':')); }
+
+/// A schedule of --plugin: text of a library, read like a file.
+Expected<Ir> ir_from_plugin(const InputOptions& input, const ScheduleParameters& parameters,
+                            const ReadOptions& options) {
+  PPSIM_ASSIGN_OR_RETURN(const auto named, parse_named_schedule(input.input, parameters));
+  const ScheduleParameters& asked = named.parameters;
+  if (asked.ranks < 1 || asked.microbatches < 1) {
+    return make_error(ErrorCode::bad_argument, named.name + " needs ranks and microbatches of 1 or more",
+                      {.found = std::to_string(asked.ranks) + " ranks, " +
+                                std::to_string(asked.microbatches) + " microbatches",
+                       .expected = "--ranks P --microbatches M, or a --model with its parallelism"});
+  }
+  const auto text = text_from_plugin(named.name, asked);
+  if (!*text) return tl::unexpected(text->error());
+  return ir_from_text(**text, named.name, options);
+}
+
 /// FILE or NAME; `native_program` is set for a Program from JSON.
 Expected<Ir> read_ir(const InputOptions& input, const std::optional<CostSource>& source,
                      const ReadOptions& options, bool& native_program) {
   if (!names_file(input.input)) {
-    PPSIM_RETURN_IF_ERROR(check_is_there(input.input));
+    const bool is_plugin = has_plugin_schedule(schedule_name(input.input));
+    if (auto good = check_is_there(input.input); !is_plugin && !good) return tl::unexpected(good.error());
     PPSIM_ASSIGN_OR_RETURN(const auto parameters, parameters_of(input, source));
+    if (is_plugin) return ir_from_plugin(input, parameters, options);
     return ir_from_name(input.input, parameters, source);
   }
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(input.input));
@@ -245,7 +267,8 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
     costs = std::move(bound);
   }
   const bool from_file = std::holds_alternative<Program>(*ir);
-  std::string name = from_file ? input.input : name_of(*ir);
+  const std::string called = schedule_name(input.input);
+  std::string name = from_file ? input.input : has_plugin_schedule(called) ? called : name_of(*ir);
   Subject subject{.name = std::move(name),
                   .ir = *std::move(ir),
                   .costs = std::move(costs),
