@@ -86,6 +86,24 @@ if command -v groff >/dev/null; then
   groff -man -Tutf8 -ww stdout >page 2>stderr || fail "groff"
   [ ! -s stderr ] || fail "groff complains"
 fi
+# mandoc is the stricter reader; lexgrog finds what `apropos` shows, and man draws the page. It has no date: it is as old as the build.
+cp stdout ppsim.1
+for tool in mandoc lexgrog man; do
+  command -v $tool >/dev/null || { [ -z "${CI:-}" ] || fail "continuous integration has $tool"; echo "SKIPPED: the manual page in $tool, which is not installed" >&2; }
+done
+if command -v mandoc >/dev/null; then
+  mandoc -T lint -W warning ppsim.1 2>&1 | grep -v 'missing date' >stderr || true
+  [ ! -s stderr ] || fail "mandoc complains"
+fi
+if command -v lexgrog >/dev/null; then
+  lexgrog ppsim.1 >stdout || fail "lexgrog finds no name"
+  expect_out "ppsim - "
+fi
+if command -v man >/dev/null; then
+  MANWIDTH=80 man --warnings -l ppsim.1 >stdout 2>stderr || fail "man"
+  [ ! -s stderr ] || fail "man complains"
+  expect_out "OPTIONS OF ALL COMMANDS"
+fi
 
 # The version says what a report of a bug needs.
 expect_exit 0 --version

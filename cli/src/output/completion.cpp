@@ -93,8 +93,10 @@ std::string roff(const std::string& text) {
   return result.starts_with('.') || result.starts_with('\'') ? "\\&" + result : result;
 }
 
-void write_options(std::ostringstream& page, const CommandText& command) {
+/// Those of the program's list are not told again for each command.
+void write_options(std::ostringstream& page, const CommandText& command, bool of_program) {
   for (const OptionText& option : command.options) {
+    if (!of_program && option.names.back().starts_with("--help")) continue;
     page << ".TP\n.B " << roff(option_label(option)) << '\n' << roff(option_help(option)) << '\n';
   }
 }
@@ -192,11 +194,11 @@ std::string man_page(const CommandText& program, const std::string& version) {
        << roff("schedules of pipeline-parallel training: simulated, proved and run")
        << "\n.SH SYNOPSIS\n.B ppsim\n.I COMMAND INPUT\n[\\fIOPTIONS\\fR]\n.SH DESCRIPTION\n"
        << roff(program.summary) << "\n.SH OPTIONS OF ALL COMMANDS\n";
-  write_options(page, program);
+  write_options(page, program, true);
   page << ".SH COMMANDS\n";
   for (const CommandText& command : program.commands) {
     page << ".SS " << roff(command.name) << '\n' << roff(command.summary) << '\n';
-    write_options(page, command);
+    write_options(page, command, false);
     const HelpTopic* topic = help_topic(command.name);
     if (topic == nullptr || topic->examples.empty()) continue;
     page << ".PP\nExamples:\n.nf\n";
