@@ -1,12 +1,13 @@
 """Writes the pages of the site that are made and not written: pages.py PPSIM SOURCE.
 
-A gallery of all schedules, lists of decisions and studies, and the reference of the Python module.
+A gallery of all schedules, lists of decisions and studies, the reference of the Python module, and the way to that of C++.
 """
 
 import importlib.util
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -70,12 +71,24 @@ def write_python(folder: pathlib.Path) -> None:
     (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
 
 
+def write_cpp(page: pathlib.Path) -> None:
+    """What leads to Doxygen's pages, which scripts/site puts into cpp/ beside the page."""
+    lines = ["# The C++ libraries, call by call", "", "[Using the libraries](docs/library.md) has an example, [the map](docs/architecture.md) says what is where.", ""]
+    if shutil.which("doxygen") is None:
+        lines += ["This site was built without Doxygen.", ""]
+    else:
+        for target, text in (("cpp/files.html", "Headers"), ("cpp/namespaces.html", "Namespaces"), ("cpp/annotated.html", "Types")):
+            lines += [f'* <a href="{target}">{text}</a>']
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main(ppsim: str, source: str) -> None:
     root = pathlib.Path(source)
     write_list(root / "docs/decisions", "Decisions", sorted(root.glob("docs/decisions/[0-9]*.md")))
     write_list(root / "studies", "Studies", sorted(root.glob("studies/*/README.md")))
     write_gallery(ppsim, root / "gallery")
     write_python(root / "python")
+    write_cpp(root / "cpp.md")
     for page in root.rglob("*.md"):
         mend_links(page)
 

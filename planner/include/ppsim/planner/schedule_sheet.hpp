@@ -27,7 +27,7 @@ struct ScheduleSheet {
 [[nodiscard]] Expected<ScheduleSheet> schedule_sheet(const ScheduleInfo& info);
 
 /// docs/schedules.md: a Markdown page with a section and a picture for each sheet, in the given order.
-/// Pictures are looked for in schedules/<name>.svg beside the page.
+/// Pictures are looked for in `schedules/NAME.svg` beside the page.
 [[nodiscard]] std::string schedule_page(const std::vector<ScheduleSheet>& sheets);
 
 }  // namespace ppsim::planner
