@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "command.hpp"
-#include "options/plan_options.hpp"
 #include "command_line/shell_words.hpp"
+#include "options/plan_options.hpp"
 #include "options/transport_choice.hpp"
 #include "plan_page.hpp"
 #include "ppsim/planner/files.hpp"

@@ -5,11 +5,11 @@
 #include <set>
 #include <sstream>
 
+#include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
 #include "commands/effects.hpp"
 #include "input/evaluated.hpp"
 #include "input/rank_shares.hpp"
-#include "command_line/shell_words.hpp"
 #include "options/transport_choice.hpp"
 #include "output/chart_page.hpp"
 #include "output/metrics_json.hpp"

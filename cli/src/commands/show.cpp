@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "command.hpp"
+#include "command_line/validators.hpp"
 #include "input/communicators.hpp"
 #include "options/figures.hpp"
-#include "command_line/validators.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
