@@ -14,6 +14,7 @@ for row in sqlite3.connect(sys.argv[1]).execute("SELECT * FROM points ORDER BY k
 
 expect_exit 0 study run study.json --jobs 2 --json
 expect_json 'd["points"] == d["done"] and d["fits"] > 0 and d["impossible"] > 0 and d["missing"] == 0'
+expect_json 'sum(r["points"] for r in d["reasons"]) == d["impossible"] and all(r["reason"] for r in d["reasons"])'
 rows study.json.sqlite >whole
 
 # Killed at five moments, and resumed.
@@ -103,6 +104,11 @@ base = sqlite3.connect("faster.sqlite"); base.execute("UPDATE points SET step_ns
 expect_exit 6 study diff study.json --baseline faster.sqlite
 expect_out "step_ns is "
 expect_exit 0 study diff study.json --baseline faster.sqlite --tolerance 0.2
+
+# A value that is wrong everywhere is named.
+sed 's/"zb-v"/"zb-w"/' study.json >typo.json
+expect_exit 0 study run typo.json
+expect_out 'no schedule "zb-w" (did you mean "zb-v"?)'
 
 expect_exit 2 study resume study.json --store none.sqlite
 expect_err "there is no such store"

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -51,6 +53,7 @@ Expected<void> read_shard(const std::string& text, StudyRun& run) {
 
 struct Counts {
   std::size_t fits = 0, does_not_fit = 0, impossible = 0, missing = 0;
+  std::map<std::string, std::size_t> reasons;  ///< why points are impossible
 };
 
 Counts counts_of(const Study& study, const std::map<std::string, planner::StoredResult>& results) {
@@ -61,11 +64,23 @@ Counts counts_of(const Study& study, const std::map<std::string, planner::Stored
       ++counts.missing;
     } else if (found->second.status == "fits") {
       ++counts.fits;
+    } else if (found->second.status == "does_not_fit") {
+      ++counts.does_not_fit;
     } else {
-      ++(found->second.status == "does_not_fit" ? counts.does_not_fit : counts.impossible);
+      ++counts.impossible;
+      ++counts.reasons[found->second.reason];
     }
   }
   return counts;
+}
+
+/// The reasons of most points first: a value that is wrong everywhere shows at once.
+std::vector<std::pair<std::string, std::size_t>> common_reasons(const Counts& counts) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::pair<std::string, std::size_t>> reasons(counts.reasons.begin(), counts.reasons.end());
+  std::ranges::stable_sort(reasons, std::greater<>(), &std::pair<std::string, std::size_t>::second);
+  reasons.resize(std::min(reasons.size(), kShown));
+  return reasons;
 }
 
 /// `evaluated`: points that this process has done.
@@ -84,11 +99,16 @@ int print_status(const Options& options, const Opened& open, std::optional<std::
                    {"impossible", counts.impossible},
                    {"missing", counts.missing}};
     if (evaluated) object["evaluated"] = *evaluated;
+    object["reasons"] = Json::array();
+    for (const auto& [reason, count] : common_reasons(counts))
+      object["reasons"].push_back({{"reason", reason}, {"points", count}});
     output.print(object);
   } else {
     std::cout << options.store_file() << ": " << all - counts.missing << " of " << all << " points done; "
               << counts.fits << " fit, " << counts.does_not_fit << " do not, " << counts.impossible
               << " are impossible\n";
+    for (const auto& [reason, count] : common_reasons(counts))
+      std::cout << "  impossible, " << count << (count == 1 ? " point: " : " points: ") << reason << '\n';
   }
   return kDone;
 }
