@@ -113,6 +113,18 @@ sed 's/node_gbytes_per_s/node_gbytes/' cluster.json >slip.json
 expect_error 2 "slip.json:5:" "found node_gbytes, expected one of" "${own[@]}" slip.json
 sed 's/"memory_bytes": 80000000000/"memory_bytes": 80e9/' cluster.json >slip.json
 expect_error 2 "/gpu/memory_bytes" "expected a whole number" "${own[@]}" slip.json
+# A node as NCCL writes it down: the file of docs/cli.md, a GPU that it cannot have, and a slip.
+sed -n '/^\$ cat node.xml$/,/^<.system>$/p' "$data/../../docs/cli.md" | sed 1d >node.xml
+topology=(simulate 1f1b --model llama3-8b --nodes 4 --tp 2 --pp 4 --global-batch-size 16 --cluster)
+expect_exit 0 "${topology[@]}" node.xml
+expect_out "on 4 x node.xml (h100-sxm-80gb)"
+expect_exit 0 "${topology[@]}" node.xml:h200-sxm-141gb
+expect_out "on 4 x node.xml (h200-sxm-141gb)"
+expect_error 2 "node.xml:4:" "expected h100-sxm-80gb or h200-sxm-141gb" "${topology[@]}" node.xml:b200-sxm
+sed 's/count="18"/count="all"/' node.xml >slip.xml
+expect_error 2 "slip.xml:4:" "<nvlink> needs count" "${topology[@]}" slip.xml
+sed 's/<nic>/<nic/' node.xml >slip.xml
+expect_error 2 "slip.xml:9:" "no XML" "${topology[@]}" slip.xml
 expect_exit 0 list clusters --json
 python3 -c 'import json; print(json.dumps(json.load(open("stdout"))["clusters"][1]))' >listed.json
 expect_exit 0 "${own[@]}" ./listed.json --json

@@ -57,7 +57,7 @@ void add_cost_options(Command& command, CostOptions& options) {
   const auto of_model = [&](const char* name, auto& value, const char* summary) {
     return command.add_option(name, value, summary).group(kGroup).needs(model);
   };
-  of_model("--cluster", options.cluster, "NAME or a JSON description");
+  of_model("--cluster", options.cluster, "NAME, or a file: JSON, or NCCL's XML");
   of_model("--nodes", options.nodes, "nodes of the cluster (1)").check(count());
   of_model("--tp", options.spread.tensor, "tensor parallelism (1)").check(count());
   of_model("--pp", options.spread.pipeline, "pipeline parallelism (1)").check(count());

@@ -180,7 +180,7 @@ std::string emitted_json(const PlanOptions& options, const PlanRow& row) {
 void add_plan_options(Command& command, PlanOptions& options) {
   command.add_option("--model", options.costs.model, "NAME[:layers=..,...] or a Hugging Face config.json")
       .required();
-  command.add_option("--cluster", options.costs.cluster, "NAME or a JSON description").required();
+  command.add_option("--cluster", options.costs.cluster, "NAME, or a file: JSON, or NCCL's XML").required();
   command.add_option("--nodes", options.nodes, "nodes of the cluster, or several numbers of them: 8,16")
       .required();
   command.add_option("--global-batch-size", options.costs.spread.global_batch_size, "sequences")

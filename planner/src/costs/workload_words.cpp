@@ -1,5 +1,7 @@
 #include "ppsim/planner/costs/workload_words.hpp"
 
+#include <optional>
+
 #include "ppsim/planner/files.hpp"
 
 namespace ppsim::planner {
@@ -36,7 +38,18 @@ Expected<ModelDescription> read_model(const std::string& argument) {
   return model_from_config_json(text, argument);
 }
 
+/// A topology as NCCL writes it, `FILE.xml` or `FILE.xml:GPU`.
+std::optional<Expected<ClusterDescription>> read_topology(const std::string& argument, int nodes) {
+  const std::size_t end = argument.find(".xml");
+  const bool names_gpu = end != std::string::npos && argument.substr(end).starts_with(".xml:");
+  if (!names_gpu && suffix_of(argument) != ".xml") return std::nullopt;
+  const std::string file = names_gpu ? argument.substr(0, end + 4) : argument;
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(file));
+  return cluster_from_topology(text, file, nodes, names_gpu ? argument.substr(end + 5) : std::string());
+}
+
 Expected<ClusterDescription> read_cluster(const std::string& argument, int nodes) {
+  if (auto topology = read_topology(argument, nodes)) return *std::move(topology);
   if (!is_file_name(argument)) return cluster_from_name(argument, nodes);
   PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(argument));
   return cluster_from_json(text, argument, nodes);

@@ -62,11 +62,21 @@ struct ClusterDescription {
 [[nodiscard]] Expected<ClusterDescription> cluster_from_json(std::string_view text, const std::string& file,
                                                              int nodes);
 
+/// `nodes` servers as NCCL writes down the one that it runs on (NCCL_TOPO_DUMP_FILE). The file has the
+/// compute capability of its GPUs alone: `gpu` says which preset they are; empty: the usual one. Rates of
+/// NVLink, PCIe and the network are the file's; GPUs that NVLink or its switches connect are a domain.
+/// Errors: bad_file naming the row of an element; bad_argument for a node count below 1.
+/// Source: NCCL's src/graph/xml.cc and topo.cc.
+[[nodiscard]] Expected<ClusterDescription> cluster_from_topology(std::string_view text,
+                                                                 const std::string& file, int nodes,
+                                                                 std::string_view gpu = {});
+
 }  // namespace ppsim::workload
 
 namespace ppsim {
 using workload::cluster_from_json;
 using workload::cluster_from_name;
+using workload::cluster_from_topology;
 using workload::ClusterDescription;
 using workload::gpu_presets;
 using workload::GpuDescription;
