@@ -11,6 +11,7 @@
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/kineto.hpp"
+#include "ppsim/planner/peak_contents.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/trace_file.hpp"
 #include "ppsim/simulator/metrics/kind_times.hpp"
@@ -95,6 +96,21 @@ std::string step_text(const Evaluation& step) {
          ", then gradients and optimizer)";
 }
 
+/// What the rank that takes most memory has at its peak, a kind of tensor after another.
+std::string peak_text(const Evaluation& step) {
+  RankId most(0);
+  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
+    if (step.metrics.ranks[RankId(r)].peak_bytes > step.metrics.ranks[most].peak_bytes) most = RankId(r);
+  }
+  std::string text = "At its peak rank " + std::to_string(most.value()) + " has ";
+  const auto contents = peak_contents(step);
+  for (const KindBytes& one : contents[most]) {
+    if (&one != contents[most].data()) text += ", ";
+    text += size_text(one.bytes) + " of " + std::string(tensor_kind_name(one.kind));
+  }
+  return text + ".\n";
+}
+
 void print_text(const Evaluation& step) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "busy", "idle in span", "bubble", "peak memory", "live activations", "sent"}};
@@ -124,6 +140,7 @@ void print_text(const Evaluation& step) {
               << percent_text(model_flops_utilization(step.work(), step.step())) << " of peak FLOP/s\n";
   }
   std::cout << free_kinds_text(free_kinds(step.costs.tables.costs, step.program())) << table_text(rows);
+  if (step.costs.notes) std::cout << peak_text(step);
   if (const Bytes most = step.max_communicator_bytes(); most > 0 && step.costs.has_sizes)
     std::cout << "Communicators take up to " << size_text(most) << " of a rank beside its peak.\n";
   std::cout << advice(step) << '\n';

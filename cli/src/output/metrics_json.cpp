@@ -5,6 +5,7 @@
 #include "options/transport_choice.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/planner/peak_contents.hpp"
 #include "ppsim/workload/layout.hpp"
 
 namespace ppsim::cli {
@@ -18,7 +19,16 @@ Json bubble_json(const BubbleBreakdown& bubble) {
           {"imbalance", bubble.imbalance}};
 }
 
-Json rank_json(const Evaluation& step, RankId id) {
+/// Bytes by kind of tensor; null where sizes are not known.
+Json contents_json(const Evaluation& step, const std::vector<KindBytes>& contents) {
+  if (!step.costs.has_sizes) return Json();
+  Json object = Json::object();
+  for (const KindBytes& of_kind : contents)
+    object[std::string(tensor_kind_name(of_kind.kind))] = of_kind.bytes;
+  return object;
+}
+
+Json rank_json(const Evaluation& step, RankId id, const std::vector<KindBytes>& contents) {
   const RankMetrics& rank = step.metrics.ranks[id];
   Json object = {{"start_ns", rank.times.start},
                  {"end_ns", rank.times.end},
@@ -27,6 +37,7 @@ Json rank_json(const Evaluation& step, RankId id) {
                  {"idle_ns", rank.idle()},
                  {"peak_bytes", size_json(step, rank.peak_bytes)},
                  {"peak_at_ns", step.costs.has_sizes ? Json(rank.peak_at) : Json()},
+                 {"at_peak", contents_json(step, contents)},
                  {"peak_live_activations", rank.peak_live_activations},
                  {"sent_bytes", size_json(step, rank.sent_bytes)}};
   if (!step.communicator_bytes.empty())
@@ -73,12 +84,13 @@ Json evaluation_json(const Evaluation& step) {
                  {"free_of_cost", free_kinds(step.costs.tables.costs, step.program())},
                  {"per_rank", Json::array()},
                  {"critical_path", Json::array()}};
+  const auto contents = peak_contents(step);
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
     const RankId rank(r);
     const double busy = static_cast<double>(step.metrics.ranks[rank].times.busy);
     object["bubble_fraction_per_rank"].push_back(
         times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);
-    object["per_rank"].push_back(rank_json(step, rank));
+    object["per_rank"].push_back(rank_json(step, rank, contents[rank]));
   }
   for (const CriticalStep& item : step.metrics.critical_path) {
     object["critical_path"].push_back({{"rank", step.program().rank_of(item.instruction).value()},

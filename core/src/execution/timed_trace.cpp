@@ -4,6 +4,7 @@
 #include <ostream>
 #include <string>
 
+#include "execution/tensor_life.hpp"
 #include "io/trace_cells.hpp"
 #include "ppsim/core/io/text.hpp"
 
@@ -22,29 +23,6 @@ struct MemoryChange {
   Instant at;
   Bytes bytes = 0;
 };
-
-/// When the first writer starts; in the past of everything for what exists from the start.
-Instant allocation(const Tensor& tensor, const TimedTrace& trace, const TensorTable& table) {
-  if (tensor.from_start) return {};
-  Instant first{-1, 0};
-  for (const InstructionId writer : table.writers_of(tensor)) {
-    const Instant start = trace.spans[writer].start;
-    if (happened(start) && (!happened(first) || start < first)) first = start;
-  }
-  return first;
-}
-
-/// When the last user completes; never where one does not, or the tensor stays.
-Instant release(const Tensor& tensor, const TimedTrace& trace, const TensorTable& table) {
-  Instant last{-1, 0};
-  if (tensor.to_end) return last;
-  for (const InstructionId user : table.users_of(tensor)) {
-    const Instant end = trace.spans[user].end;
-    if (!happened(end)) return end;
-    last = std::max(last, end);
-  }
-  return last;
-}
 
 MemoryProfile profile(std::vector<MemoryChange> changes, Bytes resident) {
   std::sort(changes.begin(), changes.end(),

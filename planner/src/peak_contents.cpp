@@ -1,0 +1,34 @@
+#include "ppsim/planner/peak_contents.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "execution/tensor_life.hpp"
+
+namespace ppsim::planner {
+
+IdVector<RankId, std::vector<KindBytes>> peak_contents(const Evaluation& step) {
+  const TensorTable& table = step.analyzed.tensors();
+  const std::vector<Bytes> sizes = tensor_sizes(table, step.costs.tables.sizes);
+  const auto ranks = static_cast<std::size_t>(step.program().pipeline().ranks());
+  IdVector<RankId, std::array<Bytes, kTensorKindCount>> sums(ranks, {});
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) {
+    const Tensor& tensor = table.tensors[i];
+    const Instant peak = step.metrics.memory[tensor.rank].peak_at;
+    const Instant from = allocation(tensor, step.trace, table);
+    const Instant to = release(tensor, step.trace, table);
+    if (!happened(from) || peak < from || (happened(to) && !(peak < to))) continue;
+    sums[tensor.rank][static_cast<std::size_t>(tensor.size_class.kind)] += sizes[i];
+  }
+  IdVector<RankId, std::vector<KindBytes>> contents(ranks, {});
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    for (std::size_t kind = 0; kind < kTensorKindCount; ++kind) {
+      if (sums[rank][kind] > 0) contents[rank].push_back({static_cast<TensorKind>(kind), sums[rank][kind]});
+    }
+    std::ranges::stable_sort(contents[rank], std::ranges::greater(), &KindBytes::bytes);
+  }
+  return contents;
+}
+
+}  // namespace ppsim::planner
