@@ -15,10 +15,10 @@ ModelDescription model(const std::string& name) { return model_from_name(name).v
 TEST(Model, PresetsHaveTheirPublishedSize) {
   // Billions of parameters as published or recomputed from the public configuration, to three digits.
   const std::map<std::string, double> expected = {
-      {"llama3-70b", 70.55},    {"llama3.1-405b", 405.85}, {"llama2-7b", 6.74},     {"gpt3-175b", 174.6},
-      {"mixtral-8x7b", 46.7},   {"grok-1", 315.7},         {"deepseek-v3", 671.03}, {"t5-11b", 11.31},
-      {"gemma2-27b", 27.23},    {"vit-l", 0.302},          {"deepseek-v2", 235.7},  {"gpt-oss-120b", 116.8},
-      {"qwen3-30b-a3b", 30.53}, {"qwen3-235b-a22b", 235.1}};
+      {"llama3-70b", 70.55},    {"llama3.1-405b", 405.85},  {"llama2-7b", 6.74},     {"gpt3-175b", 174.6},
+      {"mixtral-8x7b", 46.7},   {"grok-1", 315.7},          {"deepseek-v3", 671.03}, {"t5-11b", 11.31},
+      {"gemma2-27b", 27.23},    {"vit-l", 0.302},           {"deepseek-v2", 235.7},  {"gpt-oss-120b", 116.8},
+      {"qwen3-30b-a3b", 30.53}, {"qwen3-235b-a22b", 235.1}, {"gpt-oss-20b", 20.9},   {"kimi-k2", 1026.4}};
   for (const auto& [name, billions] : expected) {
     EXPECT_NEAR(static_cast<double>(parameter_count(model(name))) / 1e9, billions, 0.005 * billions) << name;
   }
