@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from ppsim.builder import ScheduleBuilder
@@ -47,47 +48,63 @@ def rehearse(
 
 
 def _order(owners: Mapping[int, int], microbatches: int) -> Any:
-    """Each rank does what it can: backwards first, and as many microbatches are in flight as there are ranks."""
+    """Each rank does what it can, forwards and backwards in turn where it has both; as many microbatches are in flight
+    as there are ranks."""
     ranks = 1 + max(owners.values())
     builder = ScheduleBuilder(ranks=ranks, stages=len(owners), microbatches=microbatches, name="rehearsal",
                               placement=[owners[stage] for stage in range(len(owners))])
     add = {"F": builder.forward, "B": builder.backward, "I": builder.backward_input, "W": builder.backward_weight}
-    ends: dict[tuple[str, int, int], int] = {}
-    free_at = [0] * ranks
-    now = 0
-    while len(ends) < len(owners) * microbatches * 5 // 2:
+    state = _State(owners, microbatches)
+    free_at, went_forward = [0] * ranks, [False] * ranks
+    while len(state.ends) < len(owners) * microbatches * 5 // 2:
         for rank in range(ranks):
-            if free_at[rank] <= now:
-                found = next(_possible(owners, rank, microbatches, ends, now), None)
+            if free_at[rank] <= state.now:
+                both = [state.forwards(rank), state.backwards(rank)]
+                found = next(chain(*(reversed(both) if went_forward[rank] else both)), None)
                 if found:
                     add[found[0]](found[1], found[2])
-                    ends[found] = free_at[rank] = now + _UNITS[found[0]]
-        now += 1
+                    state.ends[found] = free_at[rank] = state.now + _UNITS[found[0]]
+                    went_forward[rank] = found[0] == "F"
+        state.now += 1
     return builder.build()
 
 
-def _possible(
-    owners: Mapping[int, int], rank: int, microbatches: int, ends: Mapping[tuple[str, int, int], int], now: int
-) -> Iterator[tuple[str, int, int]]:
-    """What a rank can begin, best first."""
-    last = len(owners) - 1
-    mine = [stage for stage in sorted(owners, reverse=True) if owners[stage] == rank]
+class _State:
+    """What has been done when. ends: by kind, stage and microbatch."""
 
-    def is_over(kind: str, stage: int, microbatch: int) -> bool:
-        return ends.get((kind, stage, microbatch), now + 1) <= now
+    def __init__(self, owners: Mapping[int, int], microbatches: int) -> None:
+        self._owners, self._microbatches = owners, microbatches
+        self.ends: dict[tuple[str, int, int], int] = {}
+        self.now = 0
 
-    for microbatch in range(microbatches):
-        kinds = ("I", "W") if microbatch % 2 else ("B",)
-        for stage in mine:
-            came = is_over("F", last, microbatch) if stage == last else is_over(kinds[0], stage + 1, microbatch)
-            for kind in kinds:
-                if (kind, stage, microbatch) not in ends and came and is_over("F", stage, microbatch):
-                    yield kind, stage, microbatch
-                came = is_over(kind, stage, microbatch)
-    begun = sum(("F", 0, microbatch) in ends for microbatch in range(microbatches))
-    finished = sum(is_over("I" if m % 2 else "B", 0, m) for m in range(microbatches))
-    for stage in mine:
-        for microbatch in range(microbatches):
-            came = begun - finished < len(set(owners.values())) if stage == 0 else is_over("F", stage - 1, microbatch)
-            if came and ("F", stage, microbatch) not in ends:
-                yield "F", stage, microbatch
+    def backwards(self, rank: int) -> Iterator[tuple[str, int, int]]:
+        """That a rank can begin, best first."""
+        last = len(self._owners) - 1
+        for microbatch in range(self._microbatches):
+            kinds = ("I", "W") if microbatch % 2 else ("B",)
+            for stage in self._stages(rank):
+                came = stage == last or self._is_over(kinds[0], stage + 1, microbatch)
+                for kind in kinds:
+                    if (kind, stage, microbatch) not in self.ends and came and self._is_over("F", stage, microbatch):
+                        yield kind, stage, microbatch
+                    came = self._is_over(kind, stage, microbatch)
+
+    def forwards(self, rank: int) -> Iterator[tuple[str, int, int]]:
+        for stage in self._stages(rank):
+            for microbatch in range(self._microbatches):
+                came = self._has_place() if stage == 0 else self._is_over("F", stage - 1, microbatch)
+                if came and ("F", stage, microbatch) not in self.ends:
+                    yield "F", stage, microbatch
+
+    def _has_place(self) -> bool:
+        every = range(self._microbatches)
+        begun = sum(("F", 0, microbatch) in self.ends for microbatch in every)
+        finished = sum(self._is_over("W" if microbatch % 2 else "B", 0, microbatch) for microbatch in every)
+        return begun - finished < len(set(self._owners.values()))
+
+    def _stages(self, rank: int) -> list[int]:
+        """Those with the fewest behind them first."""
+        return [stage for stage in sorted(self._owners, reverse=True) if self._owners[stage] == rank]
+
+    def _is_over(self, kind: str, stage: int, microbatch: int) -> bool:
+        return self.ends.get((kind, stage, microbatch), self.now + 1) <= self.now
