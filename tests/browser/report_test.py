@@ -98,6 +98,25 @@ def test_pixels_are_mixtures_by_time(page):
         check(difference < 0.02, f"a pixel is off by {difference} at {part} of the step")
 
 
+def test_zoom_is_smooth(page):
+    """A test measures no time, unless it is asked to."""
+    times = page.value("""(() => {
+      const times = [], end = lastTime();
+      for (let i = 0; i < 60; ++i) {
+        const before = performance.now();
+        view.from = end * 0.4 * i / 60;
+        view.to = view.from + end * Math.pow(0.9, i % 40);
+        drawNow();
+        times.push(performance.now() - before);
+      }
+      return times.sort((a, b) => a - b);
+    })()""")
+    check(len(times) == 60, "sixty views are drawn")
+    if os.environ.get("PPSIM_FRAME_TIMES"):
+        print(f"frames of 64 ranks, 512 microbatches and 4 chunks: median {times[30]:.1f} ms, at most {times[-1]:.1f} ms")
+        check(times[30] < 16 and times[-1] <= 50, "a zoom is not smooth")
+
+
 def test_finds_walks_and_measures(page):
     page.value("place(0, lastTime())")
     page.value("$('timeline').scrollIntoView()")
