@@ -24,7 +24,7 @@ run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/core_only" -B "${WORK_DIR}/
 run("${CMAKE_COMMAND}" --build "${WORK_DIR}/core_only" --config "${CONFIG}")
 run("${WORK_DIR}/core_only/core_only")
 foreach(file share/man/man1/ppsim.1 share/bash-completion/completions/ppsim share/zsh/vendor-completions/_ppsim
-    share/fish/vendor_completions.d/ppsim.fish)
+    share/fish/vendor_completions.d/ppsim.fish share/ppsim/schemas/simulate.schema.json include/ppsim/planner/plugin.h)
   file(SIZE "${prefix}/${file}" size)
   if(size LESS 1000)
     message(FATAL_ERROR "${file} is installed with ${size} bytes")
