@@ -1,5 +1,6 @@
 """`python -m ppsim` is the command line."""
 
+import os
 import sys
 
 from ppsim._native import _core
@@ -7,6 +8,7 @@ from ppsim._native import _core
 
 def main() -> int:
     """Runs the command line, and returns its exit code. Signals end the process from then on."""
+    os.environ.setdefault("PPSIM_PYTHON", sys.executable)  # --plugin FILE.py asks a Python with this module
     return _core.run_program(sys.argv[1:])
 
 

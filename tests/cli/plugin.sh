@@ -66,3 +66,29 @@ expect_error 2 "taken.so: no plugin of ppsim" "which there is already" list sche
 sed 's/"broken"/"bro ken"/' mine.c >blank.c && compile blank
 expect_error 2 "blank.so: no plugin of ppsim" "expected a name of letters, digits and dashes" list schedules --plugin blank.so
 expect_error 2 "taken.so: no plugin of ppsim" "" list schedules --plugin mine.so --plugin taken.so
+
+# A Python file, asked through `python -m ppsim.plugin`, for which another program stands in here.
+cat >stand-in <<'END'
+#!/usr/bin/env bash
+[ "$1 $2" = "-m ppsim.plugin" ] || exit 9
+shift 2
+case "$1 $2" in
+  "fails.py ") echo "Traceback"; echo "ValueError: no such thing"; exit 1 ;;
+  "none.py ") ;;
+  "mine.py ") printf 'two-by-two\tforwards, then backwards\n' ;;
+  "mine.py two-by-two")
+    [ "$3 $4 $5" = "ranks=1 microbatches=2 style=wide" ] || { echo "ValueError: $*"; exit 1; }
+    echo "0F0,0F1,0B0,0B1" ;;
+esac
+END
+chmod +x stand-in
+export PPSIM_PYTHON=$PWD/stand-in
+touch mine.py
+expect_exit 0 simulate two-by-two --ranks 1 --microbatches 2 --set style=wide --unit F=1,B=2 --plugin mine.py
+expect_out "two-by-two: 1 rank"
+expect_out "step 6.00 ms"
+expect_error 2 "mine.py: Python refuses: ValueError" "PPSIM_PYTHON" simulate two-by-two --ranks 2 --microbatches 2 --unit F=1,B=2 --plugin mine.py
+expect_error 2 "fails.py: Python refuses: ValueError: no such thing" "PPSIM_PYTHON" list schedules --plugin fails.py
+expect_error 2 "none.py: the file registers no schedule" "ppsim.register" list schedules --plugin none.py
+export PPSIM_PYTHON=nowhere
+expect_error 2 "Python refuses" "nowhere" list schedules --plugin mine.py

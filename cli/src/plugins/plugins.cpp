@@ -6,16 +6,18 @@
 #include <cctype>
 #include <filesystem>
 
+#include "ppsim/planner/files.hpp"
 #include "ppsim/planner/plugin.h"
+#include "python_plugin.hpp"
 
 namespace ppsim::cli {
 namespace {
 
-/// A schedule and the library that has it.
+/// A schedule and the library or Python file that has it.
 struct Loaded {
-  const ppsim_schedule* schedule = nullptr;
+  PluginSchedule schedule;
+  const ppsim_schedule* function = nullptr;  ///< of a library
   const ppsim_plugin_v1* plugin = nullptr;
-  std::string library;
 };
 
 /// Libraries belong to the process, as dlopen has it.
@@ -30,10 +32,8 @@ tl::unexpected<Error> no_plugin(const std::string& path, const std::string& foun
                     {.file = path, .found = found, .expected = expected});
 }
 
-Expected<void> check_schedule(const std::string& path, const ppsim_schedule& schedule) {
-  if (schedule.name == nullptr || schedule.summary == nullptr || schedule.generate == nullptr)
-    return no_plugin(path, "a schedule without name, summary or generate", "all three");
-  const std::string name = schedule.name;
+/// A name that is good and not taken.
+Expected<void> check_name(const std::string& path, const std::string& name) {
   const bool good = !name.empty() && std::ranges::all_of(name, [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '-';
   });
@@ -51,9 +51,19 @@ std::string taken(const ppsim_plugin_v1& plugin, char* text) {
   return copy;
 }
 
+Expected<void> load_python(const std::string& path) {
+  PPSIM_ASSIGN_OR_RETURN(const auto schedules, python_schedules(path));
+  for (const auto& [name, summary] : schedules) {
+    if (auto good = check_name(path, name); !good) return good;
+    loaded().push_back({{name, summary, path}});
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<void> load_plugin(const std::string& path) {
+  if (suffix_of(path) == ".py") return load_python(path);
   const std::string file = std::filesystem::absolute(path).string();  // else it is looked for in the system
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return no_plugin(path, ::dlerror(), "a shared library");
@@ -66,27 +76,32 @@ Expected<void> load_plugin(const std::string& path) {
                      "version " + std::to_string(PPSIM_PLUGIN_VERSION));
   }
   for (std::size_t i = 0; i < plugin->count; ++i) {
-    if (auto good = check_schedule(path, plugin->schedules[i]); !good) return good;
-    loaded().push_back({&plugin->schedules[i], plugin, path});
+    const ppsim_schedule& schedule = plugin->schedules[i];
+    if (schedule.name == nullptr || schedule.summary == nullptr || schedule.generate == nullptr)
+      return no_plugin(path, "a schedule without name, summary or generate", "all three");
+    if (auto good = check_name(path, schedule.name); !good) return good;
+    loaded().push_back({{schedule.name, schedule.summary, path}, &schedule, plugin});
   }
   return {};
 }
 
 std::vector<PluginSchedule> plugin_schedules() {
   std::vector<PluginSchedule> list;
-  for (const Loaded& one : loaded()) list.push_back({one.schedule->name, one.schedule->summary, one.library});
+  for (const Loaded& one : loaded()) list.push_back(one.schedule);
   return list;
 }
 
 bool has_plugin_schedule(const std::string& name) {
-  return std::ranges::any_of(loaded(), [&](const Loaded& one) { return one.schedule->name == name; });
+  return std::ranges::any_of(loaded(), [&](const Loaded& one) { return one.schedule.name == name; });
 }
 
 std::optional<Expected<std::string>> text_from_plugin(const std::string& name,
                                                       const ScheduleParameters& parameters) {
   const auto found =
-      std::ranges::find_if(loaded(), [&](const Loaded& one) { return one.schedule->name == name; });
+      std::ranges::find_if(loaded(), [&](const Loaded& one) { return one.schedule.name == name; });
   if (found == loaded().end()) return std::nullopt;
+  const std::string& file = found->schedule.library;
+  if (found->function == nullptr) return text_from_python(file, name, parameters);
   std::vector<const char*> keys, values;
   for (const auto& [key, value] : parameters.settings) {
     keys.push_back(key.c_str());
@@ -100,11 +115,11 @@ std::optional<Expected<std::string>> text_from_plugin(const std::string& name,
                                keys.data(),
                                values.data()};
   char* refusal = nullptr;
-  char* text = found->schedule->generate(&asked, &refusal);
+  char* text = found->function->generate(&asked, &refusal);
   const std::string why = taken(*found->plugin, refusal);
   if (text != nullptr) return taken(*found->plugin, text);
   return make_error(ErrorCode::bad_argument, name + ": " + (why.empty() ? "the plugin makes none" : why),
-                    {.file = found->library});
+                    {.file = file});
 }
 
 }  // namespace ppsim::cli

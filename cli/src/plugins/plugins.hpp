@@ -9,8 +9,8 @@
 
 namespace ppsim::cli {
 
-/// Loads the library of --plugin; its schedules are known from then on, as long as the program runs.
-/// Errors: bad_argument for what is no such library, and for a schedule that is there already.
+/// Loads the library of --plugin, or asks the Python file; its schedules are known from then on, as long as
+/// the program runs. Errors: bad_argument for what is neither, and for a schedule that is there already.
 [[nodiscard]] Expected<void> load_plugin(const std::string& path);
 
 /// A schedule of a plugin, for `ppsim list schedules`.
