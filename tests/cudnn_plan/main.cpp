@@ -8,7 +8,7 @@
 
 #include <iostream>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transformer/gpu/flash_attention.hpp"
 
 namespace ppsim {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "support/parts_in_one.hpp"
 #include "transformer/gpu/gpu_transformer.hpp"
 

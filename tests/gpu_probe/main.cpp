@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "support/gpu_probe/nccl_answers.hpp"
 #include "support/gpu_probe/partition_times.hpp"
 #include "support/gpu_probe/product_times.hpp"

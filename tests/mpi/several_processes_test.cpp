@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/gpu_backend/process_group/bootstrap.hpp"
 #include "ppsim/planner/verified_run.hpp"

@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "support/host_kernels.hpp"
 #include "support/parts_in_one.hpp"
 #include "transformer/gpu/gpu_transformer.hpp"

@@ -8,7 +8,7 @@
 #include "device/cuda/gpu_api.hpp"
 #include "device/cuda/held_contexts.hpp"
 #include "executor/gpu/gpu_ranks.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 

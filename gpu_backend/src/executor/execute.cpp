@@ -12,7 +12,7 @@
 #include "backend.hpp"
 #include "executor/gpu/gpu_execute.hpp"
 #include "kept_traces.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "process_group/agreement.hpp"
 #include "process_group/team.hpp"
 #include "process_group/transport_maker.hpp"

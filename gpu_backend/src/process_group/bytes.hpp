@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 

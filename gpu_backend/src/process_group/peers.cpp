@@ -7,7 +7,7 @@
 
 #include "agreement.hpp"
 #include "bytes.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

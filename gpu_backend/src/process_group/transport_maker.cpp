@@ -1,6 +1,6 @@
 #include "transport_maker.hpp"
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transport/emulated/delayed_transport.hpp"
 
 namespace ppsim::gpu_backend {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

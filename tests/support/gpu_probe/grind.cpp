@@ -1,6 +1,6 @@
 #include "support/gpu_probe/grind.hpp"
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::test {
 namespace {

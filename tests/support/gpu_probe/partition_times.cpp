@@ -4,7 +4,7 @@
 #include <deque>
 #include <numeric>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "support/gpu_probe/grind.hpp"
 
 namespace ppsim::test {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transformer/gpu/gpu_transformer.hpp"
 
 namespace ppsim::test {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "support/gpu_probe/grind.hpp"
 
 namespace ppsim::test {

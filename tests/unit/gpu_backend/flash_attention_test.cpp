@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "support/gradient_distance.hpp"
 #include "support/host_gpu_model.hpp"
 #include "support/transformer_run.hpp"

@@ -7,7 +7,7 @@
 
 #include "device/cuda/gpu_device.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"

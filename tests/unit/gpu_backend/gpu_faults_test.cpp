@@ -15,7 +15,7 @@
 #include "device/cuda/cudnn_table.hpp"
 #include "device/cuda/gpu_api.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
 #include "support/fake_gpu/transformer.hpp"

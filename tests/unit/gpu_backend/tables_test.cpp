@@ -9,7 +9,7 @@
 #include "device/cuda/cuda_table.hpp"
 #include "device/cuda/cudnn_table.hpp"
 #include "device/cuda/dynamic_library.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::test {

@@ -6,7 +6,7 @@
 #include "cuda_table.hpp"
 #include "cudnn_table.hpp"
 #include "gpu_api.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::gpu_backend {

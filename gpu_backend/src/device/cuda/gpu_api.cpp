@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 #ifdef PPSIM_HAS_NVTX
 #include <nvtx3/nvToolsExt.h>

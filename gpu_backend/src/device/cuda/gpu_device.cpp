@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -157,6 +157,11 @@ void RankDevice::fill(GpuStream stream, std::span<std::byte> memory, std::byte v
   check(
       cuda().fill_async(address_of(memory.data()), static_cast<unsigned char>(value), memory.size(), stream),
       "filling memory");
+}
+
+void RankDevice::write(GpuStream stream, std::span<std::byte> to, std::int64_t value) const {
+  check(cuda().stream_write_value(stream, address_of(to.data()), static_cast<CudaValue>(value), 0),
+        "writing a number");
 }
 
 void RankDevice::record(CUevent_st* event, GpuStream stream, unsigned int flags) const {

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "device/device.hpp"
 #include "gpu_api.hpp"
 #include "ppsim/core/ir/ids.hpp"
 #include "ppsim/core/ir/units.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 
 namespace ppsim::gpu_backend {
@@ -64,7 +65,7 @@ class GpuDevice {
 
 /// The device of one rank: memory, streams and events that live as long as it. Errors: throws BackendError
 /// that names the rank.
-class RankDevice {
+class RankDevice final : public Device {
  public:
   /// Requires: a device that outlives it.
   RankDevice(const GpuDevice& device, RankId rank, int part);
@@ -72,20 +73,21 @@ class RankDevice {
   [[nodiscard]] GpuPlace place() const {
     return {rank_, device_.ordinal(), device_.multiprocessors_per_part()};
   }
-  [[nodiscard]] RankId rank() const { return rank_; }
+  [[nodiscard]] RankId rank() const override { return rank_; }
   [[nodiscard]] const GpuDevice& device() const { return device_; }
   [[nodiscard]] const CudaTable& cuda() const { return device_.cuda(); }
   void make_current() const { device_.make_current(); }
 
   /// Errors: as DeviceMemory.
-  [[nodiscard]] std::span<std::byte> allocate(Bytes bytes, const char* what);
+  [[nodiscard]] std::span<std::byte> allocate(Bytes bytes, const char* what) override;
   /// Pinned host memory.
-  [[nodiscard]] std::span<std::byte> allocate_host(Bytes bytes);
+  [[nodiscard]] std::span<std::byte> allocate_host(Bytes bytes) override;
   [[nodiscard]] StreamHandle make_stream(StreamPriority priority) const;
   [[nodiscard]] EventHandle make_event(bool timing) const;
 
-  void copy(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const;
-  void fill(GpuStream stream, std::span<std::byte> memory, std::byte value) const;
+  void copy(GpuStream stream, std::span<std::byte> to, std::span<const std::byte> from) const override;
+  void fill(GpuStream stream, std::span<std::byte> memory, std::byte value) const override;
+  void write(GpuStream stream, std::span<std::byte> to, std::int64_t value) const override;
   void record(CUevent_st* event, GpuStream stream, unsigned int flags = kCudaEventDefault) const;
   void wait(GpuStream stream, CUevent_st* event) const;
   [[nodiscard]] bool complete(CUevent_st* event) const;

@@ -4,7 +4,7 @@
 #include "cuda_table.hpp"
 #include "cudnn_table.hpp"
 #include "dynamic_library.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transport/nccl/nccl_table.hpp"
 
 namespace ppsim::gpu_backend {

@@ -5,12 +5,9 @@
 #include <limits>
 #include <mutex>
 #include <new>
-#include <numeric>
-#include <tuple>
 
 #include "executor/kept_traces.hpp"
 #include "executor/memory/memory_plan.hpp"
-#include "executor/transfers.hpp"
 #include "executor/watch/hang_report.hpp"
 #include "gpu_admission.hpp"
 #include "gpu_ranks.hpp"
@@ -19,7 +16,7 @@
 #include "issue.hpp"
 #include "open_channels.hpp"
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"
 #include "process_group/peers.hpp"
 #include "rank_run.hpp"
@@ -59,16 +56,19 @@ class GpuExecutor {
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
     const AnalyzedProgram independent(program_, independent_queues(input.options.capabilities));
+    const ActionInput actions{program_, in_.model, in_.options, tensors_};
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      actions_.emplace_back(in_, tensors_, ranks_[r]);
+      stages_.push_back(open_stages(ranks_[r]));
+      actions_.emplace_back(actions, ranks_[r], *stages_[r]);
+      collectives_.emplace_back(actions, in_.model, GpuRank{ranks_[r], *stages_[r], actions_[r]});
       plans_.push_back(plan_streams(program_, independent.graph(), ranks_[r].rank()));
     }
     check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
     peers_.assemble();  // all have got what they need
-    channels_ = open_channels({api_, input, ranks_.all(), actions_, plans_, shared_, peers_});
+    channels_ = open_channels({api_, input, ranks_.all(), actions_, collectives_, plans_, shared_, peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], *channels_,
-                                   options_.profile, options_.graphs});
+      runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],
+                                   *channels_, options_.profile, options_.graphs});
     }
   }
 
@@ -85,7 +85,7 @@ class GpuExecutor {
       stop_devices();
       throw;
     }
-    collect_gradients(result);
+    result.gradients = all_gradients(actions_);
     for (const RankRun& run : runs_) result.host += run.host_time();
     peers_.collect(result, begins_);
     return result;
@@ -96,6 +96,15 @@ class GpuExecutor {
   [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
+  [[nodiscard]] std::unique_ptr<GpuStages> open_stages(const RankDevice& device) const {
+    device.make_current();
+    try {
+      return in_.model.open(program_.pipeline(), device.place());
+    } catch (const BackendError& failure) {
+      throw error_of(device.rank(), "opening its stages", failure);
+    }
+  }
+
   void run_steps(RunResult& result) {
     for (RankRun& run : runs_) run.warm_up();
     wait_until_idle("loading the kernels");
@@ -133,7 +142,10 @@ class GpuExecutor {
     peers_.begin_step(step, deadline_);
     const bool last = step + 1 == in_.options.steps;
     api_.marks.push("PP:prepare");
-    prepare([&](std::size_t r, GpuStream stream) { actions_[r].begin_step(step, stream, memory_.table); });
+    prepare([&](std::size_t r, GpuStream stream) {
+      actions_[r].begin_step(step, stream, memory_.table);
+      if (step == 0) collectives_[r].begin_run(stream);
+    });
     channels_->begin_step();
     api_.marks.pop();
     const Nanoseconds end = deadline();
@@ -158,20 +170,12 @@ class GpuExecutor {
     in_step_ = false;
   }
 
-  /// The sum of the losses of a step; in the same order whichever rank has them.
+  /// The sum of the losses of a step.
   [[nodiscard]] double take_loss() {
     if (std::any_of(actions_.begin(), actions_.end(), [](const auto& a) { return a.has_losses_left(); })) {
       prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_step(stream); });
     }
-    std::vector<BlockLoss> losses;
-    for (const GpuActions& actions : actions_) {
-      for (const BlockLoss& one : actions.losses()) losses.push_back(one);
-    }
-    std::sort(losses.begin(), losses.end(), [](const BlockLoss& a, const BlockLoss& b) {
-      return std::tuple(a.block, a.update, a.rank) < std::tuple(b.block, b.update, b.rank);
-    });
-    return std::accumulate(losses.begin(), losses.end(), 0.0,
-                           [](double sum, const BlockLoss& one) { return sum + one.loss; });
+    return sum_of_losses(actions_);
   }
 
   /// When the step that begins now is late.
@@ -301,16 +305,6 @@ class GpuExecutor {
     keep_trace(result.traces, in_.options.kept_traces, std::move(trace));
   }
 
-  void collect_gradients(RunResult& result) const {
-    for (const GpuActions& actions : actions_) {
-      for (BlockGradients& one : actions.gradients()) result.gradients.push_back(std::move(one));
-    }
-    std::sort(result.gradients.begin(), result.gradients.end(),
-              [](const BlockGradients& a, const BlockGradients& b) {
-                return std::tuple(a.block, a.update, a.rank) < std::tuple(b.block, b.update, b.rank);
-              });
-  }
-
   const GpuApi& api_;
   const GpuRunInput& in_;
   const CudaOptions& options_;
@@ -323,7 +317,9 @@ class GpuExecutor {
   // Members below hold those above them, and are destroyed in the opposite order.
   GpuRanks ranks_;
   TensorMap tensors_;
-  std::deque<GpuActions> actions_;
+  std::vector<std::unique_ptr<GpuStages>> stages_;
+  std::deque<RankActions> actions_;
+  std::deque<GpuCollectives> collectives_;
   std::vector<StreamPlan> plans_;
   SharedMemory shared_;
   std::unique_ptr<GpuChannels> channels_;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "device/cuda/gpu_api.hpp"
-#include "gpu_actions.hpp"
+#include "gpu_admission.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 
 namespace ppsim::gpu_backend {

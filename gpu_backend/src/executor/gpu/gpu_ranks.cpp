@@ -1,6 +1,6 @@
 #include "gpu_ranks.hpp"
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

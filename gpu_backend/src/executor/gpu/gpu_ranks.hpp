@@ -7,7 +7,7 @@
 #include "device/cuda/gpu_device.hpp"
 #include "device/cuda/held_contexts.hpp"
 #include "executor/worker.hpp"
-#include "gpu_actions.hpp"
+#include "gpu_admission.hpp"
 
 namespace ppsim::gpu_backend {
 

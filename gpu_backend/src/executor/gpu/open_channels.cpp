@@ -46,7 +46,7 @@ std::span<std::byte> payload_of(const ChannelSetup& setup, std::size_t number, c
   const Program& program = setup.input.program;
   for (InstructionId id = program.first(device.rank()); id < program.last(device.rank()); id = next(id)) {
     if (!is_collective(program.actions(id).front().kind) || kind_of(setup.input, id) != kind) continue;
-    return setup.actions[number].summed(id);
+    return setup.collectives[number].summed(id);
   }
   return device.allocate(std::get<Bytes>(kind), "a sum that it has no part in");
 }
@@ -72,7 +72,7 @@ std::vector<NcclSum> sums_of(const ChannelSetup& setup) {
 std::unique_ptr<GpuChannels> open_channels(const ChannelSetup& setup) {
   const auto& options = std::get<CudaOptions>(setup.input.options.backend);
   if (options.transport == CudaTransport::copy) {
-    setup.shared = find_shared_memory(setup.input.program, setup.plans, setup.actions);
+    setup.shared = find_shared_memory(setup.input.program, setup.plans, setup.actions, setup.collectives);
     return std::make_unique<CopyChannels>(setup.input.program, setup.ranks, setup.shared);
   }
   return std::make_unique<NcclChannels>(

@@ -4,8 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "gpu_actions.hpp"
+#include "gpu_admission.hpp"
 #include "gpu_channels.hpp"
+#include "gpu_collectives.hpp"
 #include "process_group/peers.hpp"
 #include "stream_plan.hpp"
 
@@ -15,8 +16,9 @@ namespace ppsim::gpu_backend {
 struct ChannelSetup {
   const GpuApi& api;
   const GpuRunInput& input;
-  std::vector<RankDevice*> ranks;  ///< of this process, ascending, and so the actions and the plans
-  const std::deque<GpuActions>& actions;
+  std::vector<RankDevice*> ranks;  ///< of this process, ascending, and so what follows
+  const std::deque<RankActions>& actions;
+  const std::deque<GpuCollectives>& collectives;
   const std::vector<StreamPlan>& plans;
   SharedMemory& shared;  ///< filled for the copy transport
   Peers& peers;

@@ -7,7 +7,7 @@
 #include "launched.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -104,11 +104,11 @@ bool RankRun::warm_up(std::size_t number) {
   const Mark mark(in_.api.marks, names_[number].c_str());
   const InstructionId id = in_.plan.steps[number].id;
   try {
-    in_.actions.clear_pool(compute_stream());
+    in_.actions.clear(compute_stream());
     if (is_collective(in_.program.actions(id).front().kind)) {
-      in_.actions.rehearse_collective(id, compute_stream());
+      in_.collectives.warm_up(id, compute_stream());
     } else {
-      in_.actions.enqueue(id, compute_stream());
+      in_.actions.run(id, compute_stream());
     }
     return true;
   } catch (const BackendError& failure) {
@@ -278,12 +278,12 @@ void RankRun::enqueue(const StreamStep& step) {
   const OpKind kind = in_.program.actions(step.id).front().kind;
   if (!is_communication(kind)) return work(step);
   if (is_transfer(kind)) return post_transfers(step);
-  in_.channels.post(in_.actions.collective(step.id, stream(step.queue)));
+  in_.channels.post(in_.collectives.begin(step.id, stream(step.queue)));
 }
 
 void RankRun::work(const StreamStep& step) {
   const Nanoseconds begin = in_.api.clock.now();
-  in_.actions.enqueue(step.id, stream(step.queue));
+  in_.actions.run(step.id, stream(step.queue));
   if (!capturing_) host_.work_ns += in_.api.clock.now() - begin;
 }
 
@@ -324,7 +324,7 @@ void RankRun::finish(const StreamStep& step) {
     in_.device.record(joined, other);
     in_.device.wait(lead, joined);
   }
-  if (is_collective(in_.program.actions(step.id).front().kind)) in_.actions.end_collective(step.id, lead);
+  if (is_collective(in_.program.actions(step.id).front().kind)) in_.collectives.end(step.id, lead);
   // An instruction that waits for it starts after its end is on the clock.
   if (events(step.id).end) record_timed(events(step.id).end.get(), lead);
   if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);

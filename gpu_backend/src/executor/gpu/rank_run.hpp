@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "device/cuda/gpu_device.hpp"
-#include "gpu_actions.hpp"
 #include "gpu_channels.hpp"
+#include "gpu_collectives.hpp"
 #include "ppsim/core/execution/timed_trace.hpp"
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "stream_plan.hpp"
@@ -21,7 +21,8 @@ struct RankSetup {
   const Program& program;
   const StreamPlan& plan;
   RankDevice& device;
-  GpuActions& actions;
+  RankActions& actions;
+  GpuCollectives& collectives;
   GpuChannels& channels;
   bool profile = true;  ///< records the start and the end of every instruction
   bool graphs = false;  ///< the list will be captured

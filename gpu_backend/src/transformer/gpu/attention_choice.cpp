@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend::cuda {
 namespace {

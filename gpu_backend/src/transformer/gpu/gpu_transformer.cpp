@@ -10,7 +10,7 @@
 #include "gpu_ops.hpp"
 #include "gpu_transformer_sizes.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "transformer/model/transformer_vocabulary.hpp"
 #include "transformer/pass/stage_pass.hpp"
 

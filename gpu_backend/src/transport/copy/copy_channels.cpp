@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "ppsim/core/io/text.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -208,14 +208,15 @@ void CopyChannels::move(const RankState& state, const Payload& from, const Paylo
 void CopyChannels::release() noexcept { set_numbers(kReleased); }
 
 SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
-                                const std::deque<GpuActions>& actions) {
+                                const std::deque<RankActions>& actions,
+                                const std::deque<GpuCollectives>& collectives) {
   SharedMemory shared;
   for (std::size_t r = 0; r < plans.size(); ++r) {
     for (const StreamStep& step : plans[r].steps) {
       const OpKind kind = program.actions(step.id).front().kind;
       if (is_collective(kind)) {
         const CommunicatorId communicator = program.communicators_of(step.id).front();
-        shared.sums[{communicator, program.rank_of(step.id)}].push_back(actions[r].summed(step.id));
+        shared.sums[{communicator, program.rank_of(step.id)}].push_back(collectives[r].summed(step.id));
       }
       if (!is_transfer(kind)) continue;
       for (const Transfer& end : actions[r].transfers(step.id)) {

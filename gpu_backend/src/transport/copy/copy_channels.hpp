@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "executor/gpu/gpu_actions.hpp"
 #include "executor/gpu/gpu_channels.hpp"
+#include "executor/gpu/gpu_collectives.hpp"
 #include "executor/gpu/stream_plan.hpp"
 #include "ppsim/core/ir/program.hpp"
 
@@ -80,9 +80,9 @@ class CopyChannels final : public GpuChannels {
   std::vector<RankState> ranks_;
 };
 
-/// The memory that the copy transport moves and sums. Shape: a plan for each of the actions, of all ranks
-/// ascending.
+/// The memory that the copy transport moves and sums. Shape: of all ranks, ascending.
 [[nodiscard]] SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
-                                              const std::deque<GpuActions>& actions);
+                                              const std::deque<RankActions>& actions,
+                                              const std::deque<GpuCollectives>& collectives);
 
 }  // namespace ppsim::gpu_backend

@@ -13,7 +13,7 @@
 
 #include "mpi_transport.hpp"
 #include "mpi_world.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "process_group/tcp_bootstrap.hpp"
 #include "process_group/transport_maker.hpp"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "mpi_world.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

@@ -7,7 +7,7 @@
 #include "nccl_channels.hpp"
 #include "ppsim/core/ir/action.hpp"
 #include "ppsim/core/ir/op_kind.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "split_rounds.hpp"
 
 namespace ppsim::gpu_backend {

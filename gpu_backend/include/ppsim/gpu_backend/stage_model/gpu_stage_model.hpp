@@ -10,14 +10,9 @@
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/core/ir/program.hpp"
 #include "ppsim/core/ir/tables.hpp"
-#include "ppsim/gpu_backend/stage_model/stage_model.hpp"
-
-struct CUstream_st;
+#include "ppsim/gpu_backend/stage_model/stages.hpp"
 
 namespace ppsim::gpu_backend {
-
-/// CUDA's stream, the same type as CUstream and cudaStream_t.
-using GpuStream = CUstream_st*;
 
 /// What the elements of gradients are, for sums over ranks.
 enum class ElementType : std::uint8_t { float32, float64, bfloat16, uint64 };
@@ -29,38 +24,15 @@ struct GpuPlace {
   int multiprocessors = 0;  ///< that the rank has to itself
 };
 
-/// The tensors of one OPT, in device memory.
-struct UpdateBuffers {
-  std::span<std::byte> parameters;
-  std::span<std::byte> gradients;
-  std::span<std::byte> optimizer_state;
-  const double* squared_norm = nullptr;  ///< of all gradients, in device memory; null: no clipping
-  double largest_norm = 1;               ///< gradients are scaled down to it where their norm is larger
-};
-
 /// The kernels of one rank's stages. Every call enqueues work on a stream and returns: it allocates nothing,
 /// creates nothing, waits for nothing, so that it can be captured in a graph. Buffers are device memory,
 /// whose bytes the host must not touch. One thread at a time calls it, with the rank's CUDA context current;
 /// calls on different streams may run at the same time on the device. Before anything else every kind of
 /// action is run once on zeros, so that no kernel is loaded inside a step. Errors: throws BackendError.
-class GpuStages {
+class GpuStages : public Stages {
  public:
-  virtual ~GpuStages() = default;
-
-  /// The parameters of a block before the first step, and cleared optimizer state.
-  virtual void initialize(GpuStream stream, BlockId block, std::span<std::byte> parameters,
-                          std::span<std::byte> optimizer_state) = 0;
-  /// The input batch that a microbatch has in this step, the x of a first stage: of one slice its piece.
-  virtual void load(GpuStream stream, MicrobatchId mb, const ActionBuffers& buffers) = 0;
-  /// F, B, I, W or R. B is I followed by W on the same bits. Gradients are added to; the executor clears
-  /// them.
-  virtual void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) = 0;
-  /// OPT.
-  virtual void update(GpuStream stream, const UpdateBuffers& buffers) = 0;
   /// into += from, element by element; `from` may be memory of another device that this one has access to.
   virtual void accumulate(GpuStream stream, std::span<std::byte> into, std::span<const std::byte> from) = 0;
-  /// *sum += squared norm of the gradients; `sum` is in device memory.
-  virtual void add_squared_norm(GpuStream stream, std::span<const std::byte> gradients, double* sum) = 0;
   /// *into += *from, as accumulate().
   virtual void add_norm(GpuStream stream, double* into, const double* from) = 0;
   /// A collective of a microbatch, as CpuStageModel::combine: every member runs it, on copies of all parts,
@@ -96,6 +68,4 @@ using gpu_backend::ElementType;
 using gpu_backend::GpuPlace;
 using gpu_backend::GpuStageModel;
 using gpu_backend::GpuStages;
-using gpu_backend::GpuStream;
-using gpu_backend::UpdateBuffers;
 }  // namespace ppsim
