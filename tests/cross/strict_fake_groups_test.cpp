@@ -16,7 +16,9 @@ namespace ppsim::test {
 namespace {
 
 void expect_finished(const std::string& name, const Program& program, const CudaOptions& options) {
-  FakeGpu gpu(devices_for(program));
+  FakeGpuOptions machine = devices_for(program);
+  machine.one_queue = options.one_hardware_queue;
+  FakeGpu gpu(machine);
   const auto result = run_on_fake(gpu, program, NullModel(), {.cuda = options});
   ASSERT_TRUE(result) << name << ": " << to_string(result.error());
   EXPECT_EQ(result->outcome, RunOutcome::finished) << name;
@@ -55,6 +57,22 @@ TEST(StrictFakeGroups, ThatShareSomeQueuesRunOneAfterAnother) {
            "1F2", "1B2", "{1RECV_F3@2 1SEND_B2@1}", "1F3", "1B3",
            "1SEND_B3@1"}}}.build();
   expect_finished_by_copy_engines("groups in a chain", program);
+}
+
+/// In one hardware queue a stream that waited for the other one of its group would hold up the forward behind
+/// it, which the other one waits for.
+TEST(StrictFakeGroups, OnSeveralQueuesHoldNothingUpOnceTheyHaveStarted) {
+  const Program program = HandProgram{
+      .pipeline = chain_spec(2, 2, 3),
+      .communicators = communicators({{0, 1}, {0, 1}, {0, 1}}),
+      .rows = {
+          {"0F0", "0SEND_F0@0", "0F1", "{0SEND_F1@0 0RECV_B0@1}", "0F2", "0SEND_F2@2", "0B0", "0RECV_B1@1",
+           "0B1", "0RECV_B2@1", "0B2"},
+          {"1RECV_F0@0", "1F0", "1RECV_F1@0", "1F1", "1RECV_F2@2", "1F2", "1B0", "1SEND_B0@1", "1B1",
+           "1SEND_B1@1", "1B2",
+           "1SEND_B2@1"}}}.build();
+  for (const bool one_queue : {false, true})
+    expect_finished("a group", program, {.host_threads = false, .one_hardware_queue = one_queue});
 }
 
 class StrictFakePaired : public testing::TestWithParam<CommunicatorPolicy> {};

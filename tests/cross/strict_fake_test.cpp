@@ -202,7 +202,9 @@ CudaOptions way_of(const Program& program, int number, Outcome expected) {
 /// A fake with the devices that the way takes.
 test::FakeGpuOptions machine_for(const Program& program, const CudaOptions& way) {
   const int ranks = program.pipeline().ranks();
-  return {.devices = (ranks + way.ranks_per_device - 1) / way.ranks_per_device, .jumps = !way.host_threads};
+  return {.devices = (ranks + way.ranks_per_device - 1) / way.ranks_per_device,
+          .one_queue = way.one_hardware_queue,
+          .jumps = !way.host_threads};
 }
 
 Outcome by_strict_fake(const Program& program, test::FakeGpu& gpu, const CudaOptions& way) {
@@ -239,6 +241,25 @@ int programs_asked_for() {
   return asked == nullptr ? kPrograms : std::atoi(asked);
 }
 
+/// Expects that strict fake and verifier say of a Program what the step-by-step executor says.
+void expect_agreement(const test::RandomCase& c, const CudaOptions& way, Outcome expected) {
+  test::FakeGpu gpu(machine_for(c.program, way));
+  ASSERT_EQ(by_verifier(c.program, launches_of(way)), expected);
+  ASSERT_EQ(by_strict_fake(c.program, gpu, way), expected);
+  for (const test::Fault& fault : gpu.faults()) {
+    // What a damaged Program does to its tensors is its own fault.
+    const bool of_program =
+        fault.kind == test::FaultKind::race || fault.kind == test::FaultKind::never_written;
+    ASSERT_TRUE(of_program && !uses_tensors_properly(c.program)) << fault;
+  }
+}
+
+void expect_mix(std::map<Outcome, int>& seen, int programs) {
+  EXPECT_GT(seen[Outcome::finished], programs / 5);
+  EXPECT_GT(seen[Outcome::deadlock], programs / 10);
+  EXPECT_GT(seen[Outcome::mismatch], 0);
+}
+
 class StrictFakeAgreement : public testing::TestWithParam<int> {};
 
 TEST_P(StrictFakeAgreement, WithStepByStepExecutorAndVerifier) {
@@ -246,6 +267,7 @@ TEST_P(StrictFakeAgreement, WithStepByStepExecutorAndVerifier) {
   int sliced = 0;  // that finish and use tensors properly, as far as is seen at once
   const int programs = programs_asked_for();
   for (int number = GetParam(); number < programs; number += kShards) {
+    SCOPED_TRACE("program " + std::to_string(number));
     const test::RandomCase c = test::random_case(number);
     const TransportCapabilities capabilities = launches_of(transport_of(number / kShards));
     if (capabilities != rendezvous() && !test::is_issued_as_listed(c.program)) continue;
@@ -253,21 +275,27 @@ TEST_P(StrictFakeAgreement, WithStepByStepExecutorAndVerifier) {
     ++seen[expected];
     if (expected == Outcome::finished && c.program.pipeline().slices() > 1 && has_plain_dataflow(c.program))
       ++sliced;
-    const CudaOptions way = way_of(c.program, number / kShards, expected);
-    test::FakeGpu gpu(machine_for(c.program, way));
-    ASSERT_EQ(by_verifier(c.program, capabilities), expected) << "program " << number;
-    ASSERT_EQ(by_strict_fake(c.program, gpu, way), expected) << "program " << number;
-    for (const test::Fault& fault : gpu.faults()) {
-      // What a damaged Program does to its tensors is its own fault.
-      const bool of_program =
-          fault.kind == test::FaultKind::race || fault.kind == test::FaultKind::never_written;
-      ASSERT_TRUE(of_program && !uses_tensors_properly(c.program)) << "program " << number << ": " << fault;
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_agreement(c, way_of(c.program, number / kShards, expected), expected));
   }
-  EXPECT_GT(seen[Outcome::finished], programs / kShards / 5);
-  EXPECT_GT(seen[Outcome::deadlock], programs / kShards / 10);
-  EXPECT_GT(seen[Outcome::mismatch], 0);
+  expect_mix(seen, programs / kShards);
   EXPECT_GT(sliced, programs / kShards / 100);
+}
+
+/// The same with one hardware queue for each device, as with CUDA_DEVICE_MAX_CONNECTIONS=1.
+TEST_P(StrictFakeAgreement, WithOneHardwareQueue) {
+  std::map<Outcome, int> seen;
+  const int programs = programs_asked_for();
+  for (int number = GetParam(); number < programs; number += kShards) {
+    SCOPED_TRACE("program " + std::to_string(number));
+    const test::RandomCase c = test::random_case(number);
+    if (!test::is_issued_as_listed(c.program)) continue;
+    CudaOptions way{.host_threads = false, .one_hardware_queue = true};
+    const Outcome expected = by_naive(c, launches_of(way));
+    ++seen[expected];
+    way.host_threads = number / kShards % 2 != 0 && expected == Outcome::finished;
+    ASSERT_NO_FATAL_FAILURE(expect_agreement(c, way, expected));
+  }
+  expect_mix(seen, programs / kShards);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, StrictFakeAgreement, testing::Range(0, kShards));

@@ -33,16 +33,19 @@ std::byte* memory_at(CudaAddress address) { return reinterpret_cast<std::byte*>(
 CUctx_st* context_of(int device) {
   return reinterpret_cast<CUctx_st*>(static_cast<std::uintptr_t>(device + 1));
 }
+int device_of(CUctx_st* context) { return static_cast<int>(reinterpret_cast<std::uintptr_t>(context)) - 1; }
 
 }  // namespace
 
 FakeGpu::FakeGpu(const FakeGpuOptions& options)
     : options_(options),
       memory_(faults_),
-      machine_(faults_, memory_),
+      machine_(faults_, memory_, options.one_queue),
       nccl_({faults_, machine_, ends_, options.transfer_ns, [this](auto what) { count(what); },
              [this](const std::string& what) { creating(what); }, [this] { return in_step(); }}),
-      contexts_(static_cast<std::size_t>(options.devices), 0) {}
+      contexts_(static_cast<std::size_t>(options.devices), 0) {
+  if (options.one_queue) environment_["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
+}
 
 GpuApi FakeGpu::api() {
   GpuApi api;
@@ -285,7 +288,9 @@ void FakeGpu::fill_streams(CudaTable& cuda) {
     const Lock lock(mutex_);
     creating("a stream");
     needs_context("cuStreamCreate");
-    *out = reinterpret_cast<CUstream_st*>(machine_.make_stream(0, "stream " + std::to_string(streams_++)));
+    const int device = device_of(current_[std::this_thread::get_id()]);
+    *out =
+        reinterpret_cast<CUstream_st*>(machine_.make_stream(device, "stream " + std::to_string(streams_++)));
     return kCudaSuccess;
   };
   cuda.stream_destroy = [this](CUstream_st* handle) {

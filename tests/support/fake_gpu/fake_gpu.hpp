@@ -31,6 +31,7 @@ struct FakeGpuOptions {
   int multiprocessors = 132;  ///< of each device
   int groups = 16;            ///< of eight multiprocessors each; no part has a share of one
   std::size_t memory = std::size_t{1} << 32;
+  bool one_queue = false;  ///< one hardware queue for each device: CUDA_DEVICE_MAX_CONNECTIONS=1
   Nanoseconds copy_ns = 100;
   Nanoseconds transfer_ns = 300;
   /// The host runs one thread: when it pauses and nothing can complete any more, time jumps, so that

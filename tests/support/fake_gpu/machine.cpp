@@ -1,6 +1,7 @@
 #include "support/fake_gpu/machine.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ppsim::test {
 
@@ -20,7 +21,10 @@ TaskId FakeMachine::enqueue(FakeStream& stream, TaskDraft draft) {
   if (stream.tail) after.push_back(*stream.tail);
   const bool advances = draft.advances_stream;
   const std::size_t lane = draft.lane.value_or(stream.lane);
+  const bool queues = one_queue_ && draft.queues;
   const TaskId id = add(std::move(draft), lane, after);
+  if (queues) queue_up(id, stream.device);
+  if (tasks_[id].open == 0) start(id);
   if (advances) stream.tail = id;
   return id;
 }
@@ -55,8 +59,17 @@ TaskId FakeMachine::add(TaskDraft draft, std::size_t lane, const std::vector<Tas
     tasks_[before].held.push_back(id);
     ++task.open;
   }
-  if (task.open == 0) start(id);
   return id;
+}
+
+void FakeMachine::queue_up(TaskId id, int device) {
+  const auto [last, first] = queued_.try_emplace(device, id);
+  if (first) return;
+  Task& ahead = tasks_[last->second];
+  tasks_[id].ahead = std::exchange(last->second, id);
+  if (ahead.started) return;
+  ahead.next = id;
+  ++tasks_[id].open;
 }
 
 void FakeMachine::start(TaskId id) {
@@ -64,15 +77,14 @@ void FakeMachine::start(TaskId id) {
   task.started = true;
   if (task.draft.kind == TaskKind::plain) {
     due_.push({now_ + task.draft.duration, id});
-    return;
-  }
-  if (task.draft.kind == TaskKind::meeting) {
+  } else if (task.draft.kind == TaskKind::meeting) {
     meetings_.push_back(id);
     task.draft.arrive(id);
   } else {
     value_waits_.push_back(id);
     look_at_values();
   }
+  if (task.next && --tasks_[*task.next].open == 0) start(*task.next);
 }
 
 void FakeMachine::look_at_values() {
@@ -152,11 +164,11 @@ bool FakeMachine::advance() {
 
 void FakeMachine::record(FakeEvent& event, FakeStream& stream, bool external) {
   if (stream.capture != nullptr && external) {
-    const TaskId id = enqueue(stream, {.name = "an event of the host"});
+    const TaskId id = enqueue(stream, {.name = "an event of the host", .queues = false});
     stream.capture->told.emplace_back(id, &event);
     return;
   }
-  event.task = enqueue(stream, {.name = "an event"});
+  event.task = enqueue(stream, {.name = "an event", .queues = false});
   event.capture = stream.capture;
 }
 
@@ -254,16 +266,22 @@ void FakeMachine::launch(FakeGraph& graph, FakeStream& stream) {
     for (TaskId& before : clone.behind) before = clones[before];
     const std::size_t lane = *draft.lane;
     clones.push_back(add(std::move(clone), lane, after));
+    if (tasks_[clones.back()].open == 0) start(clones.back());
   }
   for (const auto& [task, event] : graph.told) {
     event->task = clones[task];
     event->capture = nullptr;
   }
-  graph.launched = enqueue(stream, {.name = "the end of a graph", .after = clones});
+  graph.launched = enqueue(stream, {.name = "the end of a graph", .after = clones, .queues = false});
 }
 
 bool FakeMachine::knows(TaskId task, TaskId earlier) const {
   return at(tasks_[task].clock, tasks_[earlier].lane) >= tasks_[earlier].number;
+}
+
+bool FakeMachine::is_held_up(TaskId id) const {
+  const Task& task = tasks_[id];
+  return !task.started && task.ahead && !tasks_[*task.ahead].started;
 }
 
 std::vector<std::string> FakeMachine::stuck() const {
@@ -275,6 +293,11 @@ std::vector<std::string> FakeMachine::stuck() const {
       if (!task.started && !tasks_[before].done)
         names.push_back(task.draft.name + " is launched after " + tasks_[before].draft.name);
     }
+  }
+  for (TaskId id = 0; id < tasks_.size(); ++id) {  // behind the one at the head of its queue
+    if (!is_held_up(id) || is_held_up(*tasks_[id].ahead)) continue;
+    names.push_back(tasks_[id].draft.name + " is behind " + tasks_[*tasks_[id].ahead].draft.name +
+                    " in the hardware queue");
   }
   return names;
 }

@@ -38,6 +38,7 @@ struct TaskDraft {
   std::optional<std::size_t> lane = std::nullopt;  ///< empty: its stream's
   std::vector<TaskId> after = {};                  ///< beyond what its stream says
   std::vector<TaskId> behind = {};                 ///< launched before: waited for, and nothing is learned
+  bool queues = true;                              ///< it holds up what is behind it in a hardware queue
   bool advances_stream = true;                     ///< what follows on the stream waits for it
   std::string kernel = {};                         ///< which is loaded when it is launched first; empty: none
 };
@@ -79,7 +80,10 @@ struct FakeGraph {
 /// for have come there; time passes only while the host pauses.
 class FakeMachine {
  public:
-  FakeMachine(Faults& faults, FakeMemory& memory) : faults_(faults), memory_(memory) {}
+  /// `one_queue`: a device has one hardware queue, as with CUDA_DEVICE_MAX_CONNECTIONS=1. What is enqueued on
+  /// any of its streams starts only when what was enqueued before has started.
+  FakeMachine(Faults& faults, FakeMemory& memory, bool one_queue)
+      : faults_(faults), memory_(memory), one_queue_(one_queue) {}
 
   [[nodiscard]] FakeStream* make_stream(int device, std::string name);
   [[nodiscard]] FakeEvent* make_event(int device, bool timing);
@@ -125,7 +129,9 @@ class FakeMachine {
     std::uint32_t number = 0;
     std::size_t open = 0;  ///< tasks that it waits for
     std::vector<TaskId> followers = {};
-    std::vector<TaskId> held = {};  ///< launched behind it
+    std::vector<TaskId> held = {};               ///< launched behind it
+    std::optional<TaskId> ahead = std::nullopt;  ///< in the hardware queue
+    std::optional<TaskId> next = std::nullopt;   ///< that waits for its start in the hardware queue
     LaneClock clock = {};
     Nanoseconds end = 0;
     bool started = false;
@@ -134,6 +140,9 @@ class FakeMachine {
 
   /// Requires: draft.behind numbers tasks.
   TaskId add(TaskDraft draft, std::size_t lane, const std::vector<TaskId>& after);
+  /// Makes a task, which does not start yet, the last one of a hardware queue.
+  void queue_up(TaskId id, int device);
+  [[nodiscard]] bool is_held_up(TaskId id) const;
   TaskId capture(FakeStream& stream, TaskDraft draft);
   void join_capture(FakeStream& stream, FakeGraph& graph);
   static std::vector<bool> ancestors(const FakeGraph& graph, TaskId last);
@@ -144,6 +153,8 @@ class FakeMachine {
 
   Faults& faults_;
   FakeMemory& memory_;
+  bool one_queue_ = false;
+  std::map<int, TaskId> queued_;  ///< the last one of each device's hardware queue
   std::deque<FakeStream> streams_;
   std::deque<FakeEvent> events_;
   std::deque<FakeGraph> graphs_;

@@ -298,7 +298,7 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
   std::map<std::string, TaskId> tails;
   for (const Operation& operation : operations) {
     TaskDraft one = draft(operation);
-    one.advances_stream = false;
+    one.advances_stream = one.queues = false;
     one.after.push_back(start);
     if (before != communicator.last.end()) one.after.push_back(before->second);
     const std::string channel = channel_of(operation);
@@ -307,7 +307,8 @@ void FakeNccl::launch(Communicator& communicator, const std::vector<Operation>& 
     ends.push_back(tails[channel] = machine_.enqueue(*operation.stream, std::move(one)));
   }
   for (FakeStream* const stream : streams) {
-    communicator.last[capture] = machine_.enqueue(*stream, {.name = begin.name, .after = ends});
+    communicator.last[capture] =
+        machine_.enqueue(*stream, {.name = begin.name, .after = ends, .queues = false});
   }
 }
 

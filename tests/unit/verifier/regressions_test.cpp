@@ -112,6 +112,12 @@ const std::vector<Regression>& regressions() {
        {"0RECV_B0", "1SEND_B0", "1SEND_F0", "1F0", "1RECV_F0", "0SEND_F0"},
        std::nullopt,
        "nccl"},
+      {"one-queue-send",
+       "hangs",
+       deadlock_free,
+       {"0RECV_B0", "1SEND_B0", "1B0", "1F1", "1RECV_F1", "0SEND_F1"},
+       std::nullopt,
+       "nccl-one-queue"},
   };
   return kAll;
 }

@@ -47,6 +47,7 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
     progress_ = {reinterpret_cast<CudaValue*>(memory.data()), count};
   }
   seen_.resize(in_.plan.queues.size());
+  unfinished_.reserve(in_.plan.queues.size());
   for (const StreamStep& step : in_.plan.steps) {
     names_.push_back("PP:" + actions_text(in_.program, step.id));
     seen_[queue_number(step.queue)].instructions.push_back(step.id);
@@ -134,6 +135,7 @@ bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
 void RankRun::begin_pass(bool takes) {
   in_.actions.begin_pass(takes);
   next_ = 0;
+  unfinished_.clear();
   stage_ = Stage::issuing;
 }
 
@@ -145,6 +147,8 @@ void RankRun::fork() {
 }
 
 void RankRun::join() {
+  for (const std::size_t number : unfinished_) finish(number);
+  unfinished_.clear();
   for (std::size_t q = 0; q < streams_.size(); ++q) {
     if (streams_[q].get() == compute_stream()) continue;
     in_.device.record(joins_[q].get(), streams_[q].get());
@@ -242,6 +246,7 @@ bool RankRun::enqueue_steps() {
   bool moved = false;
   while (next_ < in_.plan.steps.size()) {
     const StreamStep& step = in_.plan.steps[next_];
+    finish_for(step);
     if (step.host_wait.valid() && complete(step.host_wait) != true) return moved;
     issue(step);
     if (!capturing_) host_.actions += actions_of(step);
@@ -258,7 +263,7 @@ bool RankRun::enqueue_steps() {
 void RankRun::issue(const StreamStep& step) {
   try {
     begin(step);
-    finish(step);
+    waits_at_its_end(step) ? unfinished_.push_back(next_) : finish(next_);
   } catch (const BackendError& failure) {
     throw error_of(in_.device.rank(), actions_text(in_.program, step.id), failure);
   }
@@ -316,7 +321,25 @@ void RankRun::post_transfers(const StreamStep& step) {
   in_.channels.post(in_.device.rank(), ends);
 }
 
-void RankRun::finish(const StreamStep& step) {
+/// Whether something on its stream follows what it waits for elsewhere: its other queues, or other ranks.
+bool RankRun::waits_at_its_end(const StreamStep& step) const {
+  return !step.other_queues.empty() || is_collective(in_.program.actions(step.id).front().kind);
+}
+
+/// The end of a step is enqueued as late as something waits for it: with one hardware queue it holds up
+/// whatever is behind it.
+void RankRun::finish_for(const StreamStep& step) {
+  std::erase_if(unfinished_, [&](std::size_t number) {
+    const StreamStep& one = in_.plan.steps[number];
+    const bool awaited = one.queue == step.queue || one.id == step.host_wait ||
+                         std::find(step.waits.begin(), step.waits.end(), one.id) != step.waits.end();
+    if (awaited) finish(number);
+    return awaited;
+  });
+}
+
+void RankRun::finish(std::size_t number) {
+  const StreamStep& step = in_.plan.steps[number];
   const GpuStream lead = stream(step.queue);
   for (const int queue : step.other_queues) {
     const GpuStream other = stream(queue);
@@ -330,7 +353,7 @@ void RankRun::finish(const StreamStep& step) {
   if (events(step.id).done) in_.device.record(events(step.id).done.get(), lead);
   if (capturing_ && is_communication(in_.program.actions(step.id).front().kind)) {
     const CudaAddress cell = address_of(&progress_[queue_number(step.queue)]);
-    in_.device.check(in_.device.cuda().stream_write_value(lead, cell, next_ + 1, 0), "noting what is over");
+    in_.device.check(in_.device.cuda().stream_write_value(lead, cell, number + 1, 0), "noting what is over");
   }
 }
 
@@ -376,6 +399,7 @@ std::optional<bool> RankRun::complete(InstructionId id) const {
     return std::atomic_ref(over).load() > number;
   }
   if (number >= next_ || in_.plan.steps[number].id != id) return false;
+  if (std::find(unfinished_.begin(), unfinished_.end(), number) != unfinished_.end()) return false;
   CUevent_st* const event = completion(id);
   return event == nullptr ? std::nullopt : std::optional(in_.device.complete(event));
 }

@@ -113,7 +113,9 @@ class RankRun {
   void begin_graph(bool takes);
   void issue(const StreamStep& step);
   void begin(const StreamStep& step);
-  void finish(const StreamStep& step);
+  [[nodiscard]] bool waits_at_its_end(const StreamStep& step) const;
+  void finish_for(const StreamStep& step);
+  void finish(std::size_t number);
   void enqueue(const StreamStep& step);
   bool enqueue_steps();
   void launch_graph(bool takes);
@@ -146,6 +148,8 @@ class RankRun {
   Stage stage_ = Stage::idle;
   bool capturing_ = false;
   std::size_t next_ = 0;
+  /// Steps that are issued, with no event yet that tells their end: one of a queue at most.
+  std::vector<std::size_t> unfinished_;
   Nanoseconds origin_ = 0;
   std::int64_t listed_ = 0;  ///< actions of the plan
   HostTime host_;
