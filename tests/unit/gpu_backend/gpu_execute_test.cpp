@@ -389,5 +389,23 @@ TEST(GpuExecute, AProgramThatBlocksItsHostIsNoGraph) {
             "a program with blocking instructions cannot run as a graph");
 }
 
+TEST(GpuExecute, AGraphHasNoOrderInOneHardwareQueue) {
+  const Program program = schedule_program("1f1b");
+  FakeGpuOptions machine = devices_for(program);
+  machine.one_queue = true;
+  FakeRunOptions options{.cuda = {.host_threads = false, .one_hardware_queue = true}};
+  FakeGpu streamed(machine);
+  EXPECT_EQ(run_on_fake(streamed, program, NullModel(), options).value().outcome, RunOutcome::finished);
+  EXPECT_TRUE(streamed.faults().empty()) << faults_of(streamed);
+  options.cuda.graphs = true;
+  FakeGpu captured(machine);
+  const auto result = run_on_fake(captured, program, NullModel(), options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(
+      to_string(result.error()),
+      "with one hardware queue nothing tells in which order the branches of a graph enter it (found "
+      "CUDA_DEVICE_MAX_CONNECTIONS=1, expected as many as a rank has streams, or a run without graphs)");
+}
+
 }  // namespace
 }  // namespace ppsim::test

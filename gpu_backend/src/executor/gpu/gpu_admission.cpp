@@ -18,12 +18,18 @@ Expected<void> check_capabilities(const TransportCapabilities& capabilities) {
   return {};
 }
 
-Expected<void> check_graph(const Program& program, const TransportCapabilities& capabilities) {
+Expected<void> check_graph(const Program& program, const RunOptions& run) {
+  if (std::get<CudaOptions>(run.backend).one_hardware_queue) {
+    return make_error(ErrorCode::bad_argument,
+                      "with one hardware queue nothing tells in which order the branches of a graph enter it",
+                      {.found = "CUDA_DEVICE_MAX_CONNECTIONS=1",
+                       .expected = "as many as a rank has streams, or a run without graphs"});
+  }
   for (const Instruction& instruction : program.instructions()) {
     if (instruction.blocking)
       return bad_request("a program with blocking instructions cannot run as a graph");
   }
-  if (!AnalyzedProgram(program, capabilities).order().complete)
+  if (!AnalyzedProgram(program, capabilities_of(run)).order().complete)
     return bad_request("a program that cannot finish cannot run as a graph");
   return {};
 }
@@ -43,7 +49,7 @@ Expected<void> check_gpu_options(const Program& program, const RunOptions& run) 
     return bad_request("NCCL has one rank on a device; several need the copy transport");
   }
   if (auto good = check_capabilities(run.capabilities); !good) return good;
-  return options.graphs ? check_graph(program, capabilities_of(run)) : Expected<void>{};
+  return options.graphs ? check_graph(program, run) : Expected<void>{};
 }
 
 Expected<RankRange> admit_on_gpu(const GpuRunInput& input) {
