@@ -19,7 +19,7 @@ for transport in any mpi copy in-process; do
   expect_json "d['proved_transport'] == '$transport'"
 done
 expect_exit 0 run program.json --steps 1 --certificate any.cert
-[ "$(head -n 1 stdout)" = "transport any: holds on in-process, mpi, copy and nccl" ] || fail "the first line"
+[ "$(head -n 1 stdout)" = "transport any: a proof holds on in-process, mpi, copy and nccl" ] || fail "the first line"
 
 # A simulation names it, too, where there is no time to tell.
 for command in simulate compare; do

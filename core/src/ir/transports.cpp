@@ -16,7 +16,7 @@ constexpr TransportCapabilities launched(LaunchChain chain) {
 constexpr EdgeMemory kNcclEdge{.at_sender = Bytes{8} << 20U, .at_receiver = Bytes{40} << 20U};
 
 constexpr auto kTransports = std::to_array<Transport>({
-    {"any", "holds on in-process, mpi, copy and nccl", any_transport()},
+    {"any", "a proof holds on in-process, mpi, copy and nccl", any_transport()},
     {"in-process", "threads of one process; queues are independent", rendezvous()},
     {"mpi", "processes; queues are independent", rendezvous()},
     {"copy", "copy engines of the GPUs of one process; queues are independent", rendezvous()},
