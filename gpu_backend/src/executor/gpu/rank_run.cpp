@@ -8,6 +8,8 @@
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "ppsim/core/ir/padding.hpp"
+#include "ppsim/gpu_backend/device/device.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -96,6 +98,7 @@ void RankRun::warm_up() {
     const InstructionId id = in_.plan.steps[n].id;
     const auto actions = in_.program.actions(id);
     if (!launches_kernels(actions.front().kind) || launched.knows(actions)) continue;
+    if (is_padding(in_.program.pipeline(), actions.front())) continue;  // launches nothing
     if (warm_up(n)) launched.add(actions);
   }
   in_.device.record(ended_.get(), compute_stream());
