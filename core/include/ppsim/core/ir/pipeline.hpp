@@ -73,7 +73,7 @@ struct PipelineSpec {
   IdVector<RouteId, std::vector<StageId>> routes;  ///< default: one route with every stage
   IdVector<MicrobatchId, RouteId> route;           ///< default: route 0
   IdVector<BlockId, ParameterBlock> blocks;        ///< default: block b owned by stage b alone
-  IdVector<MicrobatchId, int> update;              ///< default: 0, one synchronous update
+  IdVector<MicrobatchId, int> update;              ///< default: 0, one synchronous update; -1: padding
   IdVector<MicrobatchId, int> version;             ///< default: 0, weights of the step's start
   IdVector<StageId, int> lag;                      ///< versions that a stage is behind `version`; default: 0
   IdVector<CollectiveId, Collective> collectives;  ///< default: none
