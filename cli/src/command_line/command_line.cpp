@@ -8,7 +8,7 @@
 #include "command.hpp"
 #include "config_file.hpp"
 #include "help.hpp"
-#include "job_words.hpp"
+#include "options/job_words.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/ir/nearest.hpp"
 #include "ppsim/gpu_backend/executor/backends.hpp"

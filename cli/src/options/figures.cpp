@@ -1,7 +1,7 @@
 #include "figures.hpp"
 
+#include "command_line/validators.hpp"
 #include "ppsim/simulator/writers/timeline.hpp"
-#include "validators.hpp"
 
 namespace ppsim::cli {
 

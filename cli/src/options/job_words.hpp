@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "options.hpp"
+#include "command_line/options.hpp"
 #include "ppsim/core/ir/error.hpp"
 
 namespace ppsim::cli {

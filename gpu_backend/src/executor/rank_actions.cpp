@@ -5,6 +5,7 @@
 
 #include "ppsim/core/execution/facts.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "stage_model/gradient_norm.hpp"
 #include "worker.hpp"
@@ -104,8 +105,7 @@ RankActions::Taken* RankActions::find(BlockId block, int update) {
 }
 
 bool RankActions::is_norm(const Action& action) const {
-  return action.kind == OpKind::collective &&
-         pipeline_.spec().collectives[action.collective()].name == "norm";
+  return action.kind == OpKind::collective && pipeline_.spec().collectives[action.collective()].per_update();
 }
 
 void RankActions::clear(GpuStream stream) const {
@@ -127,6 +127,7 @@ void RankActions::begin_step(int step, GpuStream stream, const TensorTable& tabl
     const Tensor& tensor = table.tensors[t];
     if (tensor.rank != rank_ || !tensor.from_start) continue;
     if (tensor.size_class.kind != TensorKind::boundary_input) continue;
+    if (is_padding(pipeline_, MicrobatchId(tensor.microbatch))) continue;
     stages_.load(stream, MicrobatchId(tensor.microbatch),
                  batch_buffers(tensors_.memory(t), tensor.size_class.slice, this->step()));
   }
@@ -155,6 +156,7 @@ void RankActions::run(InstructionId id, GpuStream stream) {
 }
 
 void RankActions::run(InstructionId id, const Action& action, GpuStream stream) {
+  if (is_padding(pipeline_, action)) return;  // nobody reads what it would make
   switch (action.kind) {
     case OpKind::forward:
     case OpKind::backward:

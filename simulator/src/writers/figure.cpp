@@ -130,7 +130,7 @@ double FigureWriter::write_legend(const FigureLegend& legend, double y) {
   LegendRow row(canvas_, left_, options_.width - right_, y);
   for (const OpKind kind : legend.kinds) {
     row.add(colour_of(options_.palette, kind), kWhite,
-            std::string(info(kind).text) + " " + std::string(kind_meaning(kind)));
+            std::string(info(kind).text) + " " + std::string(info(kind).meaning));
   }
   if (legend.chunks) row.add({0xD0, 0xD0, 0xD0}, kWhite, "lighter: later chunk of the rank");
   if (legend.routes) row.add(kWhite, kBlack, "border: later route");

@@ -7,9 +7,8 @@
 #include "launched.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/gpu_backend/executor/backend_error.hpp"
 #include "ppsim/core/ir/padding.hpp"
-#include "ppsim/gpu_backend/device/device.hpp"
+#include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {

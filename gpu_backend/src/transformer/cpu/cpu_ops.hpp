@@ -1,7 +1,5 @@
 #pragma once
 
-#include <utility>
-
 #include "cpu_attention.hpp"
 #include "transformer_arithmetic.hpp"
 
@@ -22,12 +20,8 @@ class CpuOps {
   using Norm = NormTensors<T, T>;
 
   /// `first_sequence` is that of the microbatch in this step. Requires: references that outlive it.
-  CpuOps(StagePlace place, const TransformerConfig& config, std::int64_t first_sequence)
-      : place_(std::move(place)),
-        role_(place_.role),
-        d_(place_.d()),
-        config_(config),
-        first_sequence_(first_sequence) {}
+  CpuOps(const StagePlace& place, const TransformerConfig& config, std::int64_t first_sequence)
+      : place_(place), role_(place_.role), d_(place_.d()), config_(config), first_sequence_(first_sequence) {}
 
   [[nodiscard]] const StagePlace& place() const { return place_; }
   /// The same with products that are not rounded, which they never are here.

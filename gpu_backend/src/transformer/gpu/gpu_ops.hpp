@@ -1,7 +1,5 @@
 #pragma once
 
-#include <utility>
-
 #include "gpu_attention.hpp"
 #include "transformer/pass/stage_place.hpp"
 
@@ -76,9 +74,9 @@ class GpuOps : public StageKernels<T> {
     AttentionWorkspace flash = {};
   };
   /// Requires: references that outlive it.
-  GpuOps(StagePlace place, const Run& kernels, const Batch& batch)
+  GpuOps(const StagePlace& place, const Run& kernels, const Batch& batch)
       : Run(kernels),
-        place_(std::move(place)),
+        place_(place),
         role_(place_.role),
         d_(place_.d()),
         own_(vocabulary_of(d_, role_)),
