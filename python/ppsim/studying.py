@@ -85,7 +85,7 @@ def study(
         evaluated = opened.run(workers)
     else:
         evaluated = _Spread(opened, executor, workers, progress).run(batch)
-    rows = [json.loads(line) for line in opened.jsonl().splitlines()]
+    rows = [json.loads(line) for line in opened.jsonl().split("\n") if line]
     return StudyResults(rows, opened.size, evaluated, path, opened.csv())
 
 
@@ -165,14 +165,14 @@ class _Spread:
             failure = CancelledError() if future.cancelled() else future.exception()
             if failure is None:
                 rows.update(future.result())
-            elif isinstance(failure, Error):
-                raise failure
             else:
                 lost.append((points, tries, failure))
         if rows:
             self._opened.add(rows)
             self._done += len(rows)
         for points, tries, failure in lost:
+            if isinstance(failure, Error):
+                raise failure
             self._retry(points, tries, failure)
 
     def _retry(self, points: Points, tries: int, failure: BaseException) -> None:

@@ -46,6 +46,7 @@ def processes() -> ProcessPoolExecutor:
 def dask() -> Executor:
     distributed = pytest.importorskip("distributed")
     client = distributed.Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+    distributed.gc.disable_gc_diagnosis(force=True)  # it would take the interrupts of later tests
     return client.get_executor()
 
 
@@ -137,6 +138,9 @@ def test_what_is_no_study_is_refused(tmp_path):
         ppsim.study(STUDY)
     with pytest.raises(ppsim.Error, match="a count is out of range"):
         ppsim.study(STUDY, store=tmp_path / "store.sqlite", batch=0)
+    odd = dict(STUDY["base"], tp=8, schedule="1f1b\u2028x")
+    row = ppsim.study({"base": odd}, store=tmp_path / "odd.sqlite").rows[0]
+    assert row["status"] == "impossible" and row["point"]["schedule"] == "1f1b\u2028x"
     (tmp_path / "text.sqlite").write_text("text")
     with pytest.raises(ppsim.FileError):
         ppsim.study(STUDY, store=tmp_path / "text.sqlite")

@@ -57,8 +57,9 @@ cmp whole three || fail "three of four processes have other rows"
 # A claim of a process on another machine ends when nothing is heard of it; that of a process that is gone at once.
 python3 -c 'import sqlite3
 base = sqlite3.connect("study.json.sqlite"); base.execute("DELETE FROM points")
-keys = [row[0] for row in sqlite3.connect("four.sqlite").execute("SELECT key FROM points ORDER BY key LIMIT 2")]
+keys = [row[0] for row in sqlite3.connect("four.sqlite").execute("SELECT key FROM points ORDER BY key LIMIT 3")]
 base.execute("INSERT INTO claims VALUES (?, ?, 1, ?, ?)", (keys[0], "elsewhere", "0", 1.0))
+base.execute("INSERT INTO claims VALUES (?, ?, 2, ?, ?)", (keys[2], "ahead", "0", 4e9))
 import socket
 base.execute("INSERT INTO claims VALUES (?, ?, 999999999, ?, ?)", (keys[1], socket.gethostname(), "0", 4e9))
 base.commit()'

@@ -55,11 +55,25 @@ class PointQueue {
 
   /// Hands out points and stores results until there is one for each. Returns how many were stored here.
   [[nodiscard]] Expected<std::size_t> serve() {
-    auto served = serve_all();
+    std::size_t stored = 0;
+    while (settled_ < all_) {
+      PPSIM_RETURN_IF_ERROR(claim());
+      auto results = results_so_far();
+      PPSIM_RETURN_IF_ERROR(results.empty() ? store_.renew_claims() : store_.add(results));
+      stored += results.size();
+      settled_ += results.size();
+      if (run_.progress) run_.progress(settled_, all_);
+      if (run_.stopped && run_.stopped()) stops_ = true;  // all points may be of others
+      if (stops_) return make_error(ErrorCode::io, "stopped before all points were evaluated");
+    }
+    return stored;
+  }
+
+  /// Lets the threads end.
+  void end() {
     const std::lock_guard lock(mutex_);
     ends_ = true;
     changed_.notify_all();
-    return served;
   }
 
  private:
@@ -79,20 +93,6 @@ class PointQueue {
     const StudyPoint* point = ready_.front();
     ready_.pop_front();
     return point;
-  }
-
-  [[nodiscard]] Expected<std::size_t> serve_all() {
-    std::size_t stored = 0;
-    while (settled_ < all_) {
-      PPSIM_RETURN_IF_ERROR(claim());
-      auto results = results_so_far();
-      PPSIM_RETURN_IF_ERROR(results.empty() ? store_.renew_claims() : store_.add(results));
-      stored += results.size();
-      settled_ += results.size();
-      if (run_.progress) run_.progress(settled_, all_);
-      if (stops_) return make_error(ErrorCode::io, "stopped before all points were evaluated");
-    }
-    return stored;
   }
 
   /// Keeps the threads supplied, in the end with points of processes that have died.
@@ -162,6 +162,11 @@ Expected<std::size_t> run_study(const Study& study, StudyStore& store, const Stu
   PPSIM_ASSIGN_OR_RETURN(const auto known, store.results());
   PointQueue queue(missing_points(study, run, known), run, store);
   std::vector<std::jthread> threads;
+  // Ends them before they are joined, whatever is thrown: the system may refuse a thread.
+  struct AtEnd {
+    PointQueue& queue;
+    ~AtEnd() { queue.end(); }
+  } const at_end{queue};
   for (int t = 0; t < run.jobs; ++t) threads.emplace_back([&] { queue.work(); });
   return queue.serve();
 }

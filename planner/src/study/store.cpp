@@ -274,7 +274,8 @@ Expected<std::vector<Claim>> StudyStore::State::claim(std::span<const StudyPoint
   Statement known(base, "SELECT 1 FROM points WHERE key = ?");
   Statement take(base,
                  "INSERT INTO claims VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (key) DO UPDATE SET host = ?2, "
-                 "process = ?3, started = ?4, until = ?5 WHERE until < ?6 OR (host = ?2 AND process = ?3 AND "
+                 "process = ?3, started = ?4, until = ?5 WHERE until < ?6 OR until > ?7 OR (host = ?2 AND "
+                 "process = ?3 AND "
                  "started = ?4)");
   if (!known.ready() || !take.ready()) return failed();
   std::vector<Claim> answers;
@@ -293,6 +294,7 @@ Expected<std::vector<Claim>> StudyStore::State::claim(std::span<const StudyPoint
     take.bind(4, started);
     take.bind(5, now() + kLease);
     take.bind(6, now());
+    take.bind(7, now() + 2 * kLease);  // of a clock that was ahead
     if (take.step() != SQLITE_DONE) return failed();
     answers.push_back(sqlite3_changes(base) > 0 ? Claim::taken : Claim::of_another);
     take.reset();
