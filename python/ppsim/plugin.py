@@ -1,17 +1,20 @@
 """What `ppsim --plugin FILE.py` asks of a Python file that calls `ppsim.register`.
 
 `python -m ppsim.plugin FILE.py` prints a line for each schedule that the file registers, its name, a tab and the first line of its
-docstring; `python -m ppsim.plugin FILE.py NAME ranks=4 microbatches=8 ...` prints the schedule as native JSON. What is wrong is
+docstring, between BEGIN and END; `python -m ppsim.plugin FILE.py NAME ranks=4 microbatches=8 ...` prints the schedule as native JSON. What is wrong is
 the one line that is printed, with exit code 1.
 """
 
 from __future__ import annotations
 
+import contextlib
 import runpy
 import sys
 
 from ppsim import registry
 
+# Around the answer: Python's warnings and what the file does at its exit are on the same stream.
+BEGIN, END = "<ppsim>", "</ppsim>"
 COUNTS = ("ranks", "microbatches", "chunks", "slices")
 
 
@@ -37,16 +40,17 @@ def main(arguments: list[str]) -> int:
     """Runs the file, and prints what it is asked for."""
     published = set(registry.schedules())
     try:
-        runpy.run_path(arguments[0])
-        own = [name for name in registry.schedules() if name not in published]
-        if len(arguments) == 1:
-            text = "".join(f"{name}\t{summary_of(name)}\n" for name in own)
-        else:
-            text = generated(arguments[1], arguments[2:])
+        with contextlib.redirect_stdout(sys.stderr):  # what the file prints is no answer
+            runpy.run_path(arguments[0])
+            own = [name for name in registry.schedules() if name not in published]
+            if len(arguments) == 1:
+                text = "".join(f"{name}\t{summary_of(name)}\n" for name in own)
+            else:
+                text = generated(arguments[1], arguments[2:])
     except Exception as wrong:  # whatever a file of a user raises
         print(f"{type(wrong).__name__}: {wrong}".replace("\n", " "))
         return 1
-    print(text, end="")
+    print(f"{BEGIN}\n{text}{END}", flush=True)
     return 0
 
 

@@ -74,11 +74,11 @@ cat >stand-in <<'END'
 shift 2
 case "$1 $2" in
   "fails.py ") echo "Traceback"; echo "ValueError: no such thing"; exit 1 ;;
-  "none.py ") ;;
-  "mine.py ") printf 'two-by-two\tforwards, then backwards\n' ;;
+  "none.py ") printf '<ppsim>\n</ppsim>\n' ;;
+  "mine.py ") printf 'a warning\n<ppsim>\ntwo-by-two\tforwards, then backwards\n</ppsim>\nat exit\n' ;;
   "mine.py two-by-two")
     [ "$3 $4 $5" = "ranks=1 microbatches=2 style=wide" ] || { echo "ValueError: $*"; exit 1; }
-    echo "0F0,0F1,0B0,0B1" ;;
+    printf 'a warning\n<ppsim>\n0F0,0F1,0B0,0B1\n</ppsim>\n' ;;
 esac
 END
 chmod +x stand-in

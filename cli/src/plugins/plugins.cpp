@@ -75,6 +75,8 @@ Expected<void> load_plugin(const std::string& path) {
     return no_plugin(path, plugin == nullptr ? "nothing" : "version " + std::to_string(plugin->version),
                      "version " + std::to_string(PPSIM_PLUGIN_VERSION));
   }
+  if (plugin->release == nullptr || (plugin->schedules == nullptr && plugin->count > 0))
+    return no_plugin(path, "a plugin without release or schedules", "both");
   for (std::size_t i = 0; i < plugin->count; ++i) {
     const ppsim_schedule& schedule = plugin->schedules[i];
     if (schedule.name == nullptr || schedule.summary == nullptr || schedule.generate == nullptr)

@@ -4,13 +4,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 #include "command_line/shell_words.hpp"
 
 namespace ppsim::cli {
 namespace {
 
-/// What `python -m ppsim.plugin` prints; its last line where it fails, which says why.
+/// Around an answer, which stands among what Python and the file say on their own.
+constexpr std::string_view kBegin = "<ppsim>\n";
+constexpr std::string_view kEnd = "</ppsim>";
+
+/// The answer of `python -m ppsim.plugin`; its last line where it fails, which says why.
 Expected<std::string> asked_python(const std::string& file, const std::vector<std::string>& words) {
   const char* chosen = std::getenv("PPSIM_PYTHON");
   std::string command =
@@ -22,7 +27,10 @@ Expected<std::string> asked_python(const std::string& file, const std::vector<st
   std::array<char, 4096> part{};
   while (const std::size_t read = std::fread(part.data(), 1, part.size(), pipe))
     text.append(part.data(), read);
-  if (::pclose(pipe) == 0) return text;
+  const std::size_t begin = text.find(kBegin);
+  const std::size_t end = text.find(kEnd);
+  if (::pclose(pipe) == 0 && end != std::string::npos && begin < end)
+    return text.substr(begin + kBegin.size(), end - begin - kBegin.size());
   while (text.ends_with('\n')) text.pop_back();
   return make_error(ErrorCode::bad_argument, "Python refuses: " + text.substr(text.rfind('\n') + 1),
                     {.file = file,
