@@ -121,6 +121,9 @@ TEST(Topology, SaysWhatIsWrong) {
                 .find("GPUs differ in their NVLinks (found 0 links, 1 GPUs together"),
             std::string::npos);
   EXPECT_NE(problem(good, 0).find("at least one node"), std::string::npos);
+  EXPECT_NE(problem(node(2, h100(R"(<nvlink target="0000:01:00.0" count="0.5" tclass="0x030200"/>)"), kPort))
+                .find("no number of links (found 0.5, expected a whole number)"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +16,8 @@ namespace {
 
 constexpr int kMaxGpus = 4096;
 constexpr int kMaxLinks = 1024;
+constexpr double kMaxTransfers = 1000;  // GT/s of a lane
+constexpr double kMaxLanes = 64;
 
 /// What NCCL finds of one GPU.
 struct FoundGpu {
@@ -109,6 +112,8 @@ class TopologyReader {
     if (std::from_chars(speed.data(), speed.data() + speed.size(), transfers).ec != std::errc() ||
         std::from_chars(width.data(), width.data() + width.size(), lanes).ec != std::errc())
       return std::nullopt;
+    const bool plausible = transfers > 0 && transfers <= kMaxTransfers && lanes > 0 && lanes <= kMaxLanes;
+    if (!plausible) return std::nullopt;
     return transfers * lanes / (transfers > 5 ? 8 : 10);
   }
 
@@ -117,6 +122,8 @@ class TopologyReader {
     for (const XmlElement& link : element.children) {
       if (link.name != "nvlink") continue;
       PPSIM_ASSIGN_OR_RETURN(const auto count, number(link, "count"));
+      if (count != std::floor(count))
+        return wrong(link, "no number of links", std::string(link.attribute("count")), "a whole number");
       gpu.links += static_cast<int>(std::min<double>(count, kMaxLinks));
       const bool is_switch = link.attribute("tclass").starts_with("0x0680");
       gpu.peers.insert(is_switch ? "switch" : std::string(link.attribute("target")));

@@ -27,9 +27,12 @@ class XmlParser {
   [[nodiscard]] bool at_end() const { return at_ >= text_.size(); }
   [[nodiscard]] char peek() const { return text_[at_]; }
   [[nodiscard]] bool starts(std::string_view with) const { return text_.substr(at_).starts_with(with); }
+  /// The row of the place that is read, which only moves on.
   [[nodiscard]] int row() const {
-    return 1 + static_cast<int>(
-                   std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n'));
+    const auto end = text_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, text_.size()));
+    row_ += static_cast<int>(std::count(counted_, end, '\n'));
+    counted_ = end;
+    return row_;
   }
 
   [[nodiscard]] tl::unexpected<Error> wrong(const std::string& expected) const {
@@ -126,6 +129,8 @@ class XmlParser {
   std::string_view text_;
   const std::string& file_;
   std::size_t at_ = 0;
+  mutable std::string_view::const_iterator counted_ = text_.begin();  ///< up to here rows are counted
+  mutable int row_ = 1;
 };
 
 }  // namespace
