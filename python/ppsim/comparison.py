@@ -115,7 +115,7 @@ def compare(
 def _check_same_work(runs: list[Run], costs: Costs) -> None:
     def work(run: Run) -> tuple[int, ...]:
         program = run.program
-        return (program.ranks, program.microbatches) + (() if costs.by_stage else (program.stages,))
+        return (program.ranks, program.microbatches - program.padding) + (() if costs.by_stage else (program.stages,))
 
     for run in runs:
         if work(run) != work(runs[0]):

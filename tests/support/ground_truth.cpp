@@ -106,8 +106,10 @@ class BlockVersions {
   }
 
  private:
-  static bool reads(const Action& a) {
-    return a.kind == OpKind::forward || a.kind == OpKind::recompute || gives_input_gradient(a.kind);
+  /// Whether what the action computes of the weights is ever used.
+  [[nodiscard]] bool reads(const Action& a) const {
+    return !is_padding(pipeline_, a) &&
+           (a.kind == OpKind::forward || a.kind == OpKind::recompute || gives_input_gradient(a.kind));
   }
   [[nodiscard]] bool touches(const Action& a) const {
     return std::ranges::count(pipeline_.blocks_of(a.stage()), block_) > 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/padding.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
@@ -29,6 +30,7 @@ class Samples {
   void add_local(const TimedTrace& trace, InstructionId id) {
     const auto actions = program_.actions(id);
     if (is_communication(actions.front().kind)) return;
+    if (is_padding(program_.pipeline(), actions)) return;  // a run leaves its arithmetic out
     add(cost_class_of(actions, program_.instruction(id).form), trace.spans[id].start, trace.spans[id].end);
   }
 

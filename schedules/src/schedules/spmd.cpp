@@ -144,7 +144,7 @@ ScheduleInfo spmd_gpipe() {
 ScheduleInfo spmd_circular() {
   ScheduleInfo info = spmd_gpipe();
   info.name = kCircularName;
-  info.summary = "the same over several chunks per rank: all microbatches come round for the next chunk";
+  info.summary = "spmd-gpipe over several chunks per rank: all microbatches, then the next chunk";
   info.placement = "stage s on rank s mod p";
   info.constraints = "m >= p for several chunks, at most 1024 ranks";
   info.default_chunks = kDefaultChunks;

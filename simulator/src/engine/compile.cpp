@@ -250,7 +250,7 @@ class Compiler {
       if (lane_of_[id.index()] != Program::kComputeQueue) continue;
       row.last_item = compiled_.end_item[id.index()];
       if (row.first_item == 0) row.first_item = row.last_item;
-      if (is_padding(program_.pipeline(), program_.actions(id)[0])) continue;
+      if (is_padding(program_.pipeline(), program_.actions(id))) continue;
       const std::uint32_t duration = compiled_.items[row.last_item].duration;
       if (counts[duration]++ == 0) durations.push_back(duration);
     }

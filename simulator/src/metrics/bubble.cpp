@@ -49,7 +49,7 @@ class GapWalk {
          id = InstructionId(id.value() + 1)) {
       const auto actions = program.actions(id);
       if (info(actions[0].kind).resource != Resource::compute) continue;
-      if (is_padding(program.pipeline(), actions[0])) continue;
+      if (is_padding(program.pipeline(), actions)) continue;
       const Span& span = run_.trace.spans[id];
       if (compute_.empty()) first_backward_ = span.start.time;
       if (!has_forward) last_forward_ = span.end.time;

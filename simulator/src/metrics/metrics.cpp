@@ -88,8 +88,7 @@ StepTimes step_times(const Program& program, const TimedTrace& trace) {
       if (!any) row.start = span.start.time;
       any = true;
       row.end = span.end.time;
-      if (!is_padding(program.pipeline(), program.actions(id)[0]))
-        row.busy += span.end.time - span.start.time;
+      if (!is_padding(program.pipeline(), program.actions(id))) row.busy += span.end.time - span.start.time;
     }
     times.ranks.push_back(row);
   }

@@ -40,7 +40,7 @@ class RankVersions {
         found_(found),
         held_(static_cast<std::size_t>(pipeline_.blocks())) {
     for_each_action([&](InstructionId, const Action& a) {
-      if (reads_weights(a.kind)) expect(a);
+      if (reads_weights(a.kind) && !is_padding(pipeline_, a)) expect(a);
       if (a.kind == OpKind::reduce_grad) reduced_[{a.block(), a.update()}] = true;
     });
   }
@@ -48,7 +48,7 @@ class RankVersions {
   void walk() {
     for_each_action([&](InstructionId id, const Action& a) {
       at_ = id;
-      if (reads_weights(a.kind)) read(a);
+      if (reads_weights(a.kind) && !is_padding(pipeline_, a)) read(a);
       if (gives_weight_gradient(a.kind)) add_gradient(a);
       if (a.kind == OpKind::optimizer) update(a);
     });

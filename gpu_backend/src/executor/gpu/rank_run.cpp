@@ -97,7 +97,7 @@ void RankRun::warm_up() {
     const InstructionId id = in_.plan.steps[n].id;
     const auto actions = in_.program.actions(id);
     if (!launches_kernels(actions.front().kind) || launched.knows(actions)) continue;
-    if (is_padding(in_.program.pipeline(), actions.front())) continue;  // launches nothing
+    if (is_padding(in_.program.pipeline(), actions)) continue;  // launches nothing
     if (warm_up(n)) launched.add(actions);
   }
   in_.device.record(ended_.get(), compute_stream());

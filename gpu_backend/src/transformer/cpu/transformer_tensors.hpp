@@ -7,6 +7,7 @@
 #include <span>
 
 #include "ppsim/core/ir/check.hpp"
+#include "ppsim/core/ir/padding.hpp"
 #include "ppsim/core/ir/units.hpp"
 #include "ppsim/gpu_backend/transformer/transformer.hpp"
 #include "transformer/model/transformer_role.hpp"
@@ -64,10 +65,13 @@ struct TokenRange {
 }
 
 /// Number of the first sequence of a microbatch in a step: no two microbatches of a training have one in
-/// common.
+/// common. Padding has none, so that a batch is the same with and without it.
 [[nodiscard]] inline std::int64_t first_sequence(const Pipeline& pipeline, const Dimensions& d,
                                                  MicrobatchId mb, std::int64_t step) {
-  return (step * pipeline.microbatches() + mb.value()) * d.sequences;
+  const auto& updates = pipeline.spec().update;
+  const auto before =
+      std::count_if(updates.begin(), updates.begin() + mb.value(), [](int of) { return of >= 0; });
+  return (step * batch_microbatches(pipeline) + before) * d.sequences;
 }
 
 /// Hands out the tensors of one buffer one after the other, each on a 64-byte boundary: bits of a result may

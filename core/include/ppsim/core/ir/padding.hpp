@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "ppsim/core/ir/pipeline.hpp"
 
@@ -21,6 +22,12 @@ namespace ppsim {
 /// Whether an action computes for padding.
 [[nodiscard]] inline bool is_padding(const Pipeline& pipeline, const Action& action) {
   return info(action.kind).microbatch == MicrobatchUse::required && is_padding(pipeline, action.mb());
+}
+
+/// Whether all actions of an instruction compute for padding.
+[[nodiscard]] inline bool is_padding(const Pipeline& pipeline, std::span<const Action> actions) {
+  return std::all_of(actions.begin(), actions.end(),
+                     [&](const Action& action) { return is_padding(pipeline, action); });
 }
 
 }  // namespace ppsim
