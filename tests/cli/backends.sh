@@ -77,7 +77,7 @@ done
 expect_error 2 "events per action are of CUDA" graphs run 1f1b --ranks 2 --microbatches 2 --graphs
 expect_error 2 "what computes attention is a choice on GPUs only (found --attention cudnn" attention \
   run 1f1b --ranks 2 --microbatches 2 --attention cudnn
-expect_error 2 "in {auto,cudnn,gemm}" attention profile -o - --attention flash
+expect_error 2 "expected one of auto, cudnn, gemm" attention profile -o - --attention flash
 # Nothing said of its ranks, the calibration has those of the first schedule.
 expect_exit 0 generate gpipe --ranks 3 --microbatches 5 -o three.json
 for input in three.json gpipe:ranks=3,microbatches=5; do

@@ -4,7 +4,7 @@ source "$(dirname "$0")/support/lib.sh"
 mkdir bin && ln -s "$ppsim" bin/ppsim
 export PATH=$work/bin:$PATH
 
-begins=("ppsim simu" "ppsim simulate terap" "ppsim simulate 1f1b --microbatche" "ppsim simulate 1f1b --model gpt-o"
+begins=("ppsim simu" "ppsim simulate terap" "ppsim simulate 1f1b --microbatche" "ppsim simulate 1f1b --model gpt-oss-1"
   "ppsim simulate 1f1b --model gpt3-175b --cluster dgx-h1" "ppsim show 1f1b --format sv" "ppsim help ver" "ppsim verify my-or")
 touch my-order.csv
 cat >wanted <<END

@@ -28,5 +28,5 @@ expect_exit 2 simulate 1f1b --job ""
 expect_err "--job has no value"
 expect_exit 2 simulate 1f1b --job
 expect_err "--job"
-expect_error 2 "give one of --unit, --costs and --model" "" simulate 1f1b --job jaxpp-gpt3-175b --unit F=1
+expect_error 2 "costs are given twice" "" simulate 1f1b --job jaxpp-gpt3-175b --unit F=1
 expect_error 2 "unknown option --job" "found --job" list schedules --job jaxpp-gpt3-175b

@@ -29,7 +29,7 @@ size=(--ranks 4 --microbatches 8)
 small=(--ranks 2 --microbatches 4)
 unit=(--unit F=1,B=2,c=0.1,A=1e9)
 job=(--model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 --global-batch-size 16)
-for list in schedules models clusters stacks properties policies transports; do follows list 0 list $list; done
+for list in schedules models clusters stacks jobs properties policies transports; do follows list 0 list $list; done
 follows generate 0 generate 1f1b "${size[@]}" -o s.json
 follows convert 0 convert s.json s.csv
 follows export 0 export torchtitan zb-v "${size[@]}" -o titan
