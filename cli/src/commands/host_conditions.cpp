@@ -21,7 +21,7 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes / kMiB)
 std::string hardware_queues() {
   const std::string set = value_of("CUDA_DEVICE_MAX_CONNECTIONS");
   if (set.empty()) return "not set: the cuda backend sets 32";
-  if (set == "1") return "1: runs over NCCL need a proof for nccl-one-queue, those over copy engines 32";
+  if (set == "1") return "1: runs over NCCL need a proof for nccl-one-queue";
   return set + ": a rank with more streams than that is refused";
 }
 

@@ -368,12 +368,10 @@ void FakeGpu::fill_host(GpuApi& api) {
   api.marks.push = [this](const char* name) {
     const Lock lock(mutex_);
     marks_[std::this_thread::get_id()].emplace_back(name);
-    numbers_[std::this_thread::get_id()] = {};
   };
   api.marks.pop = [this] {
     const Lock lock(mutex_);
     marks_[std::this_thread::get_id()].pop_back();
-    numbers_[std::this_thread::get_id()] = {};
   };
   api.environment.get = [this](const std::string& name) {
     const Lock lock(mutex_);

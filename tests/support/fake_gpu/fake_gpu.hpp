@@ -71,11 +71,6 @@ class FakeGpu {
     FakeGraph* graph = nullptr;
     bool alive = true;
   };
-  /// How many numbers were written and waited for within the innermost mark.
-  struct MarkedNumbers {
-    std::size_t writes = 0;
-    std::size_t waits = 0;
-  };
 
   void fill_devices(CudaTable& cuda);
   void fill_memory(CudaTable& cuda);
@@ -94,9 +89,6 @@ class FakeGpu {
   [[nodiscard]] bool in_step() const;
   void count(std::size_t FakeCounts::*what);
   int end_group(const std::function<int()>& end);
-  [[nodiscard]] EndActions next_write();
-  [[nodiscard]] EndActions next_wait();
-  void check_number(CudaAddress address, CudaValue value, const EndActions& waiter);
   void creating(const std::string& what);
   void needs_context(const char* call);
   void frees_or_asks(const char* call);
@@ -111,9 +103,6 @@ class FakeGpu {
   FakeNccl nccl_;
   std::recursive_mutex mutex_;
   std::map<std::thread::id, std::vector<std::string>> marks_;
-  std::map<std::thread::id, MarkedNumbers> numbers_;
-  /// Who wrote a number last: by its address, and the number.
-  std::map<std::pair<CudaAddress, CudaValue>, EndActions> writers_;
   std::vector<std::string> stuck_at_jump_;
   std::map<std::string, std::string> environment_;
   std::deque<Executable> executables_;

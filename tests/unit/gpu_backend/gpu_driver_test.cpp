@@ -11,6 +11,7 @@
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/fake_gpu/run.hpp"
+#include "support/fake_gpu/tampered.hpp"
 #include "support/host_kernels.hpp"
 #include "transformer/gpu/matmul.hpp"
 
@@ -18,8 +19,6 @@ namespace ppsim::test {
 
 using namespace gpu_backend;
 namespace {
-
-constexpr CudaValue kReleased = CudaValue{1} << 60;
 
 int multiprocessors_of_parts(const FakeGpuOptions& machine, int parts) {
   FakeGpu gpu(machine);
@@ -73,13 +72,15 @@ Program two_rank_1f1b() {
   return lower(generate("1f1b", {.ranks = 2, .microbatches = 2}).value(), {}).value();
 }
 
-/// A run in which no rank says that its memory is free: all wait for ever.
-FakeRunOptions without_announcements(const std::function<void(GpuApi&)>& more) {
+/// A run in which nothing is sent in a step: all wait for ever.
+FakeRunOptions without_sends(const std::function<void(GpuApi&)>& more) {
   FakeRunOptions options;
-  options.cuda = {.transport = CudaTransport::copy, .host_threads = false};
   options.tamper = [more](GpuApi& api) {
-    api.cuda.stream_write_value = [](CUstream_st*, CudaAddress, CudaValue, unsigned int) {
-      return kCudaSuccess;
+    const StepMark mark;
+    mark.watch(api);
+    api.nccl.send = [mark, real = api.nccl.send](const void* from, std::size_t count, int type, int peer,
+                                                 ncclComm* one, CUstream_st* stream) {
+      return mark.in_action() ? kNcclSuccess : real(from, count, type, peer, one, stream);
     };
     more(api);
   };
@@ -91,14 +92,21 @@ TEST(GpuDriver, WhatADeviceDoesNotLetGoOfIsLeftAlone) {
   for (const bool stops : {true, false}) {
     FakeGpu gpu(devices_for(program));
     const auto freed = std::make_shared<int>(0);
-    const auto options = without_announcements([=](GpuApi& api) {
+    const auto options = without_sends([=](GpuApi& api) {
       api.cuda.memory_free = [=, real = api.cuda.memory_free](CudaAddress memory) {
         ++*freed;
         return real(memory);
       };
       if (stops) return;
       // As of a stream with a kernel that never ends: freeing memory would wait for it.
-      api.cuda.stream_query = [](CUstream_st*) { return kCudaNotReady; };
+      const auto in_step = std::make_shared<bool>(false);
+      api.marks.push = [=, real = api.marks.push](const char* name) {
+        *in_step = *in_step || std::string(name) == "PP:step";
+        real(name);
+      };
+      api.cuda.stream_query = [=, real = api.cuda.stream_query](CUstream_st* stream) {
+        return *in_step ? kCudaNotReady : real(stream);
+      };
     });
     const auto result = run_on_fake(gpu, program, NullModel(), options);
     ASSERT_TRUE(result) << to_string(result.error());
@@ -108,28 +116,8 @@ TEST(GpuDriver, WhatADeviceDoesNotLetGoOfIsLeftAlone) {
   }
 }
 
-/// A queue that is full holds whoever adds to it until the device has come further.
-TEST(GpuDriver, AThreadThatIsHeldInACallIsLetGoAfterTheDeadline) {
-  const Program program = two_rank_1f1b();
-  FakeGpu gpu(devices_for(program));
-  auto options = without_announcements([](GpuApi& api) {
-    api.clock.now = host_clock().now;  // time passes for a thread that is held, too
-    api.cuda.stream_wait_value = [real = api.cuda.stream_wait_value](CUstream_st* stream, CudaAddress address,
-                                                                     CudaValue value, unsigned int flags) {
-      auto& number = *reinterpret_cast<CudaValue*>(address);
-      while (std::atomic_ref(number).load() < kReleased) std::this_thread::yield();
-      return real(stream, address, value, flags);
-    };
-  });
-  options.cuda.host_threads = true;
-  options.deadline_s = 0.1;
-  const auto result = run_on_fake(gpu, program, NullModel(), options);
-  ASSERT_FALSE(result) << "time stands still on the device meanwhile: its first action is still running";
-  EXPECT_NE(result.error().message.find("within its deadline"), std::string::npos) << result.error().message;
-  EXPECT_FALSE(gpu.found(FaultKind::leak));
-}
-
-/// The same behind a message that never comes: communicators are aborted while the thread is held.
+/// A queue that is full holds whoever adds to it until the device has come further: behind a message that
+/// never comes communicators are aborted while the thread is held.
 TEST(GpuDriver, AThreadThatIsHeldBehindNcclIsLetGoAfterTheDeadline) {
   const Program program = two_rank_1f1b();
   FakeGpu gpu({.devices = program.pipeline().ranks(), .jumps = false});

@@ -1,4 +1,4 @@
-// Messages and sums of one size that change places: the fake names the two that meet.
+// Messages and sums of one size that change places in NCCL: the fake names the two that meet.
 
 #include <gtest/gtest.h>
 
@@ -78,75 +78,9 @@ class SwappedOperations {
   ncclComm* communicator_ = nullptr;
 };
 
-/// The same of what the copy transport does: each of the two takes the numbers of the other one, and what it
-/// copies goes where the other one's belongs.
-class SwappedNumbers {
- public:
-  explicit SwappedNumbers(Swap swap) : swap_(std::move(swap)) {}
-
-  void operator()(GpuApi& api) {
-    marks_ = api.marks;
-    mark_.watch(api);
-    api.marks.pop = [this, pop = api.marks.pop] {
-      if (mark_.in_action(swap_.second)) run();
-      pop();
-    };
-    api.cuda.copy_async = [this, real = api.cuda.copy_async](CudaAddress to, CudaAddress from,
-                                                             std::size_t bytes, CUstream_st* stream) {
-      Part* const part = open();
-      if (part == nullptr) return real(to, from, bytes, stream);
-      part->from = from;
-      part->calls.push_back([=](CudaAddress other) { real(to, other, bytes, stream); });
-      return kCudaSuccess;
-    };
-    hold(api.cuda.stream_write_value);
-    hold(api.cuda.stream_wait_value);
-  }
-
- private:
-  /// What one of the two enqueues.
-  struct Part {
-    std::vector<std::function<void(CudaAddress from)>> calls;
-    CudaAddress from = 0;
-  };
-
-  Part* open() {
-    if (done_) return nullptr;
-    if (mark_.in_action(swap_.first)) return &first_;
-    return mark_.in_action(swap_.second) ? &second_ : nullptr;
-  }
-  void hold(std::function<int(CUstream_st*, CudaAddress, CudaValue, unsigned int)>& call) {
-    call = [this, real = call](CUstream_st* stream, CudaAddress address, CudaValue value,
-                               unsigned int flags) {
-      Part* const part = open();
-      if (part == nullptr) return real(stream, address, value, flags);
-      part->calls.push_back([=](CudaAddress) { real(stream, address, value, flags); });
-      return kCudaSuccess;
-    };
-  }
-  void run() {
-    if (std::exchange(done_, true)) return;
-    for (const auto& call : first_.calls) call(second_.from);
-    marks_.push(("PP:" + swap_.first).c_str());
-    for (const auto& call : second_.calls) call(first_.from);
-    marks_.pop();
-  }
-
-  Swap swap_;
-  StepMark mark_;
-  MarkTable marks_;  ///< those of the fake
-  Part first_;
-  Part second_;
-  bool done_ = false;
-};
-
-Tampered run_swapped(const Program& program, const Swap& swap, CudaOptions cuda) {
-  cuda.host_threads = false;
+Tampered run_swapped(const Program& program, const Swap& swap) {
   SwappedOperations operations(swap);
-  SwappedNumbers numbers(swap);
-  const bool copies = cuda.transport == CudaTransport::copy;
-  return run_tampered(
-      program, [&](GpuApi& api) { copies ? numbers(api) : operations(api); }, cuda);
+  return run_tampered(program, [&](GpuApi& api) { operations(api); });
 }
 
 struct PairCase {
@@ -155,25 +89,14 @@ struct PairCase {
   std::string second;
 };
 
-TEST(StrictFakePairs, NamesMessagesThatChangePlacesInNccl) {
+TEST(StrictFakePairs, NamesMessagesThatChangePlaces) {
   for (const auto& [swap, one, other] : {PairCase{{"0SEND_F0", "0SEND_F1"}, "0SEND_F1", "1RECV_F0"},
                                          PairCase{{"1RECV_F0", "1RECV_F1"}, "0SEND_F0", "1RECV_F1"},
                                          PairCase{{"1SEND_B0", "1SEND_B1"}, "1SEND_B1", "0RECV_B0"},
                                          PairCase{{"0RECV_B1", "0RECV_B2"}, "1SEND_B1", "0RECV_B2"}}) {
-    const Tampered run = run_swapped(small_program(), swap, {});
+    const Tampered run = run_swapped(small_program(), swap);
     EXPECT_TRUE(run.found(FaultKind::mismatched_ends, one + " of PP:" + one)) << text_of(run);
     EXPECT_TRUE(run.found(FaultKind::mismatched_ends, " meets " + other + " of PP:")) << text_of(run);
-  }
-}
-
-TEST(StrictFakePairs, NamesMessagesThatChangePlacesInTheCopyTransport) {
-  for (const auto& [swap, one, other] : {PairCase{{"0SEND_F0", "0SEND_F1"}, "0SEND_F1", "1RECV_F0"},
-                                         PairCase{{"1RECV_F0", "1RECV_F1"}, "0SEND_F0", "1RECV_F1"},
-                                         PairCase{{"1SEND_B0", "1SEND_B1"}, "1SEND_B1", "0RECV_B0"},
-                                         PairCase{{"0RECV_B1", "0RECV_B2"}, "1SEND_B1", "0RECV_B2"}}) {
-    const Tampered run = run_swapped(small_program(), swap, {.transport = CudaTransport::copy});
-    EXPECT_TRUE(run.found(FaultKind::mismatched_ends, one + " meets " + other + " by a number"))
-        << text_of(run);
   }
 }
 
@@ -198,13 +121,10 @@ Program grouped() {
 
 TEST(StrictFakePairs, NamesMembersOfGroupsThatChangePlaces) {
   const Swap sends{"{0SEND_F0 0SEND_F1}", "{0SEND_F2 0SEND_F3}"};
-  const Tampered nccl = run_swapped(grouped(), sends, {});
+  const Tampered nccl = run_swapped(grouped(), sends);
   EXPECT_TRUE(nccl.found(FaultKind::mismatched_ends, "0SEND_F3 of PP:{0SEND_F2 0SEND_F3}")) << text_of(nccl);
   EXPECT_TRUE(nccl.found(FaultKind::mismatched_ends, " meets 1RECV_F1 of PP:{1RECV_F0 1RECV_F1}"))
       << text_of(nccl);
-  const Tampered copies = run_swapped(grouped(), sends, {.transport = CudaTransport::copy});
-  EXPECT_TRUE(copies.found(FaultKind::mismatched_ends, "0SEND_F3 meets 1RECV_F1 by a number"))
-      << text_of(copies);
 }
 
 /// Both directions of Chimera share their weights: every rank sums the gradients of two blocks, here in one
@@ -227,11 +147,9 @@ Program two_sums() {
 
 TEST(StrictFakePairs, NamesSumsThatChangePlaces) {
   const Swap swap{"1REDUCE_GRAD", "0REDUCE_GRAD"};
-  for (const CudaTransport transport : {CudaTransport::nccl, CudaTransport::copy}) {
-    const Tampered run = run_swapped(two_sums(), swap, {.transport = transport});
-    EXPECT_TRUE(run.found(FaultKind::mismatched_ends, "0REDUCE_GRAD")) << text_of(run);
-    EXPECT_TRUE(run.found(FaultKind::mismatched_ends, "1REDUCE_GRAD")) << text_of(run);
-  }
+  const Tampered run = run_swapped(two_sums(), swap);
+  EXPECT_TRUE(run.found(FaultKind::mismatched_ends, "0REDUCE_GRAD")) << text_of(run);
+  EXPECT_TRUE(run.found(FaultKind::mismatched_ends, "1REDUCE_GRAD")) << text_of(run);
 }
 
 }  // namespace

@@ -14,16 +14,10 @@
 namespace ppsim::test {
 namespace {
 
-/// A wait of an action, for an event or for a number.
-struct Wait {
-  std::string action;
-  bool for_number = false;
-};
-
-/// Notes the waits of all actions of a step, run or captured, and leaves one of them out.
+/// Notes the actions of all waits of a step, run or captured, and leaves one of them out.
 class LeftOut {
  public:
-  LeftOut(int number, std::vector<Wait>& waits) : number_(number), waits_(waits) {}
+  LeftOut(int number, std::vector<std::string>& waits) : number_(number), waits_(waits) {}
 
   void operator()(GpuApi& api) {
     mark_.watch(api);
@@ -37,44 +31,40 @@ class LeftOut {
     };
     api.cuda.stream_wait_event = [this, wait = api.cuda.stream_wait_event](
                                      CUstream_st* stream, CUevent_st* event, unsigned int flags) {
-      return left_out(false) ? kCudaSuccess : wait(stream, event, flags);
-    };
-    api.cuda.stream_wait_value = [this, wait = api.cuda.stream_wait_value](
-                                     CUstream_st* stream, CudaAddress address, CudaValue value,
-                                     unsigned int flags) {
-      return left_out(true) ? kCudaSuccess : wait(stream, address, value, flags);
+      return left_out() ? kCudaSuccess : wait(stream, event, flags);
     };
   }
 
  private:
-  bool left_out(bool for_number) {
+  bool left_out() {
     const bool captured = captures_ && !mark_.open->empty();
     if (!captured && !mark_.in_action()) return false;
-    waits_.push_back({mark_.open->back(), for_number});
+    waits_.push_back(mark_.open->back());
     return static_cast<int>(waits_.size()) == number_ + 1;
   }
 
   int number_;
-  std::vector<Wait>& waits_;
+  std::vector<std::string>& waits_;
   StepMark mark_;
   bool captures_ = false;
 };
 
-Tampered leave_out(const Program& program, const CudaOptions& cuda, int number, std::vector<Wait>& waits) {
+Tampered leave_out(const Program& program, const CudaOptions& cuda, int number,
+                   std::vector<std::string>& waits) {
   LeftOut tamper(number, waits);
   return run_tampered(
       program, [&](GpuApi& api) { tamper(api); }, cuda);
 }
 
 /// The waits that may be left out without anything to be named.
-std::vector<Wait> harmless(const Program& program, const CudaOptions& cuda) {
-  std::vector<Wait> waits;
+std::vector<std::string> harmless(const Program& program, const CudaOptions& cuda) {
+  std::vector<std::string> waits;
   const Tampered whole = leave_out(program, cuda, -1, waits);
   EXPECT_TRUE(whole.result && whole.faults.empty()) << text_of(whole);
   EXPECT_GT(waits.size(), 8U);
-  std::vector<Wait> found;
+  std::vector<std::string> found;
   for (std::size_t n = 0; n < waits.size(); ++n) {
-    std::vector<Wait> ignored;
+    std::vector<std::string> ignored;
     const Tampered run = leave_out(program, cuda, static_cast<int>(n), ignored);
     if (!run.found(FaultKind::race) && !run.found(FaultKind::never_written)) found.push_back(waits[n]);
   }
@@ -82,10 +72,9 @@ std::vector<Wait> harmless(const Program& program, const CudaOptions& cuda) {
 }
 
 /// Sorted: graphs are captured interleaved over the ranks.
-std::string text_of(const std::vector<Wait>& waits) {
+std::string text_of(const std::vector<std::string>& waits) {
   std::multiset<std::string> lines;
-  for (const Wait& wait : waits)
-    lines.insert(wait.action + (wait.for_number ? " for a number\n" : " for an event\n"));
+  for (const std::string& action : waits) lines.insert(action + "\n");
   return std::accumulate(lines.begin(), lines.end(), std::string());
 }
 
@@ -102,8 +91,8 @@ TEST(StrictFakeWaits, NamesARaceForEveryOneWithNccl) {
 TEST(StrictFakeWaits, NamesARaceForEveryOneWithCopyEnginesButForMemoryThatIsNew) {
   for (const bool graphs : {false, true}) {
     EXPECT_EQ(text_of(harmless(small_program(), mode(CudaTransport::copy, graphs))),
-              "PP:0SEND_F0 for a number\nPP:0SEND_F1 for a number\nPP:0SEND_F2 for a number\n"
-              "PP:1SEND_B0 for a number\nPP:1SEND_B1 for a number\nPP:1SEND_B2 for a number\n")
+              "PP:0SEND_F0\nPP:0SEND_F1\nPP:0SEND_F2\n"
+              "PP:1SEND_B0\nPP:1SEND_B1\nPP:1SEND_B2\n")
         << graphs;
   }
 }
@@ -115,22 +104,22 @@ TEST(StrictFakeWaits, NamesARaceForASendThatDoesNotWaitForItsReceiver) {
   const Program program = lower(generate("gpipe", {.ranks = 2, .microbatches = 6}).value(), lowering).value();
   for (const bool graphs : {false, true}) {
     EXPECT_EQ(text_of(harmless(program, mode(CudaTransport::copy, graphs))),
-              "PP:0RECV_B2 for an event\nPP:0SEND_F0 for a number\n"
-              "PP:1SEND_B0 for a number\nPP:1SEND_B2 for a number\n")
+              "PP:0RECV_B2\nPP:0SEND_F0\n"
+              "PP:1SEND_B0\nPP:1SEND_B2\n")
         << graphs;
   }
 }
 
-/// The lowest rank waits last for the others to have copied the sum, before it would write there again.
-TEST(StrictFakeWaits, NamesARaceForEveryOneOfASumButThatBeforeTheNext) {
+/// Nothing in the step reads the sums: who gets one may go on before it is there.
+TEST(StrictFakeWaits, NamesARaceForEveryOneOfASumButThoseForTheSumItself) {
   LoweringOptions lowering;
   lowering.reduce_grad = true;
   const Program program =
       lower(generate("chimera", {.ranks = 2, .microbatches = 2}).value(), lowering).value();
   for (const bool graphs : {false, true}) {
     EXPECT_EQ(text_of(harmless(program, mode(CudaTransport::copy, graphs))),
-              "PP:0REDUCE_GRAD for a number\nPP:0SEND_F0 for a number\nPP:1REDUCE_GRAD for a number\n"
-              "PP:1SEND_B0 for a number\nPP:2SEND_F1 for a number\nPP:3SEND_B1 for a number\n")
+              "PP:0REDUCE_GRAD\nPP:0SEND_F0\nPP:1REDUCE_GRAD\n"
+              "PP:1SEND_B0\nPP:2SEND_F1\nPP:3SEND_B1\n")
         << graphs;
   }
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
 #include <vector>
 
@@ -42,6 +41,14 @@ class GpuChannels {
   /// Enqueues all ends together: those of different channels progress independently, those of one in order.
   virtual void post(RankId rank, std::span<const StreamTransfer> group) = 0;
   virtual void post(const StreamCollective& call) = 0;
+
+  // The rest of what is posted, for ranks that are planned together (HostStep). Each returns false, with
+  // nothing enqueued, while another rank of the process has not enqueued what it waits for. A transport that
+  // enqueues everything at once leaves these as they are.
+  [[nodiscard]] virtual bool move(std::size_t /*message*/) { return true; }
+  [[nodiscard]] virtual bool sum(std::size_t /*collective*/) { return true; }
+  [[nodiscard]] virtual bool end(InstructionId /*id*/) { return true; }
+
   /// Looks for what went wrong since.
   virtual void check() = 0;
   /// Makes everything that is enqueued end, whatever it waits for.
@@ -49,13 +56,6 @@ class GpuChannels {
   /// Begins that while other threads enqueue, as often as needed: threads that go on may wait again.
   /// Nothing but an abort follows, and both come from one thread.
   virtual void release() noexcept = 0;
-};
-
-/// The memory of other ranks that the copy transport reads and writes.
-struct SharedMemory {
-  std::map<Channel, std::vector<Payload>> receives;  ///< of every channel, in order
-  /// The parts of a rank in the sums of a communicator, in order.
-  std::map<std::pair<CommunicatorId, RankId>, std::vector<std::span<std::byte>>> sums;
 };
 
 }  // namespace ppsim::gpu_backend

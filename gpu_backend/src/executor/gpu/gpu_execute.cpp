@@ -55,17 +55,16 @@ class GpuExecutor {
         peers_({program_, analyzed_.graph(), here, input.options.processes, timeout_of(input.options)}),
         ranks_(api.cuda, input, here),
         tensors_(program_, memory_, sizes_, ranks_.make_pools(memory_.slots)) {
-    const AnalyzedProgram independent(program_, independent_queues(input.options.capabilities));
     const ActionInput actions{program_, in_.model, in_.options, tensors_};
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       stages_.push_back(open_stages(ranks_[r]));
       actions_.emplace_back(actions, ranks_[r], *stages_[r]);
       collectives_.emplace_back(actions, in_.model, GpuRank{ranks_[r], *stages_[r], actions_[r]});
-      plans_.push_back(plan_streams(program_, independent.graph(), ranks_[r].rank()));
     }
+    make_plans();
     check_hardware_queues(api_.environment, options_, plans_, RankId(here.begin));
     peers_.assemble();  // all have got what they need
-    channels_ = open_channels({api_, input, ranks_.all(), actions_, collectives_, plans_, shared_, peers_});
+    channels_ = open_channels({api_, input, ranks_.all(), collectives_, analyzed_.graph(), peers_});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       runs_.emplace_back(RankSetup{api_, program_, plans_[r], ranks_[r], actions_[r], collectives_[r],
                                    *channels_, options_.profile, options_.graphs});
@@ -105,10 +104,24 @@ class GpuExecutor {
     }
   }
 
+  void make_plans() {
+    const AnalyzedProgram independent(program_, independent_queues(in_.options.capabilities));
+    if (together()) {
+      plans_ = plan_ranks_together(program_, independent.graph(), independent.order());
+      return;
+    }
+    for (const RankDevice* const device : ranks_.all())
+      plans_.push_back(plan_streams(program_, independent.graph(), device->rank()));
+  }
+
+  /// Whether this process has all ranks, and enqueues what they exchange.
+  [[nodiscard]] bool together() const { return options_.transport == CudaTransport::copy; }
+
   void run_steps(RunResult& result) {
     for (RankRun& run : runs_) run.warm_up();
     wait_until_idle("loading the kernels");
-    Issuer issuer({runs_, api_.clock, *channels_, peers_}, options_.host_threads);
+    const bool one_graph = options_.graphs && together();
+    Issuer issuer({runs_, api_.clock, *channels_, peers_, one_graph}, options_.host_threads);
     if (options_.graphs) capture(issuer);
     for (int step = 0; step < in_.options.steps; ++step) run_step(step, issuer, result);
     prepare([&](std::size_t r, GpuStream stream) { actions_[r].end_run(stream); });
@@ -188,7 +201,7 @@ class GpuExecutor {
     return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.issued(); });
   }
   [[nodiscard]] bool all_captured() const {
-    return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.has_capture(); });
+    return std::all_of(runs_.begin(), runs_.end(), [](const RankRun& run) { return run.has_captured(); });
   }
   [[nodiscard]] bool nothing_left_out() const {
     return std::all_of(plans_.begin(), plans_.end(), [](const StreamPlan& plan) { return plan.complete; });
@@ -321,7 +334,6 @@ class GpuExecutor {
   std::deque<RankActions> actions_;
   std::deque<GpuCollectives> collectives_;
   std::vector<StreamPlan> plans_;
-  SharedMemory shared_;
   std::unique_ptr<GpuChannels> channels_;
   std::deque<RankRun> runs_;
   std::vector<StepBegin> begins_;  ///< per step

@@ -21,23 +21,22 @@ std::size_t queues_of(const std::string& text) {
 
 void check_hardware_queues(const EnvironmentTable& environment, const CudaOptions& options,
                            const std::vector<StreamPlan>& plans, RankId first) {
+  if (options.transport == CudaTransport::copy) return;
   const std::string set = environment.get(kVariable);
   if (set.empty()) return;  // whoever starts the driver sets it
-  const bool is_proved = options.transport == CudaTransport::nccl && options.one_hardware_queue;
+  const bool is_proved = options.one_hardware_queue;
   const std::size_t queues = queues_of(set);
   if (is_proved && queues == 1) return;
   for (std::size_t r = 0; r < plans.size(); ++r) {
     const std::size_t streams = plans[r].queues.size();
     if (streams <= queues) continue;
     const std::string rank = std::to_string(first.value() + static_cast<int>(r));
-    const std::string other =
-        options.transport == CudaTransport::nccl ? ", or 1 with a proof for nccl-one-queue" : "";
     throw BackendError(ErrorCode::refused,
                        "rank " + rank + " has " + std::to_string(streams) +
                            " streams, and of those that share a hardware queue one that waits holds up the "
                            "others (found " +
-                           kVariable + "=" + set + ", expected at least " + std::to_string(streams) + other +
-                           ")");
+                           kVariable + "=" + set + ", expected at least " + std::to_string(streams) +
+                           ", or 1 with a proof for nccl-one-queue)");
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <ranges>
 #include <system_error>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
@@ -18,7 +20,7 @@ constexpr std::chrono::seconds kLeaveTime(2);
 }  // namespace
 
 Issuer::Issuer(const IssueSetup& setup, bool threads) : setup_(setup) {
-  if (!threads) return;
+  if (!threads || setup_.one_graph) return;
   failures_.resize(setup_.runs.size());
   try {
     for (std::size_t r = 0; r < setup_.runs.size(); ++r) {
@@ -54,14 +56,46 @@ void Issuer::end(RankRun& run) const {
 }
 
 void Issuer::issue_together() {
-  for (RankRun& run : setup_.runs) begin(run);
+  begin_together();
   const auto issued = [](const RankRun& run) { return run.issued(); };
   while (!std::all_of(setup_.runs.begin(), setup_.runs.end(), issued) && !over()) {
     bool moved = false;
     for (RankRun& run : setup_.runs) moved = run.advance() || moved;
     if (!moved) setup_.clock.pause();
   }
-  for (RankRun& run : setup_.runs) end(run);
+  end_together();
+}
+
+void Issuer::begin_together() const {
+  if (!setup_.one_graph) {
+    for (RankRun& run : setup_.runs) begin(run);
+    return;
+  }
+  RankRun& leader = setup_.runs.front();
+  const std::ranges::subrange others(std::next(setup_.runs.begin()), setup_.runs.end());
+  if (step_.captures) {
+    leader.begin_capture(step_.takes);
+    for (RankRun& run : others) run.join_capture(leader, step_.takes);
+    return;
+  }
+  for (RankRun& run : others) {
+    run.await_leader();
+    leader.begin_after(run);
+  }
+  leader.begin_step(step_.takes);
+  for (RankRun& run : others) run.follow_leader();
+}
+
+void Issuer::end_together() const {
+  if (!setup_.one_graph || !step_.captures) {
+    for (RankRun& run : setup_.runs) end(run);
+    return;
+  }
+  RankRun& leader = setup_.runs.front();
+  if (!std::ranges::all_of(setup_.runs, [](const RankRun& run) { return run.issued(); }))
+    return leader.abandon_capture();
+  for (RankRun& run : setup_.runs | std::views::drop(1)) run.leave_capture(leader);
+  end(leader);
 }
 
 bool Issuer::issue_with_threads() {

@@ -19,6 +19,7 @@ struct IssueSetup {
   const HostClock& clock;
   GpuChannels& channels;
   const Peers& peers;
+  bool one_graph = false;  ///< the first rank's graph has the steps of all
 };
 
 /// The host's part of all steps of a run: the calling thread for all ranks, or a thread for each of them that
@@ -49,6 +50,8 @@ class Issuer {
   void begin(RankRun& run) const;
   void end(RankRun& run) const;
   void issue_together();
+  void begin_together() const;
+  void end_together() const;
   [[nodiscard]] bool issue_with_threads();
   void serve(std::size_t rank, const std::stop_token& stop);
   void issue(RankRun& run);

@@ -71,10 +71,8 @@ std::vector<NcclSum> sums_of(const ChannelSetup& setup) {
 
 std::unique_ptr<GpuChannels> open_channels(const ChannelSetup& setup) {
   const auto& options = std::get<CudaOptions>(setup.input.options.backend);
-  if (options.transport == CudaTransport::copy) {
-    setup.shared = find_shared_memory(setup.input.program, setup.plans, setup.actions, setup.collectives);
-    return std::make_unique<CopyChannels>(setup.input.program, setup.ranks, setup.shared);
-  }
+  if (options.transport == CudaTransport::copy)
+    return std::make_unique<CopyChannels>(setup.input.program, setup.graph, setup.ranks);
   return std::make_unique<NcclChannels>(
       NcclSetup{.api = setup.api,
                 .program = setup.input.program,

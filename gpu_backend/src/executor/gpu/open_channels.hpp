@@ -7,8 +7,8 @@
 #include "gpu_admission.hpp"
 #include "gpu_channels.hpp"
 #include "gpu_collectives.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "process_group/peers.hpp"
-#include "stream_plan.hpp"
 
 namespace ppsim::gpu_backend {
 
@@ -17,10 +17,8 @@ struct ChannelSetup {
   const GpuApi& api;
   const GpuRunInput& input;
   std::vector<RankDevice*> ranks;  ///< of this process, ascending, and so what follows
-  const std::deque<RankActions>& actions;
   const std::deque<GpuCollectives>& collectives;
-  const std::vector<StreamPlan>& plans;
-  SharedMemory& shared;  ///< filled for the copy transport
+  const ExecutionGraph& graph;
   Peers& peers;
 };
 

@@ -1,7 +1,6 @@
 #include "rank_run.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "launched.hpp"
@@ -49,6 +48,7 @@ RankRun::RankRun(const RankSetup& setup) : in_(setup), first_(setup.program.firs
   }
   seen_.resize(in_.plan.queues.size());
   unfinished_.reserve(in_.plan.queues.size());
+  has_ended_.resize(in_.plan.steps.size());
   for (const StreamStep& step : in_.plan.steps) {
     names_.push_back("PP:" + actions_text(in_.program, step.id));
     seen_[queue_number(step.queue)].instructions.push_back(step.id);
@@ -137,6 +137,7 @@ bool RankRun::idle() const { return in_.device.complete(ended_.get()); }
 void RankRun::begin_pass(bool takes) {
   in_.actions.begin_pass(takes);
   next_ = 0;
+  std::fill(has_ended_.begin(), has_ended_.end(), false);
   unfinished_.clear();
   stage_ = Stage::issuing;
 }
@@ -158,77 +159,22 @@ void RankRun::join() {
   }
 }
 
-void RankRun::begin_capture(bool takes) {
-  in_.device.make_current();
-  in_.device.check(in_.device.cuda().capture_begin(compute_stream(), kCudaCaptureThreadLocal),
-                   "capturing a step");
-  capturing_ = true;
-  fork();
-  begin_pass(takes);
-}
-
-void RankRun::end_capture() {
-  const CudaTable& cuda = in_.device.cuda();
-  in_.device.make_current();
-  CUgraph_st* captured = nullptr;
-  capturing_ = false;
-  const int result = cuda.capture_end(compute_stream(), &captured);
-  capture_ = {captured, [&cuda](CUgraph_st* g) { cuda.graph_destroy(g); }};
-  in_.device.check(result, "capturing a step");
-  stage_ = Stage::idle;
-}
-
-void RankRun::make_graph(bool takes) {
-  const CudaTable& cuda = in_.device.cuda();
-  in_.device.make_current();
-  CUgraphExec_st* executable = nullptr;
-  const GpuHandle<CUgraph_st> graph = std::exchange(capture_, nullptr);
-  // Else all nodes have the priority of the stream that the graph is launched to.
-  in_.device.check(cuda.graph_instantiate(&executable, graph.get(), kCudaGraphUseNodePriority),
-                   "making a graph of a step");
-  graphs_[takes ? 1 : 0] = {executable, [&cuda](CUgraphExec_st* g) { cuda.graph_executable_destroy(g); }};
-  in_.device.check(cuda.graph_upload(executable, compute_stream()), "making a graph of a step");
-  in_.device.record(ended_.get(), compute_stream());
-}
-
-void RankRun::abandon_capture() noexcept {
-  capture_.reset();
-  if (!std::exchange(capturing_, false)) return;
-  const CudaTable& cuda = in_.device.cuda();
-  CUgraph_st* captured = nullptr;
-  cuda.capture_end(compute_stream(), &captured);
-  if (captured != nullptr) cuda.graph_destroy(captured);
-}
-
-void RankRun::drop_graphs() noexcept {
-  for (GraphHandle& graph : graphs_) graph.reset();
-}
-
 void RankRun::begin_step(bool takes) {
   const Nanoseconds begin = in_.api.clock.now();
-  in_.device.make_current();
-  in_.device.record(started_.get(), compute_stream());
-  origin_ = in_.api.clock.now();
+  begin_on_clock();
   // No stream comes to its first event before the compute stream has come to that of the begin.
   for (const StreamHandle& one : streams_) {
     if (!captured() && one.get() != compute_stream()) in_.device.wait(one.get(), started_.get());
   }
-  for (QueueProgress& queue : seen_) queue.complete = 0;
   captured() ? begin_graph(takes) : begin_pass(takes);
   host_.issue_ns += in_.api.clock.now() - begin;
 }
 
-void RankRun::begin_graph(bool takes) {
-  std::fill(progress_.begin(), progress_.end(), 0);
-  launch_graph(takes);
-  host_.actions += listed_;
-  stage_ = Stage::issued;
-}
-
-void RankRun::launch_graph(bool takes) {
-  CUgraphExec_st* const graph = graphs_[takes && graphs_[1] != nullptr ? 1 : 0].get();
-  in_.device.check(in_.device.cuda().graph_launch(graph, compute_stream()), "launching a step");
-  in_.device.record(ended_.get(), compute_stream());
+void RankRun::begin_on_clock() {
+  in_.device.make_current();
+  in_.device.record(started_.get(), compute_stream());
+  origin_ = in_.api.clock.now();
+  for (QueueProgress& queue : seen_) queue.complete = 0;
 }
 
 std::int64_t RankRun::actions_of(const StreamStep& step) const {
@@ -246,15 +192,10 @@ bool RankRun::advance() {
 bool RankRun::enqueue_steps() {
   in_.device.make_current();
   bool moved = false;
-  while (next_ < in_.plan.steps.size()) {
-    const StreamStep& step = in_.plan.steps[next_];
-    finish_for(step);
-    if (step.host_wait.valid() && complete(step.host_wait) != true) return moved;
-    issue(step);
-    if (!capturing_) host_.actions += actions_of(step);
-    ++next_;
+  for (; next_ < in_.plan.host.size(); ++next_) {
+    if (moved && capturing_) return true;  // the other ranks of the process come next
+    if (!enqueue(in_.plan.host[next_])) return moved;
     moved = true;
-    if (capturing_) return true;  // the other ranks of the process come next
   }
   join();
   if (!capturing_) in_.device.record(ended_.get(), compute_stream());
@@ -262,29 +203,71 @@ bool RankRun::enqueue_steps() {
   return true;
 }
 
-void RankRun::issue(const StreamStep& step) {
+/// Returns: false where it has to wait for the device or for another rank.
+bool RankRun::enqueue(const HostStep& step) {
+  if (step.kind == HostStep::Kind::begin) return enqueue_begin(step.number);
+  if (step.kind == HostStep::Kind::end) return enqueue_end(step.number);
+  return meet(step);
+}
+
+bool RankRun::enqueue_begin(std::size_t number) {
+  const StreamStep& step = in_.plan.steps[number];
+  finish_for(step);
+  if (step.host_wait.valid() && complete(step.host_wait) != true) return false;
+  issue(number);
+  if (!capturing_) host_.actions += actions_of(step);
+  return true;
+}
+
+bool RankRun::enqueue_end(std::size_t number) {
+  const Mark mark(in_.api.marks, names_[number].c_str());
+  const InstructionId id = in_.plan.steps[number].id;
   try {
-    begin(step);
-    waits_at_its_end(step) ? unfinished_.push_back(next_) : finish(next_);
+    if (!in_.channels.end(id)) return false;
+    finish(number);
+    return true;
+  } catch (const BackendError& failure) {
+    throw error_of(in_.device.rank(), actions_text(in_.program, id), failure);
+  }
+}
+
+/// What this rank enqueues for an instruction whose other ends are on other ranks.
+bool RankRun::meet(const HostStep& step) {
+  const Mark mark(in_.api.marks, names_[events(step.on).number].c_str());
+  try {
+    return step.kind == HostStep::Kind::move ? in_.channels.move(step.number) : in_.channels.sum(step.number);
+  } catch (const BackendError& failure) {
+    throw error_of(in_.device.rank(), actions_text(in_.program, step.on), failure);
+  }
+}
+
+void RankRun::issue(std::size_t number) {
+  const StreamStep& step = in_.plan.steps[number];
+  try {
+    begin(number);
+    if (step.ends_apart) return;
+    waits_at_its_end(step) ? unfinished_.push_back(number) : finish(number);
   } catch (const BackendError& failure) {
     throw error_of(in_.device.rank(), actions_text(in_.program, step.id), failure);
   }
 }
 
-void RankRun::begin(const StreamStep& step) {
-  const Mark mark(in_.api.marks, names_[next_].c_str());
+void RankRun::begin(std::size_t number) {
+  const StreamStep& step = in_.plan.steps[number];
+  const Mark mark(in_.api.marks, names_[number].c_str());
   const GpuStream lead = stream(step.queue);
   for (const InstructionId id : step.waits) in_.device.wait(lead, completion(id));
   if (in_.profile) record_timed(events(step.id).start.get(), lead);
   if (!step.other_queues.empty()) in_.device.record(fork_.get(), lead);
   for (const int queue : step.other_queues) in_.device.wait(stream(queue), fork_.get());
-  enqueue(step);
+  post(number);
 }
 
-void RankRun::enqueue(const StreamStep& step) {
+void RankRun::post(std::size_t number) {
+  const StreamStep& step = in_.plan.steps[number];
   const OpKind kind = in_.program.actions(step.id).front().kind;
   if (!is_communication(kind)) return work(step);
-  if (is_transfer(kind)) return post_transfers(step);
+  if (is_transfer(kind)) return post_transfers(number);
   in_.channels.post(in_.collectives.begin(step.id, stream(step.queue)));
 }
 
@@ -317,9 +300,9 @@ void RankRun::find_transfers() {
   }
 }
 
-void RankRun::post_transfers(const StreamStep& step) {
-  std::vector<StreamTransfer>& ends = transfers_[next_];
-  if (ends.empty()) ends = transfers(step);
+void RankRun::post_transfers(std::size_t number) {
+  std::vector<StreamTransfer>& ends = transfers_[number];
+  if (ends.empty()) ends = transfers(in_.plan.steps[number]);
   in_.channels.post(in_.device.rank(), ends);
 }
 
@@ -342,6 +325,7 @@ void RankRun::finish_for(const StreamStep& step) {
 
 void RankRun::finish(std::size_t number) {
   const StreamStep& step = in_.plan.steps[number];
+  has_ended_[number] = true;
   const GpuStream lead = stream(step.queue);
   for (const int queue : step.other_queues) {
     const GpuStream other = stream(queue);
@@ -363,61 +347,5 @@ void RankRun::finish(std::size_t number) {
 void RankRun::record_timed(CUevent_st* event, GpuStream stream) const {
   in_.device.record(event, stream, capturing_ ? kCudaEventRecordExternal : kCudaEventDefault);
 }
-
-bool RankRun::look() {
-  for (QueueProgress& queue : seen_) look(queue);
-  return in_.device.complete(ended_.get());
-}
-
-void RankRun::look(QueueProgress& queue) const {
-  for (std::size_t i = queue.complete; i < queue.instructions.size(); ++i) {
-    const std::optional<bool> done = complete(queue.instructions[i]);
-    queue.known = queue.known || done.has_value();
-    if (done == true) queue.complete = i + 1;
-    if (done == false) return;
-  }
-}
-
-std::vector<InstructionId> RankRun::in_flight() const {
-  std::vector<InstructionId> result;
-  for (const QueueProgress& queue : seen_) {
-    if (queue.known && queue.complete < queue.instructions.size())
-      result.push_back(queue.instructions[queue.complete]);
-  }
-  return result;
-}
-
-bool RankRun::stopped() const {
-  return std::none_of(streams_.begin(), streams_.end(), [&](const StreamHandle& one) {
-    return in_.device.cuda().stream_query(one.get()) == kCudaNotReady;
-  });
-}
-
-std::optional<bool> RankRun::complete(InstructionId id) const {
-  const std::size_t number = events(id).number;
-  if (captured()) {
-    if (!is_communication(in_.program.actions(id).front().kind)) return std::nullopt;
-    CudaValue& over = progress_[queue_number(in_.plan.steps[number].queue)];
-    return std::atomic_ref(over).load() > number;
-  }
-  if (number >= next_ || in_.plan.steps[number].id != id) return false;
-  if (std::find(unfinished_.begin(), unfinished_.end(), number) != unfinished_.end()) return false;
-  CUevent_st* const event = completion(id);
-  return event == nullptr ? std::nullopt : std::optional(in_.device.complete(event));
-}
-
-/// The event before a launch is recorded when its stream is there; the launch itself may wait for others.
-void RankRun::read_times(TimedTrace& trace, const LaunchChain& chain, Nanoseconds origin) const {
-  Nanoseconds launched = 0;
-  for (const StreamStep& step : in_.plan.steps) {
-    const InstructionEvents& of = events(step.id);
-    const Nanoseconds end = in_.device.between(started_.get(), of.end.get());
-    Nanoseconds start = in_.device.between(started_.get(), of.start.get());
-    if (is_chained(chain, in_.program, step.id)) launched = start = std::min(std::max(start, launched), end);
-    trace.spans[step.id] = {{origin + start, 0}, {origin + end, 0}};
-  }
-}
-
-Nanoseconds RankRun::step_time() const { return in_.device.between(started_.get(), ended_.get()); }
 
 }  // namespace ppsim::gpu_backend

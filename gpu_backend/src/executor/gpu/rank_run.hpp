@@ -46,17 +46,25 @@ class RankRun {
   /// Starts capturing the step; advance() goes on by an instruction. The thread that began it ends it.
   void begin_capture(bool takes);
   void end_capture();
-  [[nodiscard]] bool has_capture() const { return capture_ != nullptr; }
-  /// Makes the graph of that. Requires: has_capture().
+  [[nodiscard]] bool has_captured() const { return capture_ != nullptr || leader_ != nullptr; }
+  /// Makes the graph of that. Requires: has_captured().
   void make_graph(bool takes);
+  /// The same within the capture that a leader began, whose graph has the step of both then.
+  void join_capture(const RankRun& leader, bool takes);
+  void leave_capture(const RankRun& leader);
   /// Ends a capture that failed, if one is open.
   void abandon_capture() noexcept;
   /// Lets go of the graphs, whatever runs of them: a communicator does not end before them.
   void drop_graphs() noexcept;
-  [[nodiscard]] bool captured() const { return graphs_[0] != nullptr; }
+  [[nodiscard]] bool captured() const { return graphs_[0] != nullptr || leader_ != nullptr; }
 
   /// Starts a step on idle streams: by its graph where there is one, which is all then.
   void begin_step(bool takes);
+  /// The same for a step that is part of a leader's graph: before the leader begins, and after.
+  void await_leader();
+  void follow_leader();
+  /// Lets the step start no earlier than that of another rank.
+  void begin_after(const RankRun& other);
   /// Enqueues as much as can be without waiting. Returns: whether that was anything.
   bool advance();
   /// Whether everything of the step is enqueued.
@@ -111,19 +119,24 @@ class RankRun {
   void join();
   void begin_pass(bool takes);
   void begin_graph(bool takes);
-  void issue(const StreamStep& step);
-  void begin(const StreamStep& step);
+  void issue(std::size_t number);
+  void begin(std::size_t number);
+  [[nodiscard]] bool enqueue(const HostStep& step);
+  [[nodiscard]] bool enqueue_begin(std::size_t number);
+  [[nodiscard]] bool enqueue_end(std::size_t number);
+  [[nodiscard]] bool meet(const HostStep& step);
+  void begin_on_clock();
   [[nodiscard]] bool waits_at_its_end(const StreamStep& step) const;
   void finish_for(const StreamStep& step);
   void finish(std::size_t number);
-  void enqueue(const StreamStep& step);
+  void post(std::size_t number);
   bool enqueue_steps();
   void launch_graph(bool takes);
   void work(const StreamStep& step);
   [[nodiscard]] std::int64_t actions_of(const StreamStep& step) const;
   [[nodiscard]] std::vector<StreamTransfer> transfers(const StreamStep& step) const;
   void find_transfers();
-  void post_transfers(const StreamStep& step);
+  void post_transfers(std::size_t number);
   void record_timed(CUevent_st* event, GpuStream stream) const;
   [[nodiscard]] std::size_t queue_number(int queue) const;
   [[nodiscard]] GpuStream compute_stream() const { return stream(Program::kComputeQueue); }
@@ -145,9 +158,11 @@ class RankRun {
   std::vector<QueueProgress> seen_;  ///< per queue of the plan
   GpuHandle<CUgraph_st> capture_;    ///< that has ended
   GraphHandle graphs_[2];            ///< of a step, and of one whose OPTs hand out gradients
+  const RankRun* leader_ = nullptr;  ///< whose graph has the steps of this rank
   Stage stage_ = Stage::idle;
   bool capturing_ = false;
-  std::size_t next_ = 0;
+  std::size_t next_ = 0;         ///< into what the host enqueues
+  std::vector<bool> has_ended_;  ///< per step of the plan: its end is enqueued
   /// Steps that are issued, with no event yet that tells their end: one of a queue at most.
   std::vector<std::size_t> unfinished_;
   Nanoseconds origin_ = 0;

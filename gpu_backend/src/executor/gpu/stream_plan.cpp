@@ -31,11 +31,28 @@ class Planner {
     after_.resize(count);
     place_.resize(count);
     issue_number_.resize(count);
+    find_blocking();
   }
 
   StreamPlan plan() {
-    find_blocking();
     for (const InstructionId id : issue_order()) add(id);
+    return finish();
+  }
+
+  /// Appends an instruction. Requires: all that it waits for on its rank is there.
+  void add(InstructionId id) {
+    plan_.host.push_back({HostStep::Kind::begin, plan_.steps.size()});
+    add_step(id);
+  }
+  /// The step of an instruction that was added ends here, and not with its begin.
+  void end_apart(InstructionId id) {
+    const std::size_t step = issue_number_[offset(id)];
+    plan_.steps[step].ends_apart = true;
+    plan_.host.push_back({HostStep::Kind::end, step});
+  }
+  void add(const HostStep& step) { plan_.host.push_back(step); }
+
+  StreamPlan finish() {
     plan_.complete = plan_.steps.size() == after_.size();
     mark_awaited();
     return std::move(plan_);
@@ -85,7 +102,7 @@ class Planner {
     return order;
   }
 
-  void add(InstructionId id) {
+  void add_step(InstructionId id) {
     StreamStep step{.id = id};
     const auto queues = program_.queues_of(id);
     step.queue = queues.front();
@@ -145,10 +162,91 @@ class Planner {
   std::vector<std::size_t> issue_number_;
 };
 
+/// Follows a run order, and finds where between its starts and completions messages move and collectives sum.
+class JointPlanner {
+ public:
+  JointPlanner(const Program& program, const ExecutionGraph& graph)
+      : program_(program),
+        graph_(graph),
+        started_(program.size(), false),
+        moved_(graph.messages.size(), false),
+        open_members_(graph.meetings.size()) {
+    for (RankId rank(0); rank.value() < program.pipeline().ranks(); rank = next(rank))
+      planners_.emplace_back(program, graph, rank);
+    for (std::size_t i = 0; i < graph.meetings.size(); ++i)
+      open_members_[i] = graph.meetings[i].complete ? graph.meetings[i].member_count : ~std::uint32_t{0};
+  }
+
+  std::vector<StreamPlan> plan(const RunOrder& order) {
+    for (const std::uint32_t item : order.items) {
+      const InstructionId id(static_cast<std::int32_t>(item / 2));
+      item % 2 == 0 ? start(id) : complete(id);
+    }
+    std::vector<StreamPlan> plans;
+    for (Planner& planner : planners_) {
+      plans.push_back(planner.finish());
+      plans.back().complete = plans.back().complete && order.complete;
+    }
+    return plans;
+  }
+
+ private:
+  [[nodiscard]] Planner& planner_of(InstructionId id) { return planners_[program_.rank_of(id).index()]; }
+
+  void start(InstructionId id) {
+    started_[id.index()] = true;
+    planner_of(id).add(id);
+    for (const std::uint32_t message : graph_.messages_of(id)) move_from(message);
+    const std::int32_t meeting = graph_.meeting_of[id.index()];
+    if (meeting >= 0) join(static_cast<std::size_t>(meeting));
+  }
+
+  void complete(InstructionId id) {
+    if (is_communication(program_.actions(id).front().kind)) planner_of(id).end_apart(id);
+  }
+
+  /// A message and those behind it on its channel, as far as both of their ends have started.
+  void move_from(std::size_t first) {
+    const auto& messages = graph_.messages;
+    for (std::size_t m = first; m < messages.size(); ++m) {
+      if (m != first && messages[m].previous < 0) return;  // another channel
+      if (!can_move(messages[m]) || moved_[m]) return;
+      moved_[m] = true;
+      planner_of(messages[m].send).add({HostStep::Kind::move, m, messages[m].send});
+    }
+  }
+  [[nodiscard]] bool can_move(const Message& message) const {
+    const auto started = [&](InstructionId id) { return id.valid() && started_[id.index()]; };
+    return started(message.send) && started(message.receive) &&
+           (message.previous < 0 || moved_[static_cast<std::size_t>(message.previous)]);
+  }
+
+  void join(std::size_t number) {
+    if (--open_members_[number] > 0) return;
+    const auto members = graph_.members_of(graph_.meetings[number]);
+    const auto lowest = std::min_element(
+        members.begin(), members.end(),
+        [&](InstructionId a, InstructionId b) { return program_.rank_of(a) < program_.rank_of(b); });
+    planner_of(*lowest).add({HostStep::Kind::sum, number, *lowest});
+  }
+
+  const Program& program_;
+  const ExecutionGraph& graph_;
+  std::vector<Planner> planners_;
+  std::vector<bool> started_;                ///< per instruction
+  std::vector<bool> moved_;                  ///< per message
+  std::vector<std::uint32_t> open_members_;  ///< per collective: that have not started
+};
+
 }  // namespace
 
 StreamPlan plan_streams(const Program& program, const ExecutionGraph& graph, RankId rank) {
   return Planner(program, graph, rank).plan();
+}
+
+std::vector<StreamPlan> plan_ranks_together(const Program& program, const ExecutionGraph& graph,
+                                            const RunOrder& order) {
+  return JointPlanner(program, graph).plan(order);
 }
 
 }  // namespace ppsim::gpu_backend

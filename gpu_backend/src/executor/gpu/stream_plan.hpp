@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "ppsim/core/execution/execution_graph.hpp"
@@ -16,6 +18,20 @@ struct StreamStep {
   std::vector<InstructionId> waits = {};  ///< on other streams, before it starts
   InstructionId host_wait;                ///< the host waits for it before it issues; invalid: nothing
   bool awaited = false;                   ///< some other stream or the host waits for it
+  bool ends_apart = false;                ///< a HostStep of its own ends it
+};
+
+/// A thing that the host of one rank enqueues.
+struct HostStep {
+  enum class Kind : std::uint8_t {
+    begin,  ///< of a step of the plan
+    end,    ///< of a step of the plan that ends apart
+    move,   ///< a message of the execution graph, on its sender
+    sum,    ///< a collective of the execution graph, on its lowest member
+  };
+  Kind kind = Kind::begin;
+  std::size_t number = 0;  ///< of the step, the message or the collective
+  InstructionId on = {};   ///< of a message or a collective: the instruction of the rank that it is of
 };
 
 /// The instructions that the host of one rank enqueues, in order: the list of the rank, but for an
@@ -26,10 +42,20 @@ struct StreamStep {
 /// execution graph within the rank is kept that way, and with it every order that the slot plan relies on.
 struct StreamPlan {
   std::vector<StreamStep> steps;
-  std::vector<int> queues;  ///< in use, ascending; compute is always there
+  std::vector<HostStep> host;  ///< what the host enqueues, in order
+  std::vector<int> queues;     ///< in use, ascending; compute is always there
   bool complete = true;  ///< every instruction is issued; else some wait forever, for nothing or in a circle
 };
 
 [[nodiscard]] StreamPlan plan_streams(const Program& program, const ExecutionGraph& graph, RankId rank);
+
+/// The plans of all ranks, in one order of the whole Program: a run order, which holds where a message moves
+/// and a collective sums as well. When each host keeps its part of it, and comes to nothing before the others
+/// have enqueued what that waits for, everything is enqueued behind what it depends on. So no number of
+/// hardware queues, however streams share them, can hold a Program up that finishes, and CUDA sees every
+/// dependence between the ranks as an event.
+/// Requires: `order` is a run order of `graph`.
+[[nodiscard]] std::vector<StreamPlan> plan_ranks_together(const Program& program, const ExecutionGraph& graph,
+                                                          const RunOrder& order);
 
 }  // namespace ppsim::gpu_backend

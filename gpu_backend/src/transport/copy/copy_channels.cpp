@@ -1,231 +1,182 @@
 #include "copy_channels.hpp"
 
 #include <algorithm>
-#include <atomic>
 
-#include "ppsim/core/io/text.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
 
-/// Above every number that a step reaches.
-constexpr CudaValue kReleased = CudaValue{1} << 62;
-
-/// The channel of a transfer in an instruction.
+/// The channel of a SEND in an instruction.
 Channel channel_of(const Program& program, InstructionId id, std::size_t member) {
-  const Action& action = program.actions(id)[member];
-  const RankId own = program.rank_of(id);
-  const RankId peer = peer_rank(program.pipeline(), action);
-  const CommunicatorId communicator = program.communicators_of(id)[member];
-  return is_send(action.kind) ? Channel{communicator, own, peer} : Channel{communicator, peer, own};
+  return {program.communicators_of(id)[member], program.rank_of(id),
+          peer_rank(program.pipeline(), program.actions(id)[member])};
 }
 
-/// Whether another channel of the group comes before that of a member on the same queue.
+/// Whether another member of the group comes before a SEND on its queue that is not of its channel.
 bool follows_another(const Program& program, InstructionId id, std::size_t member) {
+  const auto actions = program.actions(id);
   const auto queue = [&](std::size_t i) {
-    return program.queue_of(program.actions(id)[i], program.communicators_of(id)[i]);
+    return program.queue_of(actions[i], program.communicators_of(id)[i]);
   };
   std::size_t first = 0;
   while (queue(first) != queue(member)) ++first;
-  return channel_of(program, id, first) != channel_of(program, id, member);
+  return !is_send(actions[first].kind) || channel_of(program, id, first) != channel_of(program, id, member);
 }
 
 }  // namespace
 
-CopyChannels::CopyChannels(const Program& program, const std::vector<RankDevice*>& ranks,
-                           const SharedMemory& memory)
-    : program_(program), memory_(memory) {
+CopyChannels::CopyChannels(const Program& program, const ExecutionGraph& graph,
+                           const std::vector<RankDevice*>& ranks)
+    : program_(program),
+      graph_(graph),
+      ranks_(ranks),
+      messages_(graph.messages.size()),
+      sums_(graph.meetings.size()) {
   for (RankDevice* const rank : ranks) {
-    RankState& state = ranks_.emplace_back();
-    state.device = rank;
-    state.fork = rank->make_event(false);
+    forks_.push_back(rank->make_event(false));
     for (RankDevice* const other : ranks) rank->device().enable_peer(other->device());
   }
-  open_numbers(program);
-  open_lanes(program);
+  open_messages();
+  open_sums();
+  open_lanes();
 }
 
-void CopyChannels::open_numbers(const Program& program) {
-  for (const auto& [channel, payloads] : memory_.receives) channels_.try_emplace(channel);
-  for (const auto& [member, payloads] : memory_.sums) {
-    if (program.communicator(member.first).members.size() > 1) members_[member] = {};
+void CopyChannels::open_messages() {
+  for (std::size_t m = 0; m < messages_.size(); ++m) {
+    const Message& message = graph_.messages[m];
+    if (message.receive.valid())
+      messages_[m].ready = device_of(program_.rank_of(message.receive)).make_event(false);
+    if (message.send.valid()) messages_[m].done = device_of(program_.rank_of(message.send)).make_event(false);
   }
-  std::vector<std::size_t> used(ranks_.size(), 0);
-  for (const auto& [channel, state] : channels_) used[channel.destination.index()] += 2;
-  for (const auto& [member, state] : members_) ++used[member.second.index()];
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const auto memory = ranks_[r].device->allocate_host(static_cast<Bytes>(used[r] * sizeof(CudaValue)));
-    ranks_[r].numbers = {reinterpret_cast<CudaValue*>(memory.data()), used[r]};
-  }
-  const auto next = [&](RankId rank) {
-    return address_of(&ranks_[rank.index()].numbers[--used[rank.index()]]);
-  };
-  for (auto& [channel, state] : channels_) {
-    state.ready = next(channel.destination);
-    state.done = next(channel.destination);
-  }
-  for (auto& [member, state] : members_) state.number = next(member.second);
 }
 
-void CopyChannels::open_lanes(const Program& program) {
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.size()); ++i) {
-    const InstructionId id(i);
-    const auto actions = program.actions(id);
+void CopyChannels::open_sums() {
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    const auto& members = program_.communicator(graph_.meetings[i].communicator).members;
+    for (const RankId rank : members) sums_[i].there.push_back(device_of(rank).make_event(false));
+    sums_[i].calls.resize(members.size());
+    sums_[i].done = device_of(members.front()).make_event(false);
+  }
+}
+
+void CopyChannels::open_lanes() {
+  for (InstructionId id(0); id.index() < program_.size(); id = next(id)) {
+    const auto actions = program_.actions(id);
     if (!is_transfer(actions.front().kind)) continue;
     for (std::size_t member = 0; member < actions.size(); ++member) {
-      const auto channel = channels_.find(channel_of(program, id, member));
-      if (channel == channels_.end() || !follows_another(program, id, member)) continue;
-      Lane& lane = is_send(actions[member].kind) ? channel->second.sends : channel->second.receives;
-      if (lane.stream) continue;
-      const RankDevice& device = *ranks_[program.rank_of(id).index()].device;
-      lane = {device.make_stream(StreamPriority::highest), device.make_event(false)};
+      if (!is_send(actions[member].kind) || !follows_another(program_, id, member)) continue;
+      StreamHandle& lane = lanes_[channel_of(program_, id, member)];
+      if (!lane) lane = device_of(program_.rank_of(id)).make_stream(StreamPriority::highest);
     }
   }
 }
 
 void CopyChannels::begin_step() {
-  for (auto& [channel, state] : channels_) state.sent = state.received = 0;
-  for (auto& [member, state] : members_) state.calls = 0;
-  set_numbers(0);
+  for (Meeting& message : messages_) message.received = message.moved = false;
+  for (Sum& sum : sums_) {
+    sum.begun = 0;
+    sum.made = false;
+  }
 }
 
-void CopyChannels::set_numbers(CudaValue value) noexcept {
-  for (const RankState& state : ranks_) {
-    for (CudaValue& number : state.numbers) std::atomic_ref(number).store(value);
-  }
+std::uint32_t CopyChannels::message_of(const StreamTransfer& end) const {
+  return graph_.messages_of(end.transfer.instruction)[end.transfer.member];
+}
+
+/// The stream that a SEND copies on.
+GpuStream CopyChannels::lane_of(const StreamTransfer& end) const {
+  if (!follows_another(program_, end.transfer.instruction, end.transfer.member)) return end.stream;
+  return lanes_.at(end.transfer.channel).get();
 }
 
 void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
-  RankState& state = ranks_[rank.index()];
-  // All receives are announced before anything waits: no member of a group waits behind another one.
-  for (const StreamTransfer& end : group) announce(state, end);
-  if (group.size() == 1) return complete(state, group[0].transfer, group[0].stream);
+  const RankDevice& device = device_of(rank);
   for (const StreamTransfer& end : group) {
-    const Lane& lane = lane_of(end.transfer);
-    if (!lane.stream) continue;
-    state.device->record(state.fork.get(), end.stream);
-    state.device->wait(lane.stream.get(), state.fork.get());
-  }
-  for (const StreamTransfer& end : group) {
-    const Lane& lane = lane_of(end.transfer);
-    complete(state, end.transfer, lane.stream ? lane.stream.get() : end.stream);
-  }
-  for (const StreamTransfer& end : group) {
-    const Lane& lane = lane_of(end.transfer);
-    if (!lane.stream) continue;
-    state.device->record(lane.done.get(), lane.stream.get());
-    state.device->wait(end.stream, lane.done.get());
+    Meeting& message = messages_[message_of(end)];
+    if (end.transfer.direction == Direction::receive) {
+      message.receive = end;
+      device.record(message.ready.get(), end.stream);
+      message.received = true;
+      continue;
+    }
+    message.send = end;
+    message.send.stream = lane_of(end);
+    message.send_queue = end.stream;
+    if (message.send.stream == end.stream) continue;
+    device.record(forks_[rank.index()].get(), end.stream);
+    device.wait(message.send.stream, forks_[rank.index()].get());
   }
 }
 
-const CopyChannels::Lane& CopyChannels::lane_of(const Transfer& transfer) const {
-  const State& channel = channels_.at(transfer.channel);
-  return transfer.direction == Direction::send ? channel.sends : channel.receives;
-}
-
-void CopyChannels::announce(const RankState& state, const StreamTransfer& end) {
-  if (end.transfer.direction != Direction::receive) return;
-  State& channel = channels_.at(end.transfer.channel);
-  write(end.stream, state.device->rank(), channel.ready, ++channel.received);
-}
-
-/// Requires: for a RECV, that it is the last one announced of its channel but for those behind it in its
-/// group, whose numbers are larger: waiting for the larger one is enough.
-void CopyChannels::complete(const RankState& state, const Transfer& transfer, GpuStream stream) {
-  State& channel = channels_.at(transfer.channel);
-  const RankId rank = state.device->rank();
-  if (transfer.direction == Direction::receive) return wait(stream, rank, channel.done, channel.received);
-  const CudaValue number = ++channel.sent;
-  wait(stream, rank, channel.ready, number);
-  const std::vector<Payload>& receives = memory_.receives.at(transfer.channel);
-  if (number > receives.size()) return;  // no RECV meets it: it waits until the run is aborted
-  move(state, transfer.payload, receives[number - 1], stream);
-  write(stream, rank, channel.done, number);
-}
-
-void CopyChannels::write(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const {
-  const RankDevice& device = *ranks_[rank.index()].device;
-  device.check(device.cuda().stream_write_value(stream, number, value, 0), "announcing what is there");
-}
-
-void CopyChannels::wait(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const {
-  const RankDevice& device = *ranks_[rank.index()].device;
-  device.check(device.cuda().stream_wait_value(stream, number, value, kCudaWaitValueGeq),
-               "waiting for another rank");
+bool CopyChannels::move(std::size_t number) {
+  Meeting& message = messages_[number];
+  if (!message.received) return false;
+  const RankDevice& device = device_of(message.send.transfer.channel.source);
+  const GpuStream stream = message.send.stream;
+  const Payload& from = message.send.transfer.payload;
+  const Payload& to = message.receive.transfer.payload;
+  device.wait(stream, message.ready.get());
+  for (std::size_t p = 0; p < from.size(); ++p) device.copy(stream, to[p], from[p]);
+  device.record(message.done.get(), stream);
+  message.moved = true;
+  return true;
 }
 
 void CopyChannels::post(const StreamCollective& call) {
-  const auto at = members_.find({call.communicator, call.rank});
-  if (at == members_.end()) return;  // alone
-  const CudaValue nth = ++at->second.calls;
-  call.rank == program_.communicator(call.communicator).members.front() ? sum(call, nth)
-                                                                        : join_sum(call, nth);
-}
-
-/// The memory of a member's call; null where it has no such call, and whoever needs it waits until the run is
-/// aborted.
-const std::span<std::byte>* CopyChannels::summand(const MemberKey& member, CudaValue nth) const {
-  const auto at = memory_.sums.find(member);
-  return at == memory_.sums.end() || nth > at->second.size() ? nullptr : &at->second[nth - 1];
-}
-
-void CopyChannels::sum(const StreamCollective& call, CudaValue nth) {
+  Sum& sum = sums_[static_cast<std::size_t>(graph_.meeting_of[call.instruction.index()])];
   const auto& members = program_.communicator(call.communicator).members;
-  for (const RankId rank : std::span(members).subspan(1)) {
-    const std::span<std::byte>* const from = summand({call.communicator, rank}, nth);
-    if (from == nullptr) {
-      // A separate number that stays as it is.
-      const CudaAddress own = members_.at({call.communicator, call.rank}).number;
-      return wait(call.stream, call.rank, own, nth);
-    }
-    if (from->size() != call.payload.size())
+  const auto at = static_cast<std::size_t>(std::ranges::find(members, call.rank) - members.begin());
+  sum.calls[at] = call;
+  device_of(call.rank).record(sum.there[at].get(), call.stream);
+  ++sum.begun;
+}
+
+bool CopyChannels::sum(std::size_t collective) {
+  Sum& sum = sums_[collective];
+  if (sum.begun < sum.calls.size()) return false;
+  enqueue_sum(sum);
+  sum.made = true;
+  return true;
+}
+
+void CopyChannels::enqueue_sum(Sum& sum) const {
+  const StreamCollective& own = sum.calls.front();
+  const RankDevice& device = device_of(own.rank);
+  for (std::size_t i = 1; i < sum.calls.size(); ++i) {
+    const StreamCollective& other = sum.calls[i];
+    if (other.payload.size() != own.payload.size())
       throw BackendError(ErrorCode::ill_formed, "the members of a sum differ in size");
-    wait(call.stream, call.rank, members_.at({call.communicator, rank}).number, 2 * nth - 1);
-    call.add(call.stream, call.payload, *from);
+    device.wait(own.stream, sum.there[i].get());
+    own.add(own.stream, own.payload, other.payload);
   }
-  write(call.stream, call.rank, members_.at({call.communicator, call.rank}).number, nth);
-  for (const RankId rank : std::span(members).subspan(1))
-    wait(call.stream, call.rank, members_.at({call.communicator, rank}).number, 2 * nth);
+  for (std::size_t i = 1; i < sum.calls.size(); ++i)
+    device.copy(own.stream, sum.calls[i].payload, own.payload);
+  device.record(sum.done.get(), own.stream);
 }
 
-void CopyChannels::join_sum(const StreamCollective& call, CudaValue nth) {
-  const MemberKey lowest{call.communicator, program_.communicator(call.communicator).members.front()};
-  const CudaAddress own = members_.at({call.communicator, call.rank}).number;
-  const std::span<std::byte>* const total = summand(lowest, nth);
-  write(call.stream, call.rank, own, 2 * nth - 1);
-  if (total == nullptr) return wait(call.stream, call.rank, own, 2 * nth);
-  wait(call.stream, call.rank, members_.at(lowest).number, nth);
-  ranks_[call.rank.index()].device->copy(call.stream, call.payload, *total);
-  write(call.stream, call.rank, own, 2 * nth);
+bool CopyChannels::may_end(InstructionId id) const {
+  const std::int32_t meeting = graph_.meeting_of[id.index()];
+  if (meeting >= 0) return sums_[static_cast<std::size_t>(meeting)].made;
+  const auto messages = graph_.messages_of(id);
+  return std::ranges::all_of(messages, [&](std::uint32_t m) { return messages_[m].moved.load(); });
 }
 
-void CopyChannels::move(const RankState& state, const Payload& from, const Payload& to,
-                        GpuStream stream) const {
-  for (std::size_t p = 0; p < from.size(); ++p) state.device->copy(stream, to[p], from[p]);
-}
-
-void CopyChannels::release() noexcept { set_numbers(kReleased); }
-
-SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
-                                const std::deque<RankActions>& actions,
-                                const std::deque<GpuCollectives>& collectives) {
-  SharedMemory shared;
-  for (std::size_t r = 0; r < plans.size(); ++r) {
-    for (const StreamStep& step : plans[r].steps) {
-      const OpKind kind = program.actions(step.id).front().kind;
-      if (is_collective(kind)) {
-        const CommunicatorId communicator = program.communicators_of(step.id).front();
-        shared.sums[{communicator, program.rank_of(step.id)}].push_back(collectives[r].summed(step.id));
-      }
-      if (!is_transfer(kind)) continue;
-      for (const Transfer& end : actions[r].transfers(step.id)) {
-        std::vector<Payload>& receives = shared.receives[end.channel];
-        if (end.direction == Direction::receive) receives.push_back(end.payload);
-      }
-    }
+bool CopyChannels::end(InstructionId id) {
+  if (!may_end(id)) return false;
+  const RankDevice& device = device_of(program_.rank_of(id));
+  const std::int32_t meeting = graph_.meeting_of[id.index()];
+  if (meeting >= 0) {
+    const Sum& sum = sums_[static_cast<std::size_t>(meeting)];
+    const auto call = std::ranges::find(sum.calls, id, &StreamCollective::instruction);
+    if (call != sum.calls.begin()) device.wait(call->stream, sum.done.get());
   }
-  return shared;
+  for (const std::uint32_t m : graph_.messages_of(id)) {
+    const Meeting& message = messages_[m];
+    const GpuStream queue = graph_.messages[m].receive == id ? message.receive.stream : message.send_queue;
+    if (queue != message.send.stream) device.wait(queue, message.done.get());
+  }
+  return true;
 }
 
 }  // namespace ppsim::gpu_backend

@@ -1,88 +1,76 @@
 #pragma once
 
-#include <deque>
+#include <atomic>
 #include <map>
 #include <vector>
 
 #include "executor/gpu/gpu_channels.hpp"
-#include "executor/gpu/gpu_collectives.hpp"
-#include "executor/gpu/stream_plan.hpp"
+#include "ppsim/core/execution/execution_graph.hpp"
 #include "ppsim/core/ir/program.hpp"
 
 namespace ppsim::gpu_backend {
 
-/// Messages by the copy engines of the devices of one process, without multiprocessors. A RECV says that its
-/// memory is free by writing a number that the SEND waits for; the SEND copies and writes a number that the
-/// RECV waits for. Both ends complete when the copy is done, a rendezvous. The numbers lie in pinned memory
-/// of the host: it can end every wait whatever the queues of the devices are full of, or wait for.
+/// Messages by copies between the ranks of one process. A RECV says by an event that its memory is free, the
+/// SEND copies behind that and says so by another one, which the RECV ends behind: a rendezvous. No stream
+/// waits for a number in memory, an order that CUDA does not see and may break where streams share a queue
+/// (CUDA Driver API, stream memory operations). A host enqueues a wait only when what it waits for is
+/// enqueued, and is told to come back before that.
 ///
 /// Sums of several ranks: the lowest member adds what the others have, in ascending order and with a kernel
-/// of its own, into its memory; the others copy it from there. So they are the same bits in every run.
+/// of its own, into its memory, and copies it to the others. So they are the same bits in every run.
 class CopyChannels final : public GpuChannels {
  public:
-  /// Requires: references that outlive it; all ranks of the Program, ascending.
-  CopyChannels(const Program& program, const std::vector<RankDevice*>& ranks, const SharedMemory& memory);
+  /// Requires: references that outlive it; all ranks of the Program, ascending; plan_ranks_together().
+  CopyChannels(const Program& program, const ExecutionGraph& graph, const std::vector<RankDevice*>& ranks);
 
   void begin_step() override;
   void post(RankId rank, std::span<const StreamTransfer> group) override;
   void post(const StreamCollective& call) override;
+  [[nodiscard]] bool move(std::size_t message) override;
+  [[nodiscard]] bool sum(std::size_t collective) override;
+  [[nodiscard]] bool end(InstructionId id) override;
   void check() override {}
-  void abort() noexcept override { release(); }
-  void release() noexcept override;
+  void abort() noexcept override {}    ///< everything enqueued ends by itself
+  void release() noexcept override {}  ///< likewise
 
  private:
-  /// A stream beside that of its queue, for one end of a channel that follows another channel in a
-  /// group: no member waits for another one. As the end itself it is used by one group at a time, and groups
-  /// on other queues never see it. Without a stream the end needs none.
-  struct Lane {
-    StreamHandle stream = nullptr;
-    EventHandle done = nullptr;
+  /// A message and what its ends have enqueued in this step.
+  struct Meeting {
+    EventHandle ready;    ///< the memory of its RECV is free
+    EventHandle done;     ///< the copy is there
+    StreamTransfer send;  ///< on the stream that copies
+    StreamTransfer receive;
+    GpuStream send_queue = nullptr;      ///< the stream of the SEND's queue
+    std::atomic<bool> received = false;  ///< `ready` is recorded
+    std::atomic<bool> moved = false;     ///< `done` is recorded
   };
-  /// The numbers of a channel count its messages from 1.
-  struct State {
-    CudaAddress ready = 0;  ///< receives that have started
-    CudaAddress done = 0;   ///< messages that have arrived
-    CudaValue sent = 0;     ///< enqueued by the host
-    CudaValue received = 0;
-    Lane sends;
-    Lane receives;
-  };
-  /// A member of a communicator with several. The number of the lowest says how many sums are made; that of
-  /// another one is odd while what it adds is there, and even again when it has the sum.
-  struct Member {
-    CudaAddress number = 0;
-    CudaValue calls = 0;  ///< enqueued by the host
-  };
-  using MemberKey = std::pair<CommunicatorId, RankId>;
-  struct RankState {
-    RankDevice* device = nullptr;
-    EventHandle fork;
-    std::span<CudaValue> numbers;
+  /// A collective of several ranks. Shape: per member, ascending by rank.
+  struct Sum {
+    std::vector<EventHandle> there;  ///< what the member adds
+    std::vector<StreamCollective> calls;
+    EventHandle done;
+    std::atomic<std::size_t> begun = 0;  ///< calls whose `there` is recorded
+    std::atomic<bool> made = false;      ///< `done` is recorded
   };
 
-  void open_lanes(const Program& program);
-  [[nodiscard]] const Lane& lane_of(const Transfer& transfer) const;
-  void open_numbers(const Program& program);
-  void set_numbers(CudaValue value) noexcept;
-  void sum(const StreamCollective& call, CudaValue nth);
-  void join_sum(const StreamCollective& call, CudaValue nth);
-  [[nodiscard]] const std::span<std::byte>* summand(const MemberKey& member, CudaValue nth) const;
-  void write(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const;
-  void wait(GpuStream stream, RankId rank, CudaAddress number, CudaValue value) const;
-  void announce(const RankState& state, const StreamTransfer& end);
-  void complete(const RankState& state, const Transfer& transfer, GpuStream stream);
-  void move(const RankState& state, const Payload& from, const Payload& to, GpuStream stream) const;
+  void open_messages();
+  void open_sums();
+  void open_lanes();
+  [[nodiscard]] GpuStream lane_of(const StreamTransfer& end) const;
+  [[nodiscard]] const RankDevice& device_of(RankId rank) const { return *ranks_[rank.index()]; }
+  [[nodiscard]] std::uint32_t message_of(const StreamTransfer& end) const;
+  [[nodiscard]] bool may_end(InstructionId id) const;
+  void enqueue_sum(Sum& sum) const;
 
   const Program& program_;
-  const SharedMemory& memory_;
-  std::map<Channel, State> channels_;
-  std::map<MemberKey, Member> members_;
-  std::vector<RankState> ranks_;
+  const ExecutionGraph& graph_;
+  std::vector<RankDevice*> ranks_;
+  std::vector<Meeting> messages_;   ///< per message of the graph
+  std::vector<Sum> sums_;           ///< per collective of the graph
+  std::vector<EventHandle> forks_;  ///< per rank
+  /// A stream beside that of its queue, for the sends of a channel that follow another channel in a group: no
+  /// member waits for another one. As the channel itself it is used by one group at a time.
+  std::map<Channel, StreamHandle> lanes_;
 };
-
-/// The memory that the copy transport moves and sums. Shape: of all ranks, ascending.
-[[nodiscard]] SharedMemory find_shared_memory(const Program& program, const std::vector<StreamPlan>& plans,
-                                              const std::deque<RankActions>& actions,
-                                              const std::deque<GpuCollectives>& collectives);
 
 }  // namespace ppsim::gpu_backend
