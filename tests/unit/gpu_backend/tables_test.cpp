@@ -84,6 +84,27 @@ TEST(Tables, ALibraryOfAPythonPackageIsFound) {
   std::filesystem::remove_all(root);
 }
 
+/// The system may have an older one than the environment whose frameworks a user runs.
+TEST(Tables, ALibraryOfTheEnvironmentComesBeforeThatOfTheSystem) {
+  const LibrarySource source{
+      .variable = "PPSIM_TEST_LIBRARY", .name = "libc.so.6", .purpose = "a test", .package = "ppsim_test"};
+  const auto root = std::filesystem::temp_directory_path() / ("ppsim_python_" + std::to_string(getpid()));
+  const auto folder = root / "lib/python3.12/site-packages/nvidia/ppsim_test/lib";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_directories(root / "bin");
+  std::filesystem::create_symlink("/bin/true", root / "bin/python3");
+  Dl_info math{};
+  ASSERT_NE(dladdr(reinterpret_cast<const void*>(static_cast<double (*)(double)>(std::cbrt)), &math), 0);
+  std::filesystem::create_symlink(std::filesystem::canonical(math.dli_fname), folder / source.name);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (root / "bin:").string().append(path).c_str(), 1);
+  std::function<int()> unknown;
+  const std::string text = failure([&] { DynamicLibrary(source).take(unknown, "ppsim_unknown"); });
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(text.find((root / "bin/../lib").string()), 0U) << text;
+  std::filesystem::remove_all(root);
+}
+
 TEST(Tables, TheStatusNamesAllLibraries) {
   const BackendStatus status = cuda_status();
   EXPECT_EQ(status.name, "cuda");

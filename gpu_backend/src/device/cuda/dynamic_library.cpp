@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <vector>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
@@ -27,31 +29,49 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Where CUDA and pip put what the system's own search does not find.
-std::vector<std::string> folders_of(const std::string& package) {
-  std::vector<std::string> folders = {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
-                                      "/usr/lib/aarch64-linux-gnu"};
-  const std::string in_package = "/nvidia/" + package + "/lib";
-  for (const char* prefix : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    if (const std::string root = variable(prefix); !root.empty())
-      folders.push_back(root + "/lib/python3*/site-packages" + in_package);
+std::string in_package(const std::string& package) { return "/nvidia/" + package + "/lib"; }
+
+/// The root of the environment that the first python3 on the path belongs to, such as an active one.
+std::string python_root() {
+  std::istringstream path(variable("PATH"));
+  for (std::string folder; std::getline(path, folder, ':');) {
+    if (access((folder + "/python3").c_str(), X_OK) == 0) return folder + "/..";
   }
-  if (const std::string home = variable("HOME"); !home.empty())
-    folders.push_back(home + "/.local/lib/python3*/site-packages" + in_package);
-  for (const char* root : {"/usr/local/lib/python3*/", "/usr/lib/python3*/"})
-    folders.push_back(std::string(root) + "*-packages" + in_package);
+  return "";
+}
+
+/// The Python environment that a user works in. What it has comes before the system's: it is what frameworks
+/// of that environment run on, and often newer.
+std::vector<std::string> folders_of_environment(const std::string& package) {
+  std::vector<std::string> folders;
+  for (const std::string& root : {variable("VIRTUAL_ENV"), variable("CONDA_PREFIX"), python_root()}) {
+    if (!root.empty()) folders.push_back(root + "/lib/python3*/site-packages" + in_package(package));
+  }
   return folders;
 }
 
+/// Where CUDA and pip put what the system's own search does not find.
+std::vector<std::string> other_folders(const std::string& package) {
+  std::vector<std::string> folders = {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
+                                      "/usr/lib/aarch64-linux-gnu"};
+  if (const std::string home = variable("HOME"); !home.empty())
+    folders.push_back(home + "/.local/lib/python3*/site-packages" + in_package(package));
+  for (const char* root : {"/usr/local/lib/python3*/", "/usr/lib/python3*/"})
+    folders.push_back(std::string(root) + "*-packages" + in_package(package));
+  return folders;
+}
+
+void* open(const std::string& name) { return dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); }
+
 /// Opens the first that can be; null: none can.
-void* open_in_folders(const LibrarySource& source, std::string& name) {
-  for (const std::string& folder : folders_of(source.package)) {
+void* open_in(const std::vector<std::string>& folders, const LibrarySource& source, std::string& name) {
+  for (const std::string& folder : folders) {
     glob_t files{};
     const bool some = glob((folder + "/" + source.name).c_str(), 0, nullptr, &files) == 0;
     void* handle = nullptr;
     for (std::size_t i = 0; some && i < files.gl_pathc && handle == nullptr; ++i) {
       name = files.gl_pathv[i];
-      handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+      handle = open(name);
     }
     globfree(&files);
     if (handle != nullptr) return handle;
@@ -65,11 +85,13 @@ void* open_in_folders(const LibrarySource& source, std::string& name) {
 DynamicLibrary::DynamicLibrary(const LibrarySource& source)
     : name_(name_of(source)), version_(source.version) {
   // Threads, handlers and kernels of these libraries do not outlive their unloading.
-  void* handle = dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  const bool in_packages = name_ == source.name && *source.package != '\0';
+  void* handle = in_packages ? open_in(folders_of_environment(source.package), source, name_) : nullptr;
+  if (handle == nullptr) handle = open(name_);
   if (handle == nullptr) {
     std::string why = last_failure();
-    if (name_ == source.name && *source.package != '\0') {
-      handle = open_in_folders(source, name_);
+    if (in_packages) {
+      handle = open_in(other_folders(source.package), source, name_);
       why += "; nor is it in a folder of CUDA or of a Python package (pip install nvidia-" +
              std::string(source.package) + "-cu13)";
     }

@@ -7,8 +7,9 @@
 
 namespace ppsim::gpu_backend {
 
-/// Where a library is looked for: a path, else what the environment variable says, else by name; where the
-/// system does not know that, in folders of CUDA and in those of a Python package of NVIDIA.
+/// Where a library is looked for: a path, else what the environment variable says, else by name. One that
+/// NVIDIA has as a Python package is taken from the Python environment in use before it is looked for by
+/// name, and from folders of CUDA and other packages where the system does not know the name.
 struct LibrarySource {
   std::string path;
   const char* variable = "";
