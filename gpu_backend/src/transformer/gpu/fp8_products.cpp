@@ -10,6 +10,9 @@
 namespace ppsim::gpu_backend::cuda {
 namespace {
 
+/// Of a scale: each begins where a vector may.
+constexpr std::size_t kScaleBytes = 256;
+
 int cuda_type(Fp8 type) { return type == Fp8::e4m3 ? kCudaTypeFloat8E4M3 : kCudaTypeFloat8E5M2; }
 
 /// One operand of a product as the tensor cores of Hopper want it: the inner dimension without gaps.
@@ -39,7 +42,7 @@ class Fp8Products final : public Products {
         cuda_(libraries.cuda),
         matmuls_(libraries.cublaslt, cuda_),
         partials_(cuda_, kPartials * sizeof(float), "the largest numbers of a matrix"),
-        scales_(cuda_, 2 * sizeof(float), "the scales of fp8 matrices") {
+        scales_(cuda_, 2 * kScaleBytes, "the scales of fp8 matrices") {
     std::size_t left = 0;
     std::size_t right = 0;
     for (const ProductShape& shape : shapes) {
@@ -72,7 +75,7 @@ class Fp8Products final : public Products {
   };
 
   [[nodiscard]] float* left_scale() const { return scales_.as<float>(); }
-  [[nodiscard]] float* right_scale() const { return scales_.as<float>() + 1; }
+  [[nodiscard]] float* right_scale() const { return scales_.as<float>() + kScaleBytes / sizeof(float); }
 
   /// To a library of columns a matrix by rows is the transposed one: c^T = b^T a^T, and b is its left side.
   [[nodiscard]] MatmulShape matmul_shape(const ProductShape& s) const {

@@ -10,6 +10,17 @@ namespace {
 
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
+/// With the types of cuBLASLt, by number: what it supports depends on them.
+std::string product_text(const MatmulShape& shape) {
+  const std::int64_t inner = shape.transpose_right ? shape.right.columns : shape.right.rows;
+  const auto matrix = [](std::int64_t rows, std::int64_t columns, int type) {
+    return std::to_string(rows) + " x " + std::to_string(columns) + " (type " + std::to_string(type) + ")";
+  };
+  return "a product of " + matrix(shape.result.columns, inner, shape.right.type) + " and " +
+         matrix(inner, shape.result.rows, shape.left.type) + " into type " +
+         std::to_string(shape.result.type) + (shape.accumulate ? ", added" : "");
+}
+
 }  // namespace
 
 Matmuls::Matmuls(CublasLtTable cublaslt, const CudaTable& cuda) : lt_(std::move(cublaslt)) {
@@ -68,10 +79,7 @@ CublasLtAlgorithm Matmuls::choose(const MatmulPlan& plan, const MatmulShape& sha
   int found = 0;
   const int status = lt_.choose(handle_.get(), plan.operation.get(), plan.left.get(), plan.right.get(),
                                 plan.result.get(), plan.result.get(), wanted.get(), 1, &choice, &found);
-  const std::int64_t inner = shape.transpose_right ? shape.right.columns : shape.right.rows;
-  const std::string what = "choosing an algorithm for a product of " + std::to_string(shape.result.columns) +
-                           " x " + std::to_string(inner) + " and " + std::to_string(inner) + " x " +
-                           std::to_string(shape.result.rows);
+  const std::string what = "choosing an algorithm for " + product_text(shape);
   check_cublaslt(lt_, status, what);
   if (found < 1 || choice.status != kCublasSuccess)
     throw BackendError(ErrorCode::bad_argument, what + ": cuBLASLt has none");
@@ -79,8 +87,13 @@ CublasLtAlgorithm Matmuls::choose(const MatmulPlan& plan, const MatmulShape& sha
 }
 
 MatmulPlan Matmuls::plan(const MatmulShape& shape) const {
-  MatmulPlan made{operation(shape), layout(shape.left, shape.batches), layout(shape.right, shape.batches),
-                  layout(shape.result, shape.batches), shape.accumulate};
+  MatmulPlan made{operation(shape),
+                  layout(shape.left, shape.batches),
+                  layout(shape.right, shape.batches),
+                  layout(shape.result, shape.batches),
+                  shape.accumulate,
+                  {},
+                  product_text(shape)};
   made.algorithm = choose(made, shape);
   return made;
 }
@@ -92,7 +105,7 @@ void Matmuls::multiply(GpuStream stream, const MatmulPlan& plan, const MatmulOpe
                      operands.right, plan.right.get(), &beta, operands.result, plan.result.get(),
                      operands.result, plan.result.get(), &plan.algorithm, workspace_.as<void>(),
                      kWorkspaceBytes, stream),
-        "a matrix product");
+        plan.text.c_str());
 }
 
 }  // namespace ppsim::gpu_backend::cuda

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "device/cuda/cublaslt_table.hpp"
 #include "device/cuda/device_memory.hpp"
@@ -37,6 +38,7 @@ struct MatmulPlan {
   MatmulObject operation, left, right, result;
   bool accumulate = false;
   CublasLtAlgorithm algorithm = {};
+  std::string text;  ///< for messages
 };
 
 struct MatmulOperands {
