@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import signal
 import site
 import subprocess
@@ -73,7 +74,9 @@ class Session:
             subprocess.run([f"{ROOT}/scripts/build", "release"], check=True, stdout=sys.stderr)
             self.begin = time.monotonic()  # compiling is no part of the limit
         # As ppsim sets it: a queue of the device for each stream, so that none that waits holds up another one.
-        self.environment = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", **os.environ, **library_environment()}
+        # cuBLASLt says why it refuses a product.
+        self.environment = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUBLASLT_LOG_LEVEL": "1", **os.environ,
+                            **library_environment()}
         own = f"{self.bin}/lib"
         paths = [own if os.path.isdir(own) else None, os.environ.get("LD_LIBRARY_PATH"), driver_folder()]
         if any(paths):
@@ -124,6 +127,12 @@ class Session:
             return {"command": shlex.join(relative(command)), "exit": LEFT_OUT, "seconds": 0, "stdout": "",
                     "stderr": "the time is over"}
         return self.finish(self.start(command, more_environment), command, timeout_s)
+
+    @staticmethod
+    def debugger():
+        """A command that runs another one and prints the stack where it ends by a signal; none where there is none."""
+        found = shutil.which("gdb") or shutil.which("cuda-gdb")
+        return found and [found, "-batch", "-ex", "run", "-ex", "backtrace 25", "--args"]
 
     def ppsim(self, arguments, timeout_s):
         return self.run([self.program("ppsim"), *arguments], timeout_s)
