@@ -16,6 +16,6 @@ assert not facts["two processes on one device, told apart by NCCL_HOSTID, over l
 assert facts["kernels run beside 20 streams that wait for a number"]["as_expected"]
 assert facts["kernels run beside 24 branches of graphs that wait for a number"]["answer"]["exit"] == -11
 assert "kernels run beside 28 streams that wait for a number" not in facts
-assert facts["a copy within the device takes no multiprocessors of the part that makes it"]["answer"]["exit"] == 1
+assert facts["a copy within the device holds the part that makes it up no more than by its own share"]["answer"]["exit"] == 1
 assert json.load(open("check/kernels.json"))["good"]
 END
