@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <numbers>
-#include <random>
 
-#include "percentile.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/overflow.hpp"
@@ -44,41 +40,6 @@ Expected<ClockedRun> clocked_run(const AnalyzedProgram& analyzed, const Tables& 
   PPSIM_ASSIGN_OR_RETURN(const auto bound, bind_costs(*compiled, costs));
   return ClockedRun{simulate_trace(*compiled, analyzed.guaranteed_graph(), bound),
                     time_engine(*compiled, bound)};
-}
-
-/// Uniform in (0, 1], the same everywhere.
-double uniform(std::mt19937_64& engine) { return (static_cast<double>(engine() >> 11) + 1) * 0x1.0p-53; }
-
-double normal(std::mt19937_64& engine) {
-  const double radius = std::sqrt(-2 * std::log(uniform(engine)));
-  return radius * std::cos(2 * std::numbers::pi * uniform(engine));
-}
-
-/// The costs of a Program with random errors.
-Tables jittered(const CompiledProgram& program, const Tables& tables, double deviation,
-                std::mt19937_64& engine) {
-  Tables result;
-  for (const CostClass& key : program.cost_classes) {
-    const double scale = std::max(0.0, 1 + deviation * normal(engine));
-    const auto scaled = [&](Nanoseconds cost) { return checked_round(static_cast<double>(cost) * scale); };
-    result.costs.set(key, scaled(tables.costs(key)));
-    if (!tables.beside_transfers.entries().empty())
-      result.beside_transfers.set(key, scaled(tables.beside_transfers(key)));
-  }
-  return result;
-}
-
-/// The times of an evaluated Program under other costs.
-Expected<Nanoseconds> makespan_under(const Evaluation& evaluation, const CompiledProgram& compiled,
-                                     const Tables& tables, SimulationScratch& scratch) {
-  const ContendedCosts contended{tables.costs, tables.beside_transfers};
-  if (contended.differ_on(evaluation.capabilities())) {
-    PPSIM_ASSIGN_OR_RETURN(const auto run, simulate_beside_transfers(evaluation.analyzed, contended));
-    return step_times(evaluation.program(), *run).makespan;
-  }
-  return bind_costs(compiled, tables.costs).map([&](const BoundCosts& bound) {
-    return simulate(compiled, bound, scratch).makespan;
-  });
 }
 
 }  // namespace
@@ -131,24 +92,6 @@ Expected<Evaluation> evaluate(std::string name, Program program, CostBinding cos
                     clocked->seconds};
   result.metrics = measure(result.view());
   return result;
-}
-
-Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation, const JitterOptions& options) {
-  const auto compiled = compile(evaluation.analyzed);
-  PPSIM_CHECK(compiled.has_value(), "a Program that was evaluated compiles");
-  std::mt19937_64 engine(options.seed);
-  SimulationScratch scratch;
-  std::vector<Nanoseconds> makespans;
-  double sum = 0;
-  for (int run = 0; run < options.runs; ++run) {
-    const Tables tables = jittered(*compiled, evaluation.costs.tables, options.deviation, engine);
-    PPSIM_ASSIGN_OR_RETURN(const auto makespan, makespan_under(evaluation, *compiled, tables, scratch));
-    makespans.push_back(makespan);
-    sum += static_cast<double>(makespans.back());
-  }
-  std::sort(makespans.begin(), makespans.end());
-  return JitterResult{sum / static_cast<double>(makespans.size()), percentile(makespans, 0.05),
-                      percentile(makespans, 0.5), percentile(makespans, 0.95)};
 }
 
 }  // namespace ppsim::planner

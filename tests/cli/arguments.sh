@@ -135,7 +135,10 @@ bad "--state-limit requires --resident" "" verify p.json --state-limit 10
 bad "--sample-limit requires --all-microbatches" "" verify p.json --sample-limit 10
 bad "for a NAME" "found --certificate" verify 1f1b --ranks 2 --all-microbatches --certificate x.json
 bad "before it is lowered" "found --recompute full" generate 1f1b "${sched[@]}" --recompute full -o x.json
-bad "--jitter" "found nan" simulate p.json --unit F=1 --runs 2 --jitter nan
+bad "--nic-speed" "found nan" contention p.json --unit F=1 --nic-speed nan
+for moved in --runs=2 --jitter=0.1 --seed=1; do
+  bad "simulate has no ${moved%=*}" "expected ppsim jitter INPUT --vary all=normal:0.05" simulate p.json --unit F=1 $moved
+done
 bad "--ranks-per-node requires --emit-sbatch" "" run p.json --ranks-per-node 2
 bad "unknown backend" "found hip" run p.json --backend hip --emit-sbatch
 bad "between processes by MPI" "found pigeon" run p.json --transport pigeon --emit-sbatch
@@ -150,7 +153,6 @@ bad "--steps" "" run p.json --steps 0
 bad "--deadline" "" run p.json --deadline=-1
 bad "--palette" "found grey" show p.json --palette grey
 bad "--format" "png" show p.json --format png
-bad "--runs" "" simulate p.json --unit F=1 --jitter 0.1
 bad "same ranks and microbatches" "" compare p.json few.json --unit F=1
 bad "interval: column 1" 'found "i"' generate building-block "${sched[@]}" --set interval=i+3 --set "offsets=F: i; B: 3p-2-2i" -o x.json
 # One of several inputs: the error says which.

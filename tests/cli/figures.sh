@@ -70,19 +70,6 @@ expect_out "only the stagger of the ranks is left"
 expect_exit 0 simulate 1f1b --ranks 4 --microbatches 8 --unit F=1
 expect_out "more microbatches, interleaving or a zero-bubble schedule would help"
 
-# Random costs: the same seed, the same figures.
-jitter=(simulate 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2 --runs 200 --jitter 0.1 --json)
-expect_exit 0 "${jitter[@]}" --seed 7
-expect_json 'd["jitter"]["runs"] == 200 and d["jitter"]["p5_makespan_ns"] < d["jitter"]["median_makespan_ns"] < d["jitter"]["p95_makespan_ns"]'
-python3 -c 'import json; print(json.load(open("stdout"))["jitter"])' >first
-expect_exit 0 "${jitter[@]}" --seed 7
-python3 -c 'import json; print(json.load(open("stdout"))["jitter"])' >second
-cmp first second || fail "the same seed gave other figures"
-# Of two runs the longer one is what 95 of 100 do not exceed.
-expect_exit 0 simulate 1f1b --ranks 2 --microbatches 2 --unit F=1 --runs 2 --jitter 0.5 --json
-expect_json 'd["jitter"]["p5_makespan_ns"] < d["jitter"]["p95_makespan_ns"]'
-expect_json 'd["jitter"]["mean_makespan_ns"] * 2 == d["jitter"]["p5_makespan_ns"] + d["jitter"]["p95_makespan_ns"]'
-
 # A picture of any width has times at its axis that do not run into each other.
 for width in 300 400 800 1200; do
   expect_exit 0 show 1f1b --ranks 16 --microbatches 64 --format svg --width $width -o narrow.svg

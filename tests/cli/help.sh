@@ -33,7 +33,7 @@ expect_out "Examples:"
 expect_out "ppsim simulate --help-all"
 [ "$(grep -cE '^  --' stdout)" -eq 10 ] || fail "ten options of simulate come first"
 expect_exit 0 help simulate --all
-expect_out "--jitter"
+expect_out "--compare-trace"
 expect_error 2 'did you mean "simulate"' "found simulat" help simulat
 expect_exit 0 help --json
 expect_json '"simulate" in d["text"]'
@@ -172,9 +172,9 @@ shown simulate 1f1b "${job[@]}"
 tr '\n' ' ' <plain | tr -s ' ' >line
 grep -q "loading of data, checkpoints" line || fail "a word was broken"
 shown --help
-long=(simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2)
-UNTIL='ppsim: [0-9]+ s' timeout "$limit_s" python3 terminal.py 80 "$ppsim" "${long[@]}" --runs 10000000 >stdout || fail "no progress"
-shown "${long[@]}" --runs 100
-expect_out "over 100 runs"
-python3 terminal.py 80 "$ppsim" "${long[@]}" --runs 10000 --json >stdout
+long=(jitter 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --vary all=normal:0.1)
+UNTIL='ppsim: [0-9]+ s' timeout "$limit_s" python3 terminal.py 80 "$ppsim" "${long[@]}" --samples 1000000 >stdout || fail "no progress"
+shown "${long[@]}" --samples 100
+expect_out "in 100 samples"
+python3 terminal.py 80 "$ppsim" "${long[@]}" --samples 10000 --json >stdout
 ! grep -qE 'ppsim: [0-9]+ s' stdout || fail "progress with --json"

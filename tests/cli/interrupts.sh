@@ -35,7 +35,8 @@ interrupted run p.json --steps 1000000 --costs-out kept.json
 interrupted run p.json --steps 1000000 --unverified --trace t.json
 signal=TERM code=143 interrupted run p.json --steps 1000000 --json
 expect_json 'd["error"]["code"] == "interrupted"'
-interrupted simulate 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --runs 10000000 --report r.html
+interrupted simulate 1f1b --ranks 256 --microbatches 4096 --unit F=1,B=2 --report r.html
+interrupted jitter 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --vary all=normal:0.1 --samples 1000000
 interrupted verify 1f1b --ranks 256 --microbatches 4096 --json
 expect_json 'd["error"]["code"] == "interrupted" and d["error"]["message"]'
 # Also while the Program is made, when nothing is decided.

@@ -13,13 +13,13 @@ for tokens in length=1024,quadratic=1e6,lengths=512+512 length=16777216,quadrati
 done
 [ ! -e out.json ] || fail "written in spite of it"
 
-# Each alone fits: tables, models, random errors.
+# Each alone fits: tables, models, factors.
 echo '{"format":"ppsim-tables","version":1,"costs":[{"kind":"F","ns":9223372036854775807},{"kind":"B","ns":9223372036854775807},
   {"kind":"SEND_F","ns":0},{"kind":"SEND_B","ns":0}],"sizes":[]}' >large.json
 beyond simulate 1f1b --ranks 2 --microbatches 2 --costs large.json
 beyond simulate 1f1b --model llama3-70b --cluster dgx-h100 --nodes 4 --tp 8 --pp 4 --global-batch-size 32 --microbatch-size 32 \
   --sequence-length 1073741824
 expect_exit 0 simulate 1f1b --ranks 2 --microbatches 2000 --unit F=1e9
-beyond simulate 1f1b --ranks 2 --microbatches 2000 --unit F=1e9 --runs 3 --jitter 10
+beyond jitter 1f1b --ranks 2 --microbatches 2000 --unit F=1e9 --slow-rank 0=5
 
 for command in simulate verify compare; do beyond $command gpipe --ranks 2 --microbatches 20000 --unit F=1,A=1e15; done

@@ -40,7 +40,6 @@ follows show 0 show 1f1b "${small[@]}" -o picture.svg
 follows simulate 0 simulate 1f1b "${size[@]}" --unit F=1,B=2
 follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --trace run.csv
 follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --compare-trace run.csv
-follows simulate 0 simulate 1f1b "${size[@]}" "${unit[@]}" --runs 5 --jitter 0.1
 follows simulate 0 simulate 1f1b "${job[@]}"
 follows compare 0 compare gpipe forward-only "${size[@]}" "${unit[@]}"
 follows sensitivity 0 sensitivity 1f1b "${size[@]}" "${unit[@]}" --by rank

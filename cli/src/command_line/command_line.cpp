@@ -1,6 +1,7 @@
 #include "command_line.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -130,12 +131,23 @@ Error no_subcommand(const ParsedLine& line, const Words& words) {
           {.found = *word, .expected = "one of " + joined(known)}};
 }
 
+/// An option that simulate had for random costs.
+bool moved_to_jitter(const ParsedLine& line, const std::string& option) {
+  constexpr std::array kMoved = {"--runs", "--jitter", "--seed"};
+  return line.subcommand == "simulate" && std::ranges::find(kMoved, option) != kMoved.end();
+}
+
 /// `--rank 4`, of which the value may have been taken for an argument.
 Error unknown_option(const ParsedLine& line, const std::string& word) {
   std::vector<std::string_view> known;
   for (const ParsedOption& option : line.options)
     known.insert(known.end(), option.long_names.begin(), option.long_names.end());
   const std::string name = option_word(word);
+  if (moved_to_jitter(line, name)) {
+    return {ErrorCode::bad_argument,
+            "simulate has no " + name + ", as ppsim jitter varies costs",
+            {.found = name, .expected = "ppsim jitter INPUT --vary all=normal:0.05 --samples 100"}};
+  }
   return {ErrorCode::bad_argument,
           "unknown option " + name + suggestion(name, known),
           {.found = name, .expected = "an option of ppsim " + line.subcommand + " --help"}};
@@ -175,7 +187,7 @@ std::optional<Error> missing_option(const ParsedLine& line, const std::string& t
   return std::nullopt;
 }
 
-/// The message of our own validators, "--jitter: found nan, expected a number from 0 to 10".
+/// The message of our own validators, "--ranks: found 0, expected a whole number from 1 to 1024".
 Error bad_value(const ParsedLine& line, const std::string& text) {
   const std::size_t found = text.find(": found ");
   const std::size_t expected = text.rfind(", expected ");

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <iostream>
-#include <limits>
 
 #include "command.hpp"
 #include "command_line/shell_words.hpp"
@@ -25,8 +24,6 @@ struct Options {
   std::string trace, report, policy;
   std::vector<std::string> compared;
   TransportChoice transport;
-  std::optional<int> runs;
-  JitterOptions jitter;
 };
 
 /// The Program that was simulated, and the communicators that it was given; none: those of a native Program.
@@ -259,19 +256,6 @@ int run(Options options, const Output& output) {
   Json object = evaluation_json(*step);
   if (outcome->communicators) object["communicators"] = policy_name(*outcome->communicators);
   if (*measured) object["compared"] = measured_json(**measured, makespan);
-  Expected<JitterResult> spread;
-  if (options.runs) {
-    JitterOptions jitter = options.jitter;
-    jitter.runs = *options.runs;
-    spread = simulate_with_jitter(*step, jitter);
-    if (!spread) return report(spread.error(), output);
-    object["jitter"] = {{"runs", jitter.runs},
-                        {"deviation", jitter.deviation},
-                        {"mean_makespan_ns", spread->mean_ns},
-                        {"p5_makespan_ns", spread->p5_ns},
-                        {"median_makespan_ns", spread->median_ns},
-                        {"p95_makespan_ns", spread->p95_ns}};
-  }
   if (!options.trace.empty()) {
     if (auto written = write_trace_file(options.trace, step->view()); !written)
       return report(written.error(), output);
@@ -288,11 +272,6 @@ int run(Options options, const Output& output) {
   }
   print_text(*step);
   if (*measured) std::cout << measured_text(**measured, makespan);
-  if (options.runs) {
-    std::cout << "over " << *options.runs << " runs with costs off by "
-              << percent_text(options.jitter.deviation) << ": median " << time_text(spread->median_ns)
-              << ", 5 % to 95 % " << time_text(spread->p5_ns) << " to " << time_text(spread->p95_ns) << '\n';
-  }
   return code;
 }
 
@@ -321,17 +300,6 @@ void add_simulate(Command& program) {
       .one_value_each();
   command.add_option("--report", options->report, "self-contained HTML page")
       .check(side_file({".html", ".htm"}));
-  const Option runs =
-      command.add_option("--runs", options->runs, "repeat with random costs").check(whole(1, 10000000));
-  command
-      .add_option("--jitter", options->jitter.deviation, "relative deviation of every cost class in --runs")
-      .show_default()
-      .check(between(0, 10))
-      .needs(runs);
-  command.add_option("--seed", options->jitter.seed, "where the random costs start")
-      .show_default()
-      .check(whole(0, std::numeric_limits<std::int64_t>::max()))
-      .needs(runs);
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);
   command.runs([options](const Output& output) { return run(*options, output); });

@@ -49,29 +49,9 @@ struct Evaluation {
 [[nodiscard]] Expected<Evaluation> evaluate(std::string name, Program program, CostBinding costs,
                                             const TransportCapabilities& capabilities = rendezvous());
 
-/// Makespans of repeated runs in which every cost class is scaled by 1 + x, x normal with this deviation and
-/// cut off at -1: stages and links that are slower or faster than planned, and stay so for the step.
-struct JitterOptions {
-  int runs = 100;
-  double deviation = 0.05;
-  std::uint64_t seed = 1;
-};
-struct JitterResult {
-  double mean_ns = 0;
-  Nanoseconds p5_ns = 0;
-  Nanoseconds median_ns = 0;
-  Nanoseconds p95_ns = 0;
-};
-/// Requires: runs >= 1, deviation >= 0, no residency limit. Errors: those of bind_costs.
-[[nodiscard]] Expected<JitterResult> simulate_with_jitter(const Evaluation& evaluation,
-                                                          const JitterOptions& options);
-
 }  // namespace ppsim::planner
 
 namespace ppsim {
 using planner::evaluate;
 using planner::Evaluation;
-using planner::JitterOptions;
-using planner::JitterResult;
-using planner::simulate_with_jitter;
 }  // namespace ppsim
