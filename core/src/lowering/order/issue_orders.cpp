@@ -1,7 +1,8 @@
-#include "place_arrivals.hpp"
+#include "issue_orders.hpp"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "arrivals.hpp"
 #include "ppsim/core/ir/check.hpp"
@@ -104,6 +105,32 @@ class RowPlacer {
 };
 
 }  // namespace
+
+void sort_by_time(LineRows& rows) {
+  for (LineRow& row : rows) {
+    PPSIM_CHECK(row.times.size() == row.lines.size(), "every line needs a time");
+    std::vector<std::uint32_t> order(row.lines.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return row.times[a] < row.times[b]; });
+    std::vector<Line> sorted;
+    sorted.reserve(order.size());
+    for (const std::uint32_t i : order) sorted.push_back(row.lines[i]);
+    row.lines = std::move(sorted);
+    row.times = {};
+  }
+}
+
+void order_by_issue(LineRows& rows) {
+  for (LineRow& row : rows) {
+    std::int32_t last_compute = -1;
+    for (const Line& line : row.lines) {
+      if (computes(line)) last_compute = line.id;
+      if (is_communication(line.action.kind) && last_compute >= 0)
+        row.after.push_back({line.id, last_compute});
+    }
+  }
+}
 
 void place_arrivals(const Pipeline& pipeline, const LoweringOptions& options, LineRows& rows) {
   for (int r = 0; r < pipeline.ranks(); ++r) {
