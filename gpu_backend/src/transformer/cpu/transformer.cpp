@@ -2,83 +2,336 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "cpu_ops.hpp"
+#include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "transformer/gpu/gpu_transformer.hpp"
-#include "transformer/gpu/products.hpp"
-#include "transformer_model.hpp"
+#include "transformer/model/transformer_check.hpp"
+#include "transformer/model/transformer_sizes.hpp"
+#include "transformer/model/transformer_slices.hpp"
+#include "transformer/model/transformer_vocabulary.hpp"
+#include "transformer/pass/stage_pass.hpp"
 
 namespace ppsim::gpu_backend {
+namespace transformer {
 namespace {
 
-using transformer::RealArithmetic;
-using transformer::RingArithmetic;
-using transformer::TransformerModel;
-
-constexpr int kMaxDimension = 1 << 20;
-constexpr double kMaxElements = 1e12;  // of one model and microbatch, so that sizes fit in 64 bits
-
-/// Collects every broken rule of a configuration.
-class Complaints {
+/// The sum over the shards of a vocabulary in a collective, in the order of the parts.
+template <class Policy, class T = typename Policy::Scalar>
+class Combination {
  public:
-  void count(const char* what, int found, int least) {
-    if (found >= least && found <= kMaxDimension) return;
-    next() << what << " must be in [" << least << ", " << kMaxDimension << "], found " << found;
+  Combination(const Dimensions& d, std::span<const CollectivePart> parts) : d_(d), parts_(parts) {}
+
+  void combine() {
+    if (!parts_.front().statistics.empty()) merge_statistics();
+    if (parts_.front().summand.empty()) return;
+    own_.empty() ? sum() : sum_scaled();
   }
-  void rule(bool holds, const std::string& text) {
-    if (!holds) next() << text;
-  }
-  [[nodiscard]] std::string text() const { return text_.str(); }
 
  private:
-  std::ostream& next() { return text_ << (text_.tellp() > 0 ? "; " : "transformer: "); }
-  std::ostringstream text_;
+  [[nodiscard]] std::span<LossParts<T>> statistics(std::size_t part) const {
+    return {reinterpret_cast<LossParts<T>*>(parts_[part].statistics.data()),
+            static_cast<std::size_t>(d_.rows)};
+  }
+  [[nodiscard]] std::span<T> numbers(std::size_t part) const {
+    const std::span<std::byte> bytes = parts_[part].summand;
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+
+  void merge_statistics() {
+    const std::span<LossParts<T>> all = statistics(0);
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      own_.emplace_back(statistics(p).begin(), statistics(p).end());
+      for (std::size_t r = 0; p > 0 && r < all.size(); ++r) Policy::merge(all[r], own_[p][r]);
+    }
+    for (std::size_t p = 1; p < parts_.size(); ++p) std::copy(all.begin(), all.end(), statistics(p).begin());
+  }
+
+  void sum() {
+    for (std::size_t p = 1; p < parts_.size(); ++p) {
+      for (std::size_t i = 0; i < numbers(0).size(); ++i) numbers(0)[i] += numbers(p)[i];
+    }
+  }
+
+  /// Gradients of the head's input that F has made, each with its own factor.
+  void sum_scaled() {
+    const auto positions = static_cast<std::size_t>(d_.sequences * d_.sequence);
+    const std::span<LossParts<T>> all = statistics(0);
+    const std::span<T> sum = numbers(0);
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      const std::span<const T> scaled = numbers(p).first(numbers(p).size() / 2);
+      const std::span<const T> of_targets = numbers(p).last(scaled.size());
+      for (std::size_t i = 0; i < static_cast<std::size_t>(d_.rows * d_.hidden); ++i) {
+        const std::size_t row = i / static_cast<std::size_t>(d_.hidden);
+        const T own = Policy::gradient_factor(positions, own_[p][row], all[row]) * scaled[i] - of_targets[i];
+        sum[i] = p == 0 ? own : sum[i] + own;
+      }
+    }
+  }
+
+  const Dimensions& d_;
+  std::span<const CollectivePart> parts_;
+  std::vector<std::vector<LossParts<T>>> own_;
 };
 
-double elements(const TransformerConfig& config) {
-  const double rows = static_cast<double>(config.microbatch_size) * config.sequence;
-  const double width =
-      10.0 * config.hidden + 5.0 * config.ffn + static_cast<double>(config.heads) * config.sequence;
-  const double layer_weights = config.hidden * (4.0 * config.hidden + 3.0 * config.ffn);
-  return config.layers * (rows * width + layer_weights) + config.vocab * (rows + 2.0 * config.hidden);
-}
+/// Bytes behind the two averages of AdamW, where the updates are counted.
+inline constexpr std::size_t kCountBytes = Arena::kAlignment;
 
-Expected<void> check_config(const TransformerConfig& config) {
-  Complaints complaints;
-  complaints.count("layers", config.layers, 1);
-  complaints.count("hidden", config.hidden, 1);
-  complaints.count("heads", config.heads, 1);
-  complaints.count("ffn", config.ffn, 1);
-  complaints.count("vocab", config.vocab, 2);
-  complaints.count("sequence", config.sequence, 1);
-  complaints.count("microbatch_size", config.microbatch_size, 1);
-  complaints.rule(config.heads < 1 || config.hidden % config.heads == 0,
-                  "heads must divide hidden, found " + std::to_string(config.heads) + " heads and hidden " +
-                      std::to_string(config.hidden));
-  complaints.rule(std::all_of(config.slice_lengths.begin(), config.slice_lengths.end(),
-                              [](int length) { return length > 0; }),
-                  "slice_lengths must be positive");
-  complaints.rule(elements(config) <= kMaxElements,
-                  "parameters and activations of a microbatch must be at most 10^12 numbers");
-  complaints.rule(std::isfinite(config.learning_rate) && config.learning_rate >= 0,
-                  "learning_rate must be finite and not negative");
-  complaints.rule(config.momentum >= 0 && config.momentum < 1, "momentum must be in [0, 1)");
-  complaints.rule(config.second_beta >= 0 && config.second_beta < 1, "second_beta must be in [0, 1)");
-  complaints.rule(std::isfinite(config.weight_decay) && config.weight_decay >= 0,
-                  "weight_decay must be finite and not negative");
-  const auto fits_fp8 = [](std::int64_t count) { return count % cuda::kFp8Alignment == 0; };
-  complaints.rule(config.arithmetic != Arithmetic::fp8 ||
-                      (fits_fp8(config.hidden) && fits_fp8(config.ffn) &&
-                       fits_fp8(std::int64_t{config.microbatch_size} * config.sequence)),
-                  "fp8 needs hidden, ffn and the tokens of a microbatch in multiples of " +
-                      std::to_string(cuda::kFp8Alignment));
-  complaints.rule(config.optimizer == Optimizer::momentum || config.arithmetic != Arithmetic::integer_exact,
-                  "AdamW needs real numbers: integers have no square root");
-  if (complaints.text().empty()) return {};
-  return make_error(ErrorCode::bad_argument, complaints.text());
-}
+template <class Policy>
+class TransformerModel : public CpuStageModel {
+ public:
+  using T = typename Policy::Scalar;
+  using Loss = typename Policy::Loss;
+
+  TransformerModel(const TransformerConfig& config, std::unique_ptr<GpuStageModel> on_gpu)
+      : config_(config), d_(config), on_gpu_(std::move(on_gpu)) {}
+
+  Expected<void> check(const Pipeline& pipeline) const override {
+    if (auto good = check_slices(config_, pipeline.slices()); !good) return good;
+    if (auto good = check_roles(pipeline, config_.layers); !good) return good;
+    return check_vocabulary(pipeline, config_.vocab);
+  }
+  Expected<void> check_actions(const Program& program) const override {
+    if (auto good = check_kept_slices(program); !good) return good;
+    return check_kept_statistics(program);
+  }
+
+  SizeTable sizes(const Pipeline& pipeline) const override {
+    SizeTable table;
+    for (int b = 0; b < pipeline.blocks(); ++b) {
+      const std::size_t bytes = bytes_of<StageWeights<T>>(d_, role(pipeline, BlockId(b)));
+      set_size(table, {TensorKind::parameters, b}, bytes);
+      set_size(table, {TensorKind::optimizer_state, b},
+               config_.optimizer == Optimizer::adamw ? 2 * bytes + kCountBytes : bytes);
+      set_size(table, {TensorKind::gradients, b}, bytes + kLossBytes);
+    }
+    const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
+    for (int s = 0; s < pipeline.stages(); ++s)
+      set_stage_sizes<T, StageForWeight<T, Loss>, T>(table, slices, {role(pipeline, StageId(s)), s},
+                                                     set_workspace_sizes);
+    if (slices.size() > 1) set_edge_sizes<T>(table, slices, pipeline);
+    return table;
+  }
+
+  void initialize(const Pipeline& pipeline, BlockId block, std::span<std::byte> parameters,
+                  std::span<std::byte> optimizer_state) const override {
+    std::fill(parameters.begin(), parameters.end(), std::byte{0});
+    std::fill(optimizer_state.begin(), optimizer_state.end(), std::byte{0});
+    const StageRole own = role(pipeline, block);
+    Arena arena(parameters);
+    StageWeights<T> weights(arena, d_, own);
+    initialize_ends(own, weights);
+    for (int i = 0; i < own.layers; ++i) initialize_layer(own.first_layer + i, weights.layers[i]);
+  }
+
+  void load(const Pipeline& pipeline, MicrobatchId mb, const ActionBuffers& buffers) const override {
+    Arena arena(buffers.x);
+    const Dimensions d = slices_of(config_, pipeline.slices())[static_cast<std::size_t>(buffers.slice)];
+    auto* token = arena.take<std::int32_t>(d.rows);
+    const std::int64_t first = first_sequence_of(pipeline, mb, buffers);
+    for (Index s = 0; s < d.sequences; ++s) {
+      TokenSource source(config_.seed, static_cast<std::uint64_t>(first + s), config_.vocab);
+      for (Index i = 0; i < d.before; ++i) static_cast<void>(source.next());
+      for (Index i = 0; i < d.length; ++i) *token++ = source.next();
+    }
+  }
+
+  void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
+    const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
+    const CpuOps<Policy> ops({role_of(pipeline, config_.layers, action), slices, buffers}, config_,
+                             first_sequence_of(pipeline, action.mb(), buffers));
+    StagePass<CpuOps<Policy>>(ops).run(action.kind);
+  }
+
+  Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {
+    return shares_statistics(pipeline, collective) ? d_.rows * static_cast<Bytes>(sizeof(LossParts<T>)) : 0;
+  }
+  void combine(const Pipeline& /*pipeline*/, CollectiveId /*collective*/,
+               std::span<const CollectivePart> parts) const override {
+    Combination<Policy>(d_, parts).combine();
+  }
+
+  void update(std::span<std::byte> parameters, std::span<std::byte> gradients,
+              std::span<std::byte> optimizer_state, double gradient_scale) const override {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (config_.optimizer == Optimizer::adamw) {
+        return adam(elements(parameters), weights_part(gradients), optimizer_state, gradient_scale);
+      }
+    }
+    const DescentStep step{config_.learning_rate, config_.momentum, gradient_scale};
+    const std::span<T> weights = elements(parameters);
+    const std::span<T> velocity = elements(optimizer_state);
+    const std::span<const T> gradient = weights_part(gradients);
+    PPSIM_CHECK(gradient.size() == weights.size() && velocity.size() == weights.size(),
+                "buffers of an update differ in size");
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      Policy::descend(step, gradient[i], velocity[i], weights[i]);
+    }
+  }
+
+  void accumulate(std::span<std::byte> into, std::span<const std::byte> from) const override {
+    PPSIM_CHECK(into.size() == from.size(), "gradients of one block differ in size");
+    const std::span<T> sums = elements(into.first(into.size() - kLossBytes));
+    const std::span<const T> terms = weights_part(from);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += terms[i];
+    const Loss loss = loss_of(into) + loss_of(from);
+    std::memcpy(into.last(kLossBytes).data(), &loss, sizeof loss);
+  }
+
+  double squared_norm(std::span<const std::byte> gradients) const override {
+    double sum = 0;
+    for (const T value : weights_part(gradients)) sum += Policy::square(value);
+    return sum;
+  }
+
+  Bytes loss_bytes(const Pipeline& pipeline, BlockId block) const override {
+    return role(pipeline, block).has_loss() ? Bytes{kLossBytes} : 0;
+  }
+  double loss(std::span<const std::byte> bytes) const override {
+    if constexpr (std::is_floating_point_v<T>) return loss_of(bytes);
+    return static_cast<double>(static_cast<std::int64_t>(loss_of(bytes)));
+  }
+
+  double max_abs_difference(std::span<const std::byte> a, std::span<const std::byte> b) const override {
+    PPSIM_CHECK(a.size() == b.size(), "gradients of one block differ in size");
+    const std::span<const T> lhs = weights_part(a);
+    const std::span<const T> rhs = weights_part(b);
+    double largest = 0;
+    for (std::size_t i = 0; i < lhs.size(); ++i)
+      largest = std::max(largest, Policy::distance(lhs[i], rhs[i]));
+    return largest;
+  }
+
+  std::string identity() const override { return identity_of(config_); }
+  double unit_roundoff() const override {
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::epsilon() / 2;
+    return 0;
+  }
+
+  const GpuStageModel* on_gpu() const override { return on_gpu_.get(); }
+
+  static Loss loss_of(std::span<const std::byte> gradients) {
+    PPSIM_CHECK(gradients.size() >= kLossBytes, "not the gradients of a block");
+    Loss loss;
+    std::memcpy(&loss, gradients.last(kLossBytes).data(), sizeof loss);
+    return loss;
+  }
+
+ private:
+  void adam(std::span<T> weights, std::span<const T> gradient, std::span<std::byte> state,
+            double gradient_scale) const {
+    PPSIM_CHECK(gradient.size() == weights.size() && state.size() == 2 * weights.size_bytes() + kCountBytes,
+                "buffers of an update differ in size");
+    std::int64_t updates = 0;
+    const std::span<std::byte> count = state.last(kCountBytes);
+    std::memcpy(&updates, count.data(), sizeof updates);
+    ++updates;
+    std::memcpy(count.data(), &updates, sizeof updates);
+    const auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(updates)); };
+    const AdamStep step{config_.learning_rate,          config_.momentum, config_.second_beta,
+                        config_.weight_decay,           gradient_scale,   correction(config_.momentum),
+                        correction(config_.second_beta)};
+    const std::span<T> averages = elements(state.first(state.size() - kCountBytes));
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      Policy::adam(step, gradient[i], {&averages[i], &averages[weights.size() + i]}, weights[i]);
+    }
+  }
+
+  static std::span<T> elements(std::span<std::byte> bytes) {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  static std::span<const T> weights_part(std::span<const std::byte> gradients) {
+    PPSIM_CHECK(gradients.size() >= kLossBytes, "not the gradients of a block");
+    return {reinterpret_cast<const T*>(gradients.data()), (gradients.size() - kLossBytes) / sizeof(T)};
+  }
+
+  std::int64_t first_sequence_of(const Pipeline& pipeline, MicrobatchId mb,
+                                 const ActionBuffers& buffers) const {
+    return first_sequence(pipeline, d_, mb, buffers.step == nullptr ? 0 : *buffers.step);
+  }
+
+  StageRole role(const Pipeline& pipeline, StageId stage) const {
+    const std::optional<StageRole> found = role_of(pipeline, config_.layers, stage);
+    PPSIM_CHECK(found, "a stage that no microbatch visits");
+    return *found;
+  }
+  StageRole role(const Pipeline& pipeline, BlockId block) const {
+    return role(pipeline, pipeline.spec().blocks[block].stages.front());
+  }
+
+  static void set_workspace_sizes(const SizedSlice& own) {
+    using Forward = ForwardTensors<T, Loss>;
+    const std::size_t input = bytes_of<InputTensors<T>>(own.d, own.role);
+    const std::size_t weight = bytes_of<WeightTensors<T>>(own.d, own.role);
+    const bool makes_own = !own.role.is_head_shard();
+    own.set_workspace(
+        OpKind::forward,
+        bytes_of<Forward>(own.d, own.role, typename Forward::Own{own.role.head && makes_own, makes_own}));
+    own.set_workspace(OpKind::recompute,
+                      bytes_of<Forward>(own.d, own.role, typename Forward::Own{true, false}));
+    own.set_workspace(OpKind::backward_input, input);
+    own.set_workspace(OpKind::backward_weight, weight);
+    own.set_workspace(OpKind::backward, bytes_of<StageInner<T>>(own.d, own.role) + std::max(input, weight));
+  }
+
+  /// Pieces draw from separate streams, so that a layer's parameters do not depend on the stage that
+  /// holds it, nor a token's on how the vocabulary is cut.
+  void initialize_ends(const StageRole& own, StageWeights<T>& weights) const {
+    const TokenRange tokens = vocabulary_of(d_, own);
+    const Index behind = d_.vocab - tokens.first - tokens.count;
+    if (own.embedding) {
+      Random random(config_.seed, 0);
+      random.skip(tokens.first * d_.hidden);
+      fill(random, 1, weights.tokens);
+      random.skip(behind * d_.hidden);
+      fill(random, 1, weights.positions);
+    }
+    Random random(config_.seed, 1);
+    if (own.final_norm) {
+      fill_gain(random, weights.final_gain);
+    } else {
+      random.skip(d_.hidden);
+    }
+    for (Index i = 0; i < weights.head.rows(); ++i) {
+      View<T> of_tokens(row(weights.head, i).data(), 1, tokens.count);
+      random.skip(tokens.first);
+      fill(random, d_.hidden, of_tokens);
+      random.skip(behind);
+    }
+  }
+  void initialize_layer(int layer, LayerWeights<T> weights) const {
+    Random random(config_.seed, static_cast<std::uint64_t>(layer) + 2);
+    fill_gain(random, weights.attention_gain);
+    fill(random, d_.hidden, weights.qkv);
+    fill(random, d_.hidden, weights.projection);
+    fill_gain(random, weights.mlp_gain);
+    fill(random, d_.hidden, weights.gate_up);
+    fill(random, d_.ffn, weights.down);
+  }
+  static void fill(Random& random, Index fan_in, View<T>& weights) {
+    for (T& weight : std::span(weights.data(), static_cast<std::size_t>(weights.size()))) {
+      weight = Policy::initial_weight(random.next(), static_cast<std::size_t>(fan_in));
+    }
+  }
+  static void fill_gain(Random& random, View<T>& gains) {
+    for (T& gain : std::span(gains.data(), static_cast<std::size_t>(gains.size()))) {
+      gain = Policy::initial_gain(random.next());
+    }
+  }
+
+  TransformerConfig config_;
+  Dimensions d_;
+  std::unique_ptr<GpuStageModel> on_gpu_;
+};
 
 /// The model in bf16 or fp8: its gradients are float32 numbers as those of the float32 model, and so is its
 /// reference.
@@ -93,9 +346,15 @@ class GpuTransformerModel final : public TransformerModel<RealArithmetic<float>>
 };
 
 }  // namespace
+}  // namespace transformer
+
+using transformer::RealArithmetic;
+using transformer::RingArithmetic;
+using transformer::TransformerModel;
 
 Expected<std::unique_ptr<CpuStageModel>> make_transformer(const TransformerConfig& config) {
-  if (Expected<void> valid = check_config(config); !valid) return tl::unexpected<Error>(valid.error());
+  if (Expected<void> valid = transformer::check_config(config); !valid)
+    return tl::unexpected<Error>(valid.error());
   auto on_gpu = make_gpu_transformer(config, machine_libraries());
   switch (config.arithmetic) {
     case Arithmetic::float32:
@@ -106,7 +365,7 @@ Expected<std::unique_ptr<CpuStageModel>> make_transformer(const TransformerConfi
       return std::make_unique<TransformerModel<RingArithmetic>>(config, std::move(on_gpu));
     case Arithmetic::bf16:
     case Arithmetic::fp8:
-      return std::make_unique<GpuTransformerModel>(config, std::move(on_gpu));
+      return std::make_unique<transformer::GpuTransformerModel>(config, std::move(on_gpu));
   }
   return make_error(ErrorCode::bad_argument, "transformer: unknown arithmetic");
 }
