@@ -15,6 +15,7 @@
 #include "operators/constants.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "route_parts.hpp"
+#include "stage_transfers.hpp"
 #include "step_end.hpp"
 
 namespace ppsim::workload {
@@ -33,7 +34,8 @@ class Estimator {
         layout_(workload.layout),
         pipeline_(pipeline),
         timer_(workload),
-        memory_(workload, timer_.tokens()) {
+        memory_(workload, timer_.tokens()),
+        transfers_(workload, timer_, pipeline) {
     sequence_ = static_cast<double>(spread_.sequence > 0 ? spread_.sequence : model_.sequence);
     for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
       if (auto& times = kinds_.at(kind_of(layer)); !times) times = timer_.layer(layer);
@@ -44,8 +46,8 @@ class Estimator {
     AnalyticCosts result;
     for (const RouteId route : routes_of_batch(pipeline_))
       add_route(result.tables, parts_of(pipeline_, pipeline_.spec().routes[route]));
-    add_transfers(result.tables);
-    add_collectives(result.tables.costs);
+    transfers_.price(result.tables);
+    transfers_.price_collectives(memory_.boundary(), result.tables.costs);
     price_overlaps(result.tables.costs);
     count_copies(pipeline_, blocks_);
     price_updates(result.tables.costs);
@@ -241,11 +243,11 @@ class Estimator {
     CostTable& costs = tables.costs;
     const Nanoseconds forward = nanoseconds(times.forward);
     const Nanoseconds weight = nanoseconds(times.weight);
-    const Nanoseconds sends = nanoseconds(blocked_by(tables.sizes, stage, true));
+    const Nanoseconds sends = nanoseconds(transfers_.blocked_by(tables.sizes, stage, true));
     // Frameworks recompute in the backward, when its gradient has arrived.
     const bool again = spread_.recompute(stage) == Recompute::full;
-    const Nanoseconds input =
-        nanoseconds(times.input + (again ? times.forward : 0) + blocked_by(tables.sizes, stage, false));
+    const double gradients = transfers_.blocked_by(tables.sizes, stage, false);
+    const Nanoseconds input = nanoseconds(times.input + (again ? times.forward : 0) + gradients);
     costs.set({OpKind::forward, s}, checked_add(forward, sends));
     costs.set({OpKind::backward_input, s}, input);
     costs.set({OpKind::backward_weight, s}, weight);
@@ -293,30 +295,6 @@ class Estimator {
     costs.set({OpKind::overlap, forward.value(), backward.value()}, std::min(sum, std::max(beside, host)));
   }
 
-  /// The time that a stage waits for its own transfers, where the stack lets them block: forward its outputs,
-  /// backward its input gradients.
-  [[nodiscard]] double blocked_by(const SizeTable& sizes, StageId stage, bool forward) const {
-    if (stack_.overlap_pipeline) return 0;
-    double sum = 0;
-    for (const StageEdge& edge : pipeline_.spec().edges) {
-      if ((forward ? edge.from : edge.to) != stage) continue;
-      sum += transfer_time(sizes, edge);
-    }
-    return sum;
-  }
-
-  /// With tensor but no sequence parallelism every GPU of a group sends its part of a state that all have,
-  /// and the receivers gather it (2104.04473, section 4.1).
-  [[nodiscard]] double transfer_time(const SizeTable& sizes, const StageEdge& edge) const {
-    const RankId from = pipeline_.rank_of(edge.from);
-    const RankId to = pipeline_.rank_of(edge.to);
-    if (from == to) return 0;
-    const auto size = static_cast<double>(sizes({TensorKind::boundary_output, edge.from.value()}));
-    if (stack_.sequence_parallel || spread_.tensor == 1) return timer_.network().between(from, to, size);
-    return timer_.network().between(from, to, size / spread_.tensor) +
-           timer_.network().collective(CollectiveKind::all_gather, timer_.network().tensor(), size);
-  }
-
   /// The inputs of a stage: token ids where no edge leads to it, else this many hidden states from each
   /// of the ranks that send any, or of its own rank.
   [[nodiscard]] Bytes input_size(StageId stage, std::int64_t states) const {
@@ -362,32 +340,6 @@ class Estimator {
     }
   }
 
-  void add_transfers(Tables& tables) const {
-    for (const StageEdge& edge : pipeline_.spec().edges) {
-      const Nanoseconds cost = stack_.overlap_pipeline ? nanoseconds(transfer_time(tables.sizes, edge)) : 0;
-      tables.costs.set({OpKind::send_forward, edge.from.value(), edge.to.value()}, cost);
-      tables.costs.set({OpKind::send_backward, edge.to.value(), edge.from.value()}, cost);
-    }
-  }
-
-  /// All-reduces in a ring: of a hidden state where they sum one, of the statistics of a softmax between
-  /// passes.
-  void add_collectives(CostTable& costs) const {
-    for (std::size_t c = 0; c < pipeline_.spec().collectives.size(); ++c) {
-      const CollectiveId id(static_cast<std::int32_t>(c));
-      const Collective& collective = pipeline_.spec().collectives[id];
-      const auto members = static_cast<double>(collective.members.size());
-      if (!collective.per_microbatch() || members == 1) continue;
-      const bool sums = collective.gradient_of.valid() || collective.input_of.valid();
-      const double softmax =
-          collective.before.stages.empty() ? 0 : 3 * kFloat32 * timer_.tokens() / spread_.tensor;
-      const double size = (softmax + (sums ? memory_.boundary() : 0)) * (members - 1) / members;
-      const double way =
-          timer_.network().between(collective.members.front(), collective.members.back(), size);
-      costs.set({OpKind::collective, id.value()}, nanoseconds(2 * way));
-    }
-  }
-
   /// For Programs that have the end of the step as actions, block by block.
   void price_updates(CostTable& costs) const {
     for (const auto& [block, parameters] : blocks_) {
@@ -406,6 +358,7 @@ class Estimator {
   const Pipeline& pipeline_;
   LayerTimer timer_;
   LayerMemory memory_;
+  StageTransfers transfers_;
   BlockParameters blocks_;
   std::map<StageId, double> exchange_;             ///< seconds with experts, of each direction
   std::map<StageId, double> host_;                 ///< seconds that the host takes forward
