@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "execution/tensor_life.hpp"
+#include "ppsim/core/execution/tensor_life.hpp"
 
 namespace ppsim::planner {
 

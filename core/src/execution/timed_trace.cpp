@@ -4,8 +4,8 @@
 #include <ostream>
 #include <string>
 
-#include "execution/tensor_life.hpp"
 #include "io/trace_cells.hpp"
+#include "ppsim/core/execution/tensor_life.hpp"
 #include "ppsim/core/io/text.hpp"
 
 namespace ppsim {

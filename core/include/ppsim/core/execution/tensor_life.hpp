@@ -8,7 +8,8 @@
 namespace ppsim {
 
 /// When the first writer starts; in the past of everything for what exists from the start.
-inline Instant allocation(const Tensor& tensor, const TimedTrace& trace, const TensorTable& table) {
+[[nodiscard]] inline Instant allocation(const Tensor& tensor, const TimedTrace& trace,
+                                        const TensorTable& table) {
   if (tensor.from_start) return {};
   Instant first{-1, 0};
   for (const InstructionId writer : table.writers_of(tensor)) {
@@ -19,7 +20,8 @@ inline Instant allocation(const Tensor& tensor, const TimedTrace& trace, const T
 }
 
 /// When the last user completes; never where one does not, or the tensor stays.
-inline Instant release(const Tensor& tensor, const TimedTrace& trace, const TensorTable& table) {
+[[nodiscard]] inline Instant release(const Tensor& tensor, const TimedTrace& trace,
+                                     const TensorTable& table) {
   Instant last{-1, 0};
   if (tensor.to_end) return last;
   for (const InstructionId user : table.users_of(tensor)) {
