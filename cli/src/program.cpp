@@ -6,7 +6,7 @@
 
 #include "command.hpp"
 #include "command_line/command_line.hpp"
-#include "commands/effects.hpp"
+#include "commands/effects/effects.hpp"
 #include "commands/study.hpp"
 #include "output/terminal.hpp"
 #include "plugins/plugins.hpp"

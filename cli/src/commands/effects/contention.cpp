@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "command_line/validators.hpp"
-#include "commands/effects.hpp"
+#include "commands/effects/effects.hpp"
 #include "input/evaluated.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/planner/trace_file.hpp"

@@ -7,7 +7,7 @@
 
 #include "command_line/shell_words.hpp"
 #include "command_line/validators.hpp"
-#include "commands/effects.hpp"
+#include "commands/effects/effects.hpp"
 #include "input/evaluated.hpp"
 #include "input/rank_shares.hpp"
 #include "options/transport_choice.hpp"

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "command_line/validators.hpp"
-#include "commands/effects.hpp"
+#include "commands/effects/effects.hpp"
 #include "input/evaluated.hpp"
 #include "options/transport_choice.hpp"
 #include "ppsim/planner/effects/step_spread.hpp"
