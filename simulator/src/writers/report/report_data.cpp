@@ -5,7 +5,7 @@
 #include "metrics/message_times.hpp"
 #include "report_texts.hpp"
 #include "report_waits.hpp"
-#include "timeline_rows.hpp"
+#include "writers/timeline_rows.hpp"
 
 namespace ppsim::simulator {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "timeline_rows.hpp"
+#include "writers/timeline_rows.hpp"
 
 namespace ppsim::simulator {
 namespace {

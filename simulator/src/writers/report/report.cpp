@@ -5,7 +5,7 @@
 #include "ppsim/core/ir/check.hpp"
 #include "report_data.hpp"
 #include "report_page.hpp"
-#include "timeline_rows.hpp"
+#include "writers/timeline_rows.hpp"
 
 namespace ppsim::simulator {
 namespace {
