@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What to do where the system says no; empty: the system's words say it.
+/// A remedy for what the system refuses; empty where its words have one.
 std::string remedy(bool reads, const std::string& path, int error) {
   if (error == ENOENT && reads) return "; give the path of a file that is there";
   if (error == ENOENT) return "; first mkdir -p " + fs::path(path).parent_path().string();

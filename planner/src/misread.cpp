@@ -15,7 +15,7 @@ bool is_present(CsvDialect dialect) {
   return dialect == CsvDialect::torch || dialect == CsvDialect::torch_2_15;
 }
 
-/// Whether some B has a W of its own, and none is called I.
+/// True where some B has a W of its own, and none is called I.
 bool has_old_backwards(const Program& program) {
   std::set<std::pair<std::int32_t, std::int32_t>> whole;
   std::set<std::pair<std::int32_t, std::int32_t>> weights;

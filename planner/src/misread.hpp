@@ -7,7 +7,7 @@
 
 namespace ppsim::planner {
 
-/// Whether a text is a list or dictionary of PyTorch's actions as Python prints it.
+/// True of a text that is a list or dictionary of PyTorch's actions as Python prints it.
 [[nodiscard]] bool is_python_list(std::string_view text);
 [[nodiscard]] Error python_list_error(const std::string& file);
 

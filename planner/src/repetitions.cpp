@@ -65,8 +65,8 @@ std::optional<Pace> pace_of(const Window& window, const std::vector<Nanoseconds>
   return pace;
 }
 
-/// Whether all that is in flight at one time has one pace: else one thing goes ahead of the other. What runs
-/// in phases, as F and B of GPipe do, has one in each.
+/// True where all that is in flight at one time has one pace: else one thing goes ahead of the other. What
+/// runs in phases, as F and B of GPipe do, has one in each.
 bool keep_pace(std::vector<Pace> paces) {
   std::ranges::sort(paces, {}, &Pace::first);
   for (std::size_t i = 1; i < paces.size(); ++i) {
@@ -77,7 +77,7 @@ bool keep_pace(std::vector<Pace> paces) {
   return !paces.empty();
 }
 
-/// Whether in the window everything comes again a period later, each kind of action alike on all ranks.
+/// True where in the window everything comes again a period later, each kind of action alike on all ranks.
 bool repeat(const Window& window, const Starts& starts, const Starts& a_period_more) {
   std::map<OpKind, std::set<Nanoseconds>> of_kind;
   std::vector<Pace> paces;
@@ -112,7 +112,7 @@ class Search {
   }
 
  private:
-  /// Whether times repeat from microbatch `settled` on, for every remainder of the rows' period that is
+  /// True where times repeat from microbatch `settled` on, for every remainder of the rows' period that is
   /// accepted.
   [[nodiscard]] bool all_repeat(int settled, int period) const {
     // What comes before a period that is repeated, and what behind the last one, is within lists_.from.

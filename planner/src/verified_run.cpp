@@ -75,14 +75,14 @@ Expected<Certificate> prove_together(const Program& program, const StageModel& m
   return tl::unexpected(all.error());
 }
 
-/// Whether what computes there can run the pipeline: kernels do what a CPU may be unable to.
+/// Checks that the backend can compute the pipeline: kernels do what a CPU may be unable to.
 Expected<void> check_on(const BackendOptions& backend, const StageModel& model, const Pipeline& pipeline) {
   const bool kernels = std::holds_alternative<CudaOptions>(backend) && model.on_gpu() != nullptr;
   if (kernels) return model.on_gpu()->check(pipeline);
   return arithmetic_of(model).and_then([&](const CpuStageModel* cpu) { return cpu->check(pipeline); });
 }
 
-/// Whether gradients of the backend have the size of those of the reference on the CPU.
+/// True where gradients of the backend have the size of those of the reference on the CPU.
 bool comparable_gradients(const Pipeline& pipeline, const StageModel& model, const BackendOptions& backend) {
   const SizeTable on_backend = sizes_on(backend, model, pipeline);
   const SizeTable on_cpu = model.sizes(pipeline);
@@ -93,7 +93,7 @@ bool comparable_gradients(const Pipeline& pipeline, const StageModel& model, con
   return true;
 }
 
-/// Whether there can be a reference on the CPU, and gradients to compare with it.
+/// Checks that there can be a reference on the CPU, and gradients to compare with it.
 Expected<void> check_comparable(const Program& program, const StageModel& model,
                                 const BackendOptions& backend) {
   if (std::holds_alternative<EmulatedOptions>(backend))

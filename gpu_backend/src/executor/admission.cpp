@@ -66,7 +66,7 @@ Expected<void> check_fits(const Certificate& certificate, const SizeTable& sizes
   return {};
 }
 
-/// Whether a certificate that holds for its own transport holds for that of the run.
+/// Checks that a certificate of its own transport holds for that of the run.
 Expected<void> check_transport(const Program& program, const SizeTable& sizes, const RunOptions& options) {
   const Certificate& certificate = *options.certificate;
   if (check_certificate_on(options.capabilities, certificate, program, &sizes)) return {};

@@ -4,7 +4,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// Whether a run may begin.
+/// Checks that a run may begin.
 /// Errors: bad_argument for options out of their domain; ill_formed naming the meetings whose ends name
 /// different tensors, which not even an unverified run survives; refused without a certificate of this
 /// Program, these sizes and this transport.

@@ -14,7 +14,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Whether the transport can be what it is asked to be. Errors: bad_argument.
+  /// Refuses capabilities that the transport cannot have. Errors: bad_argument.
   [[nodiscard]] virtual Expected<void> check(const TransportCapabilities& capabilities) const = 0;
   /// Requires: arguments that outlive the worker.
   [[nodiscard]] virtual std::unique_ptr<Worker> make_worker(const RunInput& input,
@@ -24,7 +24,7 @@ class Backend {
                                                                   CompletionSink& sink) const = 0;
 };
 
-/// Whether threads of one process can carry messages with these capabilities. Errors: bad_argument.
+/// Refuses capabilities with which threads of one process cannot carry messages. Errors: bad_argument.
 [[nodiscard]] Expected<void> check_in_process(const TransportCapabilities& capabilities);
 
 /// The backend that runs threads of this process for every rank; null for CUDA, whose ranks are streams.

@@ -50,7 +50,7 @@ class RankActions {
   [[nodiscard]] std::vector<Transfer> transfers(InstructionId id) const;
   /// Runs what a collective does on its own rank first. Returns: the part of the rank in it.
   [[nodiscard]] CollectiveCall collective(InstructionId id, GpuStream stream);
-  /// Whether losses wait to be taken after a step, because no OPT consumes the gradients that carry them.
+  /// True where losses wait to be taken after a step, because no OPT consumes the gradients that carry them.
   [[nodiscard]] bool has_losses_left() const;
   /// Takes those.
   void end_step(GpuStream stream);
@@ -64,7 +64,7 @@ class RankActions {
 
   /// Zeros in all tensors, and as the number of the step.
   void clear(GpuStream stream) const;
-  /// Whether a collective sums the norm of the gradients, and the memory of an update's norm.
+  /// True of a collective that sums the norm of the gradients; and the memory of an update's norm.
   [[nodiscard]] bool is_norm(const Action& action) const;
   [[nodiscard]] std::span<std::byte> norm(int update) const {
     return norms_.subspan(static_cast<std::size_t>(update) * sizeof(double), sizeof(double));

@@ -69,7 +69,7 @@ class Peers final : public BootstrapListener {
   [[nodiscard]] std::vector<Wait> report();
   /// A failure with who did not answer and that report.
   [[nodiscard]] Error explained(Error error);
-  /// Whether no process is gone or was given up.
+  /// False once a process is gone or was given up.
   [[nodiscard]] bool all_here() const { return alone() || in_.processes->all_here(); }
   /// At process 0, completes the result by those of the others; these hand theirs in, and return when it has
   /// all. The traces begin with the first process, on the clock of process 0; all have kept those of the same

@@ -42,7 +42,7 @@ struct BlockMemory {
   Buffer optimizer_state;
 };
 
-/// Whether updates come one after another, and nobody reads a version that is still to be made.
+/// True where updates come one after another, and nobody reads a version that is still to be made.
 bool runs_in_turn(const Pipeline& pipeline) {
   int current = 0;
   for (int m = 0; m < pipeline.microbatches(); ++m) {
@@ -56,7 +56,7 @@ bool runs_in_turn(const Pipeline& pipeline) {
   return true;
 }
 
-/// Whether every stage has one producer and one consumer, or as many as a collective sums over.
+/// True where every stage has one producer and one consumer, or as many as a collective sums over.
 bool is_chain_with_sums(const Pipeline& pipeline) {
   for (int s = 0; s < pipeline.stages(); ++s) {
     for (int m = 0; m < pipeline.microbatches(); ++m) {

@@ -134,7 +134,7 @@ void TensorMap::activation_buffers(ActionPlace place, const Action& action, Acti
   out.saved_for_weight = any(place, of_stage(TensorKind::saved_for_weight, action), action.microbatch);
 }
 
-/// Whether it is an R behind the action that makes the saved activations, so that there are none before.
+/// True of an R behind the action that makes the saved activations, so that there are none before.
 bool TensorMap::made_again(ActionPlace place, const Action& action) const {
   const auto tensor = find(place, of_stage(TensorKind::saved_for_weight, action), action.microbatch);
   if (!tensor) return false;

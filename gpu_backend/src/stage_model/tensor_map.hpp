@@ -55,7 +55,7 @@ class TensorMap {
   [[nodiscard]] std::span<std::byte> parameters(RankId rank, BlockId block, int version) const;
   /// The gradients of a block that one update sums; empty where the rank has none.
   [[nodiscard]] std::span<std::byte> gradients(RankId rank, BlockId block, int update) const;
-  /// Whether the instruction is the one at which these gradients come to be.
+  /// True of the instruction at which these gradients come to be.
   [[nodiscard]] bool makes_gradients(ActionPlace place, BlockId block, int update) const;
 
   [[nodiscard]] std::span<std::byte> memory(std::uint32_t tensor) const;

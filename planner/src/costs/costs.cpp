@@ -37,7 +37,7 @@ std::optional<double>* unit_field(UnitValues& values, std::string_view key) {
   return nullptr;
 }
 
-/// Whether what `own` names is what `other` names, or part of it.
+/// True where `own` names what `other` names, or part of it.
 bool is_part(std::int32_t own, std::int32_t other) { return other < 0 || own == other; }
 
 bool is_within(const CostClass& own, const CostClass& other) {

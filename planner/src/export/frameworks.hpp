@@ -12,7 +12,7 @@ namespace ppsim::planner::exporting {
 [[nodiscard]] Expected<Export> for_megatron(const Schedule& schedule, const std::vector<int>& layers);
 [[nodiscard]] Expected<Export> for_maxtext(const Schedule& schedule, const std::vector<int>& layers);
 
-/// Whether the ranks compute what those of a schedule of the registry compute, idle steps aside.
+/// True where the ranks compute what those of a schedule of the registry compute, idle steps aside.
 [[nodiscard]] bool has_rows_of(const Schedule& schedule, const std::string& name, int chunks);
 /// Stages of each rank; 0: not the same number on all.
 [[nodiscard]] int chunks_of(const Pipeline& pipeline);

@@ -157,7 +157,7 @@ std::vector<ClockBound> bounds_of(const Program& program, const IdVector<Instruc
   return bounds;
 }
 
-/// Whether clocks may be as they are: they were one, or differ by less than messages show.
+/// True where clocks may be as they are: they were one, or differ by less than messages show.
 bool explains(const IdVector<RankId, Nanoseconds>& origins, const std::vector<ClockBound>& bounds) {
   return std::ranges::all_of(bounds, [&](const ClockBound& bound) {
     Nanoseconds difference = 0;

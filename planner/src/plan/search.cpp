@@ -183,7 +183,7 @@ class PlanSearch {
     return {};
   }
 
-  /// Whether less than this is too much memory, or no less than a plan needs that is better.
+  /// True where less than this is too much memory, or no less than a plan needs that is better.
   [[nodiscard]] bool is_too_large(const Node& node) const {
     if (!request_.prunes) return false;
     const LowerBound own{node.bound.step, node.own_peak};

@@ -40,13 +40,13 @@ std::vector<int> powers_of_two(int most) {
   return result;
 }
 
-/// Whether the planner looks at it where it is not asked for.
+/// True of a schedule that the planner tries where nobody asks for it.
 bool is_searched(const ScheduleInfo& info) {
   return !info.forward_only && !info.has_slices && !info.uses_costs &&
          std::ranges::find(kOtherTraining, info.name) == kOtherTraining.end();
 }
 
-/// Whether microbatches of one step read different weights. It is the same for every number of ranks.
+/// True where microbatches of one step read different weights. It is the same for every number of ranks.
 bool is_asynchronous(const ScheduleInfo& info) {
   ScheduleParameters parameters;
   parameters.ranks = 4;

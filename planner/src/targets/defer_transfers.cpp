@@ -25,7 +25,7 @@ struct Transfer {
 
 CostTable usual_costs() { return unit_cost_table({.F = 1, .B = 2, .I = 1, .W = 1, .R = 1, .FB = 3, .c = 0}); }
 
-/// Whether an action makes the tensor that a SEND takes, or uses the one that a RECV brings.
+/// True of an action that makes the tensor that a SEND takes, or that uses the one that a RECV brings.
 bool is_for(const Action& message, const Action& action) {
   if (action.subject != message.subject || action.microbatch != message.microbatch) return false;
   const bool forward = message.kind == OpKind::send_forward || message.kind == OpKind::recv_forward;

@@ -19,7 +19,7 @@ class MemoryMeter {
   void begin_step();
   void start(InstructionId id);
   void complete(InstructionId id);
-  /// Whether another tensor that is alive has bytes of this one.
+  /// True where another tensor that is alive has bytes of this one.
   [[nodiscard]] bool used_again(std::uint32_t tensor) const;
 
   [[nodiscard]] const IdVector<RankId, Bytes>& high_water() const { return high_water_; }

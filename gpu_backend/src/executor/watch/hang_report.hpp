@@ -14,7 +14,7 @@ namespace ppsim::gpu_backend {
                                             const std::vector<Lane>& lanes,
                                             const std::vector<InstructionState>& states);
 
-/// Whether anything can start or complete. States only ever go forward, and nothing but states enables
+/// True where anything can start or complete. States only ever go forward, and nothing but states enables
 /// anything: so where this is false of states of the instructions that were read at different moments, it is
 /// false for good.
 [[nodiscard]] bool can_move(const Program& program, const ExecutionGraph& graph,

@@ -8,7 +8,7 @@
 namespace ppsim::gpu_backend::transformer {
 namespace {
 
-/// Whether an action makes saved activations again, or moves them.
+/// True where an action makes saved activations again, or moves them.
 bool takes_saved(OpKind kind) {
   return kind == OpKind::recompute || kind == OpKind::offload || kind == OpKind::send_activation;
 }

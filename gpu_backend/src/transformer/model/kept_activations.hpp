@@ -13,7 +13,7 @@ struct KeptActivations {
   const char* of;                               ///< their source, for an F without backward
 };
 
-/// Whether they stay on the device from F to B or I.
+/// Checks that they stay on the device from F to B or I.
 /// Errors: bad_argument naming the first R, OFFLOAD or SEND_A of them, or an F without backward.
 [[nodiscard]] Expected<void> check_kept(const Program& program, const KeptActivations& kept);
 

@@ -21,11 +21,11 @@ struct StageRole {
   bool gradient_in_forward =
       false;  ///< F of a shard of the head makes the parts of the gradient of its input
 
-  /// Whether any norm is part of the stage.
+  /// True where a norm is part of the stage.
   [[nodiscard]] bool has_norm() const { return layers > 0 || final_norm; }
-  /// Whether the stage is a shard of the head, which takes its part of the loss together with others.
+  /// True of a shard of the head, which takes its part of the loss together with others.
   [[nodiscard]] bool is_head_shard() const { return head && !final_norm; }
-  /// Whether the loss of a microbatch is added to the gradients of the stage's block.
+  /// True where the loss of a microbatch is added to the gradients of the stage's block.
   [[nodiscard]] bool has_loss() const { return head && shard == 0; }
   [[nodiscard]] bool has_positions() const { return embedding && shard == 0; }
   friend bool operator==(const StageRole&, const StageRole&) = default;
@@ -39,8 +39,8 @@ struct StageRole {
 /// The role of a stage on the first route that holds it; empty when no microbatch visits the stage.
 [[nodiscard]] std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId stage);
 
-/// Whether every route is one chain, perhaps with shards of the vocabulary at its ends, and every stage one
-/// block of one role.
+/// Checks that every route is one chain, perhaps with shards of the vocabulary at its ends, and every stage
+/// one block of one role.
 /// Errors: bad_argument naming the first obstacle.
 [[nodiscard]] Expected<void> check_roles(const Pipeline& pipeline, int layers);
 

@@ -12,11 +12,11 @@ namespace ppsim::gpu_backend::transformer {
 /// Requires: check_slices.
 [[nodiscard]] std::vector<Dimensions> slices_of(const TransformerConfig& config, int slices);
 
-/// Whether a sequence can be cut into so many slices. Errors: bad_argument.
+/// Checks that a sequence can be cut into so many slices. Errors: bad_argument.
 [[nodiscard]] Expected<void> check_slices(const TransformerConfig& config, int slices);
 
-/// Whether the saved activations of every slice stay on the device from its F to its B or I, which is how
-/// long other slices read its keys and values.
+/// Checks that the saved activations of every slice stay on the device from its F to its B or I, as long as
+/// other slices read its keys and values.
 /// Errors: bad_argument naming the first action that takes them away, or an F without backward.
 [[nodiscard]] Expected<void> check_kept_slices(const Program& program);
 

@@ -28,7 +28,7 @@ class AttendedSlices {
   /// The slices that this one reads; it is the last of them.
   [[nodiscard]] std::span<const Dimensions> all() const { return place_.slices.first(own() + 1); }
   [[nodiscard]] std::size_t own() const { return place_.slice(); }
-  /// Whether it is the last of the microbatch.
+  /// True of the last slice of a microbatch.
   [[nodiscard]] bool is_last() const { return own() + 1 == place_.slices.size(); }
 
   /// The joint projection of queries, keys and values of a slice before this one.

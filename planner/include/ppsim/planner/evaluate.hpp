@@ -39,7 +39,7 @@ struct Evaluation {
   [[nodiscard]] Bytes max_communicator_bytes() const;
   /// Bytes that all ranks send to each other in the step.
   [[nodiscard]] Bytes sent_bytes() const;
-  /// Whether every rank's peak is within the memory of its GPU, beside its communicators; true where that is
+  /// True where every rank's peak is within the memory of its GPU, beside its communicators, or that is
   /// unknown.
   [[nodiscard]] bool fits() const;
 };

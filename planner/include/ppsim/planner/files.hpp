@@ -11,8 +11,8 @@ namespace ppsim::planner {
 /// Errors: bad_file when it cannot be opened or read, or is a directory.
 [[nodiscard]] Expected<std::string> read_text_file(const std::string& path);
 
-/// Whether write_text_file() can be expected to succeed, for what takes long before it. The file stays as it
-/// is. Errors: io naming the path and the reason.
+/// Checks that write_text_file() can be expected to succeed, before work that takes long. The file stays as
+/// it is. Errors: io naming the path and the reason.
 [[nodiscard]] Expected<void> check_writable(const std::string& path);
 
 /// Replaces the file in one step, so that an interrupted program leaves the old one or the new one; `-` is

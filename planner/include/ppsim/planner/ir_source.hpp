@@ -20,14 +20,14 @@ using Ir = std::variant<Schedule, Program>;
 
 struct Target;
 
-/// How a file is read.
+/// The options of reading a file.
 struct ReadOptions {
   CsvDialect dialect = CsvDialect::torch;
   CommunicatorPolicy communicators = CommunicatorPolicy::per_edge;  ///< of a compute_comms CSV
   const Target* target = nullptr;  ///< where there is one, a CSV that it would not load is refused
 };
 
-/// Whether a text is meant as native JSON: by its first character, or by the name of its file.
+/// True of a text that is meant as native JSON: by its first character, or by the name of its file.
 [[nodiscard]] bool is_native_json(std::string_view text, const std::string& file);
 
 /// A native JSON file, or a PyTorch CSV of either flavour, told apart by is_native_json.
@@ -37,11 +37,11 @@ struct ReadOptions {
 [[nodiscard]] Expected<Ir> ir_from_text(std::string_view text, const std::string& file,
                                         const ReadOptions& options);
 
-/// Whether an argument is `name` or `name:key=value,...` of a schedule that there is.
+/// True of an argument that is `name` or `name:key=value,...` of a schedule that there is.
 [[nodiscard]] bool names_schedule(const std::string& argument);
 
-/// Whether an argument names a file and not a schedule: `-`, what looks like a path, and an existing file
-/// that is not called like a schedule.
+/// True of an argument that names a file and not a schedule: `-`, what looks like a path, and an existing
+/// file that is not called like a schedule.
 [[nodiscard]] bool names_file(const std::string& argument);
 
 /// ScheduleParameters::slices where none are given: as many as suit the costs of tokens, or one.

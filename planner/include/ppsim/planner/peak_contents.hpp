@@ -14,8 +14,8 @@ struct KindBytes {
   friend bool operator==(const KindBytes&, const KindBytes&) = default;
 };
 
-/// What each rank has when its memory is first at its peak: kinds of which it has any, the most bytes first.
-/// They add up to the peak.
+/// The contents of each rank's memory when it is first at its peak: kinds of which it has any, the most bytes
+/// first. They add up to the peak.
 [[nodiscard]] IdVector<RankId, std::vector<KindBytes>> peak_contents(const Evaluation& step);
 
 }  // namespace ppsim::planner

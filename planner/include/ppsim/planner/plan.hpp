@@ -57,7 +57,7 @@ struct PlanRow {
   [[nodiscard]] Bytes spare_bytes() const { return memory_limit - peak_bytes; }
 };
 
-/// How far a search is.
+/// The progress of a search.
 struct PlanProgress {
   std::int64_t spreads = 0;       ///< parallelisms, microbatch sizes and data types that there are
   std::int64_t bounded = 0;       ///< plans of which a bound was computed

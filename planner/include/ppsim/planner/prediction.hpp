@@ -15,9 +15,9 @@ struct Prediction {
   double simulated_bubble = 0;
   HostTime host;
 
-  /// How far the simulated step is off, as a share of the measured one; below 0 where it is too short.
+  /// The error of the simulated step, as a share of the measured one; below 0 where it is too short.
   [[nodiscard]] double step_error() const;
-  /// How far the simulated bubble is off, in shares of the step.
+  /// The error of the simulated bubble, in shares of the step.
   [[nodiscard]] double bubble_error() const { return simulated_bubble - measured_bubble; }
 };
 

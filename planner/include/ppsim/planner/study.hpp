@@ -103,7 +103,7 @@ class StudyStore {
   std::unique_ptr<State> state_;
 };
 
-/// How to run a study.
+/// The options of running a study.
 struct StudyRun {
   int jobs = 1;
   int shard = 0;  ///< of `shards`, which take turns

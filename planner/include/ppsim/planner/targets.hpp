@@ -57,15 +57,15 @@ inline constexpr std::string_view kTargetTransport = "nccl";
 /// Errors: refused where an I of that stage has its W elsewhere than directly behind it.
 [[nodiscard]] Expected<Schedule> as_run(const Target& target, const Schedule& schedule);
 
-/// Whether the release would load a file of this text.
+/// Checks that the release would load a file of this text.
 /// Errors: refused with the place: a byte order mark, an empty row, WAIT cells that are missing or unknown.
 [[nodiscard]] Expected<void> check_text_loads(const Target& target, std::string_view text,
                                               const std::string& file, CsvDialect dialect);
-/// Whether it would run this, and compute the gradients of the plain model.
+/// Checks that it would run this, and compute the gradients of the plain model.
 /// Errors: refused: no backward, a rank without stage, a kind that it does not know, REDUCE_GRAD missing;
 /// those of as_run.
 [[nodiscard]] Expected<void> check_runs(const Target& target, const Ir& ir);
-/// Whether the Program has the communicators of the policy.
+/// Checks that the Program has the communicators of the policy.
 /// Errors: refused.
 [[nodiscard]] Expected<void> check_communicators(const Target& target, const Program& program,
                                                  CommunicatorPolicy policy);

@@ -58,7 +58,7 @@ struct StageRun {
   friend bool operator==(const StageRun&, const StageRun&) = default;
 };
 
-/// Why a row cannot be simulated.
+/// The reason why a row cannot be simulated.
 struct NotRun {
   std::string reason;
   friend bool operator==(const NotRun&, const NotRun&) = default;
@@ -114,7 +114,7 @@ struct SimulatedRun {
 /// of the largest stage ends the step.
 [[nodiscard]] Expected<SimulatedRun> simulate_run(const StageRun& run);
 
-/// How far simulations are from measurements. Errors are (simulated - measured) / measured, in percent.
+/// The distance of simulations from measurements. Errors are (simulated - measured) / measured, in percent.
 struct ErrorStatistics {
   int n = 0;
   double mean_percent = 0;  ///< of the absolute errors

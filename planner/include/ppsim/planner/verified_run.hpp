@@ -59,8 +59,8 @@ struct VerifiedRun {
 
   /// Requires: a finished run.
   [[nodiscard]] const TimedTrace& compared_trace() const { return run.traces[compared]; }
-  /// Whether it is known when instructions start and end, which a GPU run without `profile` does not record.
-  /// Requires: a finished run.
+  /// True where the start and end of instructions are known, which a GPU run without `profile` does not
+  /// record. Requires: a finished run.
   [[nodiscard]] bool timed() const {
     return std::ranges::any_of(run.trace().spans, [](const Span& span) { return span.start.time >= 0; });
   }

@@ -7,7 +7,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What a device, a transport or an action of a run throws when it cannot do its work. execute() catches
+/// The exception of a device, a transport or an action of a run that cannot do its work. execute() catches
 /// it and returns its Error.
 class BackendError : public std::runtime_error {
  public:

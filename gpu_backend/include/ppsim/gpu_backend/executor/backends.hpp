@@ -19,11 +19,11 @@ struct BackendStatus {
 /// Every backend that `ppsim run --backend` names. Order: by name of BackendOptions, then the others.
 [[nodiscard]] std::vector<BackendStatus> backend_statuses();
 
-/// Whether the libraries that runs on a backend need are there. Nothing else is looked at.
+/// Looks for the libraries that runs on a backend need, and for nothing else.
 /// Errors: io naming the one that is missing, or what it lacks, and the variable that names another one.
 [[nodiscard]] Expected<void> check_libraries(const BackendOptions& backend);
 
-/// What the transport of a run does: what its options say, and on GPUs the launches of NCCL, which starts the
+/// The transport of a run, as its options have it; on GPUs with the launches of NCCL, which starts the
 /// kernels of a device in host order over all communicators, or of a single hardware queue.
 [[nodiscard]] TransportCapabilities capabilities_of(const RunOptions& run);
 

@@ -32,7 +32,7 @@ struct EmulatedOptions {
   friend bool operator==(const EmulatedOptions&, const EmulatedOptions&) = default;
 };
 
-/// How messages travel between GPUs.
+/// The means by which messages travel between GPUs.
 enum class CudaTransport : std::uint8_t {
   nccl,  ///< a communicator for each one of the Program; one rank on a device
   copy,  ///< copy engines of the devices of one process
@@ -55,14 +55,14 @@ struct CudaOptions {
   friend bool operator==(const CudaOptions&, const CudaOptions&) = default;
 };
 
-/// What a Program runs on.
+/// The backend of a run with its options.
 using BackendOptions = std::variant<CpuOptions, EmulatedOptions, CudaOptions>;
 /// "cpu", "emulated", "cuda".
 [[nodiscard]] std::string_view backend_name(const BackendOptions& backend);
 
-/// How long a step may take where nobody says so: the first one `first_s`, every other one `times` as long as
-/// the first one took, and `more_s` more. Where processes meet before the first step and after the last one
-/// they wait for each other for `meeting_s`.
+/// The time that a step may take where nobody sets one: the first one `first_s`, every other one `times` as
+/// long as the first one took, and `more_s` more. Where processes meet before the first step and after the
+/// last one they wait for each other for `meeting_s`.
 struct DeadlineRule {
   double first_s = 600;
   double times = 10;
@@ -71,10 +71,10 @@ struct DeadlineRule {
   friend bool operator==(const DeadlineRule&, const DeadlineRule&) = default;
 };
 
-/// How a Program is run.
+/// The options of a run.
 struct RunOptions {
   BackendOptions backend = CpuOptions{};
-  /// What the transport between the ranks does, which are threads of this process: rendezvous, or credits(n)
+  /// Of the transport between the ranks, which are threads of this process: rendezvous, or credits(n)
   /// for any n >= 1, with the messages that are out in buffers of the transport. It has no residency limit,
   /// and captures no graphs. Of GPUs the launches are what capabilities_of() says.
   TransportCapabilities capabilities = rendezvous();
@@ -119,7 +119,7 @@ struct ProcessFigures {
   friend bool operator==(const ProcessFigures&, const ProcessFigures&) = default;
 };
 
-/// What the host spent on enqueuing a GPU run, all steps and ranks together; waiting does not count.
+/// Host time of enqueuing a GPU run, all steps and ranks together; waiting does not count.
 struct HostTime {
   Nanoseconds issue_ns = 0;
   Nanoseconds work_ns = 0;   ///< of these in the actions' own kernels and copies; of a graph nothing is known
@@ -158,17 +158,17 @@ struct RunResult {
   [[nodiscard]] const TimedTrace& trace() const { return traces.back(); }
 };
 
-/// What the processes of a run compare of their models.
+/// The part of a model that the processes of a run compare.
 struct ModelIdentity {
   SizeTable sizes;
   std::string text = {};  ///< StageModel::identity()
 };
-/// How long a process waits for the others where they meet before the first step and after the last one: for
-/// the deadline that is given, but 10 s at least, for what takes milliseconds starts in seconds; where there
-/// is none or 0 is given, by the rule.
+/// The time that a process waits for the others where they meet before the first step and after the last one:
+/// for the deadline that is given, but 10 s at least, for what takes milliseconds starts in seconds; where
+/// there is none or 0 is given, by the rule.
 [[nodiscard]] Timeout timeout_of(const RunOptions& options);
-/// Whether all processes of `options` are about to run the same; alone, they are. execute() asks before
-/// anything else.
+/// Compares what all processes of `options` are about to run; one alone agrees with itself. execute() asks
+/// before anything else.
 /// Errors: refused naming the first process that differs from process 0, and in what; io when one is gone or
 /// does not come.
 [[nodiscard]] Expected<void> agree(const Program& program, const ModelIdentity& model,

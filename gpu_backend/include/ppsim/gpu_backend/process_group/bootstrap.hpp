@@ -15,8 +15,8 @@
 
 namespace ppsim::gpu_backend {
 
-/// What a process hears from the others while it does something else. Called from a thread of the bootstrap:
-/// return soon, and do not call back.
+/// Receives news of the other processes while this one does something else. Called from a thread of the
+/// bootstrap: return soon, and do not call back.
 class BootstrapListener {
  public:
   virtual ~BootstrapListener() = default;
@@ -27,7 +27,8 @@ class BootstrapListener {
   virtual void on_stop(const Error& error) = 0;
 };
 
-/// How far the steady clock of a process is ahead of that of process 0; the truth is within `uncertainty_ns`.
+/// The time by which the steady clock of a process is ahead of that of process 0; the truth is within
+/// `uncertainty_ns`.
 struct ClockOffset {
   Nanoseconds offset_ns = 0;
   Nanoseconds uncertainty_ns = 0;
@@ -49,9 +50,9 @@ class Bootstrap {
   /// Number of this process among those of its host.
   [[nodiscard]] virtual int local_process() const = 0;
 
-  /// What every process gave, in ascending order; all call it equally often. Once the timeout of one is over
-  /// all are stopped, and those that have not come count as gone.
-  /// Errors: what some process stopped all with; io naming who is gone, or has not come.
+  /// Collects the bytes of every process, in ascending order; all call it equally often. Once the timeout of
+  /// one is over all are stopped, and those that have not come count as gone. Errors: the one with which some
+  /// process stopped all; io naming who is gone, or has not come.
   [[nodiscard]] virtual Expected<std::vector<std::string>> allgather(const std::string& bytes,
                                                                      Timeout timeout = {}) = 0;
   /// The same for process 0 alone, whose timeout begins again with each that comes; the others get nothing
@@ -85,7 +86,7 @@ class Bootstrap {
   [[nodiscard]] virtual Expected<std::vector<ClockOffset>> clock_offsets(Timeout timeout = {}) = 0;
 };
 
-/// Who a process is and where all meet.
+/// The number of a process, and the address where all meet.
 struct Membership {
   int process = 0;
   int size = 1;

@@ -14,10 +14,10 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the elements of gradients are, for sums over ranks.
+/// The type of a gradient's elements, for sums over ranks.
 enum class ElementType : std::uint8_t { float32, float64, bfloat16, uint64 };
 
-/// Where the stages of a rank run.
+/// The part of a device that the stages of a rank run on.
 struct GpuPlace {
   RankId rank;
   int device = 0;           ///< ordinal of the CUDA device
@@ -48,8 +48,8 @@ class GpuStageModel : public StageModel {
  public:
   [[nodiscard]] const GpuStageModel* on_gpu() const final { return this; }
 
-  /// What computes a pipeline that could be computed otherwise, and why, for a reader; decided once. Empty:
-  /// there is no choice.
+  /// The kernels that compute a pipeline where there is a choice, and the reason, for a reader; decided once.
+  /// Empty: there is no choice.
   [[nodiscard]] virtual std::string kernels_text(const Pipeline& /*pipeline*/) const { return {}; }
   /// Gradients are arrays of this type over their whole size.
   [[nodiscard]] virtual ElementType gradient_type() const = 0;

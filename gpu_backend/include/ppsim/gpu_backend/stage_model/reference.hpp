@@ -7,7 +7,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the unpipelined reference does between its steps.
+/// The steps of the unpipelined reference, and its work between them.
 struct ReferenceOptions {
   int steps = 1;
   bool update = false;   ///< an OPT of every block after every step but the last, where they are synchronous

@@ -33,14 +33,15 @@ struct ActionBuffers {
   /// Number of the step, from 0, in memory of the same device: a graph is made once for all steps. Null: 0.
   const std::int64_t* step = nullptr;
   std::int32_t slice = 0;  ///< of the microbatch
-  /// What F, B and I read of the slices before: their saved activations for I, in the order of the sequence.
+  /// Of the slices before, F, B and I read these: their saved activations for I, in the order of the
+  /// sequence.
   std::vector<std::span<std::byte>> earlier;
   /// Gradient of the keys and values of a microbatch on a stage, from B or I of its last slice to that of its
   /// first.
   std::span<std::byte> kv_gradient;
 };
 
-/// What one rank brings into a collective of a microbatch.
+/// The contribution of one rank to a collective of a microbatch.
 struct CollectivePart {
   std::span<std::byte> statistics;  ///< as many bytes as StageModel::statistics_bytes says
   std::span<std::byte> summand;     ///< dx or y of its stage, where the collective sums these
@@ -52,10 +53,10 @@ class StageModel {
  public:
   virtual ~StageModel() = default;
 
-  /// Whether this model can run the stages, routes, slices and weight groups of a pipeline.
-  /// Errors: bad_argument naming what it cannot do.
+  /// Refuses a pipeline with stages, routes, slices or weight groups that this model cannot run.
+  /// Errors: bad_argument naming them.
   [[nodiscard]] virtual Expected<void> check(const Pipeline& pipeline) const = 0;
-  /// Whether this model can run the actions of a Program whose pipeline it can run.
+  /// Refuses a Program of such a pipeline with actions that this model cannot run.
   /// Errors: bad_argument naming the first that it cannot.
   [[nodiscard]] virtual Expected<void> check_actions(const Program& /*program*/) const { return {}; }
   /// Bytes of every tensor class, workspaces included, each a multiple of 64.
@@ -71,8 +72,8 @@ class StageModel {
   /// Sum of the losses of the microbatches that have added to those gradients; `bytes` are in host memory.
   [[nodiscard]] virtual double loss(std::span<const std::byte> /*bytes*/) const { return 0; }
 
-  /// What decides the numbers of this model beside the sizes of its tensors, such as seed, arithmetic and
-  /// optimizer: models of equal text compute the same. The processes of a run compare it.
+  /// Everything that decides the numbers of this model beside the sizes of its tensors, such as seed,
+  /// arithmetic and optimizer: models of equal text compute the same. The processes of a run compare it.
   [[nodiscard]] virtual std::string identity() const { return {}; }
   /// Largest relative error of one operation on numbers of its gradients; 0: they are exact.
   [[nodiscard]] virtual double unit_roundoff() const { return 0; }

@@ -11,7 +11,7 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the numbers of a model are.
+/// The kind of numbers of a model.
 enum class Arithmetic : std::uint8_t {
   float32,        ///< the model as it is trained
   float64,        ///< the same in double precision, to check gradients by finite differences
@@ -20,13 +20,13 @@ enum class Arithmetic : std::uint8_t {
   fp8,            ///< bf16, with the layers' products of weights in fp8; not on a CPU
 };
 
-/// How an OPT makes new parameters.
+/// The rule by which an OPT makes new parameters.
 enum class Optimizer : std::uint8_t {
   momentum,  ///< gradient descent with momentum
   adamw,     ///< Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019; real numbers only
 };
 
-/// What computes attention on a GPU. The CPU has but one way.
+/// The kernels of attention on a GPU. The CPU has but one way.
 enum class AttentionKernels : std::uint8_t {
   automatic,  ///< cuDNN's where it can, else GEMMs
   cudnn,      ///< cuDNN's flash attention, which saves no probabilities; bf16 and fp8 only

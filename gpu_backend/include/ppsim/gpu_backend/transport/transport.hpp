@@ -19,7 +19,7 @@ struct Channel {
   friend auto operator<=>(const Channel&, const Channel&) = default;
 };
 
-/// What one end of a message reads or writes: up to two pieces of memory, one after the other.
+/// The memory that one end of a message reads or writes: up to two pieces of memory, one after the other.
 using Payload = std::array<std::span<std::byte>, 2>;
 
 /// One end of a message.
@@ -31,7 +31,7 @@ struct Transfer {
   Payload payload;
 };
 
-/// What a collective does to the payloads of its members.
+/// The effect of a collective on the payloads of its members.
 enum class Reduction : std::uint8_t {
   none,       ///< nothing: all meet
   gradients,  ///< every member gets the sum, as CpuStageModel::accumulate adds, in ascending rank order
@@ -52,7 +52,7 @@ struct CollectiveCall {
   [[nodiscard]] bool gets_sum(RankId who) const { return !receiver.valid() || receiver == who; }
 };
 
-/// Who wants to know what is complete.
+/// Learns which messages are complete.
 class CompletionSink {
  public:
   virtual ~CompletionSink() = default;

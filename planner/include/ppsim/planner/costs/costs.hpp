@@ -21,7 +21,7 @@ struct UnitSource {
   std::optional<TokenCosts> tokens;  ///< the times are those of slices of so many tokens; A is a sequence's
 };
 
-/// Where costs and sizes come from: units, a table, or a model on a cluster.
+/// The source of costs and sizes: units, a table, or a model on a cluster.
 using CostSource = std::variant<UnitSource, Tables, Workload>;
 
 /// Errors: bad_argument for an unknown or repeated key, a value that is no number >= 0 or too large. B

@@ -22,7 +22,7 @@ struct WorkloadWords {
 /// A stack by name or file. Errors: as below.
 [[nodiscard]] Expected<SoftwareStack> stack_from_argument(const std::string& argument);
 
-/// Whether a word names a file: it ends in .json or holds a slash.
+/// The workload that words describe; one that ends in .json or holds a slash names a file.
 /// Errors: bad_argument and bad_file naming what there is; those of check_parallelism.
 [[nodiscard]] Expected<Workload> workload_from_words(const WorkloadWords& words);
 

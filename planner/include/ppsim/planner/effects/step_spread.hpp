@@ -39,7 +39,7 @@ struct Disturbances {
   std::vector<SlowRank> slow_ranks;
   std::vector<SlowLink> slow_links;
 
-  /// Whether steps differ from each other.
+  /// True where steps differ from each other.
   [[nodiscard]] bool is_random() const { return !varying.empty() || ranks.has_value(); }
 };
 
