@@ -17,7 +17,9 @@ jax_or_skip()
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from jax_runs import models  # noqa: E402
-from jax_runs.models import OUTPUTS, Momentum, batch, chain, differences, layers, parts_of, program_of, sgd  # noqa: E402
+from jax_runs.models import (  # noqa: E402
+    ADDED, OUTPUTS, REFUSED, Momentum, batch, chain, differences, layers, parts_of, program_of, proved, sgd,
+)
 
 import ppsim.jax  # noqa: E402
 from ppsim.jax import TRANSPORT, Runtime, enter_stage, plain_step  # noqa: E402
@@ -30,11 +32,9 @@ ASCENDING = (
 )
 OTHERS = ("looped-bfs", "chimera", "dualpipe", "bitpipe")
 ASYNCHRONOUS = ("pipedream", "pipedream-2bw")
-REFUSED = ("vocab-1", "vocab-2", "spmd-gpipe", "spmd-circular")
 NO_GRADIENTS = ("forward-only",)
 CLOSE = 1e-12
 
-ADDED = ["reduce-grad"]
 MORE = (
     ("1f1b", 4, 5, {"recompute": "full", "with_": [*ADDED, "load", "unshard"]}),
     ("zb-v", 4, 6, {"offload": "all", "with_": ADDED}),
@@ -43,10 +43,6 @@ MORE = (
     ("v-half", 3, 6, {"order": "just-in-time", "with_": ADDED}),
     ("zb-h1", 3, 4, {"recompute": "stages=1", "order": "global", "with_": ADDED}),
 )
-
-
-def proved(program):
-    return ppsim.check(program, transport=TRANSPORT)
 
 
 def gradients_of(program, function=chain, params=None, dtype=np.float64):
@@ -259,129 +255,12 @@ def test_halves_of_a_backward_share_no_work():
     assert first.backward_input.equations == [] and products(first.backward_weight) == 1
 
 
-# Refusals.
-
-
-def test_without_proof_nothing_is_traced():
-    program, calls = program_of("1f1b", 2, 4), []
-
-    def function(params, data):
-        calls.append(1)
-        return chain(params, data)
-
-    other = program_of("gpipe", 2, 4)
-    for proof, message in ((None, "no certificate"), (proved(other), "another program")):
-        with pytest.raises(ppsim.Error, match=message) as raised:
-            Runtime(program, function, layers(2), batch(4), proof)
-        assert raised.value.code == "refused"
-    assert not calls
-    with Runtime(program, function, layers(2), batch(4), unverified=True) as runtime:
-        assert runtime.step(batch(4)).loss > 0
-
-
-def test_a_program_that_hangs_says_who_waits_for_whom(hanging):
-    params = layers(hanging.stages)
-    with Runtime(hanging, chain, params, batch(hanging.microbatches), unverified=True) as runtime:
-        for _ in range(2):
-            with pytest.raises(ppsim.Deadlock, match="these wait for each other"):
-                runtime.step(batch(hanging.microbatches))
-            assert differences(runtime.params, params)[0]
-
-
-def test_what_a_function_raises_names_the_action_and_changes_nothing():
-    def function(params, data):
-        x = jax.pure_callback(fails, jax.ShapeDtypeStruct(data["x"].shape, data["x"].dtype), data["x"])
-        return models.finish(models.layer(params[1], enter_stage(models.layer(params[0], x))), data["target"])
-
-    def fails(x):
-        if (x == 99.0).any():
-            raise RuntimeError("no such value")
-        return x
-
-    program = program_of("1f1b", 2, 4, {"with_": [*ADDED, "opt"]})
-    with Runtime(program, function, layers(2), batch(4), proved(program), optimizer=sgd, outputs=OUTPUTS) as runtime:
-        wrong = batch(4)
-        wrong["x"][-1] = 99.0
-        with pytest.raises(Exception, match="no such value") as raised:
-            runtime.step(wrong)
-        assert raised.value.__notes__ == ["ppsim: in 0F3 on rank 0"]
-        assert differences(runtime.params, layers(2))[0]
-        runtime.step(batch(4))
-    with pytest.raises(ValueError, match="closed"):
-        runtime.step(batch(4))
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_programs_that_functions_cannot_run_are_named(name):
-    program = program_of(name, 2, 4)
-    reason = "2 of its microbatches are padding" if name.startswith("spmd") else "shards of a vocabulary"
-    with pytest.raises(ppsim.Error, match=reason):
-        Runtime(program, chain, layers(2), batch(4), unverified=True)
-    sliced = ppsim.lower(ppsim.generate("terapipe", ranks=2, microbatches=4, slices=2))
-    with pytest.raises(ppsim.Error, match="2 slices"):
-        Runtime(sliced, chain, layers(2), batch(4), unverified=True)
-
-
-def refusal(function=chain, params=None, data=None, **options):
-    """What is refused of a program of two ranks and four microbatches."""
-    program = program_of("1f1b", 2, 4)
-    with pytest.raises(ValueError) as raised:
-        Runtime(program, function, params or layers(2), batch(4) if data is None else data, proved(program), **options)
-    assert isinstance(raised.value, ppsim.Error)
-    return str(raised.value)
-
-
-def test_wrong_functions_and_batches_say_what_was_found_and_expected():
-    assert "found 3 stages, 2 calls of enter_stage, expected 2 stages, 1 calls" in refusal(params=layers(3))
-    odd = {name: value[:10] for name, value in batch(4).items()}
-    assert "['target'] cannot be cut" in refusal(data=odd) and "found shape (10, 4)" in refusal(data=odd)
-    assert "no loss" in refusal(lambda p, d: enter_stage(models.layer(p[0], d["x"])))
-    assert "found stage 0 of 2" in refusal(lambda p, d: (models.finish(d["x"] * p[0]["bias"], d["target"])[0], enter_stage(d["x"])))
-    integers = [{"table": np.arange(3), **one} for one in layers(2)]
-    assert "parameter [0]['table'] has no gradient" in refusal(params=integers)
-    assert "found 'sum', expected concat, add, mean, max" in refusal(outputs="sum")
-    assert "another structure" in refusal(outputs={"values": "concat"})
-    assert "expected mean, add" in refusal(loss="max")
-    assert "found 1 devices" in refusal(devices=jax.devices()[:1])
-    assert "jax_num_cpu_devices" in refusal(devices=jax.devices()[:1])
-
-
-def test_a_marker_inside_of_a_loop_is_refused():
-    def function(params, data):
-        x, _ = jax.lax.scan(lambda x, p: (models.layer(p, enter_stage(x)), None), data["x"],
-                            jax.tree.map(lambda *values: jnp.stack(values), *params))
-        return models.finish(x, data["target"])
-
-    assert "enter_stage stands inside of scan" in refusal(function)
-
-
 def test_markers_in_functions_under_jit_are_found():
     function = jax.jit(chain)
     program = program_of("1f1b", 2, 4)
     with Runtime(program, function, layers(2), batch(4), proved(program), outputs=OUTPUTS) as runtime:
         found = runtime.step(batch(4)).gradients
     assert differences(found, plain_step(chain, layers(2), batch(4), microbatches=4, outputs=OUTPUTS)[1])[0]
-
-
-def test_steps_with_other_batches_are_refused():
-    program = program_of("1f1b", 2, 4)
-    with Runtime(program, chain, layers(2), batch(4), proved(program), outputs=OUTPUTS) as runtime:
-        with pytest.raises(ValueError, match=r"found float64\[6,4\], expected float64\[3,4\]"):
-            runtime.step(batch(8))
-        with pytest.raises(ValueError, match="another structure"):
-            runtime.step({"x": batch(4)["x"]})
-        with pytest.raises(ValueError, match="no step was run"):
-            runtime.trace()
-
-
-def test_an_optimizer_is_needed_and_keeps_shapes():
-    program = program_of("1f1b", 2, 4, {"with_": [*ADDED, "opt"]})
-    with pytest.raises(ValueError, match="no optimizer"):
-        Runtime(program, chain, layers(2), batch(4), proved(program))
-    with pytest.raises(ValueError, match="expected a function"):
-        Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=3)
-    with pytest.raises(ValueError, match="other parameters than it was given"):
-        Runtime(program, chain, layers(2), batch(4), proved(program), optimizer=lambda p, g: {})
 
 
 def test_traces_are_drawn_over_the_simulated_step(tmp_path):
