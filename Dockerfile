@@ -1,6 +1,6 @@
 # ppsim in a container: docker build -t ppsim . && docker run --rm -v "$PWD:/work" ppsim simulate 1f1b --ranks 4 --microbatches 8 --unit F=1,B=2
 # The program is that of the Debian package: it simulates, proves and runs on the processor; on GPUs it takes the libraries of the
-# host (docker run --gpus all). For runs on several processes by MPI, build in the container instead: scripts/bootstrap --mpi.
+# host (docker run --gpus all). For runs on several processes by MPI, install ppsim-mpi_*.deb beside it.
 FROM debian:12-slim AS build
 WORKDIR /source
 COPY . .

@@ -231,7 +231,7 @@ int print_version(const Output& output) {
   const std::string mpi = mpi_version();
   std::cout << "ppsim " << PPSIM_VERSION << "\nbuild       " << PPSIM_BUILD << "\nsolver      Z3 "
             << solver_version()
-            << "\ntransports  in-process, emulated, copy; mpi: " << (mpi.empty() ? "not in this build" : mpi)
+            << "\ntransports  in-process, emulated, copy; mpi: " << (mpi.empty() ? "not installed" : mpi)
             << "; nccl: opened at run time\n";
   return kDone;
 }

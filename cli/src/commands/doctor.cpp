@@ -38,7 +38,9 @@ int run(const Output& output) {
         {"backend " + backend.name, true, (backend.available ? "" : "not here: ") + backend.detail});
   }
   const std::string mpi = mpi_version();
-  checks.push_back({"transport mpi", true, mpi.empty() ? "not in this build: -DPPSIM_MPI=ON" : mpi});
+  checks.push_back(
+      {"transport mpi", true,
+       mpi.empty() ? "not here: the package ppsim-mpi brings it, or a build with -DPPSIM_MPI=ON" : mpi});
   for (const HostCondition& condition : host_conditions())
     checks.push_back({condition.name, true, condition.detail});
   bool good = true;

@@ -1,6 +1,6 @@
 # Helpers of tests/cli/mpi*.sh, which run several processes by mpirun. Without MPI these end here.
 if ! "$ppsim" doctor | grep -q "^ok .*transport mpi: [A-Z]"; then
-  expect_error 2 "this build has no MPI" "-DPPSIM_MPI=ON" run 1f1b --ranks 2 --microbatches 4 --transport mpi
+  expect_error 2 "the transport mpi needs ppsim_mpi.so" "-DPPSIM_MPI=ON" run 1f1b --ranks 2 --microbatches 4 --transport mpi
   [ -z "${CI:-}" ] || fail "continuous integration tests with MPI"
   exit 0
 fi

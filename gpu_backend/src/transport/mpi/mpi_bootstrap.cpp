@@ -1,4 +1,3 @@
-
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -14,6 +13,7 @@
 #include "mpi_transport.hpp"
 #include "mpi_world.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "process_group/mpi_module.hpp"
 #include "process_group/tcp_bootstrap.hpp"
 #include "process_group/transport_maker.hpp"
 
@@ -132,9 +132,7 @@ Expected<std::unique_ptr<Bootstrap>> connect(const MpiWorld& world) {
   return self.process == 0 ? TcpBootstrap::host(self, *std::move(listener)) : TcpBootstrap::join(self);
 }
 
-}  // namespace
-
-Expected<std::unique_ptr<Bootstrap>> mpi_bootstrap() {
+Expected<std::unique_ptr<Bootstrap>> bootstrap() {
   PPSIM_ASSIGN_OR_RETURN(auto world, MpiWorld::open());
   PPSIM_RETURN_IF_ERROR(check_launcher(*world));
   try {
@@ -145,7 +143,7 @@ Expected<std::unique_ptr<Bootstrap>> mpi_bootstrap() {
   }
 }
 
-std::string mpi_version() {
+std::string version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
@@ -153,4 +151,11 @@ std::string mpi_version() {
   return all.substr(0, all.find(','));
 }
 
+}  // namespace
 }  // namespace ppsim::gpu_backend
+
+extern "C" const ppsim::gpu_backend::MpiModule* ppsim_mpi_module() {
+  using namespace ppsim::gpu_backend;
+  static const MpiModule module{mpi_module_build(), bootstrap, version};
+  return &module;
+}
