@@ -117,6 +117,11 @@ void add_replicas_option(Command& command, InputOptions& options) {
       .check(count());
 }
 
+void add_tied_option(Command& command, InputOptions& options) {
+  command.add_flag("--tied", options.tied,
+                   "the first and the last stages share the weights of tokens, whose gradients are summed");
+}
+
 void add_offload_option(Command& command, InputOptions& options) {
   command
       .add_option("--offload", options.offload,

@@ -63,6 +63,7 @@ struct InputOptions {
   bool writes_dialect = false;           ///< --dialect may be that of an output
   std::optional<int> ranks, microbatches, chunks, slices;
   int replicas = 1;
+  bool tied = false;  ///< embedding and head share their weights
   std::string offload = "none";
   std::string send_done_delay;  ///< empty: 0, or what the target does
   [[nodiscard]] bool has_parameters() const {
@@ -71,6 +72,7 @@ struct InputOptions {
 };
 void add_parameter_options(Command& command, InputOptions& options);
 void add_replicas_option(Command& command, InputOptions& options);
+void add_tied_option(Command& command, InputOptions& options);
 void add_offload_option(Command& command, InputOptions& options);
 void add_send_done_option(Command& command, InputOptions& options);
 void add_dialect_option(Command& command, std::string& dialect);

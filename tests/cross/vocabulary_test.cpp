@@ -239,8 +239,8 @@ TEST(Vocabulary, IsRefusedWhereItsCollectivesAreOthers) {
   EXPECT_EQ(check_error([&](PipelineSpec& spec) {
               spec.edges.push_back({StageId(4), StageId(1)});
             }),
-            "the transformer cannot run this pipeline: on route 0 stage 1 has 2 producers and 2 consumers, "
-            "expected a chain");
+            "the transformer cannot run this pipeline: on route 0 stages 0 and 1 both follow stage 4, "
+            "expected a path through all stages, with other edges beside it");
 }
 
 }  // namespace

@@ -143,11 +143,12 @@ class TransformerRun {
     }
     return all;
   }
-  /// The summed loss as it follows the gradients of the last block.
+  /// The summed loss as it follows the gradients of the last stage's own block.
   template <class Loss>
   Loss loss() {
     Loss value;
-    std::memcpy(&value, tensor(TensorKind::gradients, pipeline_.blocks() - 1).last(64).data(), sizeof value);
+    const BlockId block = pipeline_.blocks_of(StageId(chain_of(0).back())).front();
+    std::memcpy(&value, tensor(TensorKind::gradients, block.value()).last(64).data(), sizeof value);
     return value;
   }
 
@@ -185,19 +186,41 @@ class TransformerRun {
     buffers.kv_gradient = tensor(TensorKind::kv_gradient, stage, mb);
     buffers.parameters = tensor(TensorKind::parameters, block);
     buffers.gradients = tensor(TensorKind::gradients, block);
+    if (const auto blocks = pipeline_.blocks_of(action.stage()); blocks.size() > 1) {
+      buffers.shared_parameters = tensor(TensorKind::parameters, blocks.back().value());
+      buffers.shared_gradients = tensor(TensorKind::gradients, blocks.back().value());
+    }
     buffers.x = producers.empty() ? tensor(TensorKind::boundary_input, stage, mb, slice)
                                   : tensor(TensorKind::boundary_output, producers.front().value(), mb, slice);
     if (action.kind == OpKind::forward) buffers.y = tensor(TensorKind::boundary_output, stage, mb, slice);
     buffers.saved_for_input = tensor(TensorKind::saved_for_input, stage, mb, slice);
     buffers.saved_for_weight = tensor(TensorKind::saved_for_weight, stage, mb, slice);
     buffers.dy = tensor(TensorKind::incoming_gradient, stage, mb, slice);
-    if (!producers.empty()) {
-      buffers.dx = tensor(TensorKind::incoming_gradient, producers.front().value(), mb, slice);
+    if (const auto consumers = pipeline_.consumers(action.stage(), action.mb()); consumers.size() > 1) {
+      for (const StageId consumer : consumers.subspan(1))
+        buffers.further_dy.push_back(gradient_of(action, action.stage(), consumer));
+    }
+    for (const StageId producer : producers) {
+      const auto dx = gradient_of(action, producer, action.stage());
+      if (producer == producers.front()) {
+        buffers.dx = dx;
+        continue;
+      }
+      buffers.further_x.push_back(tensor(TensorKind::boundary_output, producer.value(), mb, slice));
+      buffers.further_dx.push_back(dx);
     }
     if (action.kind == OpKind::backward_input || action.kind == OpKind::backward_weight) {
       buffers.inner_gradients = tensor(TensorKind::inner_gradients, stage, mb, slice);
     }
     return buffers;
+  }
+
+  /// The gradient of an output from one of its consumers; those after the first lie under other microbatches.
+  std::span<std::byte> gradient_of(const Action& action, StageId producer, StageId consumer) {
+    const bool first = pipeline_.consumers(producer, action.mb()).front() == consumer;
+    const int of = first ? 0 : (1 + consumer.value()) * pipeline_.microbatches();
+    return tensor(TensorKind::incoming_gradient, producer.value(), of + action.microbatch,
+                  of_slices(action.slice));
   }
 
   Pipeline pipeline_;

@@ -155,6 +155,7 @@ void add_lower(Command& program) {
   command.add_option("IN", options->input.input, "FILE or NAME").required();
   add_parameter_options(command, options->input);
   add_replicas_option(command, options->input);
+  add_tied_option(command, options->input);
   add_offload_option(command, options->input);
   add_send_done_option(command, options->input);
   add_dialect_option(command, options->input.dialect);

@@ -8,6 +8,7 @@
 #include "plugins/plugins.hpp"
 #include "ppsim/core/ir/inference.hpp"
 #include "ppsim/core/ir/replicas.hpp"
+#include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/planner/costs/table_coverage.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/recompute/adaptive_recompute.hpp"
@@ -172,6 +173,26 @@ Expected<std::optional<int>> send_done_delay_of(const InputOptions& input, const
   return std::optional<int>(delay);
 }
 
+/// Gives embedding and head of a Schedule one block, and looks for it in a Program.
+Expected<void> tie(Subject& subject, const CostOptions& options, bool tied) {
+  if (!tied) return {};
+  if (const auto* program = std::get_if<Program>(&subject.ir)) {
+    if (has_tied_ends(program->pipeline())) return {};
+    return make_error(
+        ErrorCode::bad_argument, "tied weights: the Program has no such block",
+        {.found = subject.name,
+         .expected = "a Schedule, or a Program of ppsim lower --tied, whose first and last stages "
+                     "own a second block together"});
+  }
+  if (!options.model.empty()) {
+    return make_error(ErrorCode::bad_argument, "the costs of --model know of tied weights by the model",
+                      {.found = "tied weights with --model", .expected = "--unit or --costs"});
+  }
+  PPSIM_ASSIGN_OR_RETURN(auto all, with_tied_ends(std::get<Schedule>(subject.ir)));
+  subject.ir = std::move(all);
+  return {};
+}
+
 /// Puts several replicas in the place of the one in `subject`.
 Expected<void> replicate(Subject& subject, const CostOptions& options, int count) {
   if (count == 1) return {};
@@ -278,6 +299,7 @@ Expected<Subject> read_subject(const InputOptions& input, const CostOptions& opt
                   .send_done_delay = send_done_delay,
                   .native_program = native_program};
   PPSIM_RETURN_IF_ERROR(std::visit([&](const auto& read) { return check_table(subject, read); }, subject.ir));
+  PPSIM_RETURN_IF_ERROR(tie(subject, options, input.tied));
   PPSIM_RETURN_IF_ERROR(replicate(subject, options, input.replicas));
   return subject;
 }

@@ -12,6 +12,8 @@
 namespace ppsim::cli {
 namespace {
 
+constexpr std::string_view kTied = "tied=";
+
 Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
   TransformerConfig config;
   config.layers = std::max(4, stages);
@@ -26,13 +28,13 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
       {"heads", &TransformerConfig::heads},          {"ffn", &TransformerConfig::ffn},
       {"vocab", &TransformerConfig::vocab},          {"sequence", &TransformerConfig::sequence},
       {"batch", &TransformerConfig::microbatch_size}};
-  std::vector<std::string_view> known;
+  std::vector<std::string_view> known = {"tied"};
   for (const auto& [name, field] : fields) known.push_back(name);
   std::map<std::string, std::string> given;
   std::istringstream items(options.transformer);
   for (std::string item; std::getline(items, item, ',');) {
     const std::size_t equals = item.find('=');
-    bool found = false;
+    bool found = item.starts_with(kTied);  // see is_tied
     for (const auto& [name, field] : fields) {
       if (equals == std::string::npos || item.substr(0, equals) != name) continue;
       found = read_number(item.substr(equals + 1), config.*field);
@@ -40,7 +42,8 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
     if (!found) {
       return make_error(
           ErrorCode::bad_argument, "--transformer cannot be read" + suggestion(item.substr(0, equals), known),
-          {.found = item, .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch"});
+          {.found = item,
+           .expected = "key=number with layers, hidden, heads, ffn, vocab, sequence, batch; or tied=true"});
     }
     const std::string key = item.substr(0, equals);
     const std::string& first = given.emplace(key, item).first->second;
@@ -55,7 +58,8 @@ Expected<TransformerConfig> config_of(const ModelOptions& options, int stages) {
 
 void add_model_options(Command& command, ModelOptions& options) {
   command.add_option("--transformer", options.transformer,
-                     "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run");
+                     "layers=,hidden=,heads=,ffn=,vocab=,sequence=,batch= of the model that is run; "
+                     "tied=true: embedding and head share their weights");
   command
       .add_option(
           "--arithmetic", options.arithmetic,
@@ -67,6 +71,21 @@ void add_model_options(Command& command, ModelOptions& options) {
       .show_default()
       .check(one_of({"momentum", "adamw"}));
   command.add_option("--learning-rate", options.learning_rate, "of the optimizer").show_default();
+}
+
+Expected<bool> is_tied(const ModelOptions& options) {
+  bool tied = false;
+  std::istringstream items(options.transformer);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (!item.starts_with(kTied)) continue;
+    const std::string value = item.substr(kTied.size());
+    if (value != "true" && value != "false") {
+      return make_error(ErrorCode::bad_argument, "--transformer cannot be read",
+                        {.found = item, .expected = "tied=true or tied=false"});
+    }
+    tied = value == "true";
+  }
+  return tied;
 }
 
 Expected<std::unique_ptr<StageModel>> transformer_of(const ModelOptions& options, const BackendChoice& device,

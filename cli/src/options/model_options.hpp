@@ -18,6 +18,10 @@ struct ModelOptions {
 };
 void add_model_options(Command& command, ModelOptions& options);
 
+/// Whether --transformer says tied=true: embedding and head share their weights, which is a matter of the
+/// pipeline. Errors: bad_argument for another value than true or false.
+[[nodiscard]] Expected<bool> is_tied(const ModelOptions& options);
+
 /// A transformer with a layer for every stage at least, its attention as the device's options say. Where it
 /// runs in slices, these have the lengths given, or are as equal as can be.
 /// Errors: bad_argument naming the item of --transformer; those of make_transformer.

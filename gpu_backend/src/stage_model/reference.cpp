@@ -1,6 +1,7 @@
 #include "ppsim/gpu_backend/stage_model/reference.hpp"
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <span>
 #include <utility>
@@ -33,8 +34,9 @@ using Buffer = std::vector<std::byte, StageAllocator<std::byte>>;
 
 /// The tensors of one stage, microbatch after microbatch.
 struct StageMemory {
-  Buffer x, y, saved_for_input, saved_for_weight, dy, inner_gradients, forward_workspace, backward_workspace;
-  Buffer summand;  ///< the stage's part of a gradient that a collective sums
+  Buffer x, y, saved_for_input, saved_for_weight, inner_gradients, forward_workspace, backward_workspace;
+  std::map<StageId, Buffer> dy;  ///< per consumer; of a sum one
+  Buffer summand;                ///< the stage's part of a gradient that a collective sums
 };
 struct BlockMemory {
   std::vector<Buffer> parameters;  ///< version by version of the step, as far as they are made
@@ -56,30 +58,15 @@ bool runs_in_turn(const Pipeline& pipeline) {
   return true;
 }
 
-/// True where every stage has one producer and one consumer, or as many as a collective sums over.
-bool is_chain_with_sums(const Pipeline& pipeline) {
-  for (int s = 0; s < pipeline.stages(); ++s) {
-    for (int m = 0; m < pipeline.microbatches(); ++m) {
-      const StageId stage(s);
-      const MicrobatchId mb(m);
-      if (!pipeline.on_route(stage, mb)) continue;
-      if (pipeline.producers(stage, mb).size() > 1 && !pipeline.input_sum(stage).valid()) return false;
-      if (pipeline.consumers(stage, mb).size() > 1 && !pipeline.gradient_sum(stage).valid()) return false;
-    }
-  }
-  return true;
-}
-
 Expected<void> check(const Pipeline& pipeline, const CpuStageModel& model, const ReferenceOptions& options) {
   const auto refuse = [](const std::string& what) {
     return make_error(ErrorCode::bad_argument, "there is no unpipelined reference of " + what);
   };
   if (options.steps < 1) return make_error(ErrorCode::bad_argument, "a reference has at least 1 step");
-  if (!is_chain_with_sums(pipeline)) return refuse("a stage with several producers or consumers");
   if (!runs_in_turn(pipeline)) return refuse("updates that do not come one after another");
   for (int s = 0; s < pipeline.stages(); ++s) {
-    if (pipeline.blocks_of(StageId(s)).size() != 1)
-      return refuse("a stage with no or several parameter blocks");
+    if (pipeline.blocks_of(StageId(s)).empty() || pipeline.blocks_of(StageId(s)).size() > 2)
+      return refuse("a stage with no or more than two parameter blocks");
   }
   return model.check(pipeline);
 }
@@ -164,11 +151,21 @@ class Reference {
             .y = own(TensorKind::boundary_output),
             .saved_for_input = own(TensorKind::saved_for_input),
             .saved_for_weight = own(TensorKind::saved_for_weight),
-            .dy = own(TensorKind::incoming_gradient),
             .inner_gradients = own(TensorKind::inner_gradients),
             .forward_workspace = workspace(OpKind::forward),
             .backward_workspace = workspace(OpKind::backward),
+            .dy = output_gradients(stage),
             .summand = own(TensorKind::outgoing_gradient)};
+  }
+
+  [[nodiscard]] std::map<StageId, Buffer> output_gradients(StageId stage) const {
+    std::map<StageId, Buffer> gradients;
+    for (const StageEdge& edge : pipeline_.spec().edges) {
+      if (edge.from != stage) continue;
+      gradients[edge.to] =
+          buffer({.kind = TensorKind::incoming_gradient, .subject = stage.value(), .slice = 0});
+    }
+    return gradients;
   }
 
   void make_version(std::size_t update, double clip_norm) {
@@ -238,39 +235,63 @@ class Reference {
     model_.combine(pipeline_, id, parts);
     const std::span<const std::byte> sum = parts.front().summand;
     if (collective.input_of.valid()) put_sum(sum, stages_[collective.input_of].x);
-    if (collective.gradient_of.valid()) put_sum(sum, stages_[collective.gradient_of].dy);
+    if (collective.gradient_of.valid()) put_sum(sum, stages_[collective.gradient_of].dy.begin()->second);
   }
 
   void compute(OpKind kind, StageId stage, MicrobatchId mb) {
     StageMemory& own = stages_[stage];
-    BlockMemory& block = blocks_[pipeline_.blocks_of(stage).front()];
-    ActionBuffers buffers{
-        .parameters = block.parameters[static_cast<std::size_t>(pipeline_.version(stage, mb))],
-        .gradients = block.gradients[static_cast<std::size_t>(pipeline_.spec().update[mb])],
-        .optimizer_state = {},
-        .x = own.x,
-        .y = own.y,
-        .saved_for_input = own.saved_for_input,
-        .saved_for_weight = own.saved_for_weight,
-        .dy = own.dy,
-        .dx = {},
-        .inner_gradients = {},
-        .workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace,
-        .step = &step_,
-        .slice = 0,
-        .earlier = {},
-        .kv_gradient = {}};
-    if (pipeline_.consumers(stage, mb).empty()) buffers.y = buffers.dy = {};
-    const auto producers = pipeline_.producers(stage, mb);
-    if (!producers.empty()) {
-      const StageId producer = producers.front();
-      if (!pipeline_.input_sum(stage).valid()) buffers.x = stages_[producer].y;
-      buffers.dx = pipeline_.gradient_sum(producer).valid() ? own.summand : stages_[producer].dy;
-    }
+    ActionBuffers buffers;
+    buffers.x = own.x;
+    buffers.saved_for_input = own.saved_for_input;
+    buffers.saved_for_weight = own.saved_for_weight;
+    buffers.workspace = kind == OpKind::forward ? own.forward_workspace : own.backward_workspace;
+    buffers.step = &step_;
+    find_weights(stage, mb, buffers);
+    find_outputs(stage, mb, buffers);
+    find_inputs(stage, mb, buffers);
     model_.compute(pipeline_, make_action(kind, stage.value(), mb.value()), buffers);
-    if (kind == OpKind::forward) return;
-    for (std::size_t other = 1; other < producers.size(); ++other)
-      stages_[producers[other]].dy = stages_[producers.front()].dy;
+    if (kind != OpKind::forward && pipeline_.input_sum(stage).valid()) copy_gradients(stage, mb);
+  }
+
+  void find_weights(StageId stage, MicrobatchId mb, ActionBuffers& buffers) {
+    const auto version = static_cast<std::size_t>(pipeline_.version(stage, mb));
+    const auto update = static_cast<std::size_t>(pipeline_.spec().update[mb]);
+    const auto blocks = pipeline_.blocks_of(stage);
+    buffers.parameters = blocks_[blocks.front()].parameters[version];
+    buffers.gradients = blocks_[blocks.front()].gradients[update];
+    if (blocks.size() < 2) return;
+    buffers.shared_parameters = blocks_[blocks.back()].parameters[version];
+    buffers.shared_gradients = blocks_[blocks.back()].gradients[update];
+  }
+
+  void find_outputs(StageId stage, MicrobatchId mb, ActionBuffers& buffers) {
+    const auto consumers = pipeline_.consumers(stage, mb);
+    if (consumers.empty()) return;
+    buffers.y = stages_[stage].y;
+    buffers.dy = stages_[stage].dy.at(consumers.front());
+    if (pipeline_.gradient_sum(stage).valid()) return;
+    for (const StageId consumer : consumers.subspan(1))
+      buffers.further_dy.push_back(stages_[stage].dy.at(consumer));
+  }
+
+  void find_inputs(StageId stage, MicrobatchId mb, ActionBuffers& buffers) {
+    const auto producers = pipeline_.producers(stage, mb);
+    if (producers.empty()) return;
+    const StageId first = producers.front();
+    buffers.dx = pipeline_.gradient_sum(first).valid() ? stages_[stage].summand : stages_[first].dy.at(stage);
+    if (pipeline_.input_sum(stage).valid()) return;
+    buffers.x = stages_[first].y;
+    for (const StageId producer : producers.subspan(1)) {
+      buffers.further_x.push_back(stages_[producer].y);
+      buffers.further_dx.push_back(stages_[producer].dy.at(stage));
+    }
+  }
+
+  /// All that a collective adds up for a stage get the gradient of the sum.
+  void copy_gradients(StageId stage, MicrobatchId mb) {
+    const auto producers = pipeline_.producers(stage, mb);
+    const Buffer& first = stages_[producers.front()].dy.at(stage);
+    for (const StageId producer : producers.subspan(1)) stages_[producer].dy.at(stage) = first;
   }
 
   /// Summed as the ranks of a run sum it: each over its own blocks, then rank by rank.

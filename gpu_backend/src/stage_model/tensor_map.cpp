@@ -98,8 +98,7 @@ ActionBuffers TensorMap::buffers(ActionPlace place, const Action& action) const 
   block_buffers(place, action, out);
   activation_buffers(place, action, out);
   if (pipeline_.slices() > 1) slice_buffers(place, action, out);
-  if (const auto producers = pipeline_.producers(action.stage(), action.mb()); !producers.empty())
-    out.dx = input_gradient(place, action, producers.front());
+  input_gradients(place, action, out);
   if (gives_input_gradient(action.kind) || gives_weight_gradient(action.kind)) {
     gradient_buffers(place, action, out);
   }
@@ -120,10 +119,15 @@ void TensorMap::block_buffers(ActionPlace place, const Action& action, ActionBuf
   if (gives_weight_gradient(action.kind)) {
     out.gradients = gradients(place.rank, blocks.front(), pipeline_.spec().update[action.mb()]);
   }
+  if (blocks.size() < 2) return;
+  out.shared_parameters =
+      parameters(place.rank, blocks.back(), pipeline_.version(action.stage(), action.mb()));
+  if (gives_weight_gradient(action.kind))
+    out.shared_gradients = gradients(place.rank, blocks.back(), pipeline_.spec().update[action.mb()]);
 }
 
 void TensorMap::activation_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
-  out.x = input(place, action);
+  inputs(place, action, out);
   if (action.kind == OpKind::forward && !pipeline_.consumers(action.stage(), action.mb()).empty()) {
     out.y = need(place, action, of_stage(TensorKind::boundary_output, action));
   }
@@ -158,13 +162,25 @@ void TensorMap::slice_buffers(ActionPlace place, const Action& action, ActionBuf
 
 void TensorMap::gradient_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
   const auto consumers = pipeline_.consumers(action.stage(), action.mb());
-  if (!consumers.empty()) {
-    out.dy = need(place, action,
-                  of_edge(TensorKind::incoming_gradient, action, {action.stage(), consumers.front()}));
+  const bool summed = pipeline_.gradient_sum(action.stage()).valid();
+  for (std::size_t c = 0; c < (summed ? std::min<std::size_t>(consumers.size(), 1) : consumers.size()); ++c) {
+    const std::span<std::byte> dy =
+        need(place, action, of_edge(TensorKind::incoming_gradient, action, {action.stage(), consumers[c]}));
+    c == 0 ? static_cast<void>(out.dy = dy) : out.further_dy.push_back(dy);
   }
   if (action.kind != OpKind::backward) {
     out.inner_gradients = need(place, action, of_stage(TensorKind::inner_gradients, action));
   }
+}
+
+/// Where a collective sums the input, all further ones are copies that the executor makes.
+void TensorMap::input_gradients(ActionPlace place, const Action& action, ActionBuffers& out) const {
+  const auto producers = pipeline_.producers(action.stage(), action.mb());
+  if (producers.empty()) return;
+  out.dx = input_gradient(place, action, producers.front());
+  if (pipeline_.input_sum(action.stage()).valid() || out.dx.empty()) return;
+  for (const StageId producer : producers.subspan(1))
+    out.further_dx.push_back(input_gradient(place, action, producer));
 }
 
 /// The dx of the edge from a producer, where the action is the one that makes it.
@@ -224,37 +240,43 @@ CollectiveBuffers TensorMap::collective(ActionPlace place, const Action& action,
   return out;
 }
 
-std::span<std::byte> TensorMap::input(ActionPlace place, const Action& action) const {
-  if (pipeline_.input_sum(action.stage()).valid()) {
-    return need(place, action, of_stage(TensorKind::boundary_input, action));
+void TensorMap::inputs(ActionPlace place, const Action& action, ActionBuffers& out) const {
+  const auto producers = pipeline_.producers(action.stage(), action.mb());
+  if (producers.empty() || pipeline_.input_sum(action.stage()).valid()) {
+    out.x = need(place, action, of_stage(TensorKind::boundary_input, action));
+    return;
   }
-  for (const StageId producer : pipeline_.producers(action.stage(), action.mb())) {
-    if (pipeline_.rank_of(producer) != place.rank) continue;
-    return need(place, action,
-                {.kind = TensorKind::boundary_output, .subject = producer.value(), .slice = action.slice});
+  for (const StageId producer : producers) {
+    const std::span<std::byte> x = input_from(place, action, producer);
+    producer == producers.front() ? static_cast<void>(out.x = x) : out.further_x.push_back(x);
   }
-  return need(place, action, of_stage(TensorKind::boundary_input, action));
+}
+
+std::span<std::byte> TensorMap::input_from(ActionPlace place, const Action& action, StageId producer) const {
+  if (pipeline_.rank_of(producer) != place.rank) return received_part(place, action, producer);
+  return need(place, action,
+              {.kind = TensorKind::boundary_output, .subject = producer.value(), .slice = action.slice});
 }
 
 /// Inputs from several ranks follow each other in x, by ascending producer.
-std::span<std::byte> TensorMap::received_part(ActionPlace place, const Action& receive) const {
-  const std::span<std::byte> x = need(place, receive, of_stage(TensorKind::boundary_input, receive));
+std::span<std::byte> TensorMap::received_part(ActionPlace place, const Action& action, StageId from) const {
+  const std::span<std::byte> x = need(place, action, of_stage(TensorKind::boundary_input, action));
   std::size_t offset = 0;
-  for (const StageId producer : pipeline_.producers(receive.stage(), receive.mb())) {
+  for (const StageId producer : pipeline_.producers(action.stage(), action.mb())) {
     if (pipeline_.rank_of(producer) == place.rank) continue;
     const auto size = static_cast<std::size_t>(
-        sizes_({.kind = TensorKind::boundary_output, .subject = producer.value(), .slice = receive.slice}));
-    if (producer == receive.peer_stage() && offset + size <= x.size()) return x.subspan(offset, size);
+        sizes_({.kind = TensorKind::boundary_output, .subject = producer.value(), .slice = action.slice}));
+    if (producer == from && offset + size <= x.size()) return x.subspan(offset, size);
     offset += size;
   }
-  throw BackendError(ErrorCode::bad_argument, "the input of stage " + std::to_string(receive.subject) +
+  throw BackendError(ErrorCode::bad_argument, "the input of stage " + std::to_string(action.subject) +
                                                   " has no room for the outputs of its producers");
 }
 
 Payload TensorMap::payload(ActionPlace place, const Action& t) const {
   const StageEdge edge{t.stage(), t.peer_stage()};
   if (t.kind == OpKind::send_forward) return {need(place, t, of_stage(TensorKind::boundary_output, t)), {}};
-  if (t.kind == OpKind::recv_forward) return {received_part(place, t), {}};
+  if (t.kind == OpKind::recv_forward) return {received_part(place, t, t.peer_stage()), {}};
   if (t.kind == OpKind::send_backward)
     return {need(place, t, of_edge(TensorKind::outgoing_gradient, t, edge)), {}};
   if (t.kind == OpKind::recv_backward)

@@ -88,8 +88,12 @@ class TensorMap {
   void gradient_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
   [[nodiscard]] std::span<std::byte> input_gradient(ActionPlace place, const Action& action,
                                                     StageId producer) const;
-  [[nodiscard]] std::span<std::byte> input(ActionPlace place, const Action& action) const;
-  [[nodiscard]] std::span<std::byte> received_part(ActionPlace place, const Action& receive) const;
+  void inputs(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  void input_gradients(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  [[nodiscard]] std::span<std::byte> input_from(ActionPlace place, const Action& action,
+                                                StageId producer) const;
+  [[nodiscard]] std::span<std::byte> received_part(ActionPlace place, const Action& action,
+                                                   StageId from) const;
 
   const Program& program_;
   const Pipeline& pipeline_;

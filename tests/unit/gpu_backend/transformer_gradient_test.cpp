@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "support/transformer_run.hpp"
 
@@ -79,6 +81,66 @@ TEST(TransformerGradient, IsTheExactDerivativeInTheRing) {
     odd += gradient[i] % 2;
   }
   EXPECT_GT(odd, parameters.size() / 20) << "gradients must keep their low bits to tell anything";
+}
+
+/// Stages that read one tensor together: an output, or the weights of tokens.
+struct Shared {
+  std::string name;
+  int stages = 1;
+  bool tied = false;
+  std::vector<StageEdge> edges = {};  ///< beside the chain
+};
+Pipeline pipeline_of(const Shared& shared) {
+  PipelineSpec spec = chain_of_stages(shared.stages).spec();
+  for (const StageEdge& edge : shared.edges) spec.edges.push_back(edge);
+  ParameterBlock ends{{StageId(0)}};
+  if (shared.stages > 1) ends.stages.emplace_back(shared.stages - 1);
+  if (shared.tied) spec.blocks.push_back(std::move(ends));
+  return Pipeline::make(std::move(spec)).value();
+}
+StageEdge edge(int from, int to) { return {StageId(from), StageId(to)}; }
+
+class SharedTensors : public testing::TestWithParam<Shared> {};
+INSTANTIATE_TEST_SUITE_P(Transformer, SharedTensors,
+                         testing::Values(Shared{"tied_in_one_stage", 1, true}, Shared{"tied", 3, true},
+                                         Shared{"skip", 4, false, {edge(0, 3)}},
+                                         Shared{"tied_skips", 6, true, {edge(0, 5), edge(1, 4)}},
+                                         Shared{"encoder_decoder", 5, false, {edge(1, 3), edge(1, 4)}}),
+                         [](const auto& one) { return one.param.name; });
+
+TEST_P(SharedTensors, HaveTheExactDerivativeInTheRing) {
+  TransformerRun run(tiny_transformer(Arithmetic::integer_exact), pipeline_of(GetParam()));
+  run.run(0);
+  const auto at = run.loss<std::uint64_t>();
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 32;
+  std::size_t odd = 0;
+  for (int b = 0; b < run.pipeline().blocks(); ++b) {
+    const auto memory = elements<std::uint64_t>(run.tensor(TensorKind::gradients, b));
+    const std::vector<std::uint64_t> gradient(memory.begin(), memory.end());
+    const auto parameters = elements<std::uint64_t>(run.tensor(TensorKind::parameters, b));
+    for (std::size_t i = 0; i < parameters.size(); i += 5) {
+      const auto beside = loss_beside<std::uint64_t, std::uint64_t>(run, parameters[i], kStep);
+      ASSERT_EQ(beside - at, kStep * gradient[i]) << "parameter " << i << " of block " << b;
+      odd += gradient[i] % 2;
+    }
+    run.clear_gradients();
+    run.run(0);
+  }
+  EXPECT_GT(odd, 10U);
+}
+
+/// However the model is cut, tied weights have one gradient, and so does the rest.
+TEST(TransformerGradient, OfTiedWeightsDoesNotDependOnTheNumberOfStages) {
+  TransformerRun whole(tiny_transformer(Arithmetic::integer_exact), pipeline_of({"", 1, true}));
+  whole.run(0);
+  const auto expected = elements<std::uint64_t>(whole.tensor(TensorKind::gradients, 1));
+  for (const int stages : {2, 3, 5}) {
+    TransformerRun cut(tiny_transformer(Arithmetic::integer_exact), pipeline_of({"", stages, true}));
+    cut.run(0);
+    const auto found = elements<std::uint64_t>(cut.tensor(TensorKind::gradients, stages));
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin(), expected.end()));
+    EXPECT_EQ(cut.loss<std::uint64_t>(), whole.loss<std::uint64_t>());
+  }
 }
 
 class EveryArithmetic : public testing::TestWithParam<Arithmetic> {};

@@ -91,7 +91,7 @@ PipelineSpec spec_of(int stages) {
   return spec;
 }
 
-TEST(Transformer, RunsChainsOnly) {
+TEST(Transformer, RunsPathsThroughAllStagesOnly) {
   EXPECT_EQ(check_error(spec_of(4)), "");
   PipelineSpec sharded = spec_of(2);
   sharded.collectives = IdVector<CollectiveId, Collective>(1, Collective{.name = "logits"});
@@ -100,7 +100,12 @@ TEST(Transformer, RunsChainsOnly) {
   EXPECT_EQ(check_error(sharded), "collective logits computes a part of a microbatch");
   PipelineSpec skip = spec_of(3);
   skip.edges = {{StageId(0), StageId(1)}, {StageId(1), StageId(2)}, {StageId(0), StageId(2)}};
-  EXPECT_EQ(check_error(skip), "on route 0 stage 0 has 0 producers and 2 consumers, expected a chain");
+  EXPECT_EQ(check_error(skip), "");
+  PipelineSpec fork = spec_of(3);
+  fork.edges = {{StageId(0), StageId(1)}, {StageId(0), StageId(2)}};
+  EXPECT_EQ(check_error(fork),
+            "on route 0 stages 1 and 2 both follow stage 0, expected a path through all stages, with other "
+            "edges beside it");
   PipelineSpec apart = spec_of(3);
   apart.edges = {{StageId(0), StageId(1)}};
   EXPECT_EQ(check_error(apart), "route 0 is 2 chains, expected one");
@@ -132,11 +137,24 @@ TEST(Transformer, SizesOfSlicesFollowFromTheirLengths) {
   for (const auto& [key, size] : sizes.entries()) EXPECT_EQ(size % 64, 0) << key;
 }
 
-TEST(Transformer, NeedsOneBlockPerStageAndOneRolePerBlock) {
+TEST(Transformer, NeedsOneBlockPerStageAndOneRolePerBlockButWhereEndsAreTied) {
   PipelineSpec tied = spec_of(3);
   tied.blocks = {ParameterBlock{{StageId(0)}}, ParameterBlock{{StageId(1)}}, ParameterBlock{{StageId(2)}},
                  ParameterBlock{{StageId(0), StageId(2)}}};
-  EXPECT_EQ(check_error(tied), "stage 0 has 2 parameter blocks, expected one");
+  EXPECT_EQ(check_error(tied), "");
+  PipelineSpec inside = tied;
+  inside.blocks[BlockId(3)] = {{StageId(0), StageId(1)}};
+  EXPECT_EQ(
+      check_error(inside),
+      "stage 1 has a share of block 3, expected one on all stages with embedding or head and on no other");
+  PipelineSpec half = tied;
+  half.blocks[BlockId(3)] = {{StageId(0)}};
+  EXPECT_EQ(
+      check_error(half),
+      "stage 2 has no share of block 3, expected one on all stages with embedding or head and on no other");
+  PipelineSpec twice = tied;
+  twice.blocks.push_back({{StageId(0), StageId(2)}});
+  EXPECT_EQ(check_error(twice), "stage 0 has 3 parameter blocks, expected one or two");
   PipelineSpec mixed = spec_of(2);
   mixed.blocks = {ParameterBlock{{StageId(0), StageId(1)}}};
   EXPECT_EQ(check_error(mixed), "stages 0 and 1 share block 0 and are different pieces of the model");

@@ -252,7 +252,10 @@ Expected<int> predict_all(const Options& options, const Output& output) {
   return outcome.code();
 }
 
-int run(const Options& options, const Output& output) {
+int run(Options options, const Output& output) {
+  const auto tied = is_tied(options.measurement.model);
+  if (!tied) return report(tied.error(), output);
+  options.measurement.input.tied = *tied;
   const Expected<int> code = predict_all(options, output);
   return code ? *code : report(code.error(), output);
 }

@@ -3,6 +3,7 @@
 
 #include "command_line/validators.hpp"
 #include "options/measurement.hpp"
+#include "ppsim/core/ir/tied_ends.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/profile.hpp"
 #include "run_output.hpp"
@@ -27,7 +28,10 @@ Expected<std::vector<Program>> usual_programs(const InputOptions& input) {
       {"1f1b", with_update}, {"zb-h1", {}}, {"1f1b", with_recompute}};
   std::vector<Program> programs;
   for (const auto& [name, lowering] : runs) {
-    PPSIM_ASSIGN_OR_RETURN(const auto schedule, generate(name, parameters));
+    PPSIM_ASSIGN_OR_RETURN(auto schedule, generate(name, parameters));
+    if (input.tied) {
+      PPSIM_ASSIGN_OR_RETURN(schedule, with_tied_ends(schedule));
+    }
     PPSIM_ASSIGN_OR_RETURN(auto program, lower(schedule, lowering));
     programs.push_back(std::move(program));
   }
@@ -50,7 +54,10 @@ struct Profile {
 
 Expected<Profile> profiled(const Measurement& measurement) {
   PPSIM_ASSIGN_OR_RETURN(const auto run, open_measurement(measurement));
-  PPSIM_ASSIGN_OR_RETURN(const auto programs, programs_of(measurement.input));
+  InputOptions input = measurement.input;
+  PPSIM_ASSIGN_OR_RETURN(const bool tied, is_tied(measurement.model));
+  input.tied = tied;
+  PPSIM_ASSIGN_OR_RETURN(const auto programs, programs_of(input));
   PPSIM_ASSIGN_OR_RETURN(const auto model, transformer_of(measurement.model, measurement.device,
                                                           programs.front().pipeline().stages()));
   const auto held = hold_devices(run, max_ranks(programs));

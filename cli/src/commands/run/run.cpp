@@ -52,7 +52,10 @@ Expected<std::unique_ptr<StageModel>> model_of(const Options& options, const Sub
 }
 
 Expected<Subject> subject_of(const Options& options) {
-  auto subject = read_subject(options.input, options.costs);
+  InputOptions input = options.input;
+  PPSIM_ASSIGN_OR_RETURN(const bool tied, is_tied(options.model));
+  input.tied = tied;
+  auto subject = read_subject(input, options.costs);
   if (!subject || options.device.backend != "emulated") return subject;
   if (!subject->costs) {
     return tl::unexpected(needs_costs("an emulated run"));

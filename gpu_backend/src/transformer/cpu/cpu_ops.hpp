@@ -235,6 +235,7 @@ class CpuOps {
     add_product_of_transpose(d_weights, x, d_y);
   }
   void copy(const View<T>& from, View<T>& to) const { to = from; }
+  void add_boundary(const View<T>& from, View<T>& into) const { into += from; }
   void clear(View<T>& tensor) const { tensor.setZero(); }
   template <class N>
   void add(const View<N>& from, View<N>& into) const {
@@ -287,20 +288,21 @@ class CpuOps {
     }
   }
 
-  void embed(const StageWeights<T>& weights, View<T>& stream) const {
+  void embed(const View<T>& tokens, const View<T>& positions, View<T>& stream) const {
     for_each_token([&](Index r, Index at) {
       if (at >= 0) {
-        stream.row(r) = weights.tokens.row(at);
+        stream.row(r) = tokens.row(at);
       } else {
         stream.row(r).setZero();
       }
-      if (role_.has_positions()) stream.row(r) += weights.positions.row(position(r));
+      if (role_.has_positions()) stream.row(r) += positions.row(position(r));
     });
   }
-  void embed_backward(const View<T>& d_stream, StageWeights<T>& gradients, WeightScratch& /*scratch*/) const {
+  void embed_backward(const View<T>& d_stream, View<T>& d_tokens, View<T>& d_positions,
+                      WeightScratch& /*scratch*/) const {
     for_each_token([&](Index r, Index at) {
-      if (at >= 0) gradients.tokens.row(at) += d_stream.row(r);
-      if (role_.has_positions()) gradients.positions.row(position(r)) += d_stream.row(r);
+      if (at >= 0) d_tokens.row(at) += d_stream.row(r);
+      if (role_.has_positions()) d_positions.row(position(r)) += d_stream.row(r);
     });
   }
 

@@ -108,7 +108,7 @@ class TransformerModel : public CpuStageModel {
   SizeTable sizes(const Pipeline& pipeline) const override {
     SizeTable table;
     for (int b = 0; b < pipeline.blocks(); ++b) {
-      const std::size_t bytes = bytes_of<StageWeights<T>>(d_, role(pipeline, BlockId(b)));
+      const std::size_t bytes = bytes_of<StageWeights<T>>(d_, role_of(pipeline, config_.layers, BlockId(b)));
       set_size(table, {TensorKind::parameters, b}, bytes);
       set_size(table, {TensorKind::optimizer_state, b},
                config_.optimizer == Optimizer::adamw ? 2 * bytes + kCountBytes : bytes);
@@ -116,8 +116,8 @@ class TransformerModel : public CpuStageModel {
     }
     const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
     for (int s = 0; s < pipeline.stages(); ++s)
-      set_stage_sizes<T, StageForWeight<T, Loss>, T>(table, slices, {role(pipeline, StageId(s)), s},
-                                                     set_workspace_sizes);
+      set_stage_sizes<T, StageForWeight<T, Loss>, T>(
+          table, slices, sized_stage(pipeline, role(pipeline, StageId(s)), StageId(s)), set_workspace_sizes);
     if (slices.size() > 1) set_edge_sizes<T>(table, slices, pipeline);
     return table;
   }
@@ -126,7 +126,7 @@ class TransformerModel : public CpuStageModel {
                   std::span<std::byte> optimizer_state) const override {
     std::fill(parameters.begin(), parameters.end(), std::byte{0});
     std::fill(optimizer_state.begin(), optimizer_state.end(), std::byte{0});
-    const StageRole own = role(pipeline, block);
+    const StageRole own = role_of(pipeline, config_.layers, block);
     Arena arena(parameters);
     StageWeights<T> weights(arena, d_, own);
     initialize_ends(own, weights);
@@ -194,7 +194,7 @@ class TransformerModel : public CpuStageModel {
   }
 
   Bytes loss_bytes(const Pipeline& pipeline, BlockId block) const override {
-    return role(pipeline, block).has_loss() ? Bytes{kLossBytes} : 0;
+    return role_of(pipeline, config_.layers, block).has_loss() ? Bytes{kLossBytes} : 0;
   }
   double loss(std::span<const std::byte> bytes) const override {
     if constexpr (std::is_floating_point_v<T>) return loss_of(bytes);
@@ -264,9 +264,6 @@ class TransformerModel : public CpuStageModel {
     PPSIM_CHECK(found, "a stage that no microbatch visits");
     return *found;
   }
-  StageRole role(const Pipeline& pipeline, BlockId block) const {
-    return role(pipeline, pipeline.spec().blocks[block].stages.front());
-  }
 
   static void set_workspace_sizes(const SizedSlice& own) {
     using Forward = ForwardTensors<T, Loss>;
@@ -291,8 +288,8 @@ class TransformerModel : public CpuStageModel {
     if (own.embedding) {
       Random random(config_.seed, 0);
       random.skip(tokens.first * d_.hidden);
-      fill(random, 1, weights.tokens);
-      random.skip(behind * d_.hidden);
+      fill(random, own.table ? d_.hidden : 1, weights.tokens);
+      random.skip((own.tied ? d_.vocab : behind) * d_.hidden);
       fill(random, 1, weights.positions);
     }
     Random random(config_.seed, 1);

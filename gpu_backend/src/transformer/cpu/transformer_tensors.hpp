@@ -170,11 +170,11 @@ struct LayerWeights {
 template <class T>
 struct StageWeights {
   StageWeights(Arena& arena, const Dimensions& d, const StageRole& role)
-      : tokens(arena.take_weights<T>(role.embedding ? vocabulary_of(d, role).count : 0, d.hidden)),
+      : tokens(arena.take_weights<T>(role.has_tokens() ? vocabulary_of(d, role).count : 0, d.hidden)),
         positions(arena.take_weights<T>(role.has_positions() ? d.sequence : 0, d.hidden)),
         layers(arena, d, role.layers),
         final_gain(arena.take_weights<T>(1, role.final_norm ? d.hidden : 0)),
-        head(arena.take_weights<T>(role.head ? d.hidden : 0, vocabulary_of(d, role).count)) {}
+        head(arena.take_weights<T>(role.has_head_weights() ? d.hidden : 0, vocabulary_of(d, role).count)) {}
 
   View<T> tokens, positions;
   PerLayer<LayerWeights<T>> layers;

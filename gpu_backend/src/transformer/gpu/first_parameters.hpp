@@ -64,14 +64,14 @@ class FirstParameters {
     if (role.embedding) {
       Draws draws(means_, 0);
       draws.skip(own.first * d_.hidden);
-      draws.weights(1, weights.tokens);
-      draws.skip((d_.vocab - own.first - own.count) * d_.hidden);
+      draws.weights(role.table ? d_.hidden : 1, weights.tokens);
+      draws.skip((role.tied ? d_.vocab : d_.vocab - own.first - own.count) * d_.hidden);
       if (role.has_positions()) draws.weights(1, weights.positions);
     }
     Draws draws(means_, 1);
     if (role.final_norm) draws.gains(weights.final_gain);
     if (role.is_head_shard()) draws.skip(d_.hidden);
-    if (role.head) draws.columns(d_.hidden, weights.head, {own.first, d_.vocab});
+    if (role.has_head_weights()) draws.columns(d_.hidden, weights.head, {own.first, d_.vocab});
   }
   void draw_layer(int layer, const LayerWeights<T>& weights) const {
     Draws draws(means_, static_cast<std::uint64_t>(layer) + 2);

@@ -124,17 +124,17 @@ class GpuOps : public StageKernels<T> {
         "the gradient of an MLP's gate");
   }
 
-  void embed(const StageWeights<T>& weights, View<T>& stream) const {
+  void embed(const View<T>& rows_of_tokens, const View<T>& of_positions, View<T>& stream) const {
     run(table().embed,
-        Embed{d_.rows, d_.length, d_.hidden, own_.first, own_.count, tokens(), weights.tokens.data(),
-              positions(weights.positions), stream.data()},
+        Embed{d_.rows, d_.length, d_.hidden, own_.first, own_.count, tokens(), rows_of_tokens.data(),
+              positions(of_positions), stream.data()},
         "the embedding");
   }
-  void embed_backward(const View<T>& d_stream, StageWeights<Sum>& gradients, WeightScratch& scratch) const {
+  void embed_backward(const View<T>& d_stream, View<Sum>& d_tokens, View<Sum>& d_positions,
+                      WeightScratch& scratch) const {
     run(table().embed_backward,
         EmbedBackward{d_.rows, d_.length, d_.hidden, own_.first, own_.count, tokens(), d_stream.data(),
-                      scratch.token_order, gradients.tokens.data(),
-                      const_cast<Sum*>(positions(gradients.positions))},
+                      scratch.token_order, d_tokens.data(), const_cast<Sum*>(positions(d_positions))},
         "the gradient of the embedding");
   }
 

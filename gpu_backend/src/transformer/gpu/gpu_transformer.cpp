@@ -18,12 +18,6 @@ namespace ppsim::gpu_backend {
 namespace cuda {
 namespace {
 
-StageRole role_of_block(const Pipeline& pipeline, int layers, BlockId block) {
-  const auto role = transformer::role_of(pipeline, layers, pipeline.spec().blocks[block].stages.front());
-  PPSIM_CHECK(role, "a stage that no microbatch visits");
-  return *role;
-}
-
 /// Products in fp8 are a matter of the device.
 void check_fp8(const CudaTable& cuda, const GpuPlace& place) {
   constexpr int kMin = 89;
@@ -107,8 +101,9 @@ class TransformerStages final : public GpuStages {
         pipeline_(pipeline),
         kernels_(*means.libraries.kernels),
         cuda_(means.libraries.cuda()),
-        products_(open_products<T>(config_, place, means.libraries,
-                                   product_shapes(slices_, head_widths(pipeline, config_)))),
+        products_(open_products<T>(
+            config_, place, means.libraries,
+            product_shapes(slices_, head_widths(pipeline, config_), transformer::is_tied(pipeline)))),
         flash_(open_attention(means.attention, means.libraries, config_)),
         partials_(cuda_, kPartials * sizeof(double), "the partial sums of norms") {}
 
@@ -116,7 +111,7 @@ class TransformerStages final : public GpuStages {
                   std::span<std::byte> state) override {
     fill(stream, parameters);
     fill(stream, state);
-    const StageRole role = role_of_block(pipeline_, config_.layers, block);
+    const StageRole role = transformer::role_of(pipeline_, config_.layers, block);
     Arena arena(parameters);
     const StageWeights<T> weights(arena, d_, role);
     FirstParameters<T>({kernels_, cuda_, d_, config_.seed, stream}).draw(role, weights);
@@ -293,7 +288,8 @@ class GpuTransformer final : public GpuStageModel {
     return std::is_same_v<T, Ring> ? ElementType::uint64 : ElementType::float32;
   }
   Bytes loss_bytes(const Pipeline& pipeline, BlockId block) const override {
-    return role_of_block(pipeline, config_.layers, block).has_loss() ? Bytes{transformer::kLossBytes} : 0;
+    return transformer::role_of(pipeline, config_.layers, block).has_loss() ? Bytes{transformer::kLossBytes}
+                                                                            : 0;
   }
   double loss(std::span<const std::byte> bytes) const override {
     SumOf<T> sum{};

@@ -37,7 +37,7 @@ class GpuTransformerSizes {
 
   [[nodiscard]] SizeTable table() {
     for (int b = 0; b < pipeline_.blocks(); ++b) {
-      const StageRole own = role(pipeline_.spec().blocks[BlockId(b)].stages.front());
+      const StageRole own = transformer::role_of(pipeline_, layers_, BlockId(b));
       const std::size_t numbers = transformer::bytes_of<StageWeights<T>>(slices_.front(), own) / sizeof(T);
       set({TensorKind::parameters, b}, numbers * sizeof(T));
       set({TensorKind::gradients, b}, numbers * sizeof(Sum) + transformer::kLossBytes);
@@ -45,7 +45,8 @@ class GpuTransformerSizes {
     }
     for (int s = 0; s < pipeline_.stages(); ++s) {
       transformer::set_stage_sizes<T, GpuForWeight<T>, Sum>(
-          table_, slices_, {role(StageId(s)), s}, [&](const SizedSlice& own) { set_workspaces(own); });
+          table_, slices_, transformer::sized_stage(pipeline_, role(StageId(s)), StageId(s)),
+          [&](const SizedSlice& own) { set_workspaces(own); });
     }
     if (slices_.size() > 1) transformer::set_edge_sizes<T>(table_, slices_, pipeline_);
     return table_;

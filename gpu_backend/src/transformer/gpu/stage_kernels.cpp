@@ -36,10 +36,11 @@ void add_weight_shapes(const Dimensions& d, std::vector<ProductShape>& shapes) {
   }
 }
 
-void add_head_shapes(const Dimensions& d, Index width, std::vector<ProductShape>& shapes) {
-  shapes.push_back(unrounded(forward_shape(d.rows, d.hidden, width, false)));
-  shapes.push_back(unrounded(input_shape(d.rows, d.hidden, width)));
-  shapes.push_back(unrounded(weight_shape(d.rows, d.hidden, width)));
+/// The head's weights have `in` rows: tied ones are used transposed.
+void add_head_shapes(const Dimensions& d, Index in, Index out, std::vector<ProductShape>& shapes) {
+  shapes.push_back(unrounded(forward_shape(d.rows, in, out, false)));
+  shapes.push_back(unrounded(input_shape(d.rows, in, out)));
+  shapes.push_back(unrounded(weight_shape(d.rows, in, out)));
 }
 
 }  // namespace
@@ -69,10 +70,13 @@ AttentionShapes::AttentionShapes(const Dimensions& d, const Dimensions& of) {
 }
 
 std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices,
-                                         std::span<const Index> head_widths) {
+                                         std::span<const Index> head_widths, bool tied) {
   std::vector<ProductShape> shapes;
   for (std::size_t k = 0; k < slices.size(); ++k) {
-    for (const Index width : head_widths) add_head_shapes(slices[k], width, shapes);
+    for (const Index width : head_widths) {
+      const Index hidden = slices[k].hidden;
+      add_head_shapes(slices[k], tied ? width : hidden, tied ? hidden : width, shapes);
+    }
     add_weight_shapes(slices[k], shapes);
     if (slices[k].saves_statistics) continue;
     for (std::size_t j = 0; j <= k; ++j) {

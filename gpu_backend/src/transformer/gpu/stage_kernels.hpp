@@ -38,9 +38,10 @@ struct AttentionShapes {
   ProductShape scores, attended, d_values, d_scores, d_queries, d_keys;
 };
 
-/// Every product of a stage in every slice of a microbatch, where heads are of so many tokens.
+/// Every product of a stage in every slice of a microbatch, where heads are of so many tokens and their
+/// weights, if tied, have a row for each of them.
 [[nodiscard]] std::vector<ProductShape> product_shapes(std::span<const Dimensions> slices,
-                                                       std::span<const Index> head_widths);
+                                                       std::span<const Index> head_widths, bool tied = false);
 
 /// The kernels of one action, on its stream.
 template <class T>
@@ -94,6 +95,11 @@ class StageKernels {
                cuda_.copy_async(address(to.data()), address(from.data()),
                                 static_cast<std::size_t>(from.size()) * sizeof(T), stream_),
                "copying a tensor");
+  }
+  /// into += from, both boundaries of stages, which lie at any distance.
+  void add_boundary(const View<T>& from, View<T>& into) const {
+    const auto at = [](const View<T>& of) { return reinterpret_cast<std::intptr_t>(of.data()); };
+    run(kernels_.sum_parts, SumParts{2, at(from) - at(into), into.size(), into.data()}, "adding boundaries");
   }
   void clear(View<T>& tensor) const {
     check_cuda(cuda_,

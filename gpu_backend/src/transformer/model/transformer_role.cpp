@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
 #include "transformer_vocabulary.hpp"
 
@@ -24,19 +25,30 @@ std::vector<MicrobatchId> visitors(const Pipeline& pipeline) {
   return found;
 }
 
-Expected<void> check_chain(const Pipeline& pipeline, MicrobatchId mb) {
+/// The stage before another on the path through all stages of a microbatch. Requires: it has producers.
+StageId before(const Pipeline& pipeline, StageId stage, MicrobatchId mb) {
+  return pipeline.producers(stage, mb).back();
+}
+/// The stage behind another on that path. Requires: it has consumers.
+StageId behind(const Pipeline& pipeline, StageId stage, MicrobatchId mb) {
+  return pipeline.consumers(stage, mb).front();
+}
+
+/// Whether the edges of ascending stages make a path through all of a route, with others beside it.
+Expected<void> check_path(const Pipeline& pipeline, MicrobatchId mb) {
   const RouteId route = pipeline.route_of(mb);
   int first_stages = 0;
   for (const StageId stage : pipeline.spec().routes[route]) {
-    const std::size_t before = pipeline.producers(stage, mb).size();
-    const std::size_t after = pipeline.consumers(stage, mb).size();
-    const bool sums_input = pipeline.input_sum(stage).valid();
-    const bool sums_gradient = pipeline.gradient_sum(stage).valid();
-    if ((before > 1 && !sums_input) || (after > 1 && !sums_gradient)) {
-      return unsupported("on route ", route, " stage ", stage, " has ", before, " producers and ", after,
-                         " consumers, expected a chain");
+    if (is_shard(pipeline, stage, mb)) continue;
+    if (pipeline.producers(stage, mb).empty() || pipeline.input_sum(stage).valid()) {
+      ++first_stages;
+      continue;
     }
-    if (!is_shard(pipeline, stage, mb) && (before == 0 || sums_input)) ++first_stages;
+    const StageId previous = before(pipeline, stage, mb);
+    const StageId follower = behind(pipeline, previous, mb);
+    if (follower == stage && !pipeline.gradient_sum(previous).valid()) continue;
+    return unsupported("on route ", route, " stages ", follower, " and ", stage, " both follow stage ",
+                       previous, ", expected a path through all stages, with other edges beside it");
   }
   if (first_stages != 1) {
     return unsupported("route ", route, " is ", first_stages, " chains, expected one");
@@ -57,17 +69,48 @@ Expected<void> check_one_role(const Pipeline& pipeline, int layers,
   return {};
 }
 
+/// The block of a stage beside its own, or an invalid one.
+BlockId second_block(const Pipeline& pipeline, StageId stage) {
+  const auto blocks = pipeline.blocks_of(stage);
+  return blocks.size() < 2 ? BlockId() : blocks.back();
+}
+/// That of the first stage which has one.
+BlockId table_of(const Pipeline& pipeline) {
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    if (const BlockId second = second_block(pipeline, StageId(s)); second.valid()) return second;
+  }
+  return {};
+}
+
+/// Whether all stages with embedding or head own the second block, nobody else does, and both are whole.
+Expected<void> check_tied(const Pipeline& pipeline, int layers) {
+  const BlockId table = table_of(pipeline);
+  for (int s = 0; table.valid() && s < pipeline.stages(); ++s) {
+    const StageId stage(s);
+    const auto role = role_of(pipeline, layers, stage);
+    const bool has_tokens = role->embedding || role->head;
+    if (second_block(pipeline, stage) == (has_tokens ? table : BlockId())) {
+      if (role->shards == 1) continue;
+      return unsupported("stage ", stage, " is a shard of the vocabulary and has two parameter blocks");
+    }
+    return unsupported("stage ", stage, has_tokens ? " has no" : " has a", " share of block ", table,
+                       ", expected one on all stages with embedding or head and on no other");
+  }
+  return {};
+}
+
 Expected<void> check_blocks(const Pipeline& pipeline, int layers) {
   for (int s = 0; s < pipeline.stages(); ++s) {
     const StageId stage(s);
     if (!role_of(pipeline, layers, stage))
       return unsupported("stage ", stage, " is visited by no microbatch");
-    if (pipeline.blocks_of(stage).size() != 1) {
-      return unsupported("stage ", stage, " has ", pipeline.blocks_of(stage).size(),
-                         " parameter blocks, expected one");
-    }
+    const std::size_t blocks = pipeline.blocks_of(stage).size();
+    if (blocks < 1 || blocks > 2)
+      return unsupported("stage ", stage, " has ", blocks, " parameter blocks, expected one or two");
   }
+  if (Expected<void> tied = check_tied(pipeline, layers); !tied) return tied;
   for (int b = 0; b < pipeline.blocks(); ++b) {
+    if (BlockId(b) == table_of(pipeline)) continue;
     const std::vector<StageId>& owners = pipeline.spec().blocks[BlockId(b)].stages;
     for (const StageId stage : owners) {
       if (role_of(pipeline, layers, stage) != role_of(pipeline, layers, owners.front())) {
@@ -90,18 +133,21 @@ StageRole role_of(const Pipeline& pipeline, int layers, Action action) {
   const auto is_last = [&](StageId at) {
     return pipeline.consumers(at, mb).empty() || pipeline.gradient_sum(at).valid();
   };
-  std::int64_t before = 0;
-  std::int64_t after = 0;
-  for (StageId at = action.stage(); !is_first(at); ++before) at = pipeline.producers(at, mb).front();
-  for (StageId at = action.stage(); !is_last(at); ++after) at = pipeline.consumers(at, mb).front();
-  const std::int64_t stages = before + 1 + after;
-  const auto begin = static_cast<int>(before * layers / stages);
-  const auto end = static_cast<int>((before + 1) * layers / stages);
+  std::int64_t earlier = 0;
+  std::int64_t later = 0;
+  for (StageId at = action.stage(); !is_first(at); ++earlier) at = before(pipeline, at, mb);
+  for (StageId at = action.stage(); !is_last(at); ++later) at = behind(pipeline, at, mb);
+  const std::int64_t stages = earlier + 1 + later;
+  const auto begin = static_cast<int>(earlier * layers / stages);
+  const auto end = static_cast<int>((earlier + 1) * layers / stages);
+  const bool embeds = earlier == 0 && !pipeline.input_sum(action.stage()).valid();
+  const bool has_head = later == 0 && !pipeline.gradient_sum(action.stage()).valid();
   return {.first_layer = begin,
           .layers = end - begin,
-          .embedding = before == 0 && !pipeline.input_sum(action.stage()).valid(),
-          .final_norm = after == 0,
-          .head = after == 0 && !pipeline.gradient_sum(action.stage()).valid()};
+          .embedding = embeds,
+          .final_norm = later == 0,
+          .head = has_head,
+          .tied = (embeds || has_head) && pipeline.blocks_of(action.stage()).size() > 1};
 }
 
 std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId stage) {
@@ -112,10 +158,19 @@ std::optional<StageRole> role_of(const Pipeline& pipeline, int layers, StageId s
   return std::nullopt;
 }
 
+StageRole role_of(const Pipeline& pipeline, int layers, BlockId block) {
+  if (block == table_of(pipeline)) return {.embedding = true, .table = true};
+  const auto role = role_of(pipeline, layers, pipeline.spec().blocks[block].stages.front());
+  PPSIM_CHECK(role, "a stage that no microbatch visits");
+  return *role;
+}
+
+bool is_tied(const Pipeline& pipeline) { return table_of(pipeline).valid(); }
+
 Expected<void> check_roles(const Pipeline& pipeline, int layers) {
   const std::vector<MicrobatchId> representatives = visitors(pipeline);
   for (const MicrobatchId mb : representatives) {
-    if (Expected<void> chain = check_chain(pipeline, mb); !chain) return chain;
+    if (Expected<void> chain = check_path(pipeline, mb); !chain) return chain;
   }
   if (Expected<void> roles = check_one_role(pipeline, layers, representatives); !roles) return roles;
   return check_blocks(pipeline, layers);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct SizedSlice {
   const Dimensions& d;
   const StageRole& role;
   std::int32_t stage, slice;
+  std::size_t inputs = 1;  ///< outputs of other ranks that the stage reads
 
   void set(TensorKind kind, std::size_t bytes) const { set_size(table, {kind, stage, -1, slice}, bytes); }
   void set_workspace(OpKind op, std::size_t bytes) const {
@@ -45,7 +47,7 @@ void set_tensor_sizes(const SizedSlice& own) {
   const std::size_t boundary = boundary_bytes<T>(own.d);
   const std::size_t for_input = bytes_of<StageForInput<T, Sum>>(own.d, own.role);
   const std::size_t for_weight = bytes_of<ForWeight>(own.d, own.role);
-  own.set(TensorKind::boundary_input, own.role.embedding ? tokens : boundary);
+  own.set(TensorKind::boundary_input, own.role.embedding ? tokens : own.inputs * boundary);
   own.set(TensorKind::boundary_output, own.role.head ? 0 : boundary);
   own.set(TensorKind::incoming_gradient, own.role.head ? 0 : boundary);
   own.set(TensorKind::outgoing_gradient, outgoing_bytes<T>(own));
@@ -70,14 +72,23 @@ void set_edge_sizes(SizeTable& table, const std::vector<Dimensions>& slices, con
 struct SizedStage {
   StageRole role;
   std::int32_t stage;
+  std::size_t inputs = 1;
 };
+[[nodiscard]] inline SizedStage sized_stage(const Pipeline& pipeline, const StageRole& role, StageId stage) {
+  const auto& edges = pipeline.spec().edges;
+  const auto received = std::count_if(edges.begin(), edges.end(), [&](const StageEdge& edge) {
+    return edge.to == stage && pipeline.rank_of(edge.from) != pipeline.rank_of(stage);
+  });
+  const bool several = received > 1 && !pipeline.input_sum(stage).valid();
+  return {role, stage.value(), several ? static_cast<std::size_t>(received) : 1};
+}
 /// The tensors of a stage for all slices; `set_workspaces` gets each SizedSlice for the rest.
 template <class T, class ForWeight, class Sum, class SetWorkspaces>
 void set_stage_sizes(SizeTable& table, const std::vector<Dimensions>& slices, const SizedStage& own,
                      const SetWorkspaces& set_workspaces) {
   for (std::size_t k = 0; k < slices.size(); ++k) {
     const std::int32_t number = slices.size() == 1 ? -1 : static_cast<std::int32_t>(k);
-    const SizedSlice slice{table, slices[k], own.role, own.stage, number};
+    const SizedSlice slice{table, slices[k], own.role, own.stage, number, own.inputs};
     set_tensor_sizes<T, ForWeight, Sum>(slice);
     set_workspaces(slice);
   }

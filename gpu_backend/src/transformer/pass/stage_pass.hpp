@@ -105,7 +105,10 @@ class StagePass {
   void run(OpKind kind) {
     if (kind == OpKind::forward || kind == OpKind::recompute) return forward();
     if (kind == OpKind::backward) return backward();
-    if (kind == OpKind::backward_input) return backward_input(buffers_.inner_gradients, buffers_.workspace);
+    if (kind == OpKind::backward_input) {
+      backward_input(buffers_.inner_gradients, buffers_.workspace);
+      return copy_input_gradient();
+    }
     PPSIM_CHECK(kind == OpKind::backward_weight, "not an action of a stage's arithmetic");
     backward_weight(buffers_.inner_gradients, buffers_.workspace);
   }
@@ -130,11 +133,7 @@ class StagePass {
     const StageWeights<T> weights = weights_in(buffers_.parameters);
 
     View<T> stream = buffers_.y.empty() ? scratch.stream : boundary(buffers_.y);
-    if (role_.embedding) {
-      ops_.embed(weights, stream);
-    } else {
-      ops_.copy(boundary(buffers_.x), stream);
-    }
+    enter(weights, stream);
     const Saved saved{weights, for_weight, &for_input};
     for (int i = 0; i < role_.layers; ++i) layer(i, saved).forward(stream, scratch);
     if (!role_.final_norm) return;
@@ -142,9 +141,21 @@ class StagePass {
     if (role_.head) take_loss(saved, scratch);
   }
 
+  /// The residual stream in front of the first layer: the sum of all that the stage gets.
+  void enter(const StageWeights<T>& weights, View<T>& stream) const {
+    if (role_.embedding)
+      return ops_.embed(tokens_of(weights, buffers_.shared_parameters), weights.positions, stream);
+    ops_.copy(boundary(buffers_.x), stream);
+    for (const std::span<std::byte> x : buffers_.further_x) ops_.add_boundary(boundary(x), stream);
+  }
+
   void take_loss(const Saved& saved, typename Ops::ForwardScratch& scratch) const {
     View<T> logits = saved.for_weight.d_logits;
-    ops_.exact().forward(scratch.normed, saved.weights.head, logits);
+    if (role_.tied) {
+      ops_.exact().backward_input(scratch.normed, table<T>(buffers_.shared_parameters), logits);
+    } else {
+      ops_.exact().forward(scratch.normed, saved.weights.head, logits);
+    }
     ops_.take_loss(saved.for_weight, scratch);
   }
 
@@ -168,6 +179,15 @@ class StagePass {
     const std::span<std::byte> inner = workspace.take_bytes(bytes_of<Inner>(d_, role_));
     backward_input(inner, workspace.rest());
     backward_weight(inner, workspace.rest());
+    copy_input_gradient();
+  }
+
+  /// The input is a sum: each of its parts has the same gradient.
+  void copy_input_gradient() const {
+    for (const std::span<std::byte> dx : buffers_.further_dx) {
+      View<T> part = boundary(dx);
+      ops_.copy(boundary(buffers_.dx), part);
+    }
   }
 
   void backward_input(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
@@ -181,6 +201,7 @@ class StagePass {
       View<T> d_input = boundary(buffers_.dx);
       return ops_.exact().backward_input(for_weight.d_logits, weights.head, d_input);
     }
+    sum_output_gradients();
     Arena inner_arena(inner_buffer);
     Arena input_arena(buffers_.saved_for_input);
     Inner inner(inner_arena, d_, role_);
@@ -199,14 +220,26 @@ class StagePass {
     if (role_.final_norm) {
       View<T> d_output = gradient_at(role_.layers, inner);
       ops_.clear(d_output);
-      if (role_.head)
-        ops_.exact().backward_input(saved.for_weight.d_logits, saved.weights.head, scratch.d_hidden);
+      if (role_.head) backward_head(saved, scratch.d_hidden);
       ops_.norm_backward(final_norm(saved), role_.head ? scratch.d_hidden : boundary(buffers_.dy),
                          {inner.d_final_gain, d_output}, scratch);
     } else if (role_.layers == 0 && !role_.embedding) {
       View<T> d_input = boundary(buffers_.dx);
       ops_.copy(boundary(buffers_.dy), d_input);
     }
+  }
+
+  /// Leaves the sum in dy, where W reads it as well.
+  void sum_output_gradients() const {
+    if (buffers_.further_dy.empty()) return;
+    View<T> sum = boundary(buffers_.dy);
+    for (const std::span<std::byte> dy : buffers_.further_dy) ops_.add_boundary(boundary(dy), sum);
+  }
+
+  void backward_head(const Saved& saved, View<T>& d_normed) const {
+    const View<T>& d_logits = saved.for_weight.d_logits;
+    if (role_.tied) return ops_.exact().forward(d_logits, table<T>(buffers_.shared_parameters), d_normed);
+    ops_.exact().backward_input(d_logits, saved.weights.head, d_normed);
   }
 
   void backward_weight(std::span<std::byte> inner_buffer, std::span<std::byte> workspace_buffer) {
@@ -220,11 +253,7 @@ class StagePass {
     const Saved saved{weights, for_weight, nullptr};
     StageWeights<Sum> gradients(gradient_arena, d_, role_);
 
-    if (role_.head) {
-      if (role_.final_norm) ops_.apply_gain(final_norm(saved), scratch.normed);
-      ops_.exact().backward_weight(role_.final_norm ? scratch.normed : boundary(buffers_.x),
-                                   for_weight.d_logits, gradients.head);
-    }
+    if (role_.head) head_weights(saved, scratch.normed, gradients);
     if (role_.has_loss()) {
       View<Loss> total(gradient_arena.take<Loss>(1), 1, 1);
       ops_.add(View<Loss>(for_weight.loss, 1, 1), total);
@@ -234,7 +263,19 @@ class StagePass {
       layer(i, saved).backward_weight(inner.layers[i], gradient_at(i + 1, inner), scratch.normed,
                                       gradients.layers[i]);
     }
-    if (role_.embedding) ops_.embed_backward(gradient_at(0, inner), gradients, scratch);
+    if (!role_.embedding) return;
+    View<Sum> d_tokens = tokens_of(gradients, buffers_.shared_gradients);
+    ops_.embed_backward(gradient_at(0, inner), d_tokens, gradients.positions, scratch);
+  }
+
+  /// `normed` is workspace.
+  void head_weights(const Saved& saved, View<T>& normed, StageWeights<Sum>& gradients) const {
+    const View<T>& d_logits = saved.for_weight.d_logits;
+    if (role_.final_norm) ops_.apply_gain(final_norm(saved), normed);
+    const View<T> input = role_.final_norm ? normed : boundary(buffers_.x);
+    if (!role_.tied) return ops_.exact().backward_weight(input, d_logits, gradients.head);
+    View<Sum> d_table = table<Sum>(buffers_.shared_gradients);
+    ops_.exact().backward_weight(d_logits, input, d_table);
   }
 
   Layer<Ops> layer(int i, const Saved& saved) const {
@@ -254,6 +295,16 @@ class StagePass {
   StageWeights<T> weights_in(std::span<std::byte> buffer) const {
     Arena arena(buffer);
     return StageWeights<T>(arena, d_, role_);
+  }
+  /// Tied, embedding and head have one tensor in a block of its own, with a row for each token.
+  template <class N>
+  View<N> table(std::span<std::byte> block) const {
+    Arena arena(block);
+    return arena.template take_weights<N>(d_.vocab, d_.hidden);
+  }
+  template <class N>
+  View<N> tokens_of(const StageWeights<N>& own, std::span<std::byte> shared) const {
+    return role_.tied ? table<N>(shared) : own.tokens;
   }
   ForWeight saved_for_weight() const {
     Arena arena(buffers_.saved_for_weight);

@@ -22,7 +22,7 @@ struct ReferenceOptions {
 /// F through all stages of its route, then B, each stage on the version of its weights that the pipeline
 /// says, on whole sequences where the pipeline has slices. Order: one entry per block and update, ascending;
 /// `rank` is the lowest that owns the block. Errors: bad_argument when the model refuses the pipeline, a
-/// stage has several producers, consumers or blocks, or updates do not come one after another.
+/// stage has more than two blocks, or updates do not come one after another.
 [[nodiscard]] Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeline,
                                                                         const CpuStageModel& model,
                                                                         const ReferenceOptions& options = {});

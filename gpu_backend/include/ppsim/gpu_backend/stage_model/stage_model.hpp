@@ -39,6 +39,15 @@ struct ActionBuffers {
   /// Gradient of the keys and values of a microbatch on a stage, from B or I of its last slice to that of its
   /// first.
   std::span<std::byte> kv_gradient;
+  /// Of the second block of a stage, which it shares with others.
+  std::span<std::byte> shared_parameters;
+  std::span<std::byte> shared_gradients;
+  /// Outputs of the producers after the first, whose output is x.
+  std::vector<std::span<std::byte>> further_x;
+  /// Gradients of y from the consumers after the first, whose gradient is dy.
+  std::vector<std::span<std::byte>> further_dy;
+  /// Gradients of the outputs in further_x.
+  std::vector<std::span<std::byte>> further_dx;
 };
 
 /// The contribution of one rank to a collective of a microbatch.

@@ -63,10 +63,11 @@ struct TransformerConfig {
 /// In integer_exact a norm is its gain alone, scores are their own softmax, SiLU is the cube and the loss an
 /// inner product with fixed numbers: every gradient is that of the function computed, without rounding.
 ///
-/// The model runs chains of stages, one route or several, with one parameter block per stage. Stages may
-/// share a block where they are the same piece of the model. A sequence may be cut into slices; a
-/// slice reads the keys and values of those before it from their saved activations, so that no R, OFFLOAD or
-/// SEND_A may take these away.
+/// The model runs paths of stages, one route or several, with one parameter block per stage. Stages may
+/// share a block where they are the same piece of the model. All stages with embedding or head may own a
+/// second block, which then has the weights of tokens for both. A stage that further edges lead to adds up
+/// what it gets. A sequence may be cut into slices; a slice reads the keys and values of those before it from
+/// their saved activations, so that no R, OFFLOAD or SEND_A may take these away.
 ///
 /// The vocabulary may be cut: in front of the chain stand shards of the embedding, the first with
 /// the positions, whose outputs a collective sums, and behind it, which then ends with the final norm, shards

@@ -1,0 +1,73 @@
+#include "ppsim/core/ir/tied_ends.hpp"
+
+#include <algorithm>
+
+namespace ppsim {
+namespace {
+
+/// The first and the last stages of all routes, ascending.
+std::vector<StageId> end_stages(const Pipeline& pipeline) {
+  std::vector<StageId> ends;
+  for (int m = 0; m < pipeline.microbatches(); ++m) {
+    const MicrobatchId mb(m);
+    for (const StageId stage : pipeline.spec().routes[pipeline.route_of(mb)]) {
+      const bool inside = !pipeline.producers(stage, mb).empty() && !pipeline.consumers(stage, mb).empty();
+      if (!inside) ends.push_back(stage);
+    }
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
+Expected<void> check(const Schedule& schedule) {
+  const Pipeline& pipeline = schedule.pipeline();
+  for (int s = 0; s < pipeline.stages(); ++s) {
+    const std::size_t blocks = pipeline.blocks_of(StageId(s)).size();
+    if (blocks == 1) continue;
+    return make_error(ErrorCode::bad_argument, "tied weights are a second block of the first and last stages",
+                      {.found = std::to_string(blocks) + " blocks on stage " + std::to_string(s),
+                       .expected = "one on each stage"});
+  }
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r))) {
+      for (const Action& action : step.actions()) {
+        if (action.kind != OpKind::optimizer) continue;
+        return make_error(ErrorCode::bad_argument,
+                          "tied weights need an OPT of their own, and the schedule brings all OPTs along",
+                          {.found = schedule.name(), .expected = "a schedule without OPT"});
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool has_tied_ends(const Pipeline& pipeline) {
+  const std::vector<StageId> ends = end_stages(pipeline);
+  return std::any_of(pipeline.spec().blocks.begin(), pipeline.spec().blocks.end(),
+                     [&](const ParameterBlock& block) {
+                       std::vector<StageId> owners = block.stages;
+                       std::sort(owners.begin(), owners.end());
+                       return owners == ends && std::all_of(ends.begin(), ends.end(), [&](StageId end) {
+                                return pipeline.blocks_of(end).size() == 2;
+                              });
+                     });
+}
+
+Expected<Schedule> with_tied_ends(const Schedule& schedule) {
+  const Pipeline& pipeline = schedule.pipeline();
+  if (has_tied_ends(pipeline)) return schedule;
+  PPSIM_RETURN_IF_ERROR(check(schedule));
+  PipelineSpec spec = pipeline.spec();
+  spec.blocks.push_back({end_stages(pipeline)});
+  PPSIM_ASSIGN_OR_RETURN(auto tied, Pipeline::make(std::move(spec)));
+  ScheduleBuilder builder(schedule.name(), std::move(tied));
+  for (int r = 0; r < pipeline.ranks(); ++r) {
+    for (const Step& step : schedule.row(RankId(r))) builder.add(RankId(r), step);
+  }
+  return builder.build();
+}
+
+}  // namespace ppsim
