@@ -134,7 +134,19 @@ class Search {
   int ranks_;
 };
 
+bool is_one_way(CommunicatorPolicy policy) {
+  return policy == CommunicatorPolicy::per_edge || policy == CommunicatorPolicy::per_stage_edge;
+}
+
 }  // namespace
+
+Repetitions repetitions_at_unit_costs(const ScheduleInfo& info, const ScheduleParameters& parameters,
+                                      CommunicatorPolicy communicators) {
+  if (info.repetitions == nullptr) return {};
+  Repetitions result = info.repetitions(parameters);
+  if (!is_one_way(communicators)) result.queues = result.lists;
+  return result;
+}
 
 std::optional<Repetition> lists_under_costs(const Repetition& lists, const CostedScheduleFor& schedule_for) {
   for (int m = lists.from + 1; m <= lists.from + 2 * lists.period; ++m) {
@@ -142,6 +154,15 @@ std::optional<Repetition> lists_under_costs(const Repetition& lists, const Coste
     if (costed) return Search(lists, schedule_for, costed->schedule.pipeline().ranks()).run();
   }
   return std::nullopt;
+}
+
+Repetitions repetitions_under_costs(const Repetitions& at_unit_costs, CommunicatorPolicy communicators,
+                                    const CostedScheduleFor& schedule_for) {
+  Repetitions result = at_unit_costs;
+  if (!result.lists) return result;
+  result.lists = lists_under_costs(*result.lists, schedule_for);
+  if (!is_one_way(communicators)) result.queues = result.lists;
+  return result;
 }
 
 }  // namespace ppsim::planner

@@ -9,7 +9,7 @@ from typing import Any
 
 from ppsim._native import _core
 from ppsim.costs import Costs, costs_of, sources_of
-from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, IllFormed, Mismatch, Unknown
+from ppsim.errors import CheckFailed, Deadlock, DoesNotFit, Error, IllFormed, Mismatch, Unknown
 from ppsim.lowering import program_of
 from ppsim.targets import check_alone, program_for
 
@@ -23,6 +23,8 @@ class PropertyVerdict:
     verdict: proved, refuted or unknown; method: graph, flow, static, ...
     counterexample: of what is refuted, under the keys of `ppsim verify --json`; lines: the same as text
     reason: of what is unknown; notes: beside the verdict
+    microbatches, holds_up_to: of all numbers of microbatches, the smallest that breaks it, whose Program has the
+    counterexample; the one up to which each was found to hold, where no more is known
     """
 
     name: str
@@ -33,6 +35,8 @@ class PropertyVerdict:
     lines: list[str] = field(default_factory=list)
     reason: str = ""
     notes: list[str] = field(default_factory=list)
+    microbatches: int | None = None
+    holds_up_to: int | None = None
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,17 @@ class RankMemory:
 
     bytes: alive at once; pool_bytes: of the static plan of addresses, where there is one;
     communicator_bytes: of the transport, beside it
+    Over all numbers of microbatches m an upper bound: bytes + bytes_per_period * (m // period); reached_at is an m
+    that needs it.
     """
 
     rank: int
     bytes: int
     pool_bytes: int | None = None
     communicator_bytes: int = 0
+    bytes_per_period: int = 0
+    period: int = 1
+    reached_at: int | None = None
 
 
 class Certificate:
@@ -96,6 +105,7 @@ class Verdict:
     memory: the worst case of each rank, where sizes are known
     certificate: the proof, where well_formed, matched and deadlock_free are proved
     about: what was read, where that is not what was given: the pipeline of a job
+    all_microbatches: for which numbers of microbatches it holds, and why, where they were asked about; else empty
     """
 
     program: _core.Program
@@ -105,6 +115,7 @@ class Verdict:
     memory_limit_bytes: int | None = None
     certificate: Certificate | None = None
     about: str = ""
+    all_microbatches: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -134,9 +145,13 @@ class Verdict:
             lines.append(f"{name:{width}}  {answer.verdict:8}  {answer.method}".rstrip())
         for answer in self.properties.values():
             lines += _explained(answer)
+        if self.all_microbatches:
+            lines.append("what the schedule was taken to be:")
+            lines += [f"  {line}" for line in self.all_microbatches]
         if self.memory:
             limit = "" if self.memory_limit_bytes is None else f", limit {_size(self.memory_limit_bytes)}"
-            lines.append(f"worst-case memory over all timings{limit}:")
+            every = " and all numbers of microbatches m" if self.all_microbatches else ""
+            lines.append(f"worst-case memory over all timings{every}{limit}:")
             lines += [f"  {_memory_line(rank)}" for rank in self.memory]
         return "\n".join(lines)
 
@@ -166,6 +181,7 @@ class Verdict:
                 "memory_limit_bytes": self.memory_limit_bytes,
                 "certificate": self.certificate and self.certificate.to_json(),
                 "about": self.about,
+                "all_microbatches": self.all_microbatches,
             }
         )
 
@@ -181,6 +197,7 @@ class Verdict:
             memory_limit_bytes=data["memory_limit_bytes"],
             certificate=data["certificate"] and Certificate(data["certificate"]),
             about=data["about"],
+            all_microbatches=data["all_microbatches"],
         )
 
 
@@ -189,7 +206,8 @@ def _explained(answer: PropertyVerdict) -> list[str]:
     if answer.reason:
         lines.append(f"{answer.name}: {answer.reason}")
     if answer.verdict == "refuted":
-        lines.append(f"{answer.name} is refuted:")
+        first = "" if answer.microbatches is None else f", first at m = {answer.microbatches}"
+        lines.append(f"{answer.name} is refuted{first}:")
         lines += [f"  {line}" for line in answer.lines[:_MOST_LINES]]
         if len(answer.lines) > _MOST_LINES:
             lines.append(f"  and {len(answer.lines) - _MOST_LINES} more lines (counterexample has all)")
@@ -205,6 +223,11 @@ def _size(size: int) -> str:
 
 def _memory_line(rank: RankMemory) -> str:
     text = f"rank {rank.rank}: {_size(rank.bytes)}"
+    if rank.bytes_per_period:
+        periods = "m" if rank.period == 1 else f"floor(m / {rank.period})"
+        text += f" + {_size(rank.bytes_per_period)} * {periods}"
+    if rank.reached_at is not None:
+        text += f", needed at m = {rank.reached_at}"
     if rank.pool_bytes is not None:
         text += f", pool of addresses {_size(rank.pool_bytes)}"
     if rank.communicator_bytes:
@@ -247,6 +270,7 @@ def verify(
     timeout_s: float = 60,
     cross_check: bool = False,
     target: str | None = None,
+    all_microbatches: bool = False,
 ) -> Verdict:
     """Proves or refutes, over every timing: no deadlock, no mix-up, memory within the limit.
 
@@ -258,9 +282,13 @@ def verify(
     properties: names; default: all that apply but ascending_accumulation
     target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2 instead of a transport: as that release runs it, a Schedule in its
     own lowering
+    all_microbatches: decides matched, deadlock_free and memory for every number of microbatches at once, of what
+    generate gives for a published name without settings; the Verdict's program is that of `value`
     Ctrl-C ends it. Raises Error for what cannot be asked; that something is refuted is an answer.
     """
     known = costs_of(costs, unit)
+    if all_microbatches:
+        _check_for_all(value, target=target, cross_check=cross_check)
     if target is None:
         program = program_of(value, known, communicators)
     else:
@@ -277,6 +305,8 @@ def verify(
         timeout_s=timeout_s,
         cross_check=cross_check,
     )
+    if all_microbatches:
+        return _for_all(value, program, question, communicators or "per-edge")
     data = _core.verify(program, question)
     return Verdict(
         program=program,
@@ -285,6 +315,29 @@ def verify(
         memory=[RankMemory(**rank) for rank in data["memory"]],
         memory_limit_bytes=data["memory_limit_bytes"],
         certificate=data["certificate"] and Certificate(data["certificate"]),
+    )
+
+
+def _check_for_all(value: object, *, target: str | None, cross_check: bool) -> None:
+    if not isinstance(value, _core.Schedule):
+        raise Error("all_microbatches is for a schedule, not for one Program of it", found=type(value).__name__,
+                    expected="ppsim.generate(...)")
+    if target is not None or cross_check:
+        raise Error("all_microbatches goes without target and cross_check",
+                    found="target" if target is not None else "cross_check", expected="verify one number of microbatches")
+
+
+def _for_all(
+    schedule: Any, program: _core.Program, question: _core.VerifyQuestion, communicators: str
+) -> Verdict:
+    data = _core.verify_all_microbatches(schedule, communicators, question)
+    return Verdict(
+        program=program,
+        transport=data["transport"],
+        properties={answer["name"]: PropertyVerdict(**answer) for answer in data["properties"]},
+        memory=[RankMemory(**rank) for rank in data["memory"]],
+        memory_limit_bytes=data["memory_limit_bytes"],
+        all_microbatches=data["coverage"],
     )
 
 

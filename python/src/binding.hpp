@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/lowering/lowering.hpp"
 
 namespace ppsim::python {
 
@@ -37,6 +38,9 @@ T value_of(Expected<T> expected) {
   if (!expected) throw CoreError(std::move(expected).error());
   if constexpr (!std::is_void_v<T>) return *std::move(expected);
 }
+
+/// Errors: throws CoreError naming the policies there are.
+[[nodiscard]] CommunicatorPolicy policy_named(const std::string& name);
 
 /// Asked by long work, in any thread, whether to give up.
 using Stopped = std::function<bool()>;
@@ -70,6 +74,7 @@ void bind_schedules(nb::module_& module);
 void bind_costs(nb::module_& module);
 void bind_simulation(nb::module_& module);
 void bind_verification(nb::module_& module);
+void bind_all_microbatches(nb::module_& module);
 void bind_search(nb::module_& module);
 void bind_execution(nb::module_& module);
 void bind_targets(nb::module_& module);

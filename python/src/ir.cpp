@@ -39,13 +39,6 @@ CsvDialect dialect_named(const std::string& name) {
                    {.found = name, .expected = "torch, torch-2.15, legacy or zero-bubble"}});
 }
 
-CommunicatorPolicy policy_named(const std::string& name) {
-  if (const auto policy = policy_from_name(name)) return *policy;
-  throw CoreError({ErrorCode::bad_argument,
-                   "unknown communicators",
-                   {.found = name, .expected = "per-rank, per-pair, per-edge or per-stage-edge"}});
-}
-
 Grouping grouping_named(const std::string& name) {
   if (name == "none") return Grouping::none;
   if (name == "paired") return Grouping::paired;
@@ -280,6 +273,13 @@ void bind_program(nb::module_& module) {
 }
 
 }  // namespace
+
+CommunicatorPolicy policy_named(const std::string& name) {
+  if (const auto policy = policy_from_name(name)) return *policy;
+  throw CoreError({ErrorCode::bad_argument,
+                   "unknown communicators",
+                   {.found = name, .expected = "per-rank, per-pair, per-edge or per-stage-edge"}});
+}
 
 void bind_ir(nb::module_& module) {
   const auto free = nb::call_guard<nb::gil_scoped_release>();

@@ -37,6 +37,7 @@ NB_MODULE(_core, module) {
   ppsim::python::bind_simulation(module);
   ppsim::python::bind_effects(module);
   ppsim::python::bind_verification(module);
+  ppsim::python::bind_all_microbatches(module);
   ppsim::python::bind_search(module);
   ppsim::python::bind_execution(module);
   ppsim::python::bind_targets(module);

@@ -57,14 +57,10 @@ void add_devices(const AnalyzedProgram& analyzed, const VerifyQuestion& question
 }
 
 nb::dict result_data(const Program& program, const PropertyResult& result) {
-  const auto text = [](std::string_view view) { return nb::str(view.data(), view.size()); };
-  nb::dict item;
-  item["name"] = text(property_name(result.property));
-  item["verdict"] = text(verdict_name(result.verdict));
+  nb::dict item = verdict_data(result.property, result.verdict);
   item["method"] = result.method;
   item["seconds"] = result.seconds;
   item["notes"] = result.notes;
-  if (const auto* unknown = std::get_if<Unknown>(&result.verdict)) item["reason"] = unknown->reason;
   if (const auto* refuted = std::get_if<Refuted>(&result.verdict)) {
     item["counterexample"] = counterexample_data(program, refuted->counterexample);
     item["lines"] = explain(program, refuted->counterexample);
@@ -119,6 +115,15 @@ void check_proof(const std::string& certificate, const Program& program, const S
 }
 
 }  // namespace
+
+nb::dict verdict_data(Property property, const Verdict& verdict) {
+  const auto text = [](std::string_view view) { return nb::str(view.data(), view.size()); };
+  nb::dict item;
+  item["name"] = text(property_name(property));
+  item["verdict"] = text(verdict_name(verdict));
+  if (const auto* unknown = std::get_if<Unknown>(&verdict)) item["reason"] = unknown->reason;
+  return item;
+}
 
 VerifyOptions options_of(const Program& program, const VerifyQuestion& question) {
   VerifyOptions options;

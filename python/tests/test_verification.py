@@ -104,6 +104,57 @@ def test_properties_can_be_chosen():
         ppsim.verify(schedule, properties=["deadlock_fre"])
 
 
+def test_every_number_of_microbatches_is_decided_at_once():
+    schedule = ppsim.generate("1f1b", ranks=4, microbatches=8)
+    verdict = ppsim.check(schedule, unit={"F": 1, "B": 2, "A": 10}, memory_limit=40, all_microbatches=True)
+    assert list(verdict.properties) == ["matched", "deadlock_free", "memory"]
+    assert verdict.fits and verdict.certificate is None and verdict.program.microbatches == 8
+    assert [rank.bytes for rank in verdict.memory] == [40, 30, 20, 10]
+    assert all(rank.bytes_per_period == 0 for rank in verdict.memory)
+    assert any("m = " in line for line in verdict.all_microbatches)
+    assert all(line in verdict.report for line in verdict.all_microbatches)
+    assert pickle.loads(pickle.dumps(verdict)) == verdict
+    assert ppsim.Verdict.from_json(verdict.to_json()) == verdict
+    assert verdict != ppsim.verify(schedule)
+
+
+def test_the_smallest_number_of_microbatches_that_breaks_a_property_is_named():
+    schedule = ppsim.generate("gpipe", ranks=2, microbatches=3)
+    with pytest.raises(ppsim.DoesNotFit, match="first at m = 5") as caught:
+        ppsim.check(schedule, unit={"F": 1, "B": 2, "A": 10}, memory_limit=40, all_microbatches=True)
+    assert caught.value.counterexample["bytes"] == 50
+    answer = caught.value.verdict.properties["memory"]
+    assert answer.microbatches == 5
+    verdict = ppsim.verify(schedule, unit={"F": 1, "B": 2, "A": 10}, all_microbatches=True)
+    assert [(rank.bytes_per_period, rank.period) for rank in verdict.memory] == [(10, 1), (10, 1)]
+    assert "10 B * m" in verdict.report
+
+
+def test_a_model_has_the_batch_that_each_number_of_microbatches_asks_for():
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=8)
+    costs = ppsim.Costs.from_model("llama3-8b", "dgx-h100", tp=2, pp=2, dp=2, global_batch_size=16)
+    verdict = ppsim.verify(schedule, costs=costs, transport="nccl", all_microbatches=True, properties=["matched"])
+    assert verdict.properties["matched"].verdict == "proved"
+
+
+def test_all_microbatches_are_those_of_a_published_schedule(hanging):
+    with pytest.raises(ppsim.Error, match="not for one Program"):
+        ppsim.verify(hanging, all_microbatches=True)
+    schedule = ppsim.generate("zb-v", ranks=2, microbatches=4)
+    with pytest.raises(ppsim.Error, match="without target and cross_check"):
+        ppsim.verify(schedule, target="torch-2.15", all_microbatches=True)
+    with pytest.raises(ppsim.Error, match="transport"):
+        ppsim.verify(schedule, transport="pigeons", all_microbatches=True)
+    with pytest.raises(ppsim.Error, match="weight_versions"):
+        ppsim.verify(schedule, properties=["weight_versions"], all_microbatches=True)
+    builder = ppsim.ScheduleBuilder(ranks=1, stages=1, microbatches=2, name="1f1b")
+    for kind in (builder.forward, builder.backward):
+        kind(0, 0)
+        kind(0, 1)
+    with pytest.raises(ppsim.Error, match="how this schedule goes on"):
+        ppsim.verify(builder.build(), all_microbatches=True)
+
+
 def test_verdicts_compare_print_pickle_and_go_through_json(hanging):
     for value in (hanging, ppsim.generate("zb-h1", ranks=2, microbatches=2)):
         verdict = ppsim.verify(value)

@@ -20,12 +20,6 @@ ScheduleParameters parameters_for(const InputOptions& input, int ranks) {
   return parameters;
 }
 
-/// Communicators that have messages of one sender to one receiver alone keep them in the order of the
-/// sender's row, whatever the times are.
-bool is_one_way(CommunicatorPolicy policy) {
-  return policy == CommunicatorPolicy::per_edge || policy == CommunicatorPolicy::per_stage_edge;
-}
-
 bool recomputes(const Subject& subject) { return subject.recompute.any(Recompute::full); }
 
 /// The rows whose times order the instructions, recomputation included, and the costs.
@@ -51,10 +45,9 @@ void add_delay(Repetitions& result, int delay) {
 Repetitions repetitions_at_unit_costs(const InputOptions& input,
                                       const std::optional<CommunicatorPolicy>& policy, int ranks) {
   const auto info = find_schedule(input.input.substr(0, input.input.find(':')));
-  if (!info || (*info)->repetitions == nullptr) return {};
-  Repetitions result = (*info)->repetitions(parameters_for(input, ranks));
-  if (policy && !is_one_way(*policy)) result.queues = result.lists;
-  return result;
+  if (!info) return {};
+  return ppsim::repetitions_at_unit_costs(**info, parameters_for(input, ranks),
+                                          policy.value_or(CommunicatorPolicy::per_edge));
 }
 
 Repetitions repetitions_of(const VerifyRequest& request, const std::optional<CommunicatorPolicy>& policy,
@@ -72,8 +65,7 @@ Repetitions repetitions_of(const VerifyRequest& request, const std::optional<Com
       PPSIM_ASSIGN_OR_RETURN(const auto of, subject_for(m));
       return costed(of);
     };
-    result.lists = lists_under_costs(*result.lists, costed_for);
-    if (policy && !is_one_way(*policy)) result.queues = result.lists;
+    result = repetitions_under_costs(result, policy.value_or(CommunicatorPolicy::per_edge), costed_for);
   }
   add_delay(result, subject->send_done_delay.value_or(0));
   return result;
