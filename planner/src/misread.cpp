@@ -54,7 +54,8 @@ Error with_hints(Error error, std::string_view text, const std::string& file, Cs
                       schedule_from_csv(text, file, CsvDialect::legacy).has_value();
   if (is_old) {
     error.message += kOldAlphabet;
-    error.place.expected += (error.place.expected.empty() ? "" : ", or ") + std::string(kUseLegacy);
+    if (!error.place.expected.ends_with(kUseLegacy))
+      error.place.expected += (error.place.expected.empty() ? "" : ", or ") + std::string(kUseLegacy);
   }
   if (!text.empty() && text.back() != '\n' && text.back() != '\r')
     error.message += "; the last row has no end of line, as if the file was cut off";

@@ -55,6 +55,13 @@ class Comparison(Value):
             for row in cells
         )
 
+    def show(self, *, width: int = 100) -> None:
+        """Prints the table and all timelines."""
+        print(self)
+        for run in self.runs:
+            print(f"\n{run.name}")
+            run.show(width=width)
+
     def svg(self, *, width: int = 1200) -> str:
         """All timelines in one picture, one below the other, each to its own scale of time."""
         pictures, top = [], 0
@@ -83,7 +90,7 @@ def _height(picture: str) -> int:
 
 
 def compare(
-    what: Iterable[str | _core.Schedule | _core.Program],
+    what: Iterable[str | _core.Schedule | _core.Program | Run],
     *,
     costs: Costs | None = None,
     unit: Mapping[str, float] | None = None,
@@ -92,7 +99,8 @@ def compare(
     chunks: int | None = None,
     transport: str = "any",
 ) -> Comparison:
-    """Simulates names, with these ranks, microbatches and chunks, Schedules and Programs under the same costs.
+    """Simulates names, with these ranks, microbatches and chunks, Schedules and Programs under the same costs. A Run
+    is taken as it is.
 
     Costs that are the same for every stage say nothing of how much of the model a stage is: compare schedules
     of as many stages under such costs.
@@ -107,15 +115,17 @@ def compare(
             item = generate(
                 item, ranks=ranks, microbatches=microbatches, chunks=chunks, costs=known
             )
-        runs.append(simulate(item, costs=known, transport=transport))
-    _check_same_work(runs, known)
+        runs.append(item if isinstance(item, Run) else simulate(item, costs=known, transport=transport))
+    _check_same_work(runs)
     return Comparison(tuple(runs))
 
 
-def _check_same_work(runs: list[Run], costs: Costs) -> None:
+def _check_same_work(runs: list[Run]) -> None:
+    by_stage = all(run.costs.by_stage for run in runs)
+
     def work(run: Run) -> tuple[int, ...]:
         program = run.program
-        return (program.ranks, program.microbatches - program.padding) + (() if costs.by_stage else (program.stages,))
+        return (program.ranks, program.microbatches - program.padding) + (() if by_stage else (program.stages,))
 
     for run in runs:
         if work(run) != work(runs[0]):

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from ppsim._native import _core
+from ppsim.errors import FileError, IllFormed
+
+Ir = _core.Schedule | _core.Program
 
 
 def read(
-    path: str | os.PathLike[str], *, dialect: str = "torch", communicators: str = "per-edge"
+    path: str | os.PathLike[str], *, dialect: str = "auto", communicators: str = "per-edge"
 ) -> _core.Schedule | _core.Program:
     """A native JSON file, or a PyTorch CSV: compute_only is a Schedule, compute_comms a Program.
 
     dialect: alphabet of a CSV: torch, legacy (before PR 138886: B is the input gradient, BW the full
-    backward) or zero-bubble
+    backward) or zero-bubble; auto: torch, or legacy for what is a schedule in that one alone
     communicators: of a compute_comms CSV, which names none: per-rank, per-pair, per-edge or per-stage-edge
     Raises FileError with row and column, IllFormed where the rows are no schedule.
     """
-    return _core.read(os.fspath(path), dialect, communicators)
+    return _in_dialect(dialect, lambda known: _core.read(os.fspath(path), known, communicators))
 
 
 def read_text(
-    text: str, *, name: str = "<text>", dialect: str = "torch", communicators: str = "per-edge"
+    text: str, *, name: str = "<text>", dialect: str = "auto", communicators: str = "per-edge"
 ) -> _core.Schedule | _core.Program:
     """The same from a text; `name` is the file in messages."""
-    return _core.read_text(text, name, dialect, communicators)
+    return _in_dialect(dialect, lambda known: _core.read_text(text, name, known, communicators))
+
+
+def _in_dialect(dialect: str, reader: Callable[[str], Ir]) -> Ir:
+    if dialect != "auto":
+        return reader(dialect)
+    try:
+        return reader("torch")
+    except (FileError, IllFormed) as wrong:
+        try:
+            return reader("legacy")
+        except (FileError, IllFormed):
+            raise wrong from None
 
 
 def write(

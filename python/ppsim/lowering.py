@@ -9,7 +9,8 @@ from ppsim.costs import Costs, costs_of, sources_of
 from ppsim.errors import Error
 from ppsim.targets import lower_for
 
-_EXTRAS = ("load", "unshard", "reduce-grad", "opt", "clip")
+#: The action that each adds.
+_EXTRAS = {"load": "LOAD", "unshard": "UNSHARD", "reduce-grad": "REDUCE_GRAD", "opt": "OPT", "clip": "COLL"}
 
 
 def lower(
@@ -36,18 +37,21 @@ def lower(
     send_done_delay: how many later sends of its channel keep what is sent, or "end" of the step; by default 0
     with_: load, unshard, reduce-grad, opt, clip
     target: torch-2.15, torch-2.14, legacy or jaxpp-0.9.2: with what that release needs, proved for it; under
-    just-in-time and early:N a transfer then moves as a whole
+    just-in-time and early:N a transfer then moves as a whole; with_ may name what the release needs, which is added
+    anyway
     Raises Error for options that do not go together, Deadlock where rows wait for each other.
     """
-    if target is not None:
-        plain = grouping == recompute == offload == "none" and send_done_delay is None
-        if not plain or receive_buffers or with_:
-            raise Error("a target decides this", expected="order, communicators and costs beside target")
-        known = costs_of(costs, unit)
-        return lower_for(schedule, target=target, order=order, communicators=communicators, costs=known)
     wanted = {with_} if isinstance(with_, str) else set(with_)
     if unknown := wanted.difference(_EXTRAS):
         raise Error("unknown with_", found=", ".join(sorted(unknown)), expected=", ".join(_EXTRAS))
+    if target is not None:
+        plain = grouping == recompute == offload == "none" and send_done_delay is None
+        if not plain or receive_buffers:
+            raise Error("a target decides this", expected="order, communicators and costs beside target")
+        known = costs_of(costs, unit)
+        program = lower_for(schedule, target=target, order=order, communicators=communicators, costs=known)
+        _check_has(program, wanted, target)
+        return program
     words = _core.LoweringWords()
     words.order, words.communicators, words.grouping = order or "timed", communicators or "per-edge", grouping
     words.recompute, words.offload, words.receive_buffers = recompute, offload, receive_buffers
@@ -57,6 +61,14 @@ def lower(
     words.optimizer, words.clip = "opt" in wanted, "clip" in wanted
     words.costs = sources_of(costs_of(costs, unit))
     return _core.lower(schedule, words)
+
+
+def _check_has(program: _core.Program, wanted: Iterable[str], target: str) -> None:
+    kinds, used = _core.op_kinds(), set(program.actions["kind"].tolist())
+    for extra in sorted(wanted):
+        if kinds.index(_EXTRAS[extra]) not in used:
+            raise Error("a target decides this", found=f"with_ {extra!r}, which the file for {target} cannot hold",
+                        expected="order, communicators and costs beside target")
 
 
 def program_of(

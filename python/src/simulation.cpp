@@ -215,6 +215,8 @@ void write_report_of(const std::vector<const Evaluation*>& steps, const std::str
 using RankState = std::tuple<Nanoseconds, Nanoseconds, Nanoseconds>;
 using TimesState = std::pair<Nanoseconds, std::vector<RankState>>;
 
+constexpr std::size_t kShownText = 40;
+
 TimesState state_of(const StepTimes& times) {
   TimesState state{times.makespan, {}};
   for (const RankTimes& rank : times.ranks) state.second.emplace_back(rank.start, rank.end, rank.busy);
@@ -225,6 +227,22 @@ StepTimes times_of(const TimesState& state) {
   StepTimes times{.makespan = state.first};
   for (const auto& [start, end, busy] : state.second) times.ranks.push_back({start, end, busy});
   return times;
+}
+
+std::string times_json(const StepTimes& times) {
+  const nb::object state = nb::cast(state_of(times));
+  return nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(state));
+}
+
+StepTimes times_from_json(const std::string& text) {
+  TimesState state;
+  const nb::object data = nb::module_::import_("json").attr("loads")(text);
+  if (!nb::try_cast(data, state)) {
+    throw CoreError({ErrorCode::bad_file,
+                     "no times of a step",
+                     {.found = text.substr(0, kShownText), .expected = "the text of StepTimes.to_json"}});
+  }
+  return times_of(state);
 }
 
 void bind_times(nb::module_& module) {
@@ -241,6 +259,8 @@ void bind_times(nb::module_& module) {
       .def_prop_ro(
           "ranks", [](const StepTimes& t) { return state_of(t).second; },
           "(start_ns, end_ns, busy_ns) of the computation of each rank.")
+      .def("to_json", &times_json, "The same as text.")
+      .def_static("from_json", &times_from_json, "text"_a, "The inverse of to_json. Raises ValueError.")
       .def("__getstate__", &state_of)
       .def("__setstate__", [](StepTimes& t, const TimesState& state) { new (&t) StepTimes(times_of(state)); })
       .def(

@@ -188,3 +188,25 @@ def test_routes_make_two_directions():
     builder.forward(0, 0).forward(2, 1).forward(1, 0).forward(3, 1)
     builder.backward(1, 0).backward(3, 1).backward(0, 0).backward(2, 1)
     assert ppsim.check(builder.build())
+
+
+def test_an_older_alphabet_is_read_where_the_newer_one_makes_no_schedule():
+    for name in ("zb-h1", "1f1b"):
+        schedule = ppsim.generate(name, ranks=2, microbatches=4)
+        assert ppsim.read_text(schedule.to_csv("legacy")) == schedule
+        assert ppsim.read_text(schedule.to_csv("torch")) == schedule
+        with pytest.raises(ppsim.Error, match="--dialect legacy") as caught:
+            ppsim.read_text(schedule.to_csv("legacy"), dialect="torch")
+        assert str(caught.value).count("--dialect legacy") == 1
+    with pytest.raises(ppsim.FileError, match="an action"):
+        ppsim.read_text("0F0,nonsense\n")
+
+
+def test_a_target_takes_what_it_adds_itself():
+    schedule = ppsim.generate("1f1b", ranks=2, microbatches=4)
+    lowered = ppsim.lower(schedule, order="timed", communicators="per-edge", target="torch-2.15", with_=("reduce-grad",))
+    assert lowered == ppsim.lower(schedule, order="timed", communicators="per-edge", target="torch-2.15")
+    with pytest.raises(ppsim.Error, match="'opt', which the file for torch-2.15 cannot hold"):
+        ppsim.lower(schedule, target="torch-2.15", with_=("reduce-grad", "opt"))
+    with pytest.raises(ppsim.Error, match="a target decides this"):
+        ppsim.lower(schedule, target="torch-2.15", recompute="full")

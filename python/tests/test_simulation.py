@@ -147,6 +147,9 @@ def test_simulate_many_is_simulate_many_times():
     assert times == [ppsim.simulate(value, costs=costs).times for value, costs in points]
     assert times == ppsim.simulate_many(points, threads=1)
     assert pickle.loads(pickle.dumps(times)) == times
+    assert [ppsim.StepTimes.from_json(one.to_json()) for one in times] == times
+    with pytest.raises(ppsim.Error, match="StepTimes.to_json"):
+        ppsim.StepTimes.from_json("[1, 2]")
     assert len(times[0].ranks) == 4
     assert ppsim.simulate_many([]) == []
 
@@ -233,6 +236,20 @@ def test_compare_is_a_table_and_a_picture(tmp_path):
     assert "<pre>" in comparison._repr_html_()
     comparison.write_report(tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1000
+
+
+def test_runs_are_compared_as_they_are(capsys):
+    runs = [ppsim.simulate(zb_h1(), unit={"F": 1, "I": 1, "W": w}) for w in (1, 2)]
+    comparison = ppsim.compare(runs)
+    assert list(comparison) == runs
+    comparison.show(width=60)
+    shown = capsys.readouterr().out
+    assert str(comparison) in shown and shown.count("rank 0") >= 2
+    by_model = ppsim.Costs.from_model("llama3-8b", "dgx-h100", tp=2, pp=4, global_batch_size=8)
+    priced = ppsim.simulate(ppsim.generate("zb-v", ranks=4, microbatches=8), costs=by_model)
+    assert len(ppsim.compare([priced, "1f1b"], ranks=4, microbatches=8, costs=by_model)) == 2
+    with pytest.raises(ppsim.Error, match="stages"):
+        ppsim.compare([priced, "1f1b"], ranks=4, microbatches=8)
 
 
 def test_compare_refuses_other_work():
