@@ -12,10 +12,13 @@ torch_or_skip()
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
-from ppsim.execution import Action  # noqa: E402
+import ppsim  # noqa: E402
+from ppsim.execution import Action, Plan  # noqa: E402
+from ppsim.torch.devices import HostMemory, device_of, warm_up  # noqa: E402
 from ppsim.torch.meeting import default_backend  # noqa: E402
 from ppsim.torch.perform import Performer  # noqa: E402
-from ppsim.torch.transfers import _of_members_alone  # noqa: E402
+from ppsim.torch.stage import Stage  # noqa: E402
+from ppsim.torch.transfers import Transfers, _of_members_alone  # noqa: E402
 
 
 class FakeStream:
@@ -77,9 +80,15 @@ def default_group():
 def test_groups_of_one_of_several_pipelines_are_not_split_off(default_group):
     """NCCL's split waits for all processes, and those of other pipelines do not come."""
     default_group.bound_device_id = torch.device("cuda", 0)
-    with _of_members_alone() as device:
-        assert device == torch.device("cuda", 0)
-        assert default_group.bound_device_id is None
+    name_of = dist.distributed_c10d._hash_ranks_to_str
+    names = {name_of([0, 1])}
+    for name in ("1 world", "2 world"):
+        with _of_members_alone(name) as device:
+            assert device == torch.device("cuda", 0)
+            assert default_group.bound_device_id is None
+            names.add(dist.distributed_c10d._hash_ranks_to_str([0, 1]))
+    assert len(names) == 3, "a destroyed group's name would be used again"
+    assert dist.distributed_c10d._hash_ranks_to_str is name_of
     assert default_group.bound_device_id == torch.device("cuda", 0)
     default_group.bound_device_id = None
 
@@ -92,3 +101,64 @@ def test_the_backend_of_a_group_for_any_device_is_that_of_the_modules(default_gr
     on_gpu = torch.nn.Module()
     monkeypatch.setattr(on_gpu, "parameters", lambda: iter([SimpleNamespace(is_cuda=True)]))
     assert default_backend({0: on_gpu}) == "nccl"
+
+
+def test_a_rank_computes_on_one_device():
+    assert device_of([torch.nn.Identity()], "gloo") == torch.device("cpu")
+    assert device_of([torch.nn.Identity(), torch.nn.Linear(1, 1, device="meta")], "gloo") == torch.device("meta")
+    only_buffers = torch.nn.BatchNorm1d(1, affine=False, device="meta")
+    assert device_of([only_buffers], "gloo") == torch.device("meta")
+    with pytest.raises(ppsim.Error, match="several devices.*found cpu, meta"):
+        device_of([torch.nn.Linear(1, 1), torch.nn.Linear(1, 1, device="meta")], "gloo")
+
+
+@pytest.mark.parametrize("number, loss", [(0, None), (1, None), (2, torch.nn.functional.mse_loss)])
+@pytest.mark.parametrize("splits", [False, True])
+def test_a_warm_up_leaves_nothing_behind(number, loss, splits):
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.5))
+    module[0].weight.grad = torch.ones(3, 3)
+    before = [tensor.clone() for tensor in module.state_dict().values()]
+    calls = []
+    module.register_forward_hook(lambda *_: calls.append(torch.is_grad_enabled()))
+    stage = Stage(number, module, is_first=number == 0, loss=loss, trains=True, splits=splits)
+    random = torch.get_rng_state()
+    warm_up(stage, (torch.zeros(4, 3),), torch.zeros(4, 3))
+    assert calls == [True] * (2 if splits else 1)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(map(torch.equal, before, module.state_dict().values()))
+    assert torch.equal(module[0].weight.grad, torch.ones(3, 3)) and module[0].bias.grad is None
+    assert not stage.cells
+
+
+def test_host_memory_is_there_before_the_first_offload(monkeypatch):
+    program = ppsim.lower(ppsim.generate("1f1b", ranks=4, microbatches=8), offload="all")
+    plan, memory, made = Plan(program, 0, "nccl"), HostMemory(), []
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda size, dtype, pin_memory: made.append(size) or empty(size, dtype=dtype))
+    memory.reserve(plan, {0: 64}, pinned=False)
+    in_flight = most = 0
+    for action in plan.actions():
+        in_flight += {"OFFLOAD": 1, "RELOAD": -1}.get(action.kind, 0)
+        most = max(most, in_flight)
+    assert made == [64] * most and 0 < most < 8
+    memory.reserve(plan, {0: 64}, pinned=False)  # as a step takes and gives it
+    assert len(made) == most
+
+
+def test_all_members_of_a_communicator_of_nccl_meet_before_its_channels_open(monkeypatch):
+    """It connects at its first call, and then waits for all members: in a step some might never come."""
+    program = ppsim.lower(ppsim.generate("chimera", ranks=2, microbatches=4), with_="reduce-grad", communicators="per-rank")
+    met = []
+    work = SimpleNamespace(wait=lambda: None)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "new_group", lambda ranks, group_desc, **_: group_desc)
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor, group, async_op: met.append(group) or work)
+    monkeypatch.setattr(dist, "P2POp", lambda call, tensor, peer, group: group)
+    monkeypatch.setattr(dist, "batch_isend_irecv", lambda ends: met.append("channel") or [work])
+    for backend, meets in (("nccl", True), ("gloo", False)):
+        met.clear()
+        transfers = Transfers(Plan(program, 0, "nccl"), [0, 1], backend, torch.device("cpu"))
+        transfers.warm_up()
+        groups = met[: met.index("channel")]
+        assert groups == ([f"ppsim {name}" for name in program.communicators] if meets else [])

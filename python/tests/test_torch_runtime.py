@@ -174,6 +174,7 @@ def test_streams_are_filled_in_issue_order(two):
     for one in of(two, "streams"):
         check_close([one | {"blocks": 1}])
         assert one["equal"] and one["errors"] == [] and one["waited"] > 0
+        assert one["gaps"] == 0
 
 
 def test_quartiles_of_a_profile_lie_between_its_samples():

@@ -64,6 +64,18 @@ class Data:
                 known[stage], self._saved[stage] = _from_json(get(store, f"shapes/{stage}", look))
         self._outputs = known
 
+    def example(self, stage: int) -> tuple[Tensors, Any]:
+        """Inputs of a stage, zeros where they are other stages', and the target; shapes are known."""
+        microbatch = self._plan.example(stage) or 0
+        feeders = self._plan.feeders(stage)
+        shapes = [shape for feeder in feeders for shape in self._outputs[feeder]]
+        zeros = tuple(shape.empty(self._device).zero_() for shape in shapes)
+        return zeros or self._on_device(microbatch), self.target(stage, microbatch)
+
+    def saved_bytes(self, stage: int) -> int:
+        """What a microbatch leaves for its backward."""
+        return self._saved[stage]
+
     def load(self, stage: int, microbatch: int) -> None:
         """LOAD."""
         self._loaded[stage, microbatch] = self._on_device(microbatch)

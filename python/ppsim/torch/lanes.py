@@ -175,7 +175,7 @@ class StreamLanes:
                 if queue not in self._streams:
                     self._streams[queue] = torch.cuda.Stream(device)
         every = plan.instructions
-        self._begins = [torch.cuda.Event(enable_timing=True) for _ in every]
+        self._begins = [torch.cuda.Event() for _ in every]
         self._ends = [torch.cuda.Event(enable_timing=True) for _ in every]
         self._start = torch.cuda.Event(enable_timing=True)
 
@@ -195,9 +195,10 @@ class StreamLanes:
             if instruction.blocking:
                 self._await(progress, issued, instruction.index)
         self._await(progress, issued, None)
-        for index in range(issued):
-            begin, end = self._start.elapsed_time(self._begins[index]), self._start.elapsed_time(self._ends[index])
-            progress.spans[index] = (start_ns + int(begin * 1e6), start_ns + int(end * 1e6))
+        for instruction in self._plan.instructions[:issued]:
+            end_ns = start_ns + int(self._start.elapsed_time(self._ends[instruction.index]) * 1e6)
+            free_ns = max((progress.spans[wait][1] for wait in instruction.waits), default=start_ns)
+            progress.spans[instruction.index] = (min(free_ns, end_ns), end_ns)
 
     def stop(self) -> None:
         pass

@@ -9,6 +9,7 @@ import torch
 
 from ppsim.execution import TRANSFERS, Action, Instruction, Plan
 from ppsim.torch.data import Data
+from ppsim.torch.devices import HostMemory, warm_up
 from ppsim.torch.shelf import used_here
 from ppsim.torch.stage import Stage
 from ppsim.torch.transfers import Message, Transfers
@@ -24,6 +25,7 @@ class Performer:
         self._plan, self._stages, self._data = plan, stages, data
         self._weights, self._transfers = weights, transfers
         self._host: dict[tuple[int, int], Any] = {}
+        self._host_memory = HostMemory()
         self._beside: Any = None  #: the second stream of OVERLAP_F_B
         self._ran_beside: set[tuple[int, int]] = set()  #: cells whose forward it has run; each step the same
         self._do: dict[str, Callable[[Action], None]] = {
@@ -45,6 +47,13 @@ class Performer:
             "UNSHARD": lambda action: self._stages[action.subject].replicas.gather(),
             "RESHARD": lambda action: self._stages[action.subject].replicas.release(),
         }
+
+    def prepare(self, device: Any) -> None:
+        """After shapes are known, before the first step on a GPU: nothing in it may wait for the device."""
+        for number, stage in self._stages.items():
+            warm_up(stage, *self._data.example(number))
+        sizes = {number: self._data.saved_bytes(number) for number in self._stages}
+        self._host_memory.reserve(self._plan, sizes, pinned=device.type == "cuda")
 
     def perform(self, instruction: Instruction) -> None:
         """Under the name that PyTorch's own schedules give it in a profile."""
@@ -111,12 +120,15 @@ class Performer:
     def _offload(self, action: Action) -> None:
         shelf = self._stages[action.subject].cells[action.number].shelf
         assert shelf is not None
-        self._host[action.subject, action.number] = shelf.to_host()
+        host = self._host_memory.take(shelf.bytes, shelf.on_gpu)
+        self._host[action.subject, action.number] = shelf.to_host(host)
 
     def _reload(self, action: Action) -> None:
         shelf = self._stages[action.subject].cells[action.number].shelf
         assert shelf is not None
-        shelf.from_host(self._host.pop((action.subject, action.number)))
+        host = self._host.pop((action.subject, action.number))
+        shelf.from_host(host)
+        self._host_memory.give(host, shelf.on_gpu)
 
     def _exchange(self, instruction: Instruction) -> None:
         messages = [Message(action, self._tensors(action)) for action in instruction.actions]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ import torch.distributed as dist
 
 from ppsim.costs import Costs
 from ppsim.errors import Error
+from ppsim.torch.devices import HostMemory, device_of, on, unchanged
+from ppsim.torch.meeting import default_backend, prepare
 from ppsim.torch.rehearsal import rehearse
 from ppsim.torch.stage import Loss, Stage, Tensors, shapes_behind, shapes_of, tensors_of
 from ppsim.torch.weights import MakeOptimizer
@@ -52,7 +54,27 @@ def profile(
     loss, targets: of the last stage; optimizer: parameters -> what updates them
     repeats, warmup: of each measurement; outliers (a tenth on both sides) are left out of the means
     """
-    together = dist.is_initialized() and dist.get_world_size() > 1
+    if not (dist.is_initialized() and dist.get_world_size() > 1):
+        return _profiled(stages, inputs, targets, _Wanted(loss, optimizer, repeats, warmup))
+    prepare(default_backend(stages))
+    device = device_of(stages.values(), default_backend(stages))
+    with on(device):
+        return _profiled(stages, inputs, targets, _Wanted(loss, optimizer, repeats, warmup), device)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What `profile` is told beside the stages and their data."""
+
+    loss: Loss | None
+    optimizer: MakeOptimizer | None
+    repeats: int
+    warmup: int
+
+
+def _profiled(stages: Mapping[int, Any], inputs: Any, targets: Any, wanted: _Wanted, device: Any = None) -> Costs:
+    """device: of this process, where there are several processes."""
+    together = device is not None
     owners = _gathered({number: _rank() for number in stages}) if together else dict.fromkeys(stages, 0)
     if sorted(owners) != list(range(len(owners))):
         raise Error("stages are missing", found=str(sorted(owners)), expected="0, 1, 2, ... on some process each")
@@ -60,25 +82,33 @@ def profile(
     samples, measured = [], list[Stage]()
     for number, module in sorted(stages.items()):
         is_last = number == len(owners) - 1
-        stage = Stage(number, module, is_first=number == 0, loss=loss if is_last else None, trains=True, splits=True,
-                      recomputed=frozenset([-2]), moved=frozenset([-1]))
+        stage = Stage(number, module, is_first=number == 0, loss=wanted.loss if is_last else None, trains=True,
+                      splits=True, recomputed=frozenset([-2]), moved=frozenset([-1]), device=device)
         arguments = tensors_of(inputs, "inputs") if number == 0 else shapes.example(number, stage.device)
-        samples.append(_measure(stage, arguments, targets if is_last else None, optimizer, repeats, warmup))
+        samples.append(_measure(stage, _moved(arguments, stage.device),
+                                _moved(targets, stage.device) if is_last else None, wanted))
         measured.append(stage)
     rows, sizes = _tables(samples)
     if together:
-        rows += _Transfers(owners, shapes, repeats, warmup).rows()
+        rows += _Transfers(owners, shapes, device, wanted).rows()
         rows, sizes = _merged(rows), _merged(sizes)
         if _can_rehearse(owners, measured):
-            updates = all(_gathered({_rank(): optimizer is not None}).values())
-            with contextlib.ExitStack() as unchanged:
+            updates = all(_gathered({_rank(): wanted.optimizer is not None}).values())
+            with contextlib.ExitStack() as as_before:
                 for stage in measured:
-                    unchanged.enter_context(_unchanged(stage))
+                    as_before.enter_context(unchanged(stage))
                 rows = _newest(rows, rehearse(
-                    stages, owners, inputs, targets, loss=loss, optimizer=optimizer if updates else None,
-                    costs=_costs(rows, sizes), repeats=repeats,
+                    stages, owners, inputs, targets, loss=wanted.loss, optimizer=wanted.optimizer if updates else None,
+                    costs=_costs(rows, sizes), repeats=wanted.repeats,
                 ))
     return _costs(rows + _overlapped(rows), sizes)
+
+
+def _moved(value: Any, device: Any) -> Any:
+    """Tensors where the stage is."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    return tuple(tensor.to(device) for tensor in value) if isinstance(value, tuple | list) else value
 
 
 def _costs(rows: list[Row], sizes: list[Row]) -> Costs:
@@ -143,15 +173,13 @@ class _Shapes:
         return tuple(result)
 
 
-def _measure(
-    stage: Stage, inputs: Tensors, target: Any, make: MakeOptimizer | None, repeats: int, warmup: int
-) -> _Samples:
+def _measure(stage: Stage, inputs: Tensors, target: Any, wanted: _Wanted) -> _Samples:
     samples = _Samples(stage.number)
-    clock = _Clock(stage.device)
-    optimizer = make(stage.parameters(0)) if make and stage.parameters(0) else None
-    with _unchanged(stage):
-        for number in range(-warmup, repeats):
-            found = _pass(stage, inputs, target, optimizer, clock)
+    clock, host_memory = _Clock(stage.device), HostMemory()
+    optimizer = wanted.optimizer(stage.parameters(0)) if wanted.optimizer and stage.parameters(0) else None
+    with unchanged(stage):
+        for number in range(-wanted.warmup, wanted.repeats):
+            found = _pass(stage, inputs, target, optimizer, clock, host_memory)
             if number >= 0:
                 for kind, ns in found.items():
                     samples.times.setdefault(kind, []).append(ns)
@@ -159,24 +187,9 @@ def _measure(
     return samples
 
 
-@contextlib.contextmanager
-def _unchanged(stage: Stage) -> Iterator[None]:
-    """Gives a module its parameters, buffers, gradients and the state of random numbers back."""
-    tensors = [*stage.module.parameters(), *stage.module.buffers()]
-    kept = [(tensor, tensor.detach().clone(), tensor.grad) for tensor in tensors]
-    for tensor in tensors:
-        tensor.grad = None
-    try:
-        with torch.random.fork_rng(devices=[stage.device] if stage.device.type == "cuda" else []):
-            yield
-    finally:
-        with torch.no_grad():
-            for tensor, value, gradient in kept:
-                tensor.copy_(value)
-                tensor.grad = gradient
-
-
-def _pass(stage: Stage, inputs: Tensors, target: Any, optimizer: Any, clock: _Clock) -> dict[str, int]:
+def _pass(
+    stage: Stage, inputs: Tensors, target: Any, optimizer: Any, clock: _Clock, host_memory: HostMemory
+) -> dict[str, int]:
     """One of each action, as a runtime does them. Microbatch 0: B; 1: I and W; -2: R; -1: copies."""
     times: dict[str, int] = {}
     times["F"] = clock.time(lambda: stage.forward(0, inputs, target, 0))
@@ -190,9 +203,10 @@ def _pass(stage: Stage, inputs: Tensors, target: Any, optimizer: Any, clock: _Cl
     stage.backward(-2, gradients)
     shelf = stage.forward(-1, inputs, target, 0).shelf
     assert shelf is not None
-    host: list[Any] = []
-    times["OFFLOAD"] = clock.time(lambda: host.append(shelf.to_host()))
-    times["RELOAD"] = clock.time(lambda: shelf.from_host(host[0]))
+    host = host_memory.take(shelf.bytes, shelf.on_gpu)
+    times["OFFLOAD"] = clock.time(lambda: shelf.to_host(host))
+    times["RELOAD"] = clock.time(lambda: shelf.from_host(host))
+    host_memory.give(host, shelf.on_gpu)
     stage.backward(-1, gradients)
     # Of a block that nobody else has: there is nothing to add up, gradients are divided.
     weights = [weight for weight in stage.parameters(0) if weight.grad is not None]
@@ -291,8 +305,8 @@ def _mean(times: list[int]) -> int:
 class _Transfers:
     """Sends each boundary's tensors there and back between the processes that have its two sides."""
 
-    def __init__(self, owners: dict[int, int], shapes: _Shapes, repeats: int, warmup: int) -> None:
-        self._owners, self._shapes, self._repeats, self._warmup = owners, shapes, repeats, warmup
+    def __init__(self, owners: dict[int, int], shapes: _Shapes, device: Any, wanted: _Wanted) -> None:
+        self._owners, self._shapes, self._device, self._wanted = owners, shapes, device, wanted
 
     def rows(self) -> list[Row]:
         """Those of this process, which prices what it sends."""
@@ -302,7 +316,8 @@ class _Transfers:
             dist.barrier()
             if pair[0] == pair[1] or _rank() not in pair:
                 continue
-            times = [self._there_and_back(number, pair) for _ in range(self._warmup + self._repeats)][self._warmup :]
+            warmup, count = self._wanted.warmup, self._wanted.warmup + self._wanted.repeats
+            times = [self._there_and_back(number, pair) for _ in range(count)][warmup:]
             if _rank() == pair[0]:
                 rows.append({"kind": "SEND_F", "stage": number, "peer": number + 1, **_spread(times)})
                 rows.append({"kind": "SEND_B", "stage": number + 1, "peer": number, **_spread(times)})
@@ -310,9 +325,13 @@ class _Transfers:
 
     def _there_and_back(self, number: int, pair: tuple[int, int]) -> int:
         """Half the time of both ways."""
-        device = torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
-        tensors = [shape.empty(device) for shape in self._shapes.outputs[number]]
+        tensors = [shape.empty(self._device) for shape in self._shapes.outputs[number]]
         here, there = pair if _rank() == pair[0] else (pair[1], pair[0])
-        clock = _Clock(device)
-        calls = [dist.send, dist.recv] if here == pair[0] else [dist.recv, dist.send]
-        return clock.time(lambda: [call(tensor, there) for call in calls for tensor in tensors]) // 2
+        calls = [dist.isend, dist.irecv] if here == pair[0] else [dist.irecv, dist.isend]
+
+        def exchange() -> None:
+            for call in calls:
+                for work in dist.batch_isend_irecv([dist.P2POp(call, tensor, there) for tensor in tensors]):
+                    work.wait()
+
+        return _Clock(self._device).time(exchange) // 2

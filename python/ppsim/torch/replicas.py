@@ -109,7 +109,7 @@ class Sharded(Whole):
         self.module.set_requires_gradient_sync(True)
         root = self.module._get_fsdp_state()
         for state in root._state_ctx.all_states:
-            for group in state._fsdp_param_groups:
+            for group in _groups_of(state):
                 group.post_backward()
         root._root_post_backward_final_callback()
         self._accumulate()
@@ -133,6 +133,13 @@ def replicas_of(number: int, module: Any) -> Whole:
         raise Error(f"the module of stage {number} communicates inside of its computation, which no proof covers",
                     found=inside[0], expected="a plain module, or all of it in fully_shard or DistributedDataParallel")
     return Whole(module)
+
+
+def _groups_of(state: Any) -> list[Any]:
+    """Of parameters that FSDP gathers together: several since PyTorch 2.14, before that one or none."""
+    if hasattr(state, "_fsdp_param_groups"):
+        return list(state._fsdp_param_groups)
+    return [] if state._fsdp_param_group is None else [state._fsdp_param_group]
 
 
 def _is_distributed(tensor: Any) -> bool:

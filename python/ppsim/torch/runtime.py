@@ -23,6 +23,7 @@ from ppsim.simulation import simulate
 from ppsim.torch import meeting
 from ppsim.torch.admission import check_features, check_replicas, transport_of
 from ppsim.torch.data import Data
+from ppsim.torch.devices import device_of
 from ppsim.torch.lanes import HostLanes, Lanes, Progress, StreamLanes
 from ppsim.torch.perform import Performer
 from ppsim.torch.replicas import replicas_of
@@ -112,7 +113,7 @@ class Runtime:
             plan = Plan(self.program, pipeline.rank, transport)
             check_features(plan)
             check_replicas(plan, wrapped)
-            _check_stages(plan, stages, loss)
+            _check_stages(plan, stages, loss, self.backend)
             _check_updates(plan, optimizer is not None, clip_norm is not None)
             return plan, pipeline
 
@@ -137,8 +138,8 @@ class Runtime:
         self, stages: Mapping[int, Any], loss: Loss | None, optimizer: MakeOptimizer | None,
         stores: meeting.Stores, *, scale: bool, clip_norm: float | None,
     ) -> None:
+        self._device = device_of(stages.values(), self.backend)
         self._stages = {number: self._stage(number, module, loss) for number, module in stages.items()}
-        self._device = next(iter(self._stages.values())).device if self._stages else torch.device("cpu")
         self._weights = Weights(self._plan, self._stages, scale=scale, clip_norm=clip_norm, optimizer=optimizer)
         meeting.open_default_group(self.backend, stores, self._plan, self._device)
         self._store = stores.own()
@@ -176,6 +177,8 @@ class Runtime:
             self._data.begin(inputs, targets)
             if self._steps == 1:
                 self._data.find_shapes(self._store, lambda: self._watch.failure)
+                if self._device.type == "cuda":
+                    self._performer.prepare(self._device)
                 self._watch.begin(self._steps, progress, self._deadline())
             self._weights.begin()
             self._lanes.run(progress)
@@ -240,6 +243,7 @@ class Runtime:
             splits=any(stage == number for stage, _ in plan.cells("I")),
             recomputed=frozenset(mb for stage, mb in plan.cells("R") if stage == number),
             moved=frozenset(mb for stage, mb in moved if stage == number),
+            device=self._device,
         )
 
     def _make_lanes(self) -> Lanes:
@@ -280,7 +284,7 @@ def _check_updates(plan: Plan, optimizer: bool, clips: bool) -> None:
                     expected='with_=("reduce-grad", "opt", "clip")')
 
 
-def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> None:
+def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None, backend: str) -> None:
     if sorted(stages) != plan.stages:
         raise Error(f"other stages than the program places on rank {plan.rank}", found=f"modules for {sorted(stages)}",
                     expected=f"modules for {plan.stages}")
@@ -290,6 +294,8 @@ def _check_stages(plan: Plan, stages: Mapping[int, Any], loss: Loss | None) -> N
         if found - {wanted}:
             raise Error(f"the module of stage {number} is on another device than its backend transfers from",
                         found=", ".join(sorted(found)), expected=wanted)
+    if any(True for module in stages.values() for _ in module.parameters()):
+        device_of(stages.values(), backend)
     last = [stage for stage in plan.stages if not plan.readers(stage)]
     if last and loss is None and (plan.has("B") or plan.has("I")):
         raise Error(f"stage {last[0]} is a last one, and there is no loss to start backwards from",

@@ -56,12 +56,14 @@ class Shelf:
             self._storages[number], self._places[number] = flat.untyped_storage(), at
             at += _aligned(size)
 
-    def to_host(self) -> Any:
-        """OFFLOAD: pinned memory for a GPU, a copy elsewhere."""
-        flat = self.take()
-        pinned = flat.device.type == "cuda"
-        host = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=pinned)
-        return host.copy_(flat, non_blocking=pinned)
+    @property
+    def on_gpu(self) -> bool:
+        """Then its host memory is pinned."""
+        return bool(self._device.type == "cuda")
+
+    def to_host(self, host: Any) -> Any:
+        """OFFLOAD. host: as many bytes."""
+        return host.copy_(self.take(), non_blocking=self.on_gpu)
 
     def from_host(self, host: Any) -> None:
         """RELOAD."""

@@ -48,6 +48,7 @@ class Stage:
 
     is_first: its inputs need no gradient; loss: of a last stage; trains: whether backwards follow; splits: as I and W
     recomputed and moved: microbatches whose forward is repeated, and whose saved activations are moved
+    device: that the rank computes on; default: that of the parameters
     """
 
     def __init__(
@@ -61,17 +62,18 @@ class Stage:
         splits: bool = False,
         recomputed: frozenset[int] = frozenset(),
         moved: frozenset[int] = frozenset(),
+        device: Any = None,
     ) -> None:
         self.replicas = replicas_of(number, module)
         self.number, self.module, self.loss = number, self.replicas.module, loss
-        self.is_first, self.trains = is_first, trains
+        self.is_first, self.trains, self.splits = is_first, trains, splits
         self.recomputed, self.moved = recomputed, moved
         # Imported here: it brings much of the compiler along, which a program with whole backwards does not need.
         self._halves: Any = importlib.import_module("torch.distributed.pipelining._backward") if splits else None
         self.versions: dict[int, dict[str, Any]] = {}  #: of the parameters; empty: those of the module
         self.cells: dict[int, Cell] = {}
         parameter = next(module.parameters(), None)
-        self.device = torch.device("cpu") if parameter is None else parameter.device
+        self.device = device or (torch.device("cpu") if parameter is None else parameter.device)
 
     def parameters(self, version: int) -> list[Any]:
         """Those that gradients go to."""

@@ -17,6 +17,8 @@ from ppsim.torch.replicas import Whole
 #: A day: a step has a deadline of its own, which says more than a time-out of the library.
 NO_TIMEOUT = datetime.timedelta(days=1)
 _MOST_TAGS = 1 << 24
+#: Objects of Transfers so far: as many on each process of a pipeline.
+_count = 0
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,22 @@ class Transfers:
     """Makes the groups in the order of the communicators, which is the same on every rank."""
 
     def __init__(self, plan: Plan, processes: Sequence[int], backend: str, device: Any) -> None:
+        global _count
+        _count += 1
+        self._number = _count
         self._plan, self._processes, self._backend, self._device = plan, processes, backend, device
         self._groups = [self._new_group(number) for number in range(len(plan.members))]
         self._replicas: dict[tuple[int, tuple[int, ...]], Any] = {}  #: by communicator and processes
         self._sent: dict[tuple[int, int, int], int] = {}
 
     def warm_up(self) -> None:
-        """One byte through every channel, one after another: what connects lazily connects now."""
+        """One byte through every channel, one after another: what connects lazily connects now.
+
+        First all members of each NCCL communicator meet: a channel of two of them would wait for the rest, and one that
+        has no channels would connect in the middle of a step.
+        """
+        for group in self._groups:
+            self._meet(group)
         for communicator, source, destination in self._plan.channels():
             byte = torch.zeros(1, dtype=torch.uint8, device=self._device)
             group = self._groups[communicator]
@@ -45,6 +56,10 @@ class Transfers:
                 self._warm_up_by(dist.P2POp(dist.isend, byte, self._processes[destination], group=group))
             elif self._plan.rank == destination:
                 self._warm_up_by(dist.P2POp(dist.irecv, byte, self._processes[source], group=group))
+
+    def _meet(self, group: Any) -> None:
+        if self._backend == "nccl" and group is not None and group != dist.GroupMember.NON_GROUP_MEMBER:
+            dist.all_reduce(torch.zeros(1, device=self._device), group=group, async_op=True).wait()
 
     def open_replicas(self, stages: Mapping[int, Whole]) -> None:
         """A group of the replicas for each collective of the Program that concerns their stage."""
@@ -102,7 +117,7 @@ class Transfers:
         own = len(self._processes) < dist.get_world_size()
         if own and self._processes[self._plan.rank] not in processes:
             return None
-        with _of_members_alone() if own else contextlib.nullcontext() as device:
+        with _of_members_alone(f"{self._number} {name}") if own else contextlib.nullcontext() as device:
             return dist.new_group(
                 list(processes), timeout=NO_TIMEOUT, backend=self._backend, group_desc=name,
                 use_local_synchronization=own, device_id=device,
@@ -113,6 +128,7 @@ class Transfers:
         if key not in self._replicas:
             name = f"ppsim {self._plan.program.communicators[communicator]} replicas"
             self._replicas[key] = self._open(processes, name)
+            self._meet(self._replicas[key])
         return self._replicas[key]
 
     def _groups_of(self, number: int, stage: Whole) -> Callable[[str], Any]:
@@ -159,16 +175,23 @@ class Transfers:
 
 
 @contextlib.contextmanager
-def _of_members_alone() -> Iterator[Any]:
+def _of_members_alone(name: str) -> Iterator[Any]:
     """Where the default group is bound to a device, PyTorch splits new groups off it, and then all of its processes
-    have to take part, or the members wait for ever. Here it is bound to none; gives the device."""
-    default = dist.distributed_c10d._get_default_group()
+    have to take part, or the members wait for ever. Here it is bound to none; gives the device.
+
+    name: that no other group has. Before 2.14 PyTorch gives a group the name of an earlier one of the same processes that
+    is destroyed, and the members look for each other where that one was
+    """
+    library: Any = dist.distributed_c10d
+    default, hashed = library._get_default_group(), library._hash_ranks_to_str
     device = default.bound_device_id
     default.bound_device_id = None
+    library._hash_ranks_to_str = lambda ranks: hashed([*ranks, name])
     try:
         yield device
     finally:
         default.bound_device_id = device
+        library._hash_ranks_to_str = hashed
 
 
 def _with_data(tensors: Iterable[Any]) -> list[Any]:

@@ -242,8 +242,11 @@ def streams() -> dict[str, Any]:
     with ppsim.torch.Runtime(program, mine, proof.certificate, loss=loss, optimizer=sgd, unverified=True) as runtime:
         runtime._lanes = StreamLanes(runtime._plan, runtime._performer.perform, runtime._watch, None)
         losses = [{k: float(v) for k, v in runtime.step(*batch(4, step)).losses.items()} for step in range(2)]
-        errors = runtime._plan.execution.trace_errors(runtime.trace())
+        trace = runtime.trace()
+        errors, gaps = runtime._plan.execution.trace_errors(trace), _gaps(program, own_rank(), trace)
+        runtime._performer.prepare(torch.device("cpu"))
+        losses.append({k: float(v) for k, v in runtime.step(*batch(4, 2)).losses.items()})
         waited = sum(stream.waited for stream in runtime._lanes._streams.values())
     plain = Plain(program, sgd)
-    expected = [plain.step(step) for step in range(2)]
-    return compared(program, mine, plain, losses, expected) | {"errors": errors, "waited": waited}
+    expected = [plain.step(step) for step in range(3)]
+    return compared(program, mine, plain, losses, expected) | {"errors": errors, "gaps": gaps, "waited": waited}
