@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "operators/constants.hpp"
 #include "operators/network.hpp"
@@ -29,6 +31,44 @@ TEST(OperatorTable, InterpolatesRatesBetweenTheirNeighbours) {
   const double high = *h100().product_rate({4096, 8192, 10240}, DataType::bf16);
   const double middle = *h100().product_rate({4096, 8192, std::sqrt(8192.0 * 10240)}, DataType::bf16);
   EXPECT_NEAR(middle, std::sqrt(low * high), 1e-6 * middle) << "half the way in logarithms";
+}
+
+/// A product, and the time in ns that one H100 took for it alone (studies/h100/bench.json, plain calls).
+struct MeasuredProduct {
+  Product product;
+  double ns;
+};
+
+/// Another machine than the table's, and sizes between its own.
+TEST(OperatorTimes, AreThoseOfAnH100ThatTheTableDoesNotKnow) {
+  const auto& presets = gpu_presets();
+  const auto found = std::ranges::find(presets, "h100-sxm-80gb", &GpuDescription::name);
+  ASSERT_NE(found, presets.end());
+  // Neither what power sustains over a step nor how much slower a product is in one.
+  GpuDescription gpu = *found;
+  gpu.sustained_tflops = 0;
+  FittedConstants alone;
+  alone.product_slowdown = 1;
+  const OperatorTimes times(gpu, true, alone);
+  const std::vector<MeasuredProduct> forward = {
+      {{2048, 6144, 2048}, 69856},   {{2048, 2048, 6144}, 65830},   {{2048, 2048, 2048}, 26003},
+      {{2048, 11264, 2048}, 139680}, {{2048, 2048, 11264}, 117686}, {{2048, 2048, 5632}, 64035},
+      {{2048, 8192, 2048}, 92499},   {{1024, 12288, 4096}, 132534}, {{1024, 4096, 12288}, 128262},
+      {{1024, 22016, 4096}, 258553}, {{1024, 4096, 22016}, 242835}, {{1024, 8192, 4096}, 89475}};
+  double sum = 0;
+  for (const auto& [product, ns] : forward) {
+    const double error = times.product(product, DataType::bf16) * 1e9 / ns - 1;
+    EXPECT_LT(std::abs(error), 0.17) << ns;
+    sum += std::abs(error);
+  }
+  EXPECT_LT(sum / static_cast<double>(forward.size()), 0.07);
+  // Added to gradients in float32, which are read and written once.
+  const std::vector<MeasuredProduct> weight = {
+      {{2048, 11264, 2048}, 185811}, {{4096, 22016, 1024}, 481664}, {{4096, 4096, 1024}, 93814}};
+  for (const auto& [product, ns] : weight) {
+    const double sums = times.beside(2 * 4 * product.m * product.n);
+    EXPECT_NEAR((times.product(product, DataType::bf16) + sums) * 1e9 / ns, 1, 0.1) << ns;
+  }
 }
 
 TEST(OperatorTable, TheNearestRateHoldsOutside) {
