@@ -11,6 +11,8 @@ import signal
 import site
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -73,6 +75,8 @@ class Session:
             self.bin = f"{ROOT}/build/release/bin"
             subprocess.run([f"{ROOT}/scripts/build", "release"], check=True, stdout=sys.stderr)
             self.begin = time.monotonic()  # compiling is no part of the limit
+        elif os.path.isfile(self.bin):
+            self.bin = self.unpacked(self.bin)
         # As ppsim sets it: a queue of the device for each stream, so that none that waits holds up another one.
         # cuBLASLt says why it refuses a product.
         self.environment = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUBLASLT_LOG_LEVEL": "1", **os.environ,
@@ -81,6 +85,13 @@ class Session:
         paths = [own if os.path.isdir(own) else None, os.environ.get("LD_LIBRARY_PATH"), driver_folder()]
         if any(paths):
             self.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
+
+    def unpacked(self, bundle):
+        """The folder of a bundle's programs, which goes with this process."""
+        self.folder = tempfile.TemporaryDirectory(prefix="ppsim-bundle-")
+        with tarfile.open(bundle) as archive:
+            archive.extractall(self.folder.name)
+        return self.folder.name
 
     def left_s(self):
         return self.limit_s - (time.monotonic() - self.begin)
