@@ -66,7 +66,9 @@ int run(int argc, char** argv) {
     add(program);
   }
   std::vector<std::string> plugins;
-  program.add_option("--plugin", plugins, "LIBRARY.so or FILE.py with schedules of your own; may be repeated")
+  program
+      .add_option("--plugin", plugins,
+                  "LIBRARY.so or FILE.py with schedules and cost models of your own; may be repeated")
       .one_value_each();
   output.json = asks_for_json(argc, argv);  // so that a bad command line is reported as asked
   const auto action = parse_command_line(program, argc, argv);

@@ -14,6 +14,7 @@ from ppsim import _native as _native  # first: it finds Z3
 from ppsim._core import Program, Schedule, StepTimes
 from ppsim.builder import ScheduleBuilder
 from ppsim.comparison import Comparison, compare
+from ppsim.cost_models import register_costs, unregister_costs
 from ppsim.costs import Costs
 from ppsim.effects import BreakEven, Jitter, Sensitivity, break_even, jitter, sensitivity
 from ppsim.errors import (
@@ -85,6 +86,7 @@ __all__ = [
     "read",
     "read_text",
     "register",
+    "register_costs",
     "repair",
     "schedules",
     "sensitivity",
@@ -95,6 +97,7 @@ __all__ = [
     "synthesize",
     "targets",
     "unregister",
+    "unregister_costs",
     "verify",
     "write",
 ]

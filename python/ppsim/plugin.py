@@ -1,8 +1,9 @@
-"""What `ppsim --plugin FILE.py` asks of a Python file that calls `ppsim.register`.
+"""What `ppsim --plugin FILE.py` asks of a Python file that calls `ppsim.register` or `ppsim.register_costs`.
 
-`python -m ppsim.plugin FILE.py` prints a line for each schedule that the file registers, its name, a tab and the first line of its
-docstring, between BEGIN and END; `python -m ppsim.plugin FILE.py NAME ranks=4 microbatches=8 ...` prints the schedule as native JSON. What is wrong is
-the one line that is printed, with exit code 1.
+`python -m ppsim.plugin FILE.py` prints a line for each schedule and cost model that the file registers, between BEGIN and END: its kind
+(`schedule` or `costs`), its name and the first line of its docstring, with tabs between. `python -m ppsim.plugin FILE.py schedule NAME ranks=4
+microbatches=8 ...` prints the schedule as native JSON, and `costs NAME ranks=4 microbatches=8 slices=1 rank_of_stage=0,1,2,3 ...` a table of
+costs. What is wrong is the one line that is printed, with exit code 1.
 """
 
 from __future__ import annotations
@@ -10,30 +11,51 @@ from __future__ import annotations
 import contextlib
 import runpy
 import sys
+from collections.abc import Callable
+from typing import Any
 
-from ppsim import registry
+from ppsim import cost_models, registry
 
 # Around the answer: Python's warnings and what the file does at its exit are on the same stream.
 BEGIN, END = "<ppsim>", "</ppsim>"
 COUNTS = ("ranks", "microbatches", "chunks", "slices")
 
 
-def summary_of(name: str) -> str:
-    own = registry.registered(name)
-    text = (own.function.__doc__ or "") if own is not None else ""
-    return text.strip().partition("\n")[0].replace("\t", " ")
+def offer(kind: str, name: str, function: Callable[..., Any]) -> str:
+    summary = (function.__doc__ or "").strip().partition("\n")[0].replace("\t", " ")
+    return f"{kind}\t{name}\t{summary}\n"
+
+
+def offers(published: set[str]) -> str:
+    """A line for each thing that was registered since `published` was all."""
+    names = [name for name in registry.schedules() if name not in published]
+    schedules = [own for name in names if (own := registry.registered(name)) is not None]
+    lines = [offer("schedule", own.name, own.function) for own in schedules]
+    lines += [offer("costs", own.name, own.function) for own in cost_models.registered_costs().values()]
+    return "".join(lines)
+
+
+def pairs(words: list[str]) -> dict[str, str]:
+    return dict((key, value) for key, _, value in (word.partition("=") for word in words))
 
 
 def generated(name: str, words: list[str]) -> str:
-    counts: dict[str, int] = {}
-    settings: dict[str, str] = {}
-    for word in words:
-        key, _, value = word.partition("=")
-        if key in COUNTS:
-            counts[key] = int(value)
-        else:
-            settings[key] = value
-    return registry.generate(name, **counts, **settings).to_json()  # type: ignore[arg-type]
+    values: dict[str, Any] = pairs(words)
+    for count in COUNTS:
+        if count in values:
+            values[count] = int(values[count])
+    return registry.generate(name, **values).to_json()
+
+
+def costs_of(name: str, words: list[str]) -> str:
+    settings = pairs(words)
+    shape = cost_models.PipelineShape(
+        ranks=int(settings.pop("ranks")),
+        microbatches=int(settings.pop("microbatches")),
+        slices=int(settings.pop("slices")),
+        rank_of_stage=tuple(int(rank) for rank in settings.pop("rank_of_stage").split(",")),
+    )
+    return cost_models.table_text(name, shape, settings) + "\n"
 
 
 def main(arguments: list[str]) -> int:
@@ -42,11 +64,11 @@ def main(arguments: list[str]) -> int:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the file prints is no answer
             runpy.run_path(arguments[0])
-            own = [name for name in registry.schedules() if name not in published]
             if len(arguments) == 1:
-                text = "".join(f"{name}\t{summary_of(name)}\n" for name in own)
+                text = offers(published)
             else:
-                text = generated(arguments[1], arguments[2:])
+                kind, name, *words = arguments[1:]
+                text = (costs_of if kind == "costs" else generated)(name, words)
     except Exception as wrong:  # whatever a file of a user raises
         print(f"{type(wrong).__name__}: {wrong}".replace("\n", " "))
         return 1

@@ -41,9 +41,16 @@ Listing schedule_listing() {
                             info.placement, info.paper, info.default_chunks, info.max_chunks, info.has_slices,
                             settings_json(info)});
   }
-  for (const PluginSchedule& own : plugin_schedules()) {
+  for (const PluginOffer& own : plugin_schedules()) {
     listing.rows.push_back({own.name, own.summary, "", "", "", "", own.library, 1, 1, false, Json::array()});
   }
+  return listing;
+}
+
+Listing cost_model_listing() {
+  Listing listing{{"name", "summary", "library"}, {}};
+  for (const PluginOffer& own : plugin_cost_models())
+    listing.rows.push_back({own.name, own.summary, own.library});
   return listing;
 }
 
@@ -164,7 +171,7 @@ Listing transport_listing() {
   return listing;
 }
 
-constexpr std::array<std::pair<std::string_view, Listing (*)()>, 8> kListings = {
+constexpr std::array<std::pair<std::string_view, Listing (*)()>, 9> kListings = {
     {{"schedules", schedule_listing},
      {"models", model_listing},
      {"clusters", cluster_listing},
@@ -172,7 +179,8 @@ constexpr std::array<std::pair<std::string_view, Listing (*)()>, 8> kListings = 
      {"jobs", job_listing},
      {"properties", property_listing},
      {"policies", policy_listing},
-     {"transports", transport_listing}}};
+     {"transports", transport_listing},
+     {"cost-models", cost_model_listing}}};
 
 int unknown_listing(const std::string& what, const Output& output) {
   std::vector<std::string_view> known;
@@ -247,7 +255,8 @@ void add_list(Command& program) {
       "list", "what there is: schedules, models, clusters, stacks, jobs, properties, policies, transports");
   command
       .add_option("WHAT", *what,
-                  "schedules, models, clusters, stacks, jobs, properties, policies or transports")
+                  "schedules, models, clusters, stacks, jobs, properties, policies, transports, or "
+                  "cost-models of --plugin")
       .required();
   command.add_option("--docs", *docs,
                      "write the page and the pictures of schedules to DIR and DIR/schedules");

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "command_line/validators.hpp"
+#include "plugins/plugins.hpp"
 #include "ppsim/planner/costs/workload_words.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/workload/job.hpp"
@@ -41,7 +42,10 @@ void add_cost_options(Command& command, CostOptions& options) {
           "length=2048,linear=0.001,quadratic=1e-6[,fixed=0][,granularity=16][,lengths=1024+1024]: what "
           "the slices of a sequence cost, in multiples of --unit")
       .group(kGroup);
-  command.add_option("--costs", options.costs, "table of costs and sizes (JSON)").group(kGroup);
+  command
+      .add_option("--costs", options.costs,
+                  "table of costs and sizes (JSON), or a cost model of --plugin: NAME[:key=value,...]")
+      .group(kGroup);
   const Option model =
       command.add_option("--model", options.model, "NAME[:layers=..,...] or a Hugging Face config.json")
           .group(kGroup);
@@ -121,8 +125,18 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
     return workload(options).map(
         [](CostSource source) { return std::optional<CostSource>(std::move(source)); });
   }
-  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(options.costs));
-  return tables_from_json(text, options.costs).map([](Tables tables) {
+  if (auto own = cost_model_from_plugin(options.costs)) {
+    PPSIM_ASSIGN_OR_RETURN(auto model, *std::move(own));
+    return std::optional<CostSource>(std::move(model));
+  }
+  const auto text = read_text_file(options.costs);
+  if (!text && suffix_of(options.costs) != ".json") {
+    return make_error(ErrorCode::bad_file, "neither a table that can be read nor a cost model of --plugin",
+                      {.found = "--costs " + options.costs,
+                       .expected = "a file, or --plugin with what registers this name"});
+  }
+  if (!text) return tl::unexpected(text.error());
+  return tables_from_json(*text, options.costs).map([](Tables tables) {
     return std::optional<CostSource>(std::move(tables));
   });
 }

@@ -32,35 +32,55 @@ Expected<std::string> asked_python(const std::string& file, const std::vector<st
   if (::pclose(pipe) == 0 && end != std::string::npos && begin < end)
     return text.substr(begin + kBegin.size(), end - begin - kBegin.size());
   while (text.ends_with('\n')) text.pop_back();
-  return make_error(ErrorCode::bad_argument, "Python refuses: " + text.substr(text.rfind('\n') + 1),
-                    {.file = file,
-                     .found = command,
-                     .expected = "a file that calls ppsim.register, and a Python with the module ppsim "
-                                 "(PPSIM_PYTHON names another one)"});
+  return make_error(
+      ErrorCode::bad_argument, "Python refuses: " + text.substr(text.rfind('\n') + 1),
+      {.file = file,
+       .found = command,
+       .expected =
+           "a file that calls ppsim.register or ppsim.register_costs, and a Python with the module ppsim "
+           "(PPSIM_PYTHON names another one)"});
 }
 
 }  // namespace
 
-Expected<std::vector<std::pair<std::string, std::string>>> python_schedules(const std::string& file) {
+Expected<std::vector<PythonOffer>> python_offers(const std::string& file) {
   PPSIM_ASSIGN_OR_RETURN(const auto text, asked_python(file, {}));
-  std::vector<std::pair<std::string, std::string>> schedules;
+  std::vector<PythonOffer> offers;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const std::size_t tab = line.find('\t');
-    if (tab != std::string::npos) schedules.emplace_back(line.substr(0, tab), line.substr(tab + 1));
+    const std::size_t kind = line.find('\t');
+    const std::size_t name = line.find('\t', kind + 1);
+    if (kind == std::string::npos || name == std::string::npos) continue;
+    offers.push_back({line.substr(0, kind), line.substr(kind + 1, name - kind - 1), line.substr(name + 1)});
   }
-  if (!schedules.empty()) return schedules;
-  return make_error(ErrorCode::bad_argument, "the file registers no schedule",
-                    {.file = file, .found = "", .expected = "ppsim.register(name, function)"});
+  if (!offers.empty()) return offers;
+  return make_error(ErrorCode::bad_argument, "the file registers neither a schedule nor costs",
+                    {.file = file,
+                     .found = "",
+                     .expected = "ppsim.register(name, function) or ppsim.register_costs(name, function)"});
 }
 
 Expected<std::string> text_from_python(const std::string& file, const std::string& name,
                                        const ScheduleParameters& parameters) {
-  std::vector<std::string> words = {name, "ranks=" + std::to_string(parameters.ranks),
+  std::vector<std::string> words = {"schedule", name, "ranks=" + std::to_string(parameters.ranks),
                                     "microbatches=" + std::to_string(parameters.microbatches)};
   if (parameters.chunks) words.push_back("chunks=" + std::to_string(*parameters.chunks));
   if (parameters.slices > 1) words.push_back("slices=" + std::to_string(parameters.slices));
   for (const auto& [key, value] : parameters.settings) words.push_back(key + "=" + value);
+  return asked_python(file, words);
+}
+
+Expected<std::string> costs_from_python(const std::string& file, const std::string& name,
+                                        const Settings& settings, const Pipeline& pipeline,
+                                        std::span<const int> ranks) {
+  std::vector<std::string> words = {"costs", name, "ranks=" + std::to_string(pipeline.ranks()),
+                                    "microbatches=" + std::to_string(pipeline.microbatches()),
+                                    "slices=" + std::to_string(pipeline.slices())};
+  std::string ranks_of_stages = "rank_of_stage=";
+  for (const int rank : ranks) ranks_of_stages += std::to_string(rank) + ',';
+  ranks_of_stages.pop_back();
+  words.push_back(ranks_of_stages);
+  for (const auto& [key, value] : settings) words.push_back(key + "=" + value);
   return asked_python(file, words);
 }
 

@@ -99,6 +99,30 @@ Expected<CostBinding> bind_units(const UnitSource& units, const Pipeline& pipeli
   return binding;
 }
 
+CostBinding bind_tables(Tables tables) {
+  CostBinding binding;
+  binding.has_sizes = !tables.sizes.entries().empty();
+  binding.tables = std::move(tables);
+  return binding;
+}
+
+Expected<CostBinding> bind_workload(const Workload& work, const Pipeline& pipeline) {
+  PPSIM_RETURN_IF_ERROR(check_batch(work.parallelism, pipeline));
+  PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(work, pipeline));
+  CostBinding binding;
+  binding.tables = std::move(costs.tables);
+  binding.has_sizes = true;
+  binding.notes = {workload::summary(work), workload::not_modelled(work), workload::known_error(work)};
+  binding.layout = std::move(costs.layout);
+  if (work.whole_step) binding.ends = std::move(costs.ends);
+  binding.recompute = work.parallelism.recompute;
+  binding.memory_limit = costs.memory_limit;
+  binding.tokens_per_step = costs.tokens_per_step;
+  binding.model_flops_per_step = costs.model_flops_per_step;
+  binding.peak_flops = costs.peak_flops;
+  return binding;
+}
+
 }  // namespace
 
 Expected<UnitSource> parse_unit_costs(std::string_view text) {
@@ -168,29 +192,10 @@ Expected<Bytes> parse_size(std::string_view text) {
 }
 
 Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline) {
-  CostBinding binding;
-  if (const auto* units = std::get_if<UnitSource>(&source)) {
-    PPSIM_ASSIGN_OR_RETURN(auto bound, bind_units(*units, pipeline));
-    binding = std::move(bound);
-  } else if (const auto* tables = std::get_if<Tables>(&source)) {
-    binding.tables = *tables;
-    binding.has_sizes = !tables->sizes.entries().empty();
-  } else {
-    const auto& work = std::get<Workload>(source);
-    PPSIM_RETURN_IF_ERROR(check_batch(work.parallelism, pipeline));
-    PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(work, pipeline));
-    binding.tables = std::move(costs.tables);
-    binding.has_sizes = true;
-    binding.notes = {workload::summary(work), workload::not_modelled(work), workload::known_error(work)};
-    binding.layout = std::move(costs.layout);
-    if (work.whole_step) binding.ends = std::move(costs.ends);
-    binding.recompute = work.parallelism.recompute;
-    binding.memory_limit = costs.memory_limit;
-    binding.tokens_per_step = costs.tokens_per_step;
-    binding.model_flops_per_step = costs.model_flops_per_step;
-    binding.peak_flops = costs.peak_flops;
-  }
-  return binding;
+  if (const auto* units = std::get_if<UnitSource>(&source)) return bind_units(*units, pipeline);
+  if (const auto* tables = std::get_if<Tables>(&source)) return bind_tables(*tables);
+  if (const auto* model = std::get_if<CostModel>(&source)) return (*model)(pipeline).map(bind_tables);
+  return bind_workload(std::get<Workload>(source), pipeline);
 }
 
 Expected<CostBinding> bind_cost_sources(std::span<const CostSource> sources, const Pipeline& pipeline) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,8 +22,11 @@ struct UnitSource {
   std::optional<TokenCosts> tokens;  ///< the times are those of slices of so many tokens; A is a sequence's
 };
 
-/// The source of costs and sizes: units, a table, or a model on a cluster.
-using CostSource = std::variant<UnitSource, Tables, Workload>;
+/// A cost model from outside: its tables for a pipeline.
+using CostModel = std::function<Expected<Tables>(const Pipeline&)>;
+
+/// The source of costs and sizes: units, a table, a model on a cluster, or a cost model from outside.
+using CostSource = std::variant<UnitSource, Tables, Workload, CostModel>;
 
 /// Errors: bad_argument for an unknown or repeated key, a value that is no number >= 0 or too large. B
 /// defaults to I + W, FB to F + B.
@@ -54,8 +58,8 @@ struct CostBinding {
   std::vector<int> slice_lengths;  ///< tokens of each slice, where there are costs of tokens
 };
 
-/// Errors: bad_argument when the pipeline is not for the workload's batch; those of analytic_costs and
-/// slice_lengths.
+/// Errors: bad_argument when the pipeline is not for the workload's batch; those of analytic_costs,
+/// slice_lengths and the cost model.
 [[nodiscard]] Expected<CostBinding> bind_cost_source(const CostSource& source, const Pipeline& pipeline);
 /// Several at once, each over those before it; what else a source says, the last one that says it.
 /// Requires: at least one. Errors: those of bind_cost_source.
@@ -76,6 +80,7 @@ namespace ppsim {
 using planner::bind_cost_source;
 using planner::bind_cost_sources;
 using planner::CostBinding;
+using planner::CostModel;
 using planner::CostNotes;
 using planner::CostSource;
 using planner::overlaid;
