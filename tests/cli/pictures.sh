@@ -27,20 +27,37 @@ pdf zb-v.pdf
 for text in "ZB-V (b)  für 4" "rank 3" 7 "F forward" "idle" "time in units of the costs" "memory; lighter lines: later ranks"; do
   grep -qxF -- "$text" stdout || fail "the PDF has no text: $text"
 done
+# Letters within the picture, whatever its width: a text that is too long has several lines.
+expect_within() {
+  python3 - <<'PYTHON' || fail "a text is clipped: $*"
+import re
+svg = open("columns.svg").read()
+width = float(re.search(r'width="(\d+)"', svg)[1])
+for x, style, text in re.findall(r'<text x="([\d.]+)" y="[\d.]+"([^>]*)>([^<]*)<', svg):
+    size = re.search(r'font-size="([\d.]+)"', style)
+    size = float(size[1]) if size else 11
+    if "anchor" not in style and ("bold" in style or not size < 11):
+        assert float(x) + 6.2 * size / 11 * len(text) <= width + 1, text
+        assert size >= 11, f"{text} in letters of {size}"
+PYTHON
+}
+long="A title that is longer than any column of a paper is wide, as titles of figures are when they say what is in them"
+for width in 120 160 220 336 500; do
+  expect_exit 0 show zb-v "${size[@]}" --unit F=1,B=2,A=1e9 --memory -o columns.svg --width $width --title "$long"
+  expect_within --width $width
+  grep -q ">memory" columns.svg || fail "no legend"
+done
+expect_exit 0 compare dualpipe 1f1b "${size[@]}" --unit F=1,B=2 --svg columns.svg --columns 1 --title "$long"
+expect_within compare
+expect_error 2 "too narrow for its legend" "at least 120 pixels" show zb-v "${size[@]}" -o x.svg --width 119
+
 # The widths of columns, in points; the legend is within them.
 for width in "1 252" "2 515"; do
   expect_exit 0 show zb-v "${size[@]}" -o columns.pdf --columns "${width% *}"
   pdf columns.pdf
   [[ $(head -1 stdout) == "${width#* }"* ]] || fail "a figure over ${width% *} columns is $(head -1 stdout) points"
   expect_exit 0 show zb-v "${size[@]}" -o columns.svg --columns "${width% *}"
-  python3 - <<'PYTHON' || fail "the legend is clipped"
-import re
-svg = open("columns.svg").read()
-width = float(re.search(r'width="(\d+)"', svg)[1])
-for x, anchor, text in re.findall(r'<text x="([\d.]+)" y="[\d.]+"([^>]*)>([^<]*)<', svg):
-    if "anchor" not in anchor and "font" not in anchor:
-        assert float(x) + 6.2 * len(text) <= width, text
-PYTHON
+  expect_within --columns "${width% *}"
 done
 # The same picture twice has the same bytes; stdout has it, too.
 expect_exit 0 show zb-v "${size[@]}" --format pdf --columns 2

@@ -7,6 +7,7 @@
 #include "command_line/validators.hpp"
 #include "input/communicators.hpp"
 #include "options/figures.hpp"
+#include "output/live_view.hpp"
 #include "output/terminal.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/planner/evaluate.hpp"
@@ -23,7 +24,7 @@ struct Options {
   std::string format, output = "-", palette = "colour-blind", trace, font, title;
   std::optional<int> row_height, columns;
   int width = 0;
-  bool memory = false;
+  bool memory = false, live = false;
 };
 
 /// A run of a Program, simulated or read.
@@ -100,6 +101,15 @@ std::string title_of(const Drawing& step, const Options& options) {
   return options.title.empty() ? step.name : options.title;
 }
 
+/// The legend takes so much.
+Expected<void> check_width(const Options& options) {
+  constexpr int kMinPixels = 120;
+  if (options.format == "text" || options.width == 0 || options.width >= kMinPixels) return {};
+  return make_error(ErrorCode::bad_argument, "a picture is too narrow for its legend",
+                    {.found = "--width " + std::to_string(options.width),
+                     .expected = "at least " + std::to_string(kMinPixels) + " pixels"});
+}
+
 /// What a PDF cannot have.
 Expected<void> check_pdf(const Options& options) {
   if (options.format != "pdf") return {};
@@ -111,6 +121,17 @@ Expected<void> check_pdf(const Options& options) {
                       {.found = "--font " + options.font, .expected = "no --font, or -o FILE.svg"});
   }
   return check_pdf_title(options.title);
+}
+
+/// A picture is looked at, or written.
+Expected<void> check_live(const Options& options, const Output& output) {
+  const std::string other = output.json               ? "--json"
+                            : options.output != "-"   ? "-o " + options.output
+                            : !options.format.empty() ? "--format " + options.format
+                                                      : "";
+  if (!options.live || other.empty()) return {};
+  return make_error(ErrorCode::bad_argument, "--live shows nothing but the timeline on the terminal",
+                    {.found = "--live " + other, .expected = "one of the two"});
 }
 
 std::string picture(const Drawing& step, const Options& options, const Output& output, Palette palette) {
@@ -136,9 +157,11 @@ std::string picture(const Drawing& step, const Options& options, const Output& o
 }
 
 int run(Options options, const Output& output) {
+  if (const auto good = check_live(options, output); !good) return report(good.error(), output);
   const auto format = format_of(options, output);
   if (!format) return report(format.error(), output);
   options.format = *format;
+  if (const auto good = check_width(options); !good) return report(good.error(), output);
   if (const auto good = check_pdf(options); !good) return report(good.error(), output);
   const auto palette = palette_from_name(options.palette);
   if (!palette) {
@@ -151,6 +174,10 @@ int run(Options options, const Output& output) {
   }
   const auto step = drawing_of(options, output);
   if (!step) return report(step.error(), output);
+  if (options.live) {
+    const auto shown = show_live(step->program, step->trace, *palette);
+    return shown ? kDone : report(shown.error(), output);
+  }
   if (!output.json || options.output != "-") {
     const auto written = write_text_file(options.output, picture(*step, options, output, *palette));
     if (!written) return report(written.error(), output);
@@ -185,6 +212,7 @@ void add_show(Command& program) {
       .check(whole(4, 400));
   command.add_option("--font", options->font, "of the SVG picture, such as \"Times, serif\"");
   command.add_flag("--memory", options->memory, "memory over time below the picture, of every rank");
+  command.add_flag("--live", options->live, "scroll and zoom on the terminal: arrows, + and -, 0, Q");
   command.add_option("--palette", options->palette, "colour-blind or pytorch").show_default();
   add_cost_options(command, options->costs);
   add_recompute_option(command, options->costs);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "figure_texts.hpp"
 #include "ppsim/core/io/text.hpp"
 
 namespace ppsim::simulator {
@@ -14,7 +15,6 @@ namespace {
 
 using Anchor = TextStyle::Anchor;
 
-constexpr double kDigitWidth = 6.2;   // of text of the usual size
 constexpr double kSmallestLabel = 7;  // that is read in print
 constexpr int kLabelHeight = 12;
 constexpr double kNarrow = 2;  // pixels of a cell that still has a border
@@ -35,19 +35,6 @@ std::string size_words(Bytes bytes) {
   }
   text << bytes << " B";
   return text.str();
-}
-
-/// At most `wanted`, and so small that a text fits.
-double fitting_size(const std::string& text, double width, double wanted) {
-  const double widest = kDigitWidth / TextStyle().size * static_cast<double>(text.size());
-  return widest == 0 ? wanted : std::min(wanted, width / widest);
-}
-
-/// From the left of the box on; its height is the size of the letters, where the title fits.
-void draw_title(Canvas& canvas, const Box& box, const std::string& title) {
-  constexpr double kBold = 1.1;  // times as wide
-  const double size = std::floor(fitting_size(title, box.width / kBold, box.height));
-  canvas.text({box.x, box.y}, title, {.size = size, .bold = true});
 }
 
 /// Colours of a row of pixels, weighted by what each covers; the rest is white.
@@ -93,31 +80,6 @@ class PixelMixture {
   std::vector<std::array<double, 3>> darker_;  ///< than white, by channel
 };
 
-/// Entries one after another, in as many lines as it takes.
-class LegendRow {
- public:
-  LegendRow(Canvas& canvas, double left, double right, double y)
-      : canvas_(canvas), left_(left), right_(right), x_(left), y_(y) {}
-
-  void add(Rgb fill, Rgb border, const std::string& text) {
-    constexpr double kLine = 18;
-    const double width = 34 + kDigitWidth * static_cast<double>(text.size());
-    if (x_ > left_ && x_ + width > right_) {
-      x_ = left_;
-      y_ += kLine;
-    }
-    canvas_.rectangle({x_, y_ - 10, 13, 13}, fill, {border, 1});
-    canvas_.text({x_ + 18, y_ + 1}, text, {});
-    x_ += width;
-  }
-
-  [[nodiscard]] double y() const { return y_; }
-
- private:
-  Canvas& canvas_;
-  double left_, right_, x_, y_;
-};
-
 /// Steps, of which only the least and the most of a pixel are drawn.
 template <class Place>
 std::vector<Point> envelope(const std::vector<MemoryPoint>& profile, const Place& place) {
@@ -154,6 +116,7 @@ FigureWriter::FigureWriter(Canvas& canvas, const SvgRun& run, const SvgOptions& 
       place_(place) {
   top_ = place.top + (options.rows_only ? 1 : title_.empty() ? 10 : 34);
   if (options.rows_only) left_ = right_ = 1;
+  if (!options.rows_only) top_ += title_overhang(title_, text_column(options.width).width(), kTitleSize);
 }
 
 double FigureWriter::write(FigureLegend& legend) {
@@ -170,7 +133,8 @@ double FigureWriter::write(FigureLegend& legend) {
 }
 
 double FigureWriter::write_legend(const FigureLegend& legend, double y) {
-  LegendRow row(canvas_, left_, options_.width - right_, y);
+  const TextColumn column = text_column(options_.width);
+  LegendRow row(canvas_, column.left, column.right, y);
   for (const OpKind kind : legend.kinds) {
     row.add(colour_of(options_.palette, kind), kWhite,
             std::string(info(kind).text) + " " + std::string(info(kind).meaning));
@@ -185,8 +149,9 @@ double FigureWriter::write_legend(const FigureLegend& legend, double y) {
 
 /// Title, axis and the names of the ranks.
 void FigureWriter::write_frame(double rows, double bottom) {
+  const TextColumn column = text_column(options_.width);
   if (!title_.empty())
-    draw_title(canvas_, {left_, place_.top + 20, options_.width - left_ - right_, kTitleSize}, title_);
+    draw_title(canvas_, {column.left, place_.top + 20, column.width(), kTitleSize}, title_);
   write_grid(rows, bottom);
   const int every = (kLabelHeight + options_.row_height - 1) / options_.row_height;
   for (int r = 0; r < program_.pipeline().ranks(); r += every) {
@@ -348,13 +313,14 @@ double draw_run(Canvas& canvas, const SvgRun& run, const SvgOptions& options) {
 }
 
 double draw_runs(Canvas& canvas, std::span<const SvgRun> runs, const SvgOptions& options) {
-  constexpr double kTitleHeight = 26, kGap = 10, kTitleLeft = 60;
+  constexpr double kTitleHeight = 26, kGap = 10;
   Nanoseconds end = 0;
   for (const SvgRun& run : runs) end = std::max(end, timeline_end(run.trace));
   double top = 0;
   if (!options.title.empty()) {
-    draw_title(canvas, {kTitleLeft, 24, options.width - kTitleLeft - 20, kFigureTitleSize}, options.title);
-    top = kTitleHeight;
+    const TextColumn column = text_column(options.width);
+    top =
+        kTitleHeight + draw_title(canvas, {column.left, 24, column.width(), kFigureTitleSize}, options.title);
   }
   FigureLegend legend;
   for (std::size_t i = 0; i < runs.size(); ++i) {

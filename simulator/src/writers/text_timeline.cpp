@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <ostream>
 #include <sstream>
 
@@ -21,17 +22,25 @@ class TextWriter {
  public:
   TextWriter(std::ostream& out, const Program& program, const TimedTrace& trace,
              const TextTimelineOptions& options)
-      : out_(out), program_(program), trace_(trace), options_(options), end_(timeline_end(trace)) {
+      : out_(out),
+        program_(program),
+        trace_(trace),
+        options_(options),
+        end_(options.to > 0 ? options.to : timeline_end(trace)) {
     margin_ = std::to_string(program.pipeline().ranks() - 1).size() + 6;  // "rank 0 "
     columns_ = std::max(10, options.width - static_cast<int>(margin_));
   }
 
   void write() {
-    for (int r = 0; r < program_.pipeline().ranks(); ++r) write_row(RankId(r));
+    const int ranks = program_.pipeline().ranks();
+    const int beyond = options_.ranks > 0 ? std::min(ranks, options_.first_rank + options_.ranks) : ranks;
+    for (int r = options_.first_rank; r < beyond; ++r) write_row(RankId(r));
+    const std::string first = options_.from > 0 ? time_text(options_.from) : "0";
     const std::string last = time_text(end_);
-    const std::size_t gap =
-        static_cast<std::size_t>(columns_) - std::min(last.size() + 1, static_cast<std::size_t>(columns_));
-    out_ << std::string(margin_, ' ') << '0' << std::string(gap, ' ') << last << '\n';
+    const std::size_t gap = static_cast<std::size_t>(columns_) -
+                            std::min(first.size() + last.size(), static_cast<std::size_t>(columns_));
+    out_ << std::string(margin_, ' ') << first << std::string(gap, ' ') << last << '\n';
+    write_legend();
   }
 
  private:
@@ -57,13 +66,13 @@ class TextWriter {
   /// Index into the row of the cell that takes most of each column, or kIdle.
   [[nodiscard]] std::vector<int> cells_of_columns(const std::vector<TimelineCell>& row) const {
     std::vector<int> shown(static_cast<std::size_t>(columns_), kIdle);
-    if (end_ == 0) return shown;
+    if (end_ <= options_.from) return shown;
     std::vector<double> most(shown.size(), 0);
     std::vector<double> busy(shown.size(), 0);
-    const double column_time = static_cast<double>(end_) / columns_;
+    const double column_time = static_cast<double>(end_ - options_.from) / columns_;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const double begin = static_cast<double>(row[i].start) / column_time;
-      const double end = static_cast<double>(row[i].end) / column_time;
+      const double begin = std::max(0.0, static_cast<double>(row[i].start - options_.from) / column_time);
+      const double end = static_cast<double>(row[i].end - options_.from) / column_time;
       for (auto column = static_cast<std::size_t>(begin);
            column < shown.size() && static_cast<double>(column) < end; ++column) {
         const auto left = static_cast<double>(column);
@@ -83,8 +92,9 @@ class TextWriter {
 
   void write_run(RankId rank, InstructionId id, std::size_t count) {
     const Action& action = program_.actions(id)[0];
-    std::string label(program_.instruction(id).form == InstructionForm::overlap ? "FB"
-                                                                                : info(action.kind).text);
+    const bool overlaps = program_.instruction(id).form == InstructionForm::overlap;
+    std::string label(overlaps ? "FB" : info(action.kind).text);
+    shown_.try_emplace(overlaps ? OpKind::overlap : action.kind, action.kind);
     if (info(action.kind).microbatch == MicrobatchUse::required) label += std::to_string(action.microbatch);
     if (label.size() > count) label.clear();
     if (options_.colour) {
@@ -99,14 +109,45 @@ class TextWriter {
     const int chunks = static_cast<int>(program_.pipeline().stages_of(rank).size());
     const Rgb back = colour_of_chunk(options_.palette, action.kind, chunk_of(program_, rank, action), chunks);
     label.resize(count, ' ');
-    write_escape(48, back);
-    write_escape(38, text_colour_on(back));
+    write_escape(out_, 48, back);
+    write_escape(out_, 38, text_colour_on(back));
     out_ << label << "\033[0m";
   }
 
-  void write_escape(int layer, Rgb colour) {
-    out_ << "\033[" << layer << ";2;" << int{colour.red} << ';' << int{colour.green} << ';'
-         << int{colour.blue} << 'm';
+  /// What the letters mean, as many to a line as it holds; no word is broken.
+  void write_legend() {
+    std::size_t column = 0;
+    // `room`: characters of what must not be parted from it, the gap before it included.
+    const auto word = [&](const std::string& text, std::size_t gap, std::size_t length, std::size_t room) {
+      const bool fits = column > 0 && column + room <= static_cast<std::size_t>(columns_);
+      if (column > 0 && !fits) out_ << '\n';
+      out_ << std::string(fits ? gap : margin_, ' ') << text;
+      column = (fits ? column + gap : 0) + length;
+    };
+    for (const auto& [kind, drawn] : shown_) {
+      const std::string letters(kind == OpKind::overlap ? "FB" : info(kind).text);
+      const std::string_view meaning = info(kind).meaning;
+      word(swatch(letters, drawn), 2, letters.size() + 1, letters.size() + meaning.size() + 4);
+      std::istringstream words{std::string(meaning)};
+      for (std::string one; words >> one;) word(one, 1, one.size(), one.size() + 1);
+    }
+    if (!shown_.empty()) out_ << '\n';
+  }
+
+  /// Letters as a cell has them, one character wider.
+  [[nodiscard]] std::string swatch(const std::string& letters, OpKind drawn) {
+    if (!options_.colour) return letters + block_of(drawn);
+    std::ostringstream text;
+    const Rgb back = colour_of(options_.palette, drawn);
+    write_escape(text, 48, back);
+    write_escape(text, 38, text_colour_on(back));
+    text << letters << " \033[0m";
+    return text.str();
+  }
+
+  static void write_escape(std::ostream& out, int layer, Rgb colour) {
+    out << "\033[" << layer << ";2;" << int{colour.red} << ';' << int{colour.green} << ';' << int{colour.blue}
+        << 'm';
   }
 
   std::ostream& out_;
@@ -116,6 +157,7 @@ class TextWriter {
   Nanoseconds end_;
   std::size_t margin_ = 0;
   int columns_ = 0;
+  std::map<OpKind, OpKind> shown_;  ///< kinds in the picture, and the kind as which each is drawn
 };
 
 }  // namespace

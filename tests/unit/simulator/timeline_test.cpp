@@ -44,7 +44,9 @@ TEST(TextTimeline, OneLinePerRankWithinItsWidth) {
   EXPECT_EQ(text(drawn_step(), {.width = 19}),
             "rank 0 F0      B0██\n"
             "rank 1   F0B0██    \n"
-            "       0      60 ns\n");
+            "       0      60 ns\n"
+            "       F░ forward\n"
+            "       B█ backward\n");
 }
 
 TEST(TextTimeline, LabelsThatDoNotFitAreLeftOut) {
@@ -52,13 +54,31 @@ TEST(TextTimeline, LabelsThatDoNotFitAreLeftOut) {
   EXPECT_EQ(text(drawn_step(), {.width = 5}),
             "rank 0 F0     B0█\n"
             "rank 1   ░B0██   \n"
-            "       0    60 ns\n");
+            "       0    60 ns\n"
+            "       F░ forward\n"
+            "       B█\n"
+            "       backward\n");
+}
+
+TEST(TextTimeline, APartOfTheStepAndOfTheRanks) {
+  // B of rank 1 from 20 to 40 ns, in 10 columns of 2 ns.
+  EXPECT_EQ(text(drawn_step(), {.width = 17, .from = 20, .to = 40, .first_rank = 1, .ranks = 1}),
+            "rank 1 B0████████\n"
+            "       20 ns40 ns\n"
+            "       B█\n"
+            "       backward\n");
+}
+
+TEST(TextTimeline, LegendBreaksBetweenWordsAndNamesWhatIsDrawn) {
+  const std::string picture = text(drawn_step(), {.width = 60});
+  EXPECT_NE(picture.find("\n       F░ forward  B█ backward\n"), std::string::npos) << picture;
+  EXPECT_EQ(count(picture, "weights"), 0U);
 }
 
 TEST(TextTimeline, ColoursAreEscapesThatEnd) {
   const std::string coloured = text(drawn_step(), {.width = 40, .colour = true});
-  EXPECT_EQ(count(coloured, "\033[48;2;"), 4U);
-  EXPECT_EQ(count(coloured, "\033[0m"), 4U);
+  EXPECT_EQ(count(coloured, "\033[48;2;"), 6U);  // two of the legend
+  EXPECT_EQ(count(coloured, "\033[0m"), 6U);
 }
 
 TEST(TextTimeline, StepWithoutTimeIsEmpty) {

@@ -52,11 +52,15 @@ struct TextTimelineOptions {
   int width = 100;      ///< characters of a line; at least ten are left for the time
   bool colour = false;  ///< 24-bit ANSI colours instead of shades
   Palette palette = Palette::colour_blind;
+  Nanoseconds from = 0;  ///< the part of the step that is drawn
+  Nanoseconds to = 0;    ///< 0: to its end
+  int first_rank = 0;
+  int ranks = 0;  ///< how many from the first one on; 0: all
 };
 
 /// Draws the compute queues of a run with Unicode blocks: a line per rank, each character the action that
 /// takes most of its time. An action of several characters begins with its kind and microbatch. Forwards are
-/// light, backwards full, weight gradients medium.
+/// light, backwards full, weight gradients medium. A legend of the kinds that are there follows.
 void write_text_timeline(std::ostream& out, const Program& program, const TimedTrace& trace,
                          const TextTimelineOptions& options = {});
 
