@@ -219,6 +219,31 @@ def test_contrast_is_enough_for_everyone(page):
                 check(ratio >= 4.5, f"{ink} on {back}, {scheme}: contrast {ratio:.2f}")
 
 
+# The least contrast of what is written, and of what is drawn, with the nearest background: each as [ratio, what].
+CONTRASTS = """(() => {
+  const numbers = c => { const all = c.match(/[\\d.]+/g).map(Number); return all.length < 4 ? [...all, 1] : all; };
+  const luminance = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const backOf = e => { for (; e; e = e.parentElement) { const c = numbers(getComputedStyle(e).backgroundColor); if (c[3] > 0) return c; } return [255, 255, 255]; };
+  const ratio = (ink, back) => { const [low, high] = [luminance(ink), luminance(back)].sort((a, b) => a - b); return (high + 0.05) / (low + 0.05); };
+  const least = (elements, inkOf) => elements.filter(e => e.checkVisibility()).map(e => [ratio(numbers(inkOf(getComputedStyle(e), e)), backOf(e)), e.outerHTML.slice(0, 60)])
+    .reduce((a, b) => b[0] < a[0] ? b : a, [99, "nothing"]);
+  const hasText = e => !["SCRIPT", "STYLE", "TITLE", "title"].includes(e.tagName) && [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+  const drawn = e => ["circle", "rect", "path"].includes(e.localName);
+  return [least([...document.querySelectorAll("body *")].filter(hasText), (style, e) => e instanceof SVGElement ? style.fill : style.color),
+    least([...document.querySelectorAll("svg *")].filter(drawn), style => style.fill === "none" ? style.stroke : style.fill)];
+})()"""
+
+
+def test_contrast_of_charts_is_enough(page):
+    for scheme in ("light", "dark"):
+        page.colours(scheme)
+        for name in ("plans", "effects", "compared", "small"):
+            page.open(name + ".html" + ("#plan-1" if name == "plans" else ""))
+            (text, written), (figure, drawn) = page.value(CONTRASTS)
+            check(text >= 4.5, f"{written} of {name}, {scheme}: contrast {text:.2f}")
+            check(figure >= 3, f"{drawn} of {name}, {scheme}: contrast {figure:.2f}")
+
+
 def test_fits_small_windows(page):
     for width, height in ((1400, 900), (800, 600)):
         page.size(width, height)

@@ -8,16 +8,19 @@ namespace ppsim::cli {
 namespace {
 
 constexpr const char* kStyle = R"(
-:root { color-scheme: light dark; --line: #767676; --dot: #0065a3; --miss: #b3401f; --mark: #fff3c4 }
-@media (prefers-color-scheme: dark) { :root { --line: #8c8c8c; --dot: #66b8f0; --miss: #f08a66; --mark: #4a4114 } }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em }
+:root { color-scheme: light dark; --page: #fff; --ink: #1b1f24; --line: #767676; --dot: #0065a3; --miss: #b3401f; --mark: #fff3c4 }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #171b20; --ink: #e6e9ed; --line: #8c8c8c; --dot: #66b8f0; --miss: #f08a66; --mark: #4a4114 }
+}
+body { background: var(--page); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em }
 h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 1.6em }
 pre, code { font: 13px ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere }
 svg { width: 100%; height: auto; max-width: 900px } svg text { font: 12px system-ui, sans-serif; fill: currentColor }
-.scroll { overflow-x: auto } table { border-collapse: collapse }
+.scroll { overflow-x: auto } .scroll:focus-visible { outline: 2px solid var(--dot) } table { border-collapse: collapse }
 th, td { text-align: right; padding: .25em .6em; border-bottom: 1px solid var(--line); vertical-align: top }
 a { color: var(--dot) } td { white-space: nowrap }
-th:nth-child(2), td:nth-child(2) { text-align: left; white-space: normal; min-width: 16em } tr:target { background: var(--mark) }
+th:nth-child(2), td:nth-child(2) { text-align: left; white-space: normal } td:nth-child(2):has(details) { min-width: 16em }
+tr:target { background: var(--mark) }
 .axis { stroke: var(--line); fill: none } .front { stroke: var(--dot); fill: none; stroke-width: 1.5; stroke-dasharray: 5 3 }
 .dot { fill: var(--dot) } .circle { fill: none; stroke: var(--dot); stroke-width: 2 } .cross { stroke: var(--miss); stroke-width: 2 }
 .limit { stroke: var(--miss) } a:focus-visible circle, a:hover circle, g:target circle { stroke: currentColor; stroke-width: 3 }
@@ -192,7 +195,7 @@ std::string bars_svg(const std::vector<EffectBar>& bars) {
 }
 
 std::string html_table(const std::vector<HtmlRow>& rows) {
-  std::string text = "<div class=\"scroll\" tabindex=\"0\"><table>\n";
+  std::string text = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table>\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const char* cell = i == 0 ? "th" : "td";
     text += rows[i].id.empty() ? "<tr>" : "<tr id=\"" + rows[i].id + "\">";

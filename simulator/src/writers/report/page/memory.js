@@ -76,7 +76,6 @@ function drawKinds(frame, left, width, yOf, rank) {
   return run.memoryKinds.map((kind, k) => [kind.name.replace(/_/g, " "), LINES[k % LINES.length], shown[k]]).filter(k => k[2]);
 }
 function drawMemory() {
-  $("memorySection").hidden = !run.sizesKnown;
   if (!run.sizesKnown) return;
   const frame = frameOf($("memory"), $("memory").parentElement.clientWidth - 34, MEMORY_HEIGHT), bottom = MEMORY_HEIGHT - AXIS;
   const choice = $("rank").value, ranks = choice === "all" ? run.ranks : [run.ranks[+choice]], legend = $("memoryLegend");

@@ -7,6 +7,7 @@ function draw() {
   requestAnimationFrame(() => { pending = false; drawNow(); });
 }
 function drawNow() {
+  $("memorySection").hidden = !run.sizesKnown;
   drawTimeline();
   const box = $("memory").getBoundingClientRect(), seen = box.top < window.innerHeight && box.bottom > 0;
   if (seen) drawMemory();
