@@ -88,10 +88,12 @@ Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& par
     PPSIM_RETURN_IF_ERROR(check_known(**info, asked));
   }
   if (info && !complete) {
-    return make_error(ErrorCode::bad_argument, named.name + " needs ranks and microbatches of 1 or more",
-                      {.found = std::to_string(asked.ranks) + " ranks, " +
-                                std::to_string(asked.microbatches) + " microbatches",
-                       .expected = "--ranks P --microbatches M, or a --model with its parallelism"});
+    return make_error(
+        ErrorCode::bad_argument, named.name + " needs ranks and microbatches of 1 or more",
+        {.found =
+             std::to_string(asked.ranks) + " ranks, " + std::to_string(asked.microbatches) + " microbatches",
+         .expected = named.name + ":ranks=P,microbatches=M, or where the command has them --ranks P "
+                                  "--microbatches M or a --model with its parallelism"});
   }
   if (info && asked.slices == kUsualSlices) {
     PPSIM_ASSIGN_OR_RETURN(const auto slices, usual_slices(**info, asked, source));

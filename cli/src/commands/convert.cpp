@@ -68,6 +68,12 @@ int run(const Options& options, const Output& output) {
   const auto target = target_of(options.input.target);
   if (!target) return report(target.error(), output);
   const auto text = read_text_file(options.input.input);
+  if (!text && names_schedule(options.input.input)) {
+    return report({ErrorCode::bad_argument,
+                   "convert reads a file, this is the name of a schedule",
+                   {.found = options.input.input, .expected = "ppsim generate, which writes either format"}},
+                  output);
+  }
   if (!text) return report(text.error(), output);
   const CommunicatorPolicy policy = *target ? (*target)->communicators.front() : CommunicatorPolicy::per_edge;
   auto ir = ir_from_text(*text, options.input.input, {*dialect, policy});

@@ -70,7 +70,8 @@ void add_buffer_option(Command& command, BackendChoice& choice) {
 Expected<void> check_choice(const BackendChoice& choice) {
   if (choice.backend == "cpu" || choice.backend == "emulated" || choice.backend == "cuda")
     return check_transport(choice);
-  return make_error(ErrorCode::bad_argument, "unknown backend",
+  const char* meant = choice.backend == "gpu" ? " (did you mean \"cuda\"?)" : "";
+  return make_error(ErrorCode::bad_argument, std::string("unknown backend") + meant,
                     {.found = choice.backend, .expected = "cpu, emulated or cuda"});
 }
 

@@ -147,6 +147,8 @@ Expected<void> Space::read_words() {
   schedules_given_ = !names.empty();
   if (schedules_given_) schedules_.clear();
   for (const std::string& name : names) {
+    if (name.find(',') != std::string::npos)
+      return not_a_value("schedule", name, "names joined by +, such as 1f1b+zb-h1");
     PPSIM_ASSIGN_OR_RETURN(const auto info, find_schedule(name));
     if (info->forward_only || info->has_slices)
       return not_a_value("schedule", name, "a schedule that trains in whole sequences");
