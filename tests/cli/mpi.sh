@@ -30,6 +30,13 @@ timeout $limit_s mpirun --oversubscribe -np 2 "$ppsim" run 1f1b --ranks 2 --micr
 [ "$found" -eq 2 ] || fail "exit $found of two runs"
 expect_err "OMPI_COMM_WORLD_SIZE=2, expected --transport mpi"
 
+# Tied weights, and outputs that several stages read.
+for model in "1f1b --transformer tied=true" "interleaved-1f1b:graph=skip" "1f1b:graph=encoder-decoder"; do
+  # shellcheck disable=SC2086
+  expect_mpi 0 2 run $model --ranks 2 --microbatches 4 --arithmetic integer --compare --with reduce-grad,opt --json
+  expect_json 'd["gradients_equal"] and len(d["processes"]) == 2'
+done
+
 # A deadline shorter than the pause after which waiting processes tell the others; the step takes 10 ms.
 expect_mpi 1 2 run 1f1b --ranks 2 --microbatches 4 --backend emulated --unit F=1,B=1 --deadline 0.005
 expect_err "a step did not finish within its deadline of 0.005 s"
