@@ -29,9 +29,18 @@ def found(tmp_path_factory) -> list[list]:
 
 
 def test_gradients_and_weights_are_those_of_the_plain_model(found):
-    for one in (one for case_found in found[:-2] for one in case_found):
+    for one in (one for case_found in found[:-3] for one in case_found):
         assert one["pairs"] >= 6 and one["losses"] <= 1e-12, one
         assert one["equal"], one
+
+
+def test_a_profile_rehearses_wrapped_stages(found):
+    """Each pipeline of replicas rehearses at the same time, and all have the same costs."""
+    assert all(one == found[-3][0] for one in found[-3])
+    for how, one in found[-3][0].items():
+        assert {"F", "B", "I", "W", "OPT", "REDUCE_GRAD", "SEND_F", "SEND_B"} <= set(one["kinds"]), one
+        assert one["unchanged"] and one["makespan_ns"] > 0
+        assert one["samples"] == [2], "DDP: alone; FSDP: in two steps of three"
 
 
 def test_sharded_stages_run_without_backwards(found):

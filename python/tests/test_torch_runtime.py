@@ -150,7 +150,7 @@ def test_a_profile_prices_all_that_runs(two):
     first, second = of(two, "profiled")
     assert first.pop("unchanged") and second.pop("unchanged")
     assert first == second
-    assert first["samples"] == [8, 16], "of two steps with 8 microbatches, half of them with whole backwards"
+    assert first["samples"] == [12, 24], "of three steps with 8 microbatches, half of them with whole backwards"
     for name, makespan in first["makespans"].items():
         assert makespan > 0, name
     assert first["parameters"] == 8 * (16 + 144 + 136), first  # a norm and two layers in float64

@@ -7,7 +7,6 @@ changes from minute to minute changes both alike; the error is the median over t
 """
 
 import json
-import math
 import os
 import pathlib
 import statistics
@@ -62,20 +61,11 @@ def measured(name: str, rank: int) -> dict[str, float]:
         traces, own = runtime.traces(), runtime.costs()
     steps = [max(int(row.split(",")[5]) for row in trace.splitlines()[1:]) for trace in traces[1:]]
     simulated = ppsim.simulate(program, costs=costs)
-    varied = ppsim.jitter(simulated, vary={"compute": f"lognormal:{spread(costs, schedule):.4f}"}, samples=200)
     return {
         "measured_ms": statistics.median(steps) / 1e6,
         "simulated_ms": simulated.makespan_ns / 1e6,
-        "simulated_with_its_spread_ms": varied.mean_ns / 1e6,
         "simulated_from_its_own_steps_ms": ppsim.simulate(program, costs=own).makespan_ns / 1e6,
     }
-
-
-def spread(costs: ppsim.Costs, schedule: ppsim.Schedule) -> float:
-    """Of the logarithm of what computation takes, of its quartiles: those of a normal distribution are 1.349 apart."""
-    rows = [row for row in json.loads(costs.bound(schedule))["costs"] if row["kind"] in "FBIW" and row["ns"]]
-    spreads = [row["ns"] * math.log(row["upper_quartile_ns"] / row["lower_quartile_ns"]) / 1.349 for row in rows]
-    return sum(spreads) / sum(row["ns"] for row in rows)
 
 
 def summary(name: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
@@ -86,7 +76,6 @@ def summary(name: str, rounds: list[dict[str, float]]) -> dict[str, Any]:
         "schedule": name,
         "measured_ms": statistics.median(one["measured_ms"] for one in rounds),
         "errors_percent": error("simulated_ms"),
-        "errors_with_its_spread_percent": error("simulated_with_its_spread_ms"),
         "errors_from_its_own_steps_percent": error("simulated_from_its_own_steps_ms"),
     }
 
@@ -102,10 +91,9 @@ def main(path: str, rounds: int) -> None:
         lines = [summary(name, of_schedule) for name, of_schedule in found.items()]
         for one in lines:
             simulated = one["errors_percent"]
-            varied, own = (statistics.median(one[f"errors_{key}_percent"]) for key in ("with_its_spread", "from_its_own_steps"))
+            own = statistics.median(one["errors_from_its_own_steps_percent"])
             print(f"{one['schedule']:6} measured {one['measured_ms']:7.1f} ms, simulated {statistics.median(simulated):+.1f} % "
-                  f"({simulated[0]:+.1f} to {simulated[-1]:+.1f}), with its spread {varied:+.1f} %, "
-                  f"from its own steps {own:+.1f} %", flush=True)
+                  f"({simulated[0]:+.1f} to {simulated[-1]:+.1f}), from its own steps {own:+.1f} %", flush=True)
         result = {"torch": torch.__version__, "cores": os.cpu_count(), "load_before": load, "rounds": rounds, "runs": lines}
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         pathlib.Path(path).write_text(json.dumps(result, indent=1) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from ppsim.costs import Costs
 from ppsim.errors import Error
 from ppsim.torch.devices import HostMemory, device_of, on, unchanged
 from ppsim.torch.meeting import default_backend, prepare
-from ppsim.torch.rehearsal import rehearse
+from ppsim.torch.rehearsal import Cast, rehearse
 from ppsim.torch.stage import Loss, Stage, Tensors, shapes_behind, shapes_of, tensors_of
 from ppsim.torch.weights import MakeOptimizer
 
@@ -44,12 +44,14 @@ def profile(
     repeats: int = 20,
     warmup: int = 3,
 ) -> Costs:
-    """Measures F, B, I, W, R, OFFLOAD, RELOAD, REDUCE_GRAD, OPT and transfers of a chain of stages, and the memory that each needs.
+    """Measures F, B, I, W, R, UNSHARD, RESHARD, OFFLOAD, RELOAD, REDUCE_GRAD, OPT and transfers of a chain of stages, and
+    the memory that each needs.
 
     stages: modules by number; with torch.distributed initialized those of this process, and all processes
     together have the whole chain: they measure at the same time, as they would run, and get the same Costs. With a
     loss they then run some steps of a pipeline, and all but R, OFFLOAD and RELOAD is what it took there, with what
-    threads and transfers take from computation
+    threads and transfers take from computation, and scaled so that the step simulated from it is the one that was
+    measured. Several pipelines whose stages are in fully_shard or DistributedDataParallel do so at once
     inputs: one microbatch for stage 0; other processes may give None
     loss, targets: of the last stage; optimizer: parameters -> what updates them
     repeats, warmup: of each measurement; outliers (a tenth on both sides) are left out of the means
@@ -91,16 +93,18 @@ def _profiled(stages: Mapping[int, Any], inputs: Any, targets: Any, wanted: _Wan
     rows, sizes = _tables(samples)
     if together:
         rows += _Transfers(owners, shapes, device, wanted).rows()
-        rows, sizes = _merged(rows), _merged(sizes)
-        if _can_rehearse(owners, measured):
+        rows, sizes = _newest(_merged(rows), []), _newest(_merged(sizes), [])  # of replicas one
+        cast = _cast(owners, measured)
+        if cast is not None:
             updates = all(_gathered({_rank(): wanted.optimizer is not None}).values())
             with contextlib.ExitStack() as as_before:
                 for stage in measured:
                     as_before.enter_context(unchanged(stage))
-                rows = _newest(rows, rehearse(
-                    stages, owners, inputs, targets, loss=wanted.loss, optimizer=wanted.optimizer if updates else None,
+                rehearsed = rehearse(
+                    stages, cast, inputs, targets, loss=wanted.loss, optimizer=wanted.optimizer if updates else None,
                     costs=_costs(rows, sizes), repeats=wanted.repeats,
-                ))
+                )
+            rows = _newest(rows, _gathered({_rank(): rehearsed})[0])  # pipelines measure each for themselves
     return _costs(rows + _overlapped(rows), sizes)
 
 
@@ -115,16 +119,27 @@ def _costs(rows: list[Row], sizes: list[Row]) -> Costs:
     return Costs.table({"format": "ppsim-tables", "version": 1, "costs": rows, "sizes": sizes})
 
 
-def _can_rehearse(owners: Mapping[int, int], stages: Iterable[Stage]) -> bool:
-    """Backwards begin at a loss; replicas of a stage are on processes that the pipeline does not have."""
-    mine = all(not stage.replicas.processes and (stage.loss or stage.number < len(owners) - 1) for stage in stages)
-    have_stages = set(owners.values()) == set(range(dist.get_world_size()))
-    return have_stages and all(_gathered({_rank(): mine}).values())
+def _cast(owners: Mapping[int, int], stages: Iterable[Stage]) -> Cast | None:
+    """Of this process's pipeline: with its stages, those of the same place among the replicas. None where no rehearsal is
+    possible: backwards begin at a loss, and every process has a stage."""
+    mine = {stage.number: sorted(stage.replicas.processes) or [_rank()] for stage in stages}
+    begins = all(stage.loss or stage.number < len(owners) - 1 for stage in stages)
+    every = _gathered({_rank(): (mine, begins, any(stage.replicas.is_sharded for stage in stages))})
+    if not all(homes and can_begin for homes, can_begin, _ in every.values()):
+        return None
+    places = {process: {home.index(process) for home in homes.values()} for process, (homes, _, _) in every.items()}
+    members = [process for process in every if places[process] == places[_rank()]]
+    processes = tuple(sorted(members, key=lambda process: min(every[process][0])))
+    placed = {number: rank for rank, process in enumerate(processes) for number in every[process][0]}
+    if sorted(placed) != sorted(owners) or sum(len(every[process][0]) for process in processes) != len(owners):
+        return None
+    return Cast(processes, placed, any(sharded for _, _, sharded in every.values()))
 
 
 def _newest(rows: Iterable[Row], newer: Iterable[Row]) -> list[Row]:
     """The later row of each key."""
-    found = {tuple(row.get(key) for key in ("kind", "stage", "block", "peer")): row for row in [*rows, *newer]}
+    keys = ("kind", "tensor", "stage", "block", "peer")
+    found = {tuple(row.get(key) for key in keys): row for row in [*rows, *newer]}
     return list(found.values())
 
 
@@ -177,14 +192,26 @@ def _measure(stage: Stage, inputs: Tensors, target: Any, wanted: _Wanted) -> _Sa
     samples = _Samples(stage.number)
     clock, host_memory = _Clock(stage.device), HostMemory()
     optimizer = wanted.optimizer(stage.parameters(0)) if wanted.optimizer and stage.parameters(0) else None
-    with unchanged(stage):
+    with unchanged(stage), _opened(stage):
         for number in range(-wanted.warmup, wanted.repeats):
             found = _pass(stage, inputs, target, optimizer, clock, host_memory)
             if number >= 0:
                 for kind, ns in found.items():
                     samples.times.setdefault(kind, []).append(ns)
+        stage.replicas.gather()
         samples.sizes = _sizes(stage, inputs, target, optimizer)
+        stage.replicas.release()
     return samples
+
+
+@contextlib.contextmanager
+def _opened(stage: Stage) -> Iterator[None]:
+    """A wrapper communicates when it is told to, as under a Program."""
+    stage.replicas.open(lambda _: stage.replicas.own_group)
+    try:
+        yield
+    finally:
+        stage.replicas.close()
 
 
 def _pass(
@@ -192,6 +219,7 @@ def _pass(
 ) -> dict[str, int]:
     """One of each action, as a runtime does them. Microbatch 0: B; 1: I and W; -2: R; -1: copies."""
     times: dict[str, int] = {}
+    times["UNSHARD"] = clock.time(stage.replicas.gather)
     times["F"] = clock.time(lambda: stage.forward(0, inputs, target, 0))
     gradients = tuple(torch.ones_like(t) if t.is_floating_point() else None for t in stage.cells[0].outputs)
     times["B"] = clock.time(lambda: stage.backward(0, gradients))
@@ -201,19 +229,28 @@ def _pass(
     stage.forward(-2, inputs, target, 0)
     times["R"] = clock.time(lambda: stage.recompute(-2))
     stage.backward(-2, gradients)
-    shelf = stage.forward(-1, inputs, target, 0).shelf
-    assert shelf is not None
-    host = host_memory.take(shelf.bytes, shelf.on_gpu)
-    times["OFFLOAD"] = clock.time(lambda: shelf.to_host(host))
-    times["RELOAD"] = clock.time(lambda: shelf.from_host(host))
-    host_memory.give(host, shelf.on_gpu)
-    stage.backward(-1, gradients)
-    # Of a block that nobody else has: there is nothing to add up, gradients are divided.
-    weights = [weight for weight in stage.parameters(0) if weight.grad is not None]
-    times["REDUCE_GRAD"] = clock.time(lambda: [weight.grad.div_(2) for weight in weights])
+    if not stage.replicas.is_sharded:  # whose activations are not moved
+        shelf = stage.forward(-1, inputs, target, 0).shelf
+        assert shelf is not None
+        host = host_memory.take(shelf.bytes, shelf.on_gpu)
+        times["OFFLOAD"] = clock.time(lambda: shelf.to_host(host))
+        times["RELOAD"] = clock.time(lambda: shelf.from_host(host))
+        host_memory.give(host, shelf.on_gpu)
+        stage.backward(-1, gradients)
+    times["REDUCE_GRAD"] = clock.time(lambda: _reduce(stage))
+    times["RESHARD"] = clock.time(stage.replicas.release)
     if optimizer is not None:
         times["OPT"] = clock.time(optimizer.step)
     return times
+
+
+def _reduce(stage: Stage) -> None:
+    """A block that no other rank of the pipeline has is added up over its replicas alone; then gradients are divided."""
+    sharded = stage.replicas.is_sharded
+    stage.replicas.reduce([] if sharded else [w.grad for w in stage.parameters(0) if w.grad is not None])
+    for weight in stage.parameters(0):
+        if weight.grad is not None:
+            weight.grad.div_(2)
 
 
 class _Clock:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+import torch.distributed as dist
+
+from ppsim._native import _core
 from ppsim.builder import ScheduleBuilder
 from ppsim.costs import Costs
 from ppsim.lowering import lower
+from ppsim.simulation import simulate
 from ppsim.torch.admission import transport_of
 from ppsim.torch.meeting import default_backend
 from ppsim.torch.runtime import Runtime
@@ -22,29 +28,52 @@ _MICROBATCHES_OF_A_RANK = 4
 _UNITS = {"F": 1, "B": 2, "I": 1, "W": 1}
 
 
+@dataclass(frozen=True)
+class Cast:
+    """Who rehearses. processes: by rank of the Program, the one with the lowest stage first; owners: the rank of each
+    stage; sharded: whether parameters are gathered"""
+
+    processes: tuple[int, ...]
+    owners: Mapping[int, int]
+    sharded: bool
+
+
 def rehearse(
-    stages: Mapping[int, Any], owners: Mapping[int, int], inputs: Any, targets: Any, *,
+    stages: Mapping[int, Any], cast: Cast, inputs: Any, targets: Any, *,
     loss: Loss | None, optimizer: MakeOptimizer | None, costs: Costs, repeats: int,
 ) -> list[dict[str, Any]]:
-    """Rows of a cost table: F, B, I, W, transfers, REDUCE_GRAD and OPT as they were in some steps, the first left out.
+    """Rows of a cost table: F, B, I, W, transfers, UNSHARD, REDUCE_GRAD and OPT as they were in some steps, the first left
+    out, all by the same factor longer, with which the simulated step is the measured one.
 
     costs: of the stages one by one, which order the transfers; repeats: how often each action is measured at least
-    Requires: every process has a stage, and no other pipeline has it, too; the last one has a loss. All processes
-    call it.
+    Requires: every process has a stage; the last one has a loss. All processes call it, those of other pipelines with
+    copies or shards of these stages, too.
     """
-    ranks = 1 + max(owners.values())
-    microbatches = _MICROBATCHES_OF_A_RANK * ranks
-    added = ("reduce-grad", "opt") if optimizer else ("reduce-grad",)
-    program = lower(_order(owners, microbatches), costs=costs, with_=added)
+    microbatches = _MICROBATCHES_OF_A_RANK * len(cast.processes)
+    added = ["reduce-grad", *(["opt"] if optimizer else []), *(["unshard"] if cast.sharded else [])]
+    program = lower(_order(cast.owners, microbatches), costs=costs, with_=added)
     proof = check(program, transport=transport_of(default_backend(stages)))
-    steps = 2 + 2 * repeats // microbatches
+    steps = 2 + 4 * repeats // microbatches
     with Runtime(
-        program, stages, proof, loss=loss, optimizer=optimizer, kept_traces=steps
+        program, stages, proof, loss=loss, optimizer=optimizer, kept_traces=steps, processes=cast.processes
     ) as runtime:
         for _ in range(steps):
+            dist.barrier()  # simulated ranks begin together
             runtime.step([inputs] * microbatches, [targets] * microbatches)
-        found = json.loads(runtime.costs().bound(program.compute_only()))["costs"]
-    return [{key: value for key, value in row.items() if key != "slice"} for row in found]
+        found, traces = runtime.costs(), runtime.traces()[1:]
+    factor = _shortfall(program, found, traces)
+    rows = json.loads(found.bound(program.compute_only()))["costs"]
+    return [
+        {key: round(factor * value) if key == "ns" else value for key, value in row.items() if key != "slice"}
+        for row in rows
+    ]
+
+
+def _shortfall(program: _core.Program, costs: Costs, traces: Sequence[str]) -> float:
+    """Measured step over the one that is simulated from the means of its own actions. Where durations vary, a step waits
+    for whichever rank is slow just then, which no mean of one action has in it; and the slowest are no part of the means."""
+    ends = [max(int(row.split(",")[5]) for row in trace.splitlines()[1:]) for trace in traces]
+    return statistics.median(ends) / max(simulate(program, costs=costs).makespan_ns, 1)
 
 
 def _order(owners: Mapping[int, int], microbatches: int) -> Any:

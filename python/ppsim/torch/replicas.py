@@ -36,12 +36,16 @@ class Whole:
     processes: tuple[int, ...] = ()
     collectives: tuple[str, ...] = ()
     is_sharded = False
+    own_group: Any = None  #: that the wrapper was made with
 
     def __init__(self, module: Any) -> None:
         self.module = module
 
     def open(self, group_of: GroupOf) -> None:
         """group_of: the replicas' group of each kind of collective."""
+
+    def close(self) -> None:
+        """The module communicates by itself again."""
 
     def gather(self) -> None:
         """UNSHARD."""
@@ -60,7 +64,8 @@ class Copied(Whole):
 
     def __init__(self, module: Any) -> None:
         super().__init__(module.module)
-        self.processes = tuple(dist.get_process_group_ranks(module.process_group))
+        self.own_group = module.process_group
+        self.processes = tuple(dist.get_process_group_ranks(self.own_group))
         self._group: Any = None
 
     def open(self, group_of: GroupOf) -> None:
@@ -81,11 +86,14 @@ class Sharded(Whole):
 
     def __init__(self, number: int, module: Any) -> None:
         super().__init__(module)
-        self.processes = _shards(number, module)
+        self.processes, self.own_group = _shards(number, module)
         self._parts = [part for part in module.modules() if _is_fsdp(part)]
         self._on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
+        self._own: list[tuple[Any, Any, Any]] = []  #: what gathers and scatters each group's parameters without a Program
 
     def open(self, group_of: GroupOf) -> None:
+        groups = [group for part in self._parts for group in _groups_of(part._get_fsdp_state())]
+        self._own = [(group, group._all_gather_comm, group._reduce_scatter_comm) for group in groups]
         gather, scatter = _Gather(group_of("UNSHARD")), _Scatter(group_of("REDUCE_GRAD"))
         for part in self._parts:
             part.set_custom_all_gather(gather)
@@ -94,6 +102,17 @@ class Sharded(Whole):
         self.module.set_reshard_after_forward(False)
         self.module.set_reshard_after_backward(False)
         self._accumulate()
+
+    def close(self) -> None:
+        for group, gather, scatter in self._own:
+            group._all_gather_comm, group._reduce_scatter_comm = gather, scatter
+        self._own = []
+        for part in self._parts:
+            part.set_force_sum_reduction_for_comms(False)
+        self.module.set_reshard_after_forward(True)
+        self.module.set_reshard_after_backward(True)
+        self.module.set_is_last_backward(True)
+        self.module.set_requires_gradient_sync(True)
 
     def gather(self) -> None:
         for part in self._parts:
@@ -151,8 +170,8 @@ def _is_fsdp(module: Any) -> bool:
     return any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__)
 
 
-def _shards(number: int, module: Any) -> tuple[int, ...]:
-    """The processes that a stage is sharded over."""
+def _shards(number: int, module: Any) -> tuple[tuple[int, ...], Any]:
+    """The processes that a stage is sharded over, and their group."""
     parameters = dict(module.named_parameters())
     if not parameters:
         raise Error(f"stage {number} has no parameters to shard", expected="a module that is not in fully_shard")
@@ -168,7 +187,7 @@ def _shards(number: int, module: Any) -> tuple[int, ...]:
     if odd:
         raise Error(f"parameter {odd[0]} of stage {number} is placed as {parameters[odd[0]].placements}",
                     expected="fully_shard on a mesh of one dimension")
-    return tuple(int(rank) for rank in mesh.mesh.flatten().tolist())
+    return tuple(int(rank) for rank in mesh.mesh.flatten().tolist()), mesh.get_group()
 
 
 class _Gather:

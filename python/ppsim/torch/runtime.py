@@ -223,6 +223,8 @@ class Runtime:
         atexit.unregister(self.close)
         self._restore_signal()
         if self._watch.failure is None:
+            for stage in self._stages.values():
+                stage.replicas.close()
             self._transfers.close()
 
     def __enter__(self) -> Runtime:

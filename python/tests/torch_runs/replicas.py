@@ -1,5 +1,6 @@
 """Two pipelines of two ranks each whose stages are copies or shards of each other, against one plain model."""
 
+import json
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import ppsim
 import ppsim.torch
-from torch_runs.models import Plain, batch, loss, modules
+from torch_runs.models import ROWS, Block, Plain, batch, loss, modules
 from torch_runs.schedules import compared, makes_updates, program_of, sgd
 
 WRAPPERS = ("fsdp", "ddp")
@@ -22,13 +23,40 @@ WRAPPERS = ("fsdp", "ddp")
 
 def everything(cases: list[dict[str, Any]]) -> list[Any]:
     mesh = opened()
-    return [trained(program_of(case), case, mesh) for case in cases] + [evaluated(mesh), refused(mesh)]
+    return [trained(program_of(case), case, mesh) for case in cases] + [profiled(mesh), evaluated(mesh), refused(mesh)]
 
 
 def opened() -> Any:
     """Dimensions: rank of the pipeline, replica."""
     dist.init_process_group("gloo")
     return init_device_mesh("cpu", (2, 2), mesh_dim_names=("pipeline", "replica"))
+
+
+def profiled(mesh: Any) -> dict[str, Any]:
+    """Costs of wrapped stages, twice, as the rehearsal of a pipeline found them; by wrapper."""
+    found = {}
+    rank = mesh["pipeline"].get_local_rank()
+    for how in WRAPPERS:
+        module = Block(rank)
+        before = [parameter.detach().clone() for parameter in module.parameters()]
+        stages = {rank: wrapped(module, how, mesh)}
+        inputs, targets = (part[:ROWS] for part in batch(1))
+        for _ in range(2):
+            costs = ppsim.torch.profile(stages, inputs, loss=loss, targets=targets, optimizer=sgd, repeats=2, warmup=1)
+        program = ppsim.lower(ppsim.generate("1f1b", ranks=2, microbatches=4), costs=costs,
+                              with_=("unshard", "reduce-grad", "opt"), recompute="full")
+        table = json.loads(costs.bound(program.compute_only()))["costs"]
+        found[how] = {
+            "kinds": sorted({row["kind"] for row in table if row["ns"]}),
+            "samples": sorted({row["samples"] for row in table if row["kind"] == "UNSHARD"}),
+            "makespan_ns": ppsim.simulate(program, costs=costs).makespan_ns,
+            "unchanged": all(map(torch.equal, before, map(collected_one, module.parameters()))),
+        }
+    return found
+
+
+def collected_one(parameter: Any) -> Any:
+    return parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter.detach()
 
 
 def wrapped(module: Any, how: str, mesh: Any) -> Any:
