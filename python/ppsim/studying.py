@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,6 +47,14 @@ class StudyResults:
     def to_csv(self) -> str:
         """As `ppsim study export` writes it."""
         return self._csv
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """The columns of to_csv, with their types. Needs pyarrow. Raises Error without it, OSError for the file."""
+        try:
+            csv, parquet = importlib.import_module("pyarrow.csv"), importlib.import_module("pyarrow.parquet")
+        except ImportError as missing:
+            raise Error("Parquet needs pyarrow", found=str(missing), expected="pip install pyarrow, or to_csv()") from missing
+        parquet.write_table(csv.read_csv(io.BytesIO(self._csv.encode())), os.fspath(path))
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -69,6 +69,25 @@ def test_every_executor_has_the_rows_of_the_command(make, whole, tmp_path):
     assert again.evaluated == 0 and again.to_csv() == results.to_csv()
 
 
+def test_results_are_a_parquet_file(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    results = ppsim.study(STUDY, store=tmp_path / "store.sqlite", workers=1)
+    results.to_parquet(tmp_path / "rows.parquet")
+    table = parquet.read_table(tmp_path / "rows.parquet")
+    assert table.column_names == results.to_csv().splitlines()[0].split(",")
+    assert table.num_rows == len(results)
+    assert str(table.schema.field("step_ns").type) == "int64"
+    assert [row["step_ns"] for row in table.to_pylist()] == [row.get("step_ns") for row in results.rows]
+
+
+def test_parquet_without_pyarrow_says_what_to_install(monkeypatch, tmp_path):
+    results = ppsim.study(STUDY, store=tmp_path / "store.sqlite", workers=1)
+    monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+    with pytest.raises(ppsim.Error, match="pip install pyarrow"):
+        results.to_parquet(tmp_path / "rows.parquet")
+    assert not (tmp_path / "rows.parquet").exists()
+
+
 class LosesAWorker(ProcessPoolExecutor):
     """Its first worker dies with the points that it got; all that are made later do their work."""
 
