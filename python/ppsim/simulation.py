@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,11 @@ Point = tuple["_core.Schedule | _core.Program", Costs]
 
 @dataclass(frozen=True)
 class RankRun:
-    """One rank of a run. Start, end, busy and idle are of its computation; sizes are None where unknown."""
+    """One rank of a run. Start, end, busy and idle are of its computation; sizes are None where unknown.
+
+    at_peak: what lives when memory is first at peak_bytes, by kind of tensor, the most bytes first
+    allocated_bytes, reserved_bytes: most that PyTorch's caching allocator counts where each tensor is a block
+    """
 
     rank: int
     start_ns: int
@@ -36,6 +40,9 @@ class RankRun:
     peak_at_ns: int | None
     peak_live_activations: int
     sent_bytes: int | None
+    at_peak: dict[str, int] | None = field(hash=False)
+    allocated_bytes: int | None
+    reserved_bytes: int | None
 
 
 class Run:

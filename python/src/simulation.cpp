@@ -18,8 +18,10 @@
 #include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/missing_entries.hpp"
 #include "ppsim/core/ir/transports.hpp"
+#include "ppsim/planner/allocator_peaks.hpp"
 #include "ppsim/planner/costs/rank_memory.hpp"
 #include "ppsim/planner/evaluate.hpp"
+#include "ppsim/planner/peak_contents.hpp"
 #include "ppsim/planner/report_file.hpp"
 #include "ppsim/planner/sweep.hpp"
 #include "ppsim/planner/trace_file.hpp"
@@ -131,6 +133,15 @@ nb::typed<nb::dict, nb::str, nb::int_> bubble_of(const BubbleBreakdown& bubble) 
   return result;
 }
 
+/// Bytes by kind of tensor.
+nb::object contents_of(const Evaluation& step, const std::vector<KindBytes>& contents) {
+  if (!step.costs.has_sizes) return nb::none();
+  nb::dict result;
+  for (const KindBytes& of_kind : contents)
+    result[nb::cast(std::string(tensor_kind_name(of_kind.kind)))] = of_kind.bytes;
+  return result;
+}
+
 Data rank_of(const Evaluation& step, RankId id) {
   const RankMetrics& rank = step.metrics.ranks[id];
   const auto size = [&](std::int64_t value) { return step.costs.has_sizes ? nb::cast(value) : nb::none(); };
@@ -148,8 +159,18 @@ Data rank_of(const Evaluation& step, RankId id) {
 }
 
 DataList ranks_of(const Evaluation& step) {
+  const auto contents = peak_contents(step);
+  const auto allocators = allocator_peaks(step);
   DataList result;
-  for (int r = 0; r < step.program().pipeline().ranks(); ++r) result.append(rank_of(step, RankId(r)));
+  for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
+    const RankId id(r);
+    Data rank = rank_of(step, id);
+    const auto size = [&](Bytes value) { return step.costs.has_sizes ? nb::cast(value) : nb::none(); };
+    rank["at_peak"] = contents_of(step, contents[id]);
+    rank["allocated_bytes"] = size(allocators[id].allocated);
+    rank["reserved_bytes"] = size(allocators[id].reserved);
+    result.append(rank);
+  }
   return result;
 }
 

@@ -38,6 +38,20 @@ def test_sizes_give_memory():
         run.memory(2)
 
 
+def test_a_rank_says_what_lives_at_its_peak():
+    job = {"tp": 8, "pp": 4, "dp": 2, "global_batch_size": 16, "sequence_length": 8192}
+    costs = ppsim.Costs.from_model("llama3-70b", "dgx-h100", nodes=8, **job)
+    first, *_, last = ppsim.simulate(ppsim.generate("1f1b", ranks=4, microbatches=8), costs=costs).ranks
+    for rank in (first, last):
+        assert sum(rank.at_peak.values()) == rank.peak_bytes
+        assert list(rank.at_peak.values()) == sorted(rank.at_peak.values(), reverse=True)
+        assert rank.peak_bytes <= rank.allocated_bytes <= rank.reserved_bytes
+    assert first.at_peak["saved_for_input"] > last.at_peak["saved_for_input"]
+    unknown = ppsim.simulate(zb_h1(), unit=UNIT).ranks[0]
+    assert (unknown.at_peak, unknown.allocated_bytes, unknown.reserved_bytes) == (None, None, None)
+    assert len({first, last}) == 2
+
+
 def test_the_trace_is_an_array_without_a_copy():
     run = ppsim.simulate(zb_h1())
     trace = run.trace

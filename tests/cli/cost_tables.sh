@@ -51,7 +51,7 @@ lacks "no cost of COLL of collective 0" simulate vocab-1 "${sched[@]}"
 for known in "--costs table.json null" "--unit F=1 null" "--unit F=1,A=1000 2000"; do
   expect_exit 0 simulate 1f1b "${sched[@]}" ${known% *} --json
   case $known in
-    *null) expect_json 'all(r[k] is None for r in d["per_rank"] for k in ("peak_bytes", "peak_at_ns", "sent_bytes"))' ;;&
+    *null) expect_json 'all(r[k] is None for r in d["per_rank"] for k in ("peak_bytes", "peak_at_ns", "sent_bytes", "reserved_bytes"))' ;;&
     *null) expect_json 'd["peak_bytes"] is None and d["p2p_bytes"] is None' ;;
     *) expect_json 'd["peak_bytes"] == 2000 and d["p2p_bytes"] == 0 and d["per_rank"][1]["peak_bytes"] == 1000' ;;
   esac

@@ -8,6 +8,7 @@ expect_exit 3 simulate 1f1b "${job[@]}"
 expect_out "--recompute adaptive"
 expect_exit 0 simulate 1f1b "${job[@]}" --recompute adaptive --json
 expect_json 'd["fits"] and d["recompute"] == "stages=0:selective"'
+expect_json 'all(r["peak_bytes"] <= r["allocated_bytes"] <= r["reserved_bytes"] for r in d["per_rank"])'
 chosen=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
 expect_exit 0 simulate 1f1b "${job[@]}" --recompute stages=0:selective --json
 expect_json "d['makespan_ns'] == $chosen"

@@ -7,6 +7,7 @@
 #include "input/communicators.hpp"
 #include "options/transport_choice.hpp"
 #include "output/metrics_json.hpp"
+#include "ppsim/planner/allocator_peaks.hpp"
 #include "ppsim/planner/evaluate.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/kineto.hpp"
@@ -93,7 +94,8 @@ std::string step_text(const Evaluation& step) {
          ", then gradients and optimizer)";
 }
 
-/// What the rank that takes most memory has at its peak, a kind of tensor after another.
+/// What the rank that takes most memory has at its peak, a kind of tensor after another, and what PyTorch's
+/// allocator makes of it.
 std::string peak_text(const Evaluation& step) {
   RankId most(0);
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
@@ -105,7 +107,9 @@ std::string peak_text(const Evaluation& step) {
     if (&one != contents[most].data()) text += ", ";
     text += size_text(one.bytes) + " of " + std::string(tensor_kind_name(one.kind));
   }
-  return text + ".\n";
+  const AllocatorPeak allocator = allocator_peaks(step)[most];
+  return text + ".\nPyTorch's allocator reserves " + size_text(allocator.reserved) + " there, of which " +
+         size_text(allocator.allocated) + " are allocated.\n";
 }
 
 void print_text(const Evaluation& step) {

@@ -5,6 +5,7 @@
 #include "options/transport_choice.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/hash.hpp"
+#include "ppsim/planner/allocator_peaks.hpp"
 #include "ppsim/planner/peak_contents.hpp"
 #include "ppsim/workload/layout.hpp"
 
@@ -28,7 +29,13 @@ Json contents_json(const Evaluation& step, const std::vector<KindBytes>& content
   return object;
 }
 
-Json rank_json(const Evaluation& step, RankId id, const std::vector<KindBytes>& contents) {
+/// The memory of a rank at its peak.
+struct RankPeak {
+  const std::vector<KindBytes>& contents;
+  const AllocatorPeak& allocator;
+};
+
+Json rank_json(const Evaluation& step, RankId id, const RankPeak& peak) {
   const RankMetrics& rank = step.metrics.ranks[id];
   Json object = {{"start_ns", rank.times.start},
                  {"end_ns", rank.times.end},
@@ -37,7 +44,9 @@ Json rank_json(const Evaluation& step, RankId id, const std::vector<KindBytes>& 
                  {"idle_ns", rank.idle()},
                  {"peak_bytes", size_json(step, rank.peak_bytes)},
                  {"peak_at_ns", step.costs.has_sizes ? Json(rank.peak_at) : Json()},
-                 {"at_peak", contents_json(step, contents)},
+                 {"at_peak", contents_json(step, peak.contents)},
+                 {"allocated_bytes", size_json(step, peak.allocator.allocated)},
+                 {"reserved_bytes", size_json(step, peak.allocator.reserved)},
                  {"peak_live_activations", rank.peak_live_activations},
                  {"sent_bytes", size_json(step, rank.sent_bytes)}};
   if (!step.communicator_bytes.empty())
@@ -85,12 +94,13 @@ Json evaluation_json(const Evaluation& step) {
                  {"per_rank", Json::array()},
                  {"critical_path", Json::array()}};
   const auto contents = peak_contents(step);
+  const auto allocators = allocator_peaks(step);
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {
     const RankId rank(r);
     const double busy = static_cast<double>(step.metrics.ranks[rank].times.busy);
     object["bubble_fraction_per_rank"].push_back(
         times.makespan > 0 ? 1 - busy / static_cast<double>(times.makespan) : 0.0);
-    object["per_rank"].push_back(rank_json(step, rank, contents[rank]));
+    object["per_rank"].push_back(rank_json(step, rank, {contents[rank], allocators[rank]}));
   }
   for (const CriticalStep& item : step.metrics.critical_path) {
     object["critical_path"].push_back({{"rank", step.program().rank_of(item.instruction).value()},
