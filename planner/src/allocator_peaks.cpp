@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "execution/tensor_life.hpp"
+#include "ppsim/core/execution/tensor_life.hpp"
 #include "ppsim/planner/caching_allocator.hpp"
 
 namespace ppsim::planner {
