@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <sstream>
 
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/gpu_backend/stage_model/reference.hpp"
@@ -26,12 +25,6 @@ namespace {
 using test::FakeGpu;
 using test::FakeRunOptions;
 using test::FaultKind;
-
-std::string faults_of(const FakeGpu& gpu) {
-  std::ostringstream text;
-  for (const test::Fault& fault : gpu.faults()) text << fault << '\n';
-  return text.str();
-}
 
 TransformerConfig config_of(Arithmetic arithmetic) { return test::small_transformer(4, arithmetic); }
 

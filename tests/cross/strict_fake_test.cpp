@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <sstream>
 #include <thread>
 
 #include "ppsim/core/execution/naive_executor.hpp"
@@ -30,12 +29,6 @@ namespace {
 
 constexpr int kPrograms = 5'000;
 constexpr int kShards = 10;
-
-std::string faults_of(const test::FakeGpu& gpu) {
-  std::ostringstream text;
-  for (const test::Fault& fault : gpu.faults()) text << fault << '\n';
-  return text.str();
-}
 
 struct Mode {
   std::string name;

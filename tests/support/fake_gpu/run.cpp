@@ -1,5 +1,7 @@
 #include "support/fake_gpu/run.hpp"
 
+#include <sstream>
+
 #include "executor/gpu/gpu_execute.hpp"
 #include "process_group/peers.hpp"
 #include "support/fake_gpu/stages.hpp"
@@ -7,6 +9,12 @@
 namespace ppsim::test {
 
 using namespace gpu_backend;
+
+std::string faults_of(const FakeGpu& gpu) {
+  std::ostringstream text;
+  for (const Fault& fault : gpu.faults()) text << fault << '\n';
+  return text.str();
+}
 
 FakeGpuOptions devices_for(const Program& program) { return {.devices = program.pipeline().ranks()}; }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "ppsim/gpu_backend/executor/execute.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
@@ -33,6 +34,9 @@ using MakeGpuModel = std::function<std::unique_ptr<GpuStageModel>(const GpuApi&)
 [[nodiscard]] Expected<RunResult> run_kernels_on_fake(FakeGpu& gpu, const Program& program,
                                                       const MakeGpuModel& make,
                                                       const FakeRunOptions& options = {});
+
+/// Its faults, a line each.
+[[nodiscard]] std::string faults_of(const FakeGpu& gpu);
 
 /// A fake with a device for each rank of a Program.
 [[nodiscard]] FakeGpuOptions devices_for(const Program& program);

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "executor/gpu/gpu_execute.hpp"
@@ -14,7 +13,7 @@
 #include "ppsim/gpu_backend/executor/measured_costs.hpp"
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 #include "ppsim/schedules/registry.hpp"
-#include "support/fake_gpu/run.hpp"
+#include "support/fake_gpu/tampered.hpp"
 #include "support/linear_model.hpp"
 #include "support/programs.hpp"
 
@@ -31,12 +30,6 @@ std::string hang_of(const RunResult& result) {
   std::string text;
   for (const Wait& wait : result.hang) text += to_string(wait) + "\n";
   return text;
-}
-
-std::string faults_of(const FakeGpu& gpu) {
-  std::ostringstream text;
-  for (const Fault& fault : gpu.faults()) text << fault << '\n';
-  return text.str();
 }
 
 /// The message of a run that fails and leaves nothing behind.
@@ -231,8 +224,7 @@ TEST(GpuExecute, HandsOutNoGradientsThatNobodyAskedFor) {
 }
 
 TEST(GpuExecute, AFullDeviceIsNamed) {
-  const Program program = schedule_program("1f1b");
-  const std::string message = failure(program, {.devices = 2, .memory = 256}, {});
+  const std::string message = failure(schedule_program("1f1b"), {.devices = 2, .memory = 256}, {});
   EXPECT_EQ(message.rfind("rank 0: allocating ", 0), 0U) << message;
   EXPECT_NE(message.find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << message;
 }
@@ -362,14 +354,11 @@ TEST(GpuExecute, AnErrorOfACommunicatorNamesRankAndCommunicator) {
 TEST(GpuExecute, AnErrorOfAnActionNamesIt) {
   FakeRunOptions options;
   options.tamper = [](GpuApi& api) {
-    auto open = std::make_shared<std::string>();
-    api.marks.push = [open, push = api.marks.push](const char* name) {
-      *open = name;
-      push(name);
-    };
-    api.cuda.fill_async = [open, fill = api.cuda.fill_async](CudaAddress memory, unsigned char value,
+    const StepMark mark;
+    mark.watch(api);
+    api.cuda.fill_async = [mark, fill = api.cuda.fill_async](CudaAddress memory, unsigned char value,
                                                              std::size_t bytes, CUstream_st* stream) {
-      return *open == "PP:1B0" ? 1 : fill(memory, value, bytes, stream);
+      return mark.in_action("1B0") ? 1 : fill(memory, value, bytes, stream);
     };
   };
   const std::string message = failure(schedule_program("1f1b"), {.devices = 2}, options);

@@ -2,19 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-#include <utility>
 #include <vector>
 
+#include "support/llama.hpp"
 #include "support/programs.hpp"
 
 namespace ppsim {
 namespace {
 
-Workload llama() {
-  return {model_from_name("llama3-70b").value(), cluster_from_name("dgx-h100", 8).value(),
-          Parallelism{.tensor = 8, .pipeline = 4, .data = 2, .global_batch_size = 128}};
-}
+using test::llama;
 
 Nanoseconds total(const AnalyticCosts& costs, OpKind kind, int stages) {
   Nanoseconds sum = 0;
@@ -121,21 +117,6 @@ TEST(Analytic, ForwardWaitsForItsTensorParallelCollectives) {
   EXPECT_NEAR(slow - forward(), once, 1e-8);
 }
 
-/// What a stack lets block is part of the action that sends, and none of the transfer.
-TEST(Analytic, BlockingTransfersAreTimeOfTheirSender) {
-  Workload workload = llama();
-  const CostTable beside = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
-  workload.stack.overlap_pipeline = false;
-  const CostTable blocking = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
-  const Nanoseconds transfer = beside({OpKind::send_forward, 0, 1});
-  EXPECT_GT(transfer, 0);
-  EXPECT_EQ(blocking({OpKind::send_forward, 0, 1}), 0);
-  EXPECT_EQ(blocking({OpKind::forward, 0}), beside({OpKind::forward, 0}) + transfer);
-  EXPECT_EQ(blocking({OpKind::backward, 1}), beside({OpKind::backward, 1}) + transfer);
-  EXPECT_EQ(blocking({OpKind::forward, 3}), beside({OpKind::forward, 3})) << "the last stage sends nothing";
-  EXPECT_EQ(blocking({OpKind::backward, 0}), beside({OpKind::backward, 0})) << "nor the first one backward";
-}
-
 /// Unfused attention writes and reads 13 bytes for each score forward.
 TEST(Analytic, UnfusedAttentionGoesThroughMemory) {
   Workload workload = on_paper();
@@ -199,18 +180,6 @@ TEST(Analytic, FullRecomputeIsPartOfTheBackward) {
   EXPECT_EQ(again({OpKind::backward, 1}), kept({OpKind::backward, 1}) + kept({OpKind::forward, 1}));
 }
 
-/// 2205.05198, section 5: scores are made again from queries and keys, 5 bytes of each.
-TEST(Analytic, UnfusedStacksDoNotKeepTheScoresOfSelectiveRecompute) {
-  Workload workload = llama();
-  workload.stack = stack_from_name("megatron-2022").value();
-  const auto saved = [&] {
-    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({TensorKind::saved_for_input, 1});
-  };
-  const Bytes all = saved();
-  workload.parallelism.recompute = Recompute::selective;
-  EXPECT_EQ(all - saved(), 20 * 5 * (64 / 8) * 8192LL * 8192);
-}
-
 /// F of one stage beside B of another of its rank: two chunks of a V.
 TEST(Analytic, AnOverlappedPairIsItsOwnForwardAndBackward) {
   const CostTable costs = analytic_costs(llama(), test::chain(4, 8, 64)).value().tables.costs;
@@ -230,30 +199,6 @@ TEST(Analytic, RefusesGroupsThatCannotBe) {
   workload.cluster.nodes = 64;
   workload.parallelism.context = 128;
   EXPECT_NE(analytic_costs(workload, test::chain(4, 4, 64)).error().message.find("heads"), std::string::npos);
-}
-
-/// Parameters that are sharded too: a part of each on every replica.
-TEST(Analytic, ShardedParametersTakeTheirShare) {
-  Workload workload = llama();
-  const auto bytes = [&](TensorKind kind) {
-    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({kind, 1});
-  };
-  const Bytes parameters = bytes(TensorKind::parameters);
-  const Bytes state = bytes(TensorKind::optimizer_state);
-  workload.parallelism.sharded_parameters = true;
-  EXPECT_EQ(bytes(TensorKind::parameters), parameters / 2);
-  EXPECT_EQ(bytes(TensorKind::optimizer_state), state);
-}
-
-/// Moments of Adam in bf16, beside float32 weights.
-TEST(Analytic, MomentsMayBeShort) {
-  Workload workload = llama();
-  const auto state = [&] {
-    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({TensorKind::optimizer_state, 1});
-  };
-  const Bytes full = state();
-  workload.stack.moment_bytes = 2;
-  EXPECT_NEAR(static_cast<double>(state()), static_cast<double>(full) * 8 / 12, 1);
 }
 
 /// NCCL holds multiprocessors: products whose tiles filled a wave take another one, and no product is faster.
@@ -276,44 +221,6 @@ TEST(Analytic, TransfersSlowProductsDown) {
       << "not known";
 }
 
-/// Weights of layers for a product and for that with the transpose: beside those in bf16, instead of them, or
-/// for one microbatch.
-TEST(Analytic, QuantisedWeightsAreKeptAsTheStackDoes) {
-  Workload workload = llama();
-  const auto parameters = [&] {
-    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({TensorKind::parameters, 1});
-  };
-  const auto forward = [&] {
-    return analytic_costs(workload, test::chain(4, 4, 64))->tables.costs({OpKind::forward, 1});
-  };
-  const Bytes bf16 = parameters();
-  workload.parallelism.dtype = DataType::fp8;
-  EXPECT_EQ(parameters(), 2 * bf16);
-  const Nanoseconds kept = forward();
-  workload.stack.weights = workload::QuantisedWeights::primary;
-  EXPECT_EQ(parameters(), bf16);
-  workload.stack.weights = workload::QuantisedWeights::transient;
-  EXPECT_EQ(parameters(), bf16);
-  EXPECT_GT(forward(), kept) << "quantised again";
-  workload.stack.weights = workload::QuantisedWeights::cached;
-  workload.parallelism.sharded_parameters = true;
-  EXPECT_EQ(parameters(), bf16 / 2);
-}
-
-/// Inputs of products are kept as FP8; what norms, activation functions and attention need stays bf16.
-TEST(Analytic, QuantisedInputsTakeHalf) {
-  Workload workload = llama();
-  workload.parallelism.sequence = 4096;
-  const auto bytes = [&](TensorKind kind) {
-    return analytic_costs(workload, test::chain(4, 4, 64))->tables.sizes({kind, 1});
-  };
-  const Bytes for_weight = bytes(TensorKind::saved_for_weight);
-  const Bytes for_input = bytes(TensorKind::saved_for_input);
-  workload.parallelism.dtype = DataType::fp8;
-  EXPECT_EQ(bytes(TensorKind::saved_for_weight), for_weight / 2);
-  EXPECT_EQ(bytes(TensorKind::saved_for_input) - for_input, 20 * 2 * 4096 * 8192 / 8) << "attention's output";
-}
-
 TEST(Analytic, FlopsAreSixPerParameterAndTokenPlusAttention) {
   const auto costs = analytic_costs(llama(), test::chain(4, 4, 64)).value();
   const double tokens = 128 * 8192.0;
@@ -322,105 +229,6 @@ TEST(Analytic, FlopsAreSixPerParameterAndTokenPlusAttention) {
   const double expected = 6 * (70.55e9 - 128256 * 8192.0) + 6.0 * 80 * 64 * 128 * 8192;
   EXPECT_NEAR(costs.model_flops_per_step / tokens, expected, 0.001 * expected);
   EXPECT_DOUBLE_EQ(costs.peak_flops, 64 * 989e12);
-}
-
-TEST(Analytic, ParametersAreSharedOut) {
-  const auto sizes = analytic_costs(llama(), test::chain(4, 4, 64)).value().tables.sizes;
-  Bytes parameters = 0;
-  for (int b = 0; b < 4; ++b) parameters += sizes({TensorKind::parameters, b});
-  EXPECT_NEAR(static_cast<double>(parameters) * 8 / 2 / 1e9, 70.55, 0.01);
-  EXPECT_EQ(sizes({TensorKind::optimizer_state, 1}), sizes({TensorKind::parameters, 1}) * 6 / 2);
-}
-
-TEST(Analytic, SlowerNetworksMakeSlowerTransfers) {
-  Workload workload = llama();
-  const CostClass send{OpKind::send_forward, 0, 1};
-  const Nanoseconds fast = analytic_costs(workload, test::chain(4, 4, 64))->tables.costs(send);
-  workload.cluster.node.node_gbytes = 100;
-  const Nanoseconds slow = analytic_costs(workload, test::chain(4, 4, 64))->tables.costs(send);
-  EXPECT_NEAR(static_cast<double>(slow - 10'000), 4.0 * static_cast<double>(fast - 10'000), 4.0);
-}
-
-TEST(Analytic, NeighboursInOneNodeUseNvlink) {
-  Workload workload = llama();
-  workload.parallelism = {
-      .tensor = 2, .pipeline = 4, .data = 8, .global_batch_size = 128, .rank_order = RankOrder::tp_cp_pp_dp};
-  const auto inside =
-      analytic_costs(workload, test::chain(4, 4, 16))->tables.costs({OpKind::send_forward, 0, 1});
-  workload.parallelism.rank_order = RankOrder::tp_cp_dp_pp;
-  const auto across =
-      analytic_costs(workload, test::chain(4, 4, 16))->tables.costs({OpKind::send_forward, 0, 1});
-  EXPECT_LT(inside, across);
-}
-
-/// Whether all GPUs of both pipeline ranks are in one NVLink domain, of the first data-parallel replica.
-bool in_one_domain(const Workload& workload, int a, int b) {
-  const Parallelism& p = workload.parallelism;
-  const int group = p.tensor * p.context;
-  std::set<int> domains;
-  for (const int rank : {a, b}) {
-    for (int i = 0; i < group; ++i) {
-      const int gpu = p.rank_order == RankOrder::tp_cp_pp_dp ? rank * group + i : rank * p.data * group + i;
-      domains.insert(gpu / workload.cluster.node.nvlink_domain);
-    }
-  }
-  return domains.size() == 1;
-}
-
-TEST(Analytic, TransfersUseNvlinkWhereItConnectsAllGpusOfBothRanks) {
-  Workload workload = llama();
-  workload.cluster.nodes = 1;
-  for (const auto& [tensor, context] : {std::pair{1, 1}, {2, 1}, {4, 1}, {2, 4}, {8, 2}}) {
-    for (const RankOrder order : {RankOrder::tp_cp_pp_dp, RankOrder::tp_cp_dp_pp}) {
-      workload.parallelism = {.tensor = tensor,
-                              .pipeline = 4,
-                              .data = 2,
-                              .context = context,
-                              .global_batch_size = 128,
-                              .rank_order = order};
-      const int gpus = workload.cluster.node.gpus = workload.parallelism.gpus();
-      const auto sends = [&](int domain) {
-        workload.cluster.node.nvlink_domain = domain;
-        const CostTable costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;
-        std::vector<Nanoseconds> times;
-        for (int s = 0; s < 3; ++s) times.push_back(costs({OpKind::send_forward, s, s + 1}));
-        return times;
-      };
-      const std::vector<Nanoseconds> network = sends(1);
-      const std::vector<Nanoseconds> nvlink = sends(gpus);
-      for (int domain = 1; domain <= gpus; ++domain) {
-        const std::vector<Nanoseconds> times = sends(domain);
-        for (int s = 0; s < 3; ++s) {
-          const auto at = static_cast<std::size_t>(s);
-          EXPECT_LT(nvlink[at], network[at]);
-          EXPECT_EQ(times[at], in_one_domain(workload, s, s + 1) ? nvlink[at] : network[at])
-              << "tp " << tensor << ", cp " << context << ", domains of " << domain << ", stage " << s;
-        }
-      }
-    }
-  }
-}
-
-TEST(Analytic, AStageReceivesATensorForEveryEdge) {
-  PipelineSpec skip{.ranks = 4, .stages = 4, .microbatches = 64};
-  for (const auto& [from, to] : {std::pair{0, 1}, {1, 2}, {2, 3}, {0, 3}}) {
-    skip.edges.push_back({StageId(from), StageId(to)});
-  }
-  const auto sizes = analytic_costs(llama(), Pipeline::make(skip).value()).value().tables.sizes;
-  EXPECT_EQ(sizes({TensorKind::boundary_input, 3}), 2 * sizes({TensorKind::boundary_output, 2}));
-  EXPECT_EQ(sizes({TensorKind::boundary_input, 2}), sizes({TensorKind::boundary_output, 1}));
-}
-
-/// Every tensor-parallel rank has the ids of all tokens of its share of the sequence.
-TEST(Analytic, TheFirstStageReadsTokens) {
-  Workload workload = llama();
-  workload.parallelism.microbatch_size = 3;
-  workload.parallelism.global_batch_size = 384;
-  for (const auto& pipeline : {test::chain(4, 4, 64), test::chain(4, 8, 64)}) {
-    const auto sizes = analytic_costs(workload, pipeline).value().tables.sizes;
-    EXPECT_EQ(sizes({TensorKind::boundary_input, 0}), 3 * 8192 * 4);
-    EXPECT_EQ(sizes({TensorKind::boundary_input, 1}), 3 * 8192 * 8192 * 2 / 8);
-  }
 }
 
 /// A chain of p stages whose last one feeds p shards, and the collective that sums their gradients behind
@@ -468,25 +276,6 @@ TEST(Analytic, RefusesShardsOfNothing) {
                        .gradient_of = StageId(0)}};
   spec.routes = {{StageId(1), StageId(2), StageId(3)}, {StageId(0), StageId(1)}};
   EXPECT_FALSE(analytic_costs(llama(), Pipeline::make(spec).value()).has_value());
-}
-
-/// Llama 3 70B, 20 layers a stage: norms and the activation function save 2 h + ffn channels a token and
-/// layer.
-TEST(Analytic, SelectiveRecomputeSavesLessAndTakesLonger) {
-  Workload workload = llama();
-  workload.parallelism.recompute = StageRecompute({{StageId(1), Recompute::selective}});
-  const auto costs = analytic_costs(workload, test::chain(4, 4, 64)).value().tables;
-  const auto plain = analytic_costs(llama(), test::chain(4, 4, 64)).value().tables;
-  const SizeClass saved{TensorKind::saved_for_weight, 1};
-  const Bytes less = 20 * 2 * 8192LL * (2 * 8192 + 28672) / 8;
-  EXPECT_EQ(plain.sizes(saved) - costs.sizes(saved), less);
-  // Beside it are the products that return what they have added to the main gradients.
-  const Bytes products = 2 * (layer_parameters(workload.model, 0) / 8);
-  EXPECT_EQ(costs.sizes({TensorKind::workspace, 1, -1, -1, OpKind::backward_weight}), less + products);
-  EXPECT_GT(costs.costs({OpKind::backward_weight, 1}), plain.costs({OpKind::backward_weight, 1}));
-  EXPECT_EQ(costs.costs({OpKind::forward, 1}), plain.costs({OpKind::forward, 1}));
-  for (const OpKind kind : {OpKind::backward_weight, OpKind::backward})
-    EXPECT_EQ(costs.costs({kind, 2}), plain.costs({kind, 2})) << "stage 2 recomputes nothing";
 }
 
 TEST(Analytic, CopiesOfActivationsTakeTheirBytes) {
