@@ -1,5 +1,5 @@
 #include "lowering/build_program.hpp"
-#include "lowering/insert/insert_before.hpp"
+#include "lowering/cells.hpp"
 #include "lowering/insert/insert_offload.hpp"
 #include "lowering/insert/insert_transfers.hpp"
 #include "lowering/insert/insert_unshards.hpp"
@@ -108,6 +108,39 @@ struct Lowering {
     if (observer) observer(pass, rows_text(pipeline, rows));
   }
 };
+
+/// An action of this kind before the step of every action for which `is_wanted`.
+template <class IsWanted>
+void insert_before(OpKind kind, StepRows& rows, const IsWanted& is_wanted) {
+  for (int r = 0; r < rows.ranks(); ++r) {
+    std::vector<Step> steps;
+    for (const Step& step : rows[RankId(r)]) {
+      for (const Action& a : step.actions()) {
+        if (is_wanted(a)) steps.emplace_back(make_action(kind, a.subject, a.microbatch, a.slice));
+      }
+      steps.push_back(step);
+    }
+    rows.replace(RankId(r), std::move(steps));
+  }
+}
+
+/// LOAD directly before every F of a first stage.
+void insert_loads(const Pipeline& pipeline, StepRows& rows) {
+  insert_before(OpKind::load, rows, [&](const Action& a) {
+    return a.kind == OpKind::forward && pipeline.producers(a.stage(), a.mb()).empty();
+  });
+}
+
+/// R directly before every B and I of the stages that recompute in full, where the row does not hold it
+/// already.
+void insert_recompute(const Pipeline& pipeline, const StageRecompute& recompute, StepRows& rows) {
+  std::vector<char> recomputed(cell_count(pipeline), 0);
+  insert_before(OpKind::recompute, rows, [&](const Action& a) {
+    if (a.kind == OpKind::recompute) recomputed[cell_of(pipeline, a)] = 1;
+    return gives_input_gradient(a.kind) && recomputed[cell_of(pipeline, a)] == 0 &&
+           recompute(a.stage()) == Recompute::full;
+  });
+}
 
 /// Everything that a rank does beside its steps, transfers aside.
 void insert_local_work(const Lowering& lowering, StepRows& rows) {
