@@ -22,6 +22,14 @@ grep -q '"overlay":true' both.html || fail "no overlay"
 expect_exit 0 run 1f1b --ranks 2 --microbatches 2 --backend emulated --unit F=1 --compare
 expect_out "idle, nothing in flight"
 
+# A run leaves the arithmetic of padding out, and says so; an emulated one takes its time.
+expect_exit 0 run spmd-gpipe --ranks 2 --microbatches 2
+expect_out "(the simulated step has 4 computations for padding, which the measured one leaves out)"
+expect_exit 0 run spmd-gpipe --ranks 2 --microbatches 2 --json
+expect_json 'd["padding_left_out"] == 4'
+expect_exit 0 run spmd-gpipe --ranks 2 --microbatches 2 --backend emulated --unit F=1 --json
+expect_json '"padding_left_out" not in d'
+
 # A profile is a cost table that predicts a run.
 model=layers=2,hidden=16,heads=2,ffn=16,vocab=16,sequence=8
 expect_exit 0 profile --ranks 2 --microbatches 4 --transformer $model --steps 3 -o costs.json --json

@@ -145,6 +145,16 @@ void print_loss(const RunReport& report) {
   std::cout << '\n';
 }
 
+/// Computation for padding, which a simulation has at the price of its kind. Runs leave it out, but for
+/// emulated ones.
+std::int64_t padding_left_out(const RunReport& report) {
+  if (report.backend == "emulated") return 0;
+  const auto is_left_out = [&](const Action& action) {
+    return info(action.kind).resource == Resource::compute && is_padding(report.program.pipeline(), action);
+  };
+  return std::ranges::count_if(report.program.all_actions(), is_left_out);
+}
+
 /// The step beside its simulations, where there are costs for these.
 void print_times(const RunReport& report) {
   const VerifiedRun& result = report.run;
@@ -162,6 +172,9 @@ void print_times(const RunReport& report) {
 void print_steps(const RunReport& report) {
   const VerifiedRun& result = report.run;
   print_times(report);
+  if (const auto padding = padding_left_out(report); padding > 0 && result.simulated_step_ns)
+    std::cout << "(the simulated step has " << padding
+              << " computations for padding, which the measured one leaves out)\n";
   if (report.given_costs) std::cout << free_kinds_text(free_kinds(result.costs, report.program));
   if (result.run.processes.size() > 1) std::cout << clocks_text(result.run.processes);
   const int ranks = report.program.pipeline().ranks();
@@ -262,6 +275,7 @@ Json run_json(const RunReport& report) {
                  {"verified", result.certificate.has_value()},
                  {"proved_transport", nullptr},
                  {"program_hash", program_hash(report.program)}};
+  if (const auto padding = padding_left_out(report); padding > 0) object["padding_left_out"] = padding;
   if (result.certificate) object["proved_transport"] = transport_name(*result.certificate);
   if (report.given_costs) object["free_of_cost"] = free_kinds(result.costs, report.program);
   if (!result.proved_bytes.empty()) object["proved_bytes"] = largest(result.proved_bytes);
