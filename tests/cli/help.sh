@@ -170,7 +170,7 @@ shown show 1f1b --ranks 16 --microbatches 32
 shown compare 1f1b forward-only "${size[@]}" --unit F=1,B=2
 shown simulate 1f1b "${job[@]}"
 tr '\n' ' ' <plain | tr -s ' ' >line
-grep -q "loading of data, checkpoints" line || fail "a word was broken"
+grep -q "reading of data from storage, checkpoints" line || fail "a word was broken"
 shown --help
 long=(jitter 1f1b --ranks 16 --microbatches 256 --unit F=1,B=2 --vary all=normal:0.1)
 UNTIL='ppsim: [0-9]+ s' timeout "$limit_s" python3 terminal.py 80 "$ppsim" "${long[@]}" --samples 1000000 >stdout || fail "no progress"

@@ -101,6 +101,7 @@ class Estimator {
     PassTimes times;
     LayerWork work;
     double logits = 0;
+    double loads = 0;  ///< seconds that tokens and labels take from the host
     bool embeds = false;
     bool has_head = false;
   };
@@ -123,6 +124,7 @@ class Estimator {
     sum.logits = memory_.logits();
     sum.work.saved_for_input += static_cast<double>(passes) * kBf16 * sum.logits;
     sum.has_head = true;
+    sum.loads += timer_.load_labels();
   }
 
   [[nodiscard]] StageSum stage_sum(const StageShare& share) const {
@@ -140,6 +142,7 @@ class Estimator {
     sum.embeds = contents.embedding || contents.mtp > 0;
     if (sum.embeds) {
       sum.times += timer_.embedding();
+      sum.loads += timer_.load_tokens();
       sum.work.parameters += memory_.vocabulary();
     }
     if (contents.loss) add_head(share.heads, sum);
@@ -171,18 +174,20 @@ class Estimator {
   [[nodiscard]] StageSum input_shard(const RouteParts& route) const {
     StageSum sum;
     sum.times.forward = sum.times.weight = timer_.operators().traffic(memory_.boundary());
+    sum.loads = timer_.load_tokens();
     sum.work.parameters = memory_.vocabulary() / static_cast<double>(route.input.size());
     return sum;
   }
 
   void add_stage(Tables& tables, StageId stage, StageSum sum, const StageShare& share) {
+    if (stack_.inputs == InputCopies::broadcast) sum.loads = timer_.broadcast_tokens();
     Remade remade;
     if (spread_.recompute(stage) == Recompute::selective) remade = save_less(sum);
     remade.for_weight += sum.work.weight_products;
     set_sizes(tables.sizes, stage, sum.work);
     set_boundaries(tables.sizes, stage, share);
     set_workspace(tables.sizes, stage, kFloat32 * sum.logits, remade);
-    set_costs(tables, stage, sum.times);
+    set_costs(tables, stage, sum);
     set_copies(tables, stage);
     for (const BlockId block : pipeline_.blocks_of(stage)) {
       blocks_[block] = {sum.work.parameters, sum.work.expert_parameters,
@@ -238,17 +243,22 @@ class Estimator {
   static Nanoseconds nanoseconds(double seconds) { return checked_round(seconds * 1e9); }
   static Bytes bytes(double count) { return checked_round(count); }
 
-  void set_costs(Tables& tables, StageId stage, const PassTimes& times) {
+  /// Loads that nothing hides are part of F, whether the Program has them as actions or not.
+  void set_costs(Tables& tables, StageId stage, const StageSum& sum) {
     const std::int32_t s = stage.value();
     CostTable& costs = tables.costs;
+    const PassTimes& times = sum.times;
+    const bool loads_beside = stack_.inputs == InputCopies::prefetched;
     const Nanoseconds forward = nanoseconds(times.forward);
     const Nanoseconds weight = nanoseconds(times.weight);
     const Nanoseconds sends = nanoseconds(transfers_.blocked_by(tables.sizes, stage, true));
+    const Nanoseconds loads = nanoseconds(sum.loads);
     // Frameworks recompute in the backward, when its gradient has arrived.
     const bool again = spread_.recompute(stage) == Recompute::full;
     const double gradients = transfers_.blocked_by(tables.sizes, stage, false);
     const Nanoseconds input = nanoseconds(times.input + (again ? times.forward : 0) + gradients);
-    costs.set({OpKind::forward, s}, checked_add(forward, sends));
+    costs.set({OpKind::forward, s}, checked_add(forward, checked_add(sends, loads_beside ? 0 : loads)));
+    costs.set({OpKind::load, s}, loads_beside ? loads : 0);
     costs.set({OpKind::backward_input, s}, input);
     costs.set({OpKind::backward_weight, s}, weight);
     const Nanoseconds backward = checked_add(input, weight);

@@ -57,7 +57,8 @@ LayerWork LayerMemory::layer(std::int64_t layer) const {
   // its own output besides.
   const double operand = operand_bytes(spread_.dtype);
   const double output = spread_.dtype == DataType::bf16 ? 0 : query;
-  const double gates = (stack_.quantised_gates ? operand : kBf16) * gate * channels;
+  const bool clamps = model_.clamped_gates && is_mixture(layer) && !stack_.fused_experts && !stack_.compiled;
+  const double gates = (stack_.quantised_gates ? operand : kBf16) * (clamps ? 2 : 1) * gate * channels;
   work.saved_for_weight = operand * tokens_ * (2 * hidden / own + (query + channels) / tp);
   work.saved_for_input = tokens_ * (kBf16 * (2 * hidden / own + (query + key_value + output) / tp) +
                                     (gates + kFloat32 * heads) / tp);

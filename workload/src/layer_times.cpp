@@ -126,7 +126,11 @@ void LayerTimer::add_mixture(PassTimes& times) const {
              spread_.dtype, times);
   add_linear({.tokens = rows, .in = channels, .out = hidden_, .matrices = experts, .makes_input = fused},
              spread_.dtype, times);
-  if (!fused) add_activation(rows * experts * channels, times);
+  if (!fused) {
+    add_activation(rows * experts * channels, times);
+    add_expert_biases(rows, experts, times);
+    add_clamp(rows * experts * (model_.gated_mlp ? 2 : 1) * channels, times);
+  }
   const double copies = rows * experts * hidden_ * kBf16;
   const double permutation = 2 * operators_.traffic((apart ? 4 : 2) * copies);
   double exchange = 2 * network_.expert_exchange(network_.expert(split_), routed * hidden_ * kBf16, chosen);
@@ -149,11 +153,21 @@ void LayerTimer::add_flash(double heads, double width, bool windowed, PassTimes&
   const double reach = windowed ? static_cast<double>(model_.window) + kAttentionTile : sequence_;
   const double sequence = std::min(sequence_, 2 * reach);
   const double flops = 4 * heads * attended_pairs(sequence_, reach) / spread_.context * width;
+  const bool quantised = stack_.quantised_attention && spread_.dtype != DataType::bf16;
   const double forward = operators_.flash_attention(
-      flops, std::max(1.0, heads * sequence_ / sequence / spread_.context), sequence, value);
+      flops / (quantised ? kQuantisedAttention : 1),
+      std::max(1.0, heads * sequence_ / sequence / spread_.context), sequence, value);
+  if (quantised) quantise_attention(times);
   times.attention_core += forward;
   times.forward += forward;
   times.input += 2.5 * forward / kAttentionBackward;
+}
+
+/// Queries, keys and values forward, the gradient of the output backward: read in bf16 and written in FP8.
+void LayerTimer::quantise_attention(PassTimes& times) const {
+  const double head = tokens_ * static_cast<double>(model_.head_dim) / spread_.tensor * (kBf16 + 1);
+  times.forward += operators_.traffic(head * static_cast<double>(model_.heads + 2 * model_.kv_heads));
+  times.input += operators_.traffic(head * static_cast<double>(model_.heads));
 }
 
 /// Forward: scores written, read and written by the softmax, by dropout, and read with the values. Backward:
@@ -210,11 +224,14 @@ void LayerTimer::add_elementwise(PassTimes& times) const {
   const double width = (static_cast<double>(model_.heads) + 2 * static_cast<double>(model_.kv_heads)) *
                        static_cast<double>(model_.head_dim) / spread_.tensor;
   const double norms = 2 * operators_.traffic(states * 2 * kBf16);
-  const double queries = operators_.traffic(tokens_ * width * 2 * kBf16);
-  times.forward += norms + 2 * operators_.traffic(states * (model_.gated_mlp ? 6 : 7)) + queries;
+  times.forward += norms + 2 * operators_.traffic(states * (model_.gated_mlp ? 6 : 7));
   times.elementwise += norms;
   times.input += 2 * operators_.traffic(states * 4 * kBf16) +
-                 2 * operators_.traffic(states * (model_.gated_mlp ? 4 : 5)) + queries;
+                 2 * operators_.traffic(states * (model_.gated_mlp ? 4 : 5));
+  if (model_.scaled_rotation && !stack_.compiled) return add_scaled_rotation(times);
+  const double queries = operators_.traffic(tokens_ * width * 2 * kBf16);
+  times.forward += queries;
+  times.input += queries;
 }
 
 /// Of `layers` pairs of a column- and a row-parallel product. With sequence parallelism an all-gather and a
@@ -296,6 +313,20 @@ PassTimes LayerTimer::projection() const {
   PassTimes times;
   add_linear({tokens_ / spread_.tensor, 2 * hidden_, hidden_}, spread_.dtype, times);
   return times;
+}
+
+/// Two tensors of so many bytes a token together.
+double LayerTimer::load(double token_bytes) const {
+  const double bytes = token_bytes * sequence_ * spread_.microbatch_size;
+  const double rate = stack_.inputs == InputCopies::pageable ? kPageableCopies : 1;
+  const double copies = 2 * operators_.traffic(0) + network_.to_host(bytes) / rate;
+  return copies + 2 * network_.collective(CollectiveKind::all_gather, network_.tensor(), bytes / 2);
+}
+
+double LayerTimer::broadcast_tokens() const {
+  const double bytes = 8 * sequence_ * spread_.microbatch_size;
+  return kHostBatch + network_.to_host(bytes) / kPageableCopies +
+         network_.collective(CollectiveKind::all_gather, network_.tensor(), bytes);
 }
 
 }  // namespace ppsim::workload

@@ -54,6 +54,14 @@ class LayerTimer {
   [[nodiscard]] PassTimes embedding() const;
   /// A product of two hidden states into one, in front of a multi-token prediction layer.
   [[nodiscard]] PassTimes projection() const;
+  /// Copies of a microbatch's token ids and positions from the host, and those of its labels and loss mask:
+  /// of whole sequences, of which context-parallel ranks keep their part. The tensor-parallel group gets them
+  /// from the one rank that reads them.
+  [[nodiscard]] double load_tokens() const { return load(8 + 8); }
+  [[nodiscard]] double load_labels() const { return load(8 + 4); }
+  /// What every stage does where the host waits for a broadcast: one copy, of ids of which the device makes
+  /// all else, and the operators of that.
+  [[nodiscard]] double broadcast_tokens() const;
 
   [[nodiscard]] const Network& network() const { return network_; }
   [[nodiscard]] const OperatorTimes& operators() const { return operators_; }
@@ -77,13 +85,18 @@ class LayerTimer {
   void add_mixture(PassTimes& times) const;
   void add_attention(bool windowed, PassTimes& times) const;
   void add_flash(double heads, double width, bool windowed, PassTimes& times) const;
+  void quantise_attention(PassTimes& times) const;
   void add_unfused(double flops, double scores, PassTimes& times) const;
   void add_context_exchange(PassTimes& times) const;
   void add_elementwise(PassTimes& times) const;
   void add_activation(double elements, PassTimes& times) const;
+  void add_expert_biases(double rows, double experts, PassTimes& times) const;
+  void add_clamp(double elements, PassTimes& times) const;
+  void add_scaled_rotation(PassTimes& times) const;
   void add_tensor_exchange(double layers, PassTimes& times) const;
   void wait_for_host(bool mixture, PassTimes& times) const;
   [[nodiscard]] double exposed(bool overlapped, double seconds) const;
+  [[nodiscard]] double load(double token_bytes) const;
 
   const ModelDescription& model_;
   const Parallelism& spread_;

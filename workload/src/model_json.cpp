@@ -100,6 +100,13 @@ bool read_window(const json& object, DescriptionReader& reader, ModelDescription
   return true;
 }
 
+/// YaRN without a scale of its own, which is then one of the factor (2309.00071, section 3.4).
+bool has_scaled_rotation(const json& object) {
+  const auto scaling = object.find("rope_scaling");
+  if (scaling == object.end() || !scaling->is_object() || scaling->contains("mscale_all_dim")) return false;
+  return scaling->value("rope_type", scaling->value("type", json())) == "yarn";
+}
+
 Expected<json> parse_object(std::string_view text, const std::string& file) {
   json parsed = json::parse(text, nullptr, false);
   if (!parsed.is_object()) {
@@ -165,7 +172,10 @@ Expected<ModelDescription> model_from_config_json(std::string_view text, const s
     model.experts = *experts;
     model.top_k = reader.integer({"num_experts_per_tok"});
     model.moe_ffn = reader.optional_integer({"moe_intermediate_size"}).value_or(model.ffn);
+    model.expert_biases = model.name == "gpt_oss";
+    model.clamped_gates = parsed.contains("swiglu_limit");
   }
+  model.scaled_rotation = has_scaled_rotation(parsed);
   const bool repeats = read_window(parsed, reader, model);
   if (reader.error()) return tl::unexpected(*reader.error());
   if (!repeats) {

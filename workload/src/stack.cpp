@@ -31,6 +31,11 @@ constexpr auto kWeights =
                                                {"cached", QuantisedWeights::cached},
                                                {"primary", QuantisedWeights::primary}});
 
+constexpr auto kInputs = std::to_array<Spelling<InputCopies>>({{"prefetched", InputCopies::prefetched},
+                                                               {"pinned", InputCopies::pinned},
+                                                               {"pageable", InputCopies::pageable},
+                                                               {"broadcast", InputCopies::broadcast}});
+
 /// The schema has seen that the word is one of these.
 template <class Spellings, class Choice>
 void read_choice(const json& root, const char* key, const Spellings& spellings, Choice& choice) {
@@ -53,6 +58,7 @@ void read_choices(const json& root, SoftwareStack& stack) {
   read_choice(root, "selective", kSelective, stack.selective);
   read_choice(root, "context", kContext, stack.context);
   read_choice(root, "weights", kWeights, stack.weights);
+  read_choice(root, "inputs", kInputs, stack.inputs);
 }
 
 void read_switches(const json& root, SoftwareStack& stack) {
@@ -68,6 +74,8 @@ void read_switches(const json& root, SoftwareStack& stack) {
                                     {"graphed_experts", &SoftwareStack::graphed_experts},
                                     {"split_experts", &SoftwareStack::split_experts},
                                     {"fused_experts", &SoftwareStack::fused_experts},
+                                    {"compiled", &SoftwareStack::compiled},
+                                    {"quantised_attention", &SoftwareStack::quantised_attention},
                                     {"quantised_gates", &SoftwareStack::quantised_gates}}) {
     stack.*member = root.value(key, stack.*member);
   }
@@ -77,7 +85,7 @@ void read_switches(const json& root, SoftwareStack& stack) {
 
 StackWords words_of(const SoftwareStack& stack) {
   return {word_of(kKernels, stack.attention), word_of(kSelective, stack.selective),
-          word_of(kContext, stack.context), word_of(kWeights, stack.weights)};
+          word_of(kContext, stack.context), word_of(kWeights, stack.weights), word_of(kInputs, stack.inputs)};
 }
 
 Expected<SoftwareStack> stack_from_name(std::string_view name) {

@@ -12,15 +12,15 @@ constexpr auto kClasses = std::to_array<ValidatedClass>({
     {.mixture = false, .gpu = "a100-sxm-80gb", .dtype = DataType::bf16, .runs = 63, .mean_percent = 5.6},
     {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 3, .mean_percent = 3.4},
     {.mixture = false, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 2, .mean_percent = 0.0},
-    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 13.0},
+    {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::bf16, .runs = 6, .mean_percent = 4.6},
     {.mixture = true, .gpu = "h100-sxm-80gb", .dtype = DataType::fp8, .runs = 5, .mean_percent = 15.3},
     {.mixture = false, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 16, .mean_percent = 2.4},
-    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 8, .mean_percent = 13.2},
+    {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::bf16, .runs = 8, .mean_percent = 8.8},
     {.mixture = true, .gpu = "b200-sxm", .dtype = DataType::fp8, .runs = 5, .mean_percent = 5.2},
     {.mixture = false, .gpu = "gb200", .dtype = DataType::fp8, .runs = 5, .mean_percent = 1.9},
     {.mixture = false, .gpu = "gb200", .dtype = DataType::nvfp4, .runs = 5, .mean_percent = 7.8},
-    {.mixture = true, .gpu = "gb200", .dtype = DataType::bf16, .runs = 2, .mean_percent = 32.1},
-    {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 10.8},
+    {.mixture = true, .gpu = "gb200", .dtype = DataType::bf16, .runs = 2, .mean_percent = 10.5},
+    {.mixture = true, .gpu = "gb200", .dtype = DataType::fp8, .runs = 10, .mean_percent = 9.1},
 });
 
 }  // namespace
@@ -61,7 +61,8 @@ std::string summary(const Workload& workload) {
 
 std::string not_modelled(const Workload& workload) {
   std::string text =
-      "links shared by several groups at once, slow GPUs and links, loading of data, checkpoints";
+      "links shared by several groups at once, slow GPUs and links, reading of data from storage, "
+      "checkpoints";
   if (workload.model.experts > 0) text += ", experts that get more tokens than others";
   return text;
 }

@@ -106,10 +106,13 @@ Listing stack_listing() {
                    "split_experts",
                    "overlap_experts",
                    "fused_experts",
+                   "compiled",
+                   "quantised_attention",
                    "quantised_gates",
                    "weights",
                    "selective",
-                   "context"},
+                   "context",
+                   "inputs"},
                   {}};
   for (const SoftwareStack& stack : stack_presets()) {
     const workload::StackWords words = workload::words_of(stack);
@@ -130,10 +133,13 @@ Listing stack_listing() {
                             stack.split_experts,
                             stack.overlap_experts,
                             stack.fused_experts,
+                            stack.compiled,
+                            stack.quantised_attention,
                             stack.quantised_gates,
                             words.weights,
                             words.selective,
-                            words.context});
+                            words.context,
+                            words.inputs});
   }
   return listing;
 }

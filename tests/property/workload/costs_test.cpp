@@ -29,7 +29,8 @@ Workload random_workload(int pipeline) {
   const auto stacks = stack_presets();
   workload.stack = stacks[*rc::gen::inRange<std::size_t>(0, stacks.size())];
   workload.stack.split_experts = false;
-  workload.stack.overlap_pipeline = true;  // else transfers are time of the stages
+  workload.stack.overlap_pipeline = true;                 // else transfers are time of the stages
+  workload.stack.inputs = workload::InputCopies::pinned;  // of a broadcast every stage has one
   return workload;
 }
 

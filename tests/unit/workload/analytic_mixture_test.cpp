@@ -68,6 +68,56 @@ TEST(AnalyticMixture, TheHostLaunchesExpertsThatAreInNoGraph) {
   EXPECT_NEAR(forward(), 2 * 2e-3, 1e-9);
 }
 
+/// Bytes a token and layer, of the operators that have no fused kernel: 28 and 40 of each output of an expert
+/// for its bias, 8 and 10 of each of its gates for the limit, 20 and 30 of queries and keys, less 4 of
+/// values.
+TEST(AnalyticMixture, WhatNoKernelFusesTakesItsBytes) {
+  Workload workload = mixture();
+  workload.model = model_from_name("gpt-oss-120b:layers=8").value();
+  workload.parallelism.microbatch_size = 16;
+  workload.cluster.gpu.memory_tbps = 1e-3;  // all else counts little
+  workload.fitted.kernel_time = 0;
+  const auto pass = [&](OpKind kind) {
+    return in_seconds(analytic_costs(workload, test::chain(4, 4, 4))->tables.costs({kind, 1}));
+  };
+  const double bytes_a_second = workload.cluster.gpu.memory_efficiency * 1e9;
+  const double tokens = 2 * 16 * 4096.0;  // of two layers
+  const auto extra = [&](OpKind kind) {
+    workload.stack.compiled = false;
+    const double eager = pass(kind);
+    workload.stack.compiled = true;
+    return (eager - pass(kind)) * bytes_a_second / tokens;
+  };
+  const double output = 4 * 2880.0;
+  const double rotated = 72 * 64.0;
+  EXPECT_NEAR(extra(OpKind::forward), 28 * output + 8 * 2 * output + 20 * rotated - 4 * 8 * 64, 10);
+  EXPECT_NEAR(extra(OpKind::backward_input), 40 * output + 10 * 2 * output + 30 * rotated - 4 * 8 * 64, 10);
+  workload.stack.compiled = false;
+  const double apart = pass(OpKind::forward);
+  workload.stack.fused_experts = true;
+  EXPECT_NEAR((apart - pass(OpKind::forward)) * bytes_a_second / tokens, 28 * output + (8 * 2 + 6) * output,
+              10);
+}
+
+/// As fast again as the rate says, but for what is read and written for it.
+TEST(AnalyticMixture, AttentionInFp8IsFaster) {
+  Workload workload = mixture();
+  workload.parallelism.dtype = DataType::fp8;
+  workload.parallelism.sequence = 32768;
+  const auto both = [&] {
+    const CostTable costs = analytic_costs(workload, test::chain(4, 4, 64))->tables.costs;
+    return std::pair(costs({OpKind::forward, 2}), costs({OpKind::backward, 2}));
+  };
+  const auto bf16 = both();
+  workload.stack.quantised_attention = true;
+  EXPECT_LT(both().first, bf16.first);
+  EXPECT_LT(both().second, bf16.second);
+  workload.parallelism.dtype = DataType::bf16;
+  const auto products = both();
+  workload.stack.quantised_attention = false;
+  EXPECT_EQ(both(), products) << "not of a step in bf16";
+}
+
 /// Eight experts of a node have their replicas in the other nodes.
 TEST(AnalyticMixture, ReplicasOfExpertsAreFarApart) {
   Workload workload = mixture();

@@ -32,7 +32,8 @@ TEST(Stack, AFileSaysWhatDiffers) {
       R"({"base": "megatron-core", "name": "ours", "attention": "unfused", "gradient_bytes": 2,
           "moment_bytes": 2, "split_experts": true, "graphed_experts": false, "overlap_tensor": false, "context": "all-to-all",
           "overlap_experts": true, "fused_experts": true, "quantised_gates": true, "weights": "primary",
-          "transfer_channels": 2,
+          "transfer_channels": 2, "inputs": "pageable", "compiled": true,
+          "quantised_attention": true,
           "selective": "up-projections"})",
       "stack.json");
   ASSERT_TRUE(stack.has_value());
@@ -51,6 +52,9 @@ TEST(Stack, AFileSaysWhatDiffers) {
   expected.quantised_gates = true;
   expected.weights = workload::QuantisedWeights::primary;
   expected.selective = workload::SelectiveRecompute::up_projections;
+  expected.compiled = true;
+  expected.quantised_attention = true;
+  expected.inputs = workload::InputCopies::pageable;
   EXPECT_EQ(*stack, expected);
 }
 

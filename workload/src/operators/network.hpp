@@ -40,7 +40,7 @@ class Network {
   [[nodiscard]] double expert_exchange(RankGroup group, double bytes, double experts_per_token) const;
   /// Over the slower of the links between two pipeline ranks, that is NVLink where they share its domain.
   [[nodiscard]] double between(RankId a, RankId b, double bytes) const;
-  /// To host memory.
+  /// To host memory, and from it.
   [[nodiscard]] double to_host(double bytes) const;
 
  private:

@@ -15,9 +15,12 @@ namespace {
 // all layers. megatron-bridge: Megatron-Bridge, iterations as CUDA graphs for dense models, of mixtures
 // attention and routing (docs/training/cuda-graphs.md). megatron-bridge-graphed-experts: its recipes of
 // mixtures in MXFP8 on Blackwell since release 26.06 (pull requests 4249 and 4606): iterations as CUDA
-// graphs, the exchange with experts beside another microbatch, and products of experts fused with what is
-// between them. deepseek-v3: 2412.19437, sections 3.2.3 and 3.3. torchtitan: its docs/fsdp.md and
-// composability.md. deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO stage 0.
+// graphs, the exchange with experts beside another microbatch, products of experts fused with what is between
+// them, and attention in FP8 (fp8_dot_product_attention). deepseek-v3: 2412.19437, sections 3.2.3 and 3.3.
+// torchtitan: its docs/fsdp.md and composability.md. deepspeed: Megatron-DeepSpeed with fp16 gradients, ZeRO
+// stage 0. Copies of tokens: Megatron-Core's get_batch_on_this_tp_rank, broadcast_data in Megatron-LM until
+// 2022 and Megatron-DeepSpeed, torchtitan's batch_generator; JAX dispatches a step and places the next batch
+// meanwhile.
 const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "megatron-2021",
      .attention = AttentionKernel::unfused,
@@ -28,7 +31,8 @@ const auto kStacks = std::to_array<SoftwareStack>({
      .sharded_optimizer = false,
      .fused_weight_gradient = false,
      .fused_cross_entropy = false,
-     .selective = SelectiveRecompute::attention_core},
+     .selective = SelectiveRecompute::attention_core,
+     .inputs = InputCopies::broadcast},
     {.name = "megatron-2022",
      .attention = AttentionKernel::unfused,
      .sequence_parallel = false,
@@ -37,7 +41,8 @@ const auto kStacks = std::to_array<SoftwareStack>({
      .overlap_pipeline = false,
      .sharded_optimizer = false,
      .fused_cross_entropy = false,
-     .selective = SelectiveRecompute::attention_core},
+     .selective = SelectiveRecompute::attention_core,
+     .inputs = InputCopies::broadcast},
     {.name = "megatron-core"},
     {.name = "megatron-core-no-overlap",
      .overlap_tensor = false,
@@ -49,7 +54,8 @@ const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "megatron-bridge-graphed-experts",
      .overlap_experts = true,
      .graphs = true,
-     .fused_experts = true},
+     .fused_experts = true,
+     .quantised_attention = true},
     {.name = "deepseek-v3",
      .moment_bytes = 2,
      .quantised_gates = true,
@@ -58,7 +64,8 @@ const auto kStacks = std::to_array<SoftwareStack>({
     {.name = "torchtitan",
      .fused_weight_gradient = false,
      .gradient_bytes = 2,
-     .weights = QuantisedWeights::transient},
+     .weights = QuantisedWeights::transient,
+     .inputs = InputCopies::pageable},
     {.name = "deepspeed",
      .attention = AttentionKernel::unfused,
      .sequence_parallel = false,
@@ -69,8 +76,13 @@ const auto kStacks = std::to_array<SoftwareStack>({
      .fused_weight_gradient = false,
      .fused_cross_entropy = false,
      .gradient_bytes = 2,
-     .selective = SelectiveRecompute::attention_core},
-    {.name = "maxtext", .fused_weight_gradient = false, .graphs = true},
+     .selective = SelectiveRecompute::attention_core,
+     .inputs = InputCopies::broadcast},
+    {.name = "maxtext",
+     .fused_weight_gradient = false,
+     .graphs = true,
+     .compiled = true,
+     .inputs = InputCopies::prefetched},
 });
 
 }  // namespace

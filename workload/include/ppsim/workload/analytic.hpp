@@ -59,7 +59,9 @@ struct AnalyticCosts {
 /// loss. A multi-token prediction layer is one of the model's last layers, a product that halves two hidden
 /// states, an embedding of its own where its stage has none, and another pass of the head on the loss's
 /// stage, to which its output travels beside the model's (2412.19437, section 2.2). I has the products for
-/// the input gradient, W those for the weights and their sums; B = I + W; R = F. OVERLAP_F_B is F + B without
+/// the input gradient, W those for the weights and their sums; B = I + W; R = F. F of a stage with an
+/// embedding or the loss also has the copies of its tokens or labels from the host, which a stack may hide;
+/// LOAD costs them where it does. OVERLAP_F_B is F + B without
 /// the exchange with experts that runs beside the other's computation (2412.19437, section 3.2.1). Selective
 /// recompute makes again what the stack says. Where a stack's transfers block, an action ends when what it
 /// sends has arrived. Of sharded vocabulary layers each stage has its part of parameters and times, S of an

@@ -28,6 +28,8 @@ struct ModelDescription {
   bool gated_mlp = false;
   bool tied_embeddings = false;
 
+  bool scaled_rotation = false;  ///< queries and keys are scaled as they are rotated (YaRN, 2309.00071)
+
   // Sliding windows: every layer but each `full_attention_every`th, counted from the first.
   std::int64_t window = 0;                ///< tokens that one attends to, itself included; 0: all before it
   std::int64_t full_attention_every = 0;  ///< 0: no layer attends to all
@@ -38,6 +40,8 @@ struct ModelDescription {
   std::int64_t top_k = 0;
   std::int64_t moe_ffn = 0;  ///< channels of one expert
   std::int64_t first_dense_layers = 0;
+  bool expert_biases = false;  ///< their products have biases
+  bool clamped_gates = false;  ///< what goes into their activation function is cut off at a limit
 
   // Multi-head latent attention (2405.04434, section 2.1).
   std::int64_t q_lora = 0;

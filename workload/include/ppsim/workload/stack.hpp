@@ -23,6 +23,12 @@ enum class QuantisedWeights : std::uint8_t { transient, cached, primary };
 /// How ranks of a context-parallel group get each other's keys and values.
 enum class ContextExchange : std::uint8_t { ring, all_to_all };
 
+/// How tokens and labels come from the host: while the step before is computed; before each microbatch, on
+/// the stages that need them, from memory that the device reads itself (pinned) or not (pageable); or on
+/// every stage, by one rank of a tensor-parallel group that tells the others first how many there are
+/// (broadcast).
+enum class InputCopies : std::uint8_t { prefetched, pinned, pageable, broadcast };
+
 /// The behaviour of a training framework, as its documentation says. Nothing in it is fitted to a
 /// measurement.
 struct SoftwareStack {
@@ -43,10 +49,13 @@ struct SoftwareStack {
   int transfer_channels = 0;          ///< multiprocessors that a pending transfer holds; 0: none is counted
   int moment_bytes = 4;               ///< of each of the optimizer's two moments of a parameter
   bool fused_experts = false;         ///< activation and quantisation are part of their products
+  bool compiled = false;              ///< a compiler makes one kernel of element-wise operations
+  bool quantised_attention = false;   ///< below bf16, flash attention multiplies in FP8
   bool quantised_gates = false;       ///< below bf16, inputs of activation functions are kept as operands are
   SelectiveRecompute selective = SelectiveRecompute::elementwise;
   QuantisedWeights weights = QuantisedWeights::cached;
   ContextExchange context = ContextExchange::ring;
+  InputCopies inputs = InputCopies::pinned;
 
   friend bool operator==(const SoftwareStack&, const SoftwareStack&) = default;
 };
@@ -56,7 +65,7 @@ struct SoftwareStack {
 
 /// The choices of a stack, as a file spells them.
 struct StackWords {
-  std::string_view attention, selective, context, weights;
+  std::string_view attention, selective, context, weights, inputs;
 };
 [[nodiscard]] StackWords words_of(const SoftwareStack& stack);
 
