@@ -98,22 +98,19 @@ def test_pixels_are_mixtures_by_time(page):
         check(difference < 0.02, f"a pixel is off by {difference} at {part} of the step")
 
 
+FRAME = "(() => { const end = lastTime(); view.from = end * 0.4 * %d / 60; view.to = view.from + end * Math.pow(0.9, %d); drawNow(); })()"
+
+
 def test_zoom_is_smooth(page):
-    """A test measures no time, unless it is asked to."""
-    times = page.value("""(() => {
-      const times = [], end = lastTime();
-      for (let i = 0; i < 60; ++i) {
-        const before = performance.now();
-        view.from = end * 0.4 * i / 60;
-        view.to = view.from + end * Math.pow(0.9, i % 40);
-        drawNow();
-        times.push(performance.now() - before);
-      }
-      return times.sort((a, b) => a - b);
-    })()""")
-    check(len(times) == 60, "sixty views are drawn")
+    """A test measures no time, unless it is asked to: then that of the page's thread, which other programs do not lengthen."""
+    times = []
+    for i in range(60):
+        before = page.thread_ms()
+        page.value(FRAME % (i, i % 40))
+        times.append(page.thread_ms() - before)
+    times.sort()
     if os.environ.get("PPSIM_FRAME_TIMES"):
-        print(f"frames of 64 ranks, 512 microbatches and 4 chunks: median {times[30]:.1f} ms, at most {times[-1]:.1f} ms")
+        print(f"frames of 64 ranks, 512 microbatches and 4 chunks: median {times[30]:.1f} ms of the page's thread, at most {times[-1]:.1f} ms")
         check(times[30] < 16 and times[-1] <= 50, "a zoom is not smooth")
 
 

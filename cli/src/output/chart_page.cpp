@@ -22,8 +22,8 @@ a { color: var(--dot) } td { white-space: nowrap }
 th:nth-child(2), td:nth-child(2) { text-align: left; white-space: normal } td:nth-child(2):has(details) { min-width: 16em }
 tr:target { background: var(--mark) }
 .axis { stroke: var(--line); fill: none } .front { stroke: var(--dot); fill: none; stroke-width: 1.5; stroke-dasharray: 5 3 }
-.dot { fill: var(--dot) } .circle { fill: none; stroke: var(--dot); stroke-width: 2 } .cross { stroke: var(--miss); stroke-width: 2 }
-.limit { stroke: var(--miss) } a:focus-visible circle, a:hover circle, g:target circle { stroke: currentColor; stroke-width: 3 }
+.dot { fill: var(--dot) } .circle { fill: none; stroke: var(--dot); stroke-width: 2 } .cross { fill: none; stroke: var(--miss); stroke-width: 2 }
+.limit { fill: none; stroke: var(--miss) } a:focus-visible circle, a:hover circle, g:target circle { stroke: currentColor; stroke-width: 3 }
 .fall { fill: var(--dot) } .rise { fill: var(--miss) }
 )";
 

@@ -169,7 +169,7 @@ TEST(SvgTimeline, LegendTakesAsManyLinesAsItNeeds) {
     return std::stod(picture.substr(picture.find("height=\"") + 8));
   };
   const std::string wide = svg(drawn_step(), {.width = 900});
-  const std::string narrow = svg(drawn_step(), {.width = 200});
+  const std::string narrow = svg(drawn_step(), {.width = 150});
   EXPECT_EQ(count(narrow, "F forward"), 1U);
   EXPECT_EQ(height(narrow), height(wide) + 2 * 18);
 }
