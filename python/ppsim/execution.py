@@ -115,6 +115,12 @@ class Plan:
         example = self.example(stage)
         return [] if example is None else self.execution.consumers(stage, example)
 
+    def receiver(self, producer: int, reader: int, microbatch: int) -> int:
+        """The stage that receives an output of another rank for all readers on the rank of `reader`."""
+        placement = self.program.placement
+        readers = self.execution.consumers(producer, microbatch)
+        return min(other for other in readers if placement[other] == placement[reader])
+
     def example(self, stage: int) -> int | None:
         """The first microbatch that visits a stage."""
         every = range(self.program.microbatches)

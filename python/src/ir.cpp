@@ -149,6 +149,13 @@ void bind_lowering(nb::module_& module) {
   module.def("lower", &lower_schedule, "schedule"_a, "words"_a, nb::call_guard<nb::gil_scoped_release>());
 }
 
+std::vector<std::pair<int, int>> side_edges_of(const Pipeline& pipeline) {
+  std::vector<std::pair<int, int>> pairs;
+  for (const StageEdge& edge : pipeline.spec().side_edges)
+    pairs.emplace_back(edge.from.value(), edge.to.value());
+  return pairs;
+}
+
 /// The methods that both levels of the IR have. T: Schedule or Program.
 template <class T>
 void bind_common(nb::class_<T>& type, const char* what) {
@@ -162,6 +169,9 @@ void bind_common(nb::class_<T>& type, const char* what) {
           "padding",
           [](const T& ir) { return ir.pipeline().microbatches() - batch_microbatches(ir.pipeline()); },
           "How many of the microbatches feed no update: what SPMD computes in its bubbles.")
+      .def_prop_ro(
+          "side_edges", [](const T& ir) { return side_edges_of(ir.pipeline()); },
+          "Pairs of stages: the second reads an output of the first that has no gradient.")
       .def_prop_ro(
           "slices", [](const T& ir) { return ir.pipeline().slices(); },
           "Pieces of a microbatch along the sequence.")

@@ -31,8 +31,9 @@ expect_exit 0 profile 1f1b --ranks 2 --microbatches 4 --transformer tied=true -o
 expect_exit 0 profile --ranks 2 --microbatches 4 --transformer tied=true --steps 2 -o table.json
 expect_exit 0 predict 1f1b --ranks 2 --microbatches 4 --transformer tied=true --steps 2 --calibrate 1f1b
 
-# Residual connections across stages, and a decoder that adds the encoder's output.
-for graph in skip encoder-decoder; do
+# Residual connections across stages, a decoder that adds the encoder's output, the number of the microbatch for the
+# last stage.
+for graph in skip encoder-decoder index; do
   for name in gpipe 1f1b eager-1f1b interleaved-1f1b kimi-k2 looped-bfs; do
     expect_exit 0 run $name:graph=$graph "${exact[@]}" --with reduce-grad,opt
     expect_json 'd["gradients_equal"] and d["verified"]'

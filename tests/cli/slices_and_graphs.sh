@@ -52,8 +52,8 @@ for name in forward-only forward-only:chunks=2,order=depth-first; do
 done
 expect_error 2 "no backward" "" run forward-only --ranks 2 --microbatches 2 --backend cpu --compare
 
-# Encoder-decoder and skip connections: safe under every policy, and beyond PyTorch's files.
-for graph in encoder-decoder skip; do
+# Encoder-decoder, skip connections and an edge without gradient: safe under every policy, and beyond PyTorch's files.
+for graph in encoder-decoder skip index; do
   for name in gpipe 1f1b eager-1f1b interleaved-1f1b kimi-k2 looped-bfs; do
     for policy in per-rank per-pair per-edge per-stage-edge; do
       expect_exit 0 verify $name:graph=$graph --ranks 4 --microbatches 6 --communicators $policy --json

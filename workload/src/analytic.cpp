@@ -312,7 +312,8 @@ class Estimator {
     const auto leads_here = [&](const StageEdge& edge) { return edge.to == stage; };
     if (std::none_of(edges.begin(), edges.end(), leads_here)) return bytes(kTokenId * timer_.tokens());
     const auto received = std::count_if(edges.begin(), edges.end(), [&](const StageEdge& edge) {
-      return leads_here(edge) && pipeline_.rank_of(edge.from) != pipeline_.rank_of(stage);
+      return leads_here(edge) && pipeline_.rank_of(edge.from) != pipeline_.rank_of(stage) &&
+             transfers_.is_received(edge);
     });
     return checked_multiply(states * std::max<Bytes>(1, received), bytes(memory_.boundary()));
   }

@@ -6,6 +6,8 @@
 namespace ppsim::workload {
 namespace {
 
+constexpr Bytes kIndexBytes = 4;  // the number of a microbatch, as JaxPP sends it
+
 Nanoseconds transfer_ns(double seconds) { return checked_round(seconds * 1e9); }
 
 }  // namespace
@@ -14,10 +16,19 @@ double StageTransfers::blocked_by(const SizeTable& sizes, StageId stage, bool fo
   if (stack_.overlap_pipeline) return 0;
   double sum = 0;
   for (const StageEdge& edge : pipeline_.spec().edges) {
-    if ((forward ? edge.from : edge.to) != stage) continue;
+    if ((forward ? edge.from : edge.to) != stage || (forward && !is_received(edge))) continue;
     sum += seconds(sizes, edge);
   }
   return sum;
+}
+
+bool StageTransfers::is_received(const StageEdge& edge) const {
+  for (int m = 0; m < pipeline_.microbatches(); ++m) {
+    const MicrobatchId mb(m);
+    if (!pipeline_.on_route(edge.from, mb) || !pipeline_.on_route(edge.to, mb)) continue;
+    if (pipeline_.receiver(edge.from, edge.to, mb) == edge.to) return true;
+  }
+  return false;
 }
 
 /// With tensor but no sequence parallelism every GPU of a group sends its part of a state that all have,
@@ -26,13 +37,20 @@ double StageTransfers::seconds(const SizeTable& sizes, const StageEdge& edge) co
   const RankId from = pipeline_.rank_of(edge.from);
   const RankId to = pipeline_.rank_of(edge.to);
   if (from == to) return 0;
-  const auto size = static_cast<double>(sizes({TensorKind::boundary_output, edge.from.value()}));
+  const auto size =
+      static_cast<double>(sizes({TensorKind::boundary_output, edge.from.value(), edge.to.value()}));
   if (stack_.sequence_parallel || spread_.tensor == 1) return timer_.network().between(from, to, size);
   return timer_.network().between(from, to, size / spread_.tensor) +
          timer_.network().collective(CollectiveKind::all_gather, timer_.network().tensor(), size);
 }
 
 void StageTransfers::price(Tables& tables) const {
+  for (const StageEdge& edge : pipeline_.spec().side_edges) {
+    tables.sizes.set({TensorKind::boundary_output, edge.from.value(), edge.to.value()}, kIndexBytes);
+    tables.sizes.set({TensorKind::boundary_input, edge.to.value(), edge.from.value()}, kIndexBytes);
+    const Nanoseconds cost = stack_.overlap_pipeline ? transfer_ns(seconds(tables.sizes, edge)) : 0;
+    tables.costs.set({OpKind::send_forward, edge.from.value(), edge.to.value()}, cost);
+  }
   for (const StageEdge& edge : pipeline_.spec().edges) {
     const Nanoseconds cost = stack_.overlap_pipeline ? transfer_ns(seconds(tables.sizes, edge)) : 0;
     tables.costs.set({OpKind::send_forward, edge.from.value(), edge.to.value()}, cost);

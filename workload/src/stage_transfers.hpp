@@ -14,6 +14,8 @@ class StageTransfers {
   /// Seconds that a stage waits for its own transfers, where the stack lets them block: forward its outputs,
   /// backward its input gradients.
   [[nodiscard]] double blocked_by(const SizeTable& sizes, StageId stage, bool forward) const;
+  /// Whether the output comes for the stage that the edge leads to, and not with another one of its rank.
+  [[nodiscard]] bool is_received(const StageEdge& edge) const;
   /// What sends take beside computation; nothing where they block it.
   void price(Tables& tables) const;
   /// All-reduces in a ring: of a hidden state of this many bytes where they sum one, of the statistics of a

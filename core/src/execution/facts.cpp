@@ -37,9 +37,11 @@ class Requirements {
   void forward() {
     if (!pipeline_.input_sum(action_.stage()).valid()) {
       for (const StageId u : pipeline_.producers(action_.stage(), action_.mb())) {
-        delivered(FactKind::forward_done, FactKind::received_forward, u);
+        output_of(u);
       }
     }
+    for (const StageId u : pipeline_.side_producers(action_.stage(), action_.mb()))
+      delivered(FactKind::forward_done, FactKind::received_forward, u);
     collectives(OpKind::forward);
     if (action_.slice > 0)
       need({FactKind::forward_done, action_.subject, action_.microbatch, action_.slice - 1, -1});
@@ -134,6 +136,14 @@ class Requirements {
     }
   }
 
+  /// What several stages of a rank read of another rank comes once, to the first of them.
+  void output_of(StageId producer) {
+    if (pipeline_.rank_of(producer) == rank_)
+      return need({FactKind::forward_done, producer.value(), action_.microbatch, action_.slice, -1});
+    const StageId receiver = pipeline_.receiver(producer, action_.stage(), action_.mb());
+    need({FactKind::received_forward, receiver.value(), action_.microbatch, action_.slice, producer.value()});
+  }
+
   void delivered(FactKind local, FactKind received, StageId from) {
     if (pipeline_.rank_of(from) == rank_) {
       need({local, from.value(), action_.microbatch, action_.slice, -1});
@@ -162,6 +172,11 @@ bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
   const auto at_home = [&] { return pipeline.rank_of(a.stage()) == rank; };
   const auto on_route = [&] { return pipeline.on_route(a.stage(), a.mb()); };
   const auto to_consumer = [&] { return contains(pipeline.consumers(a.stage(), a.mb()), a.peer_stage()); };
+  const auto sends = [&](StageId from, StageId to) {
+    if (contains(pipeline.side_consumers(from, a.mb()), to)) return true;
+    return contains(pipeline.consumers(from, a.mb()), to) && !pipeline.input_sum(to).valid() &&
+           pipeline.receiver(from, to, a.mb()) == to;
+  };
   const auto to_producer = [&] { return contains(pipeline.producers(a.stage(), a.mb()), a.peer_stage()); };
   switch (a.kind) {
     case OpKind::forward:
@@ -178,11 +193,11 @@ bool belongs_on(const Pipeline& pipeline, const Action& a, RankId rank) {
     case OpKind::reshard:
       return at_home();
     case OpKind::send_forward:
-      return at_home() && to_consumer() && !pipeline.input_sum(a.peer_stage()).valid();
+      return at_home() && sends(a.stage(), a.peer_stage());
     case OpKind::recv_backward:
       return at_home() && to_consumer() && !pipeline.gradient_sum(a.stage()).valid();
     case OpKind::recv_forward:
-      return at_home() && to_producer() && !pipeline.input_sum(a.stage()).valid();
+      return at_home() && sends(a.peer_stage(), a.stage());
     case OpKind::send_backward:
       return at_home() && to_producer() && !pipeline.gradient_sum(a.peer_stage()).valid();
     case OpKind::send_activation:

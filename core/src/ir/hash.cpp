@@ -96,6 +96,11 @@ void add_pipeline(Hasher& hasher, const PipelineSpec& spec) {
   if (std::any_of(spec.lag.begin(), spec.lag.end(), [](int lag) { return lag > 0; })) {
     hasher.number(-1).numbers(spec.lag);
   }
+  if (!spec.side_edges.empty()) {
+    hasher.number(-3).list(spec.side_edges, [&](const StageEdge& edge) {
+      hasher.number(edge.from.value()).number(edge.to.value());
+    });
+  }
   if (std::any_of(spec.collectives.begin(), spec.collectives.end(),
                   [](const Collective& c) { return c.per_microbatch(); })) {
     hasher.number(-2);

@@ -211,9 +211,11 @@ bool is_acyclic(const PipelineSpec& spec) {
   const auto stages = static_cast<std::size_t>(spec.stages);
   std::vector<std::vector<StageId>> next(stages);
   std::vector<int> waiting(stages, 0);
-  for (const StageEdge& edge : spec.edges) {
-    next[edge.from.index()].push_back(edge.to);
-    ++waiting[edge.to.index()];
+  for (const auto* edges : {&spec.edges, &spec.side_edges}) {
+    for (const StageEdge& edge : *edges) {
+      next[edge.from.index()].push_back(edge.to);
+      ++waiting[edge.to.index()];
+    }
   }
   std::vector<std::size_t> ready;
   for (std::size_t s = 0; s < stages; ++s) {
@@ -233,12 +235,14 @@ bool is_acyclic(const PipelineSpec& spec) {
 
 void check_graph(Rules& rules, const PipelineSpec& spec) {
   std::set<StageEdge> seen;
-  for (const StageEdge& edge : spec.edges) {
-    const auto stages = static_cast<std::size_t>(spec.stages);
-    if (!in_range(edge.from, stages) || !in_range(edge.to, stages)) {
-      rules.broken("edge ", edge.from, " -> ", edge.to, " names a stage outside [0, ", spec.stages, ")");
-    } else if (!seen.insert(edge).second) {
-      rules.broken("edge ", edge.from, " -> ", edge.to, " is given twice");
+  const auto stages = static_cast<std::size_t>(spec.stages);
+  for (const auto* edges : {&spec.edges, &spec.side_edges}) {
+    for (const StageEdge& edge : *edges) {
+      if (!in_range(edge.from, stages) || !in_range(edge.to, stages)) {
+        rules.broken("edge ", edge.from, " -> ", edge.to, " names a stage outside [0, ", spec.stages, ")");
+      } else if (!seen.insert(edge).second) {
+        rules.broken("edge ", edge.from, " -> ", edge.to, " is given twice");
+      }
     }
   }
   for (std::size_t r = 0; r < spec.routes.size(); ++r) {
@@ -279,6 +283,7 @@ Expected<Pipeline> Pipeline::make(PipelineSpec spec) {
   if (!rules.hold()) return make_error(ErrorCode::bad_argument, rules.text());
 
   std::sort(spec.edges.begin(), spec.edges.end());
+  std::sort(spec.side_edges.begin(), spec.side_edges.end());
   for (ParameterBlock& block : spec.blocks) sort_ids(block.stages);
   for (std::vector<StageId>& route : spec.routes) sort_ids(route);
   for (Collective& collective : spec.collectives) {
@@ -303,11 +308,11 @@ void Pipeline::build_indexes() {
   for (std::size_t r = 0; r < spec_.routes.size(); ++r) {
     for (const StageId stage : spec_.routes.items()[r]) on_route_[r * stages + stage.index()] = 1;
   }
-  const auto build = [&](bool forward) {
+  const auto build = [&](const std::vector<StageEdge>& edges, bool forward) {
     Adjacency adjacency;
     std::vector<std::vector<StageId>> lists(rows);
     for (std::size_t r = 0; r < spec_.routes.size(); ++r) {
-      for (const StageEdge& edge : spec_.edges) {
+      for (const StageEdge& edge : edges) {
         const StageId at = forward ? edge.from : edge.to;
         const StageId other = forward ? edge.to : edge.from;
         if (on_route_[r * stages + at.index()] != 0 && on_route_[r * stages + other.index()] != 0) {
@@ -324,9 +329,11 @@ void Pipeline::build_indexes() {
     }
     return adjacency;
   };
-  is_chain_ = true;
-  consumers_ = build(true);
-  producers_ = build(false);
+  is_chain_ = spec_.side_edges.empty();
+  consumers_ = build(spec_.edges, true);
+  producers_ = build(spec_.edges, false);
+  side_consumers_ = build(spec_.side_edges, true);
+  side_producers_ = build(spec_.side_edges, false);
 
   stages_of_ = IdVector<RankId, std::vector<StageId>>(static_cast<std::size_t>(spec_.ranks));
   for (int s = 0; s < spec_.stages; ++s) stages_of_[rank_of(StageId(s))].emplace_back(s);

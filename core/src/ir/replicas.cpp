@@ -77,6 +77,8 @@ class Replica {
 void add_copy(const PipelineSpec& one, const Replica& copy, PipelineSpec& all) {
   for (const RankId rank : one.placement) all.placement.push_back(copy.rank(rank));
   for (const StageEdge& edge : one.edges) all.edges.push_back({copy.stage(edge.from), copy.stage(edge.to)});
+  for (const StageEdge& edge : one.side_edges)
+    all.side_edges.push_back({copy.stage(edge.from), copy.stage(edge.to)});
   for (const auto& route : one.routes) all.routes.push_back(copy.stages(route));
   for (const RouteId route : one.route) all.route.push_back(copy.route(route));
   for (std::size_t b = 0; b < one.blocks.size(); ++b) {

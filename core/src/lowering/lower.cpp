@@ -40,10 +40,11 @@ Expected<void> check_stages(const Pipeline& pipeline, const LoweringOptions& opt
 
 /// Whether some edge joins stages of different ranks.
 bool needs_transfers(const Pipeline& pipeline) {
-  for (const StageEdge& edge : pipeline.spec().edges) {
-    if (pipeline.rank_of(edge.from) != pipeline.rank_of(edge.to)) return true;
-  }
-  return false;
+  const auto crosses = [&](const StageEdge& edge) {
+    return pipeline.rank_of(edge.from) != pipeline.rank_of(edge.to);
+  };
+  return std::ranges::any_of(pipeline.spec().edges, crosses) ||
+         std::ranges::any_of(pipeline.spec().side_edges, crosses);
 }
 
 Expected<void> check_options(const Pipeline& pipeline, const LoweringOptions& options) {

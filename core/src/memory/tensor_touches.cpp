@@ -73,6 +73,10 @@ class Collector {
   void input_gradient(const Action& a);
   void weight_gradient(const Action& a);
   void stage_inputs(const Action& a);
+  void side_inputs(const Action& a);
+  void send_output(const Action& a);
+  void receive_output(const Action& a);
+  [[nodiscard]] bool is_side(StageEdge edge, const Action& a) const;
   void parameters(const Action& a);
   void optimizer(const Action& a);
   void collective(const Action& a);
@@ -180,8 +184,8 @@ void Collector::visit(const Action& a) {
 void Collector::visit_transfer(const Action& a) {
   const bool lent = !here(a.stage());
   const StageEdge edge{a.stage(), a.peer_stage()};
-  if (a.kind == OpKind::send_forward) own(Touch::read, TensorKind::boundary_output, a);
-  if (a.kind == OpKind::recv_forward) own(Touch::write, TensorKind::boundary_input, a);
+  if (a.kind == OpKind::send_forward) send_output(a);
+  if (a.kind == OpKind::recv_forward) receive_output(a);
   if (a.kind == OpKind::send_backward) of_edge(Touch::read, TensorKind::outgoing_gradient, a, edge);
   if (a.kind == OpKind::recv_backward) of_edge(Touch::write, TensorKind::incoming_gradient, a, edge);
   if (a.kind != OpKind::send_activation && a.kind != OpKind::recv_activation) return;
@@ -191,6 +195,23 @@ void Collector::visit_transfer(const Action& a) {
   } else {
     saved(touch, a);
   }
+}
+
+bool Collector::is_side(StageEdge edge, const Action& a) const {
+  const auto readers = pipeline_.side_consumers(edge.from, a.mb());
+  return std::find(readers.begin(), readers.end(), edge.to) != readers.end();
+}
+
+void Collector::send_output(const Action& a) {
+  const StageEdge edge{a.stage(), a.peer_stage()};
+  if (is_side(edge, a)) return of_edge(Touch::read, TensorKind::boundary_output, a, edge);
+  own(Touch::read, TensorKind::boundary_output, a);
+}
+
+void Collector::receive_output(const Action& a) {
+  if (is_side({a.peer_stage(), a.stage()}, a))
+    return of_edge(Touch::write, TensorKind::boundary_input, a, {a.stage(), a.peer_stage()});
+  own(Touch::write, TensorKind::boundary_input, a);
 }
 
 /// With a send-done delay, what is sent is in use until so many later sends of the channel are complete.
@@ -224,6 +245,8 @@ void Collector::forward(const Action& a) {
   parameters(a);
   saved(Touch::save, a);
   if (!pipeline_.consumers(a.stage(), a.mb()).empty()) own(Touch::write, TensorKind::boundary_output, a);
+  for (const StageId consumer : pipeline_.side_consumers(a.stage(), a.mb()))
+    of_edge(Touch::write, TensorKind::boundary_output, a, {a.stage(), consumer});
   summed_gradients(a);
 }
 
@@ -299,20 +322,36 @@ void Collector::sum_inputs(const Action& a, StageId stage) {
   of_stage(Touch::write, TensorKind::boundary_input, a, stage.value());
 }
 
-/// x: the y of a producer on this rank, what was received or summed for the stage, or the batch.
+/// x: the y of a producer on this rank, what was received for the stage or for another one with it, what was
+/// summed for it, or the batch.
 void Collector::stage_inputs(const Action& a) {
   const auto producers = pipeline_.producers(a.stage(), a.mb());
-  if (producers.empty()) own(Touch::read_given, TensorKind::boundary_input, a);
   const bool summed = pipeline_.input_sum(a.stage()).valid();
-  bool received = summed && !producers.empty();
+  if (producers.empty()) own(Touch::read_given, TensorKind::boundary_input, a);
+  if (summed && !producers.empty()) own(Touch::read, TensorKind::boundary_input, a);
   for (const StageId producer : producers) {
     if (summed) break;
-    if (here(producer)) of_stage(Touch::read, TensorKind::boundary_output, a, producer.value());
-    received |= !here(producer);
+    if (here(producer)) {
+      of_stage(Touch::read, TensorKind::boundary_output, a, producer.value());
+    } else {
+      const StageId receiver = pipeline_.receiver(producer, a.stage(), a.mb());
+      of_stage(Touch::read, TensorKind::boundary_input, a, receiver.value());
+    }
   }
-  if (received) own(Touch::read, TensorKind::boundary_input, a);
+  side_inputs(a);
   if (gathered_[a.stage().index()]) {
     add(Touch::read, {.kind = TensorKind::gathered_parameters, .subject = a.subject}, -1);
+  }
+}
+
+/// As long as x.
+void Collector::side_inputs(const Action& a) {
+  for (const StageId producer : pipeline_.side_producers(a.stage(), a.mb())) {
+    if (here(producer)) {
+      of_edge(Touch::read, TensorKind::boundary_output, a, {producer, a.stage()});
+    } else {
+      of_edge(Touch::read, TensorKind::boundary_input, a, {a.stage(), producer});
+    }
   }
 }
 

@@ -134,7 +134,8 @@ std::vector<Bytes> tensor_sizes(const TensorTable& table, const SizeTable& sizes
 SizeClass payload_class(const Action& send) {
   PPSIM_CHECK(is_send(send.kind), "only a SEND has a payload");
   if (send.kind == OpKind::send_forward) {
-    return {.kind = TensorKind::boundary_output, .subject = send.subject, .slice = send.slice};
+    return {
+        .kind = TensorKind::boundary_output, .subject = send.subject, .peer = send.peer, .slice = send.slice};
   }
   if (send.kind == OpKind::send_backward) {
     return {.kind = TensorKind::incoming_gradient,

@@ -1,25 +1,11 @@
 #include "ppsim/gpu_backend/stage_model/null_model.hpp"
 
-#include <algorithm>
+#include "received_outputs.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
 
 constexpr Bytes kTensor = 64;
-
-/// Producers of a stage on other ranks, over all routes: as many outputs as its received input has room for;
-/// one where a collective sums them.
-Bytes remote_producers(const Pipeline& pipeline, StageId stage) {
-  if (pipeline.input_sum(stage).valid()) return 1;
-  std::ptrdiff_t most = 1;
-  for (int m = 0; m < pipeline.microbatches(); ++m) {
-    const auto producers = pipeline.producers(stage, MicrobatchId(m));
-    most = std::max(most, std::count_if(producers.begin(), producers.end(), [&](StageId producer) {
-                      return pipeline.rank_of(producer) != pipeline.rank_of(stage);
-                    }));
-  }
-  return most;
-}
 
 }  // namespace
 
@@ -33,7 +19,7 @@ SizeTable NullModel::sizes(const Pipeline& pipeline) const {
   sizes.set({.kind = TensorKind::lent_activations}, 2 * kTensor);  // both parts of the saved activations
   for (int s = 0; s < pipeline.stages(); ++s) {
     sizes.set({.kind = TensorKind::boundary_input, .subject = s},
-              kTensor * remote_producers(pipeline, StageId(s)));
+              kTensor * received_outputs(pipeline, StageId(s)));
   }
   for (std::size_t op = 0; op < kOpKindCount; ++op) {
     sizes.set({.kind = TensorKind::workspace, .op = static_cast<OpKind>(op)}, kTensor);

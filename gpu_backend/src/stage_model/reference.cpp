@@ -35,8 +35,9 @@ using Buffer = std::vector<std::byte, StageAllocator<std::byte>>;
 /// The tensors of one stage, microbatch after microbatch.
 struct StageMemory {
   Buffer x, y, saved_for_input, saved_for_weight, inner_gradients, forward_workspace, backward_workspace;
-  std::map<StageId, Buffer> dy;  ///< per consumer; of a sum one
-  Buffer summand;                ///< the stage's part of a gradient that a collective sums
+  std::map<StageId, Buffer> dy;            ///< per consumer; of a sum one
+  std::map<StageId, Buffer> side_outputs;  ///< per consumer
+  Buffer summand;                          ///< the stage's part of a gradient that a collective sums
 };
 struct BlockMemory {
   std::vector<Buffer> parameters;  ///< version by version of the step, as far as they are made
@@ -155,6 +156,7 @@ class Reference {
             .forward_workspace = workspace(OpKind::forward),
             .backward_workspace = workspace(OpKind::backward),
             .dy = output_gradients(stage),
+            .side_outputs = side_outputs(stage),
             .summand = own(TensorKind::outgoing_gradient)};
   }
 
@@ -166,6 +168,18 @@ class Reference {
           buffer({.kind = TensorKind::incoming_gradient, .subject = stage.value(), .slice = 0});
     }
     return gradients;
+  }
+
+  [[nodiscard]] std::map<StageId, Buffer> side_outputs(StageId stage) const {
+    std::map<StageId, Buffer> outputs;
+    for (const StageEdge& edge : pipeline_.spec().side_edges) {
+      if (edge.from != stage) continue;
+      outputs[edge.to] = buffer({.kind = TensorKind::boundary_output,
+                                 .subject = stage.value(),
+                                 .peer = edge.to.value(),
+                                 .slice = 0});
+    }
+    return outputs;
   }
 
   void make_version(std::size_t update, double clip_norm) {
@@ -189,12 +203,16 @@ class Reference {
     std::vector<std::size_t> missing(stages_.size(), 0);
     for (int s = 0; s < pipeline_.stages(); ++s) {
       if (!pipeline_.on_route(StageId(s), mb)) continue;
-      missing[static_cast<std::size_t>(s)] = pipeline_.producers(StageId(s), mb).size();
+      missing[static_cast<std::size_t>(s)] =
+          pipeline_.producers(StageId(s), mb).size() + pipeline_.side_producers(StageId(s), mb).size();
       if (missing[static_cast<std::size_t>(s)] == 0) order.emplace_back(s);
     }
     for (std::size_t next = 0; next < order.size(); ++next) {
-      for (const StageId consumer : pipeline_.consumers(order[next], mb)) {
-        if (--missing[consumer.index()] == 0) order.push_back(consumer);
+      const StageId stage = order[next];
+      for (const auto readers : {pipeline_.consumers(stage, mb), pipeline_.side_consumers(stage, mb)}) {
+        for (const StageId reader : readers) {
+          if (--missing[reader.index()] == 0) order.push_back(reader);
+        }
       }
     }
     return order;
@@ -249,6 +267,7 @@ class Reference {
     find_weights(stage, mb, buffers);
     find_outputs(stage, mb, buffers);
     find_inputs(stage, mb, buffers);
+    find_side_edges(stage, mb, buffers);
     model_.compute(pipeline_, make_action(kind, stage.value(), mb.value()), buffers);
     if (kind != OpKind::forward && pipeline_.input_sum(stage).valid()) copy_gradients(stage, mb);
   }
@@ -285,6 +304,13 @@ class Reference {
       buffers.further_x.push_back(stages_[producer].y);
       buffers.further_dx.push_back(stages_[producer].dy.at(stage));
     }
+  }
+
+  void find_side_edges(StageId stage, MicrobatchId mb, ActionBuffers& buffers) {
+    for (const StageId consumer : pipeline_.side_consumers(stage, mb))
+      buffers.side_outputs.push_back(stages_[stage].side_outputs.at(consumer));
+    for (const StageId producer : pipeline_.side_producers(stage, mb))
+      buffers.side_inputs.push_back(stages_[producer].side_outputs.at(stage));
   }
 
   /// All that a collective adds up for a stage get the gradient of the sum.

@@ -128,6 +128,7 @@ void TensorMap::block_buffers(ActionPlace place, const Action& action, ActionBuf
 
 void TensorMap::activation_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
   inputs(place, action, out);
+  side_buffers(place, action, out);
   if (action.kind == OpKind::forward && !pipeline_.consumers(action.stage(), action.mb()).empty()) {
     out.y = need(place, action, of_stage(TensorKind::boundary_output, action));
   }
@@ -252,8 +253,26 @@ void TensorMap::inputs(ActionPlace place, const Action& action, ActionBuffers& o
   }
 }
 
+void TensorMap::side_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const {
+  for (const StageId producer : pipeline_.side_producers(action.stage(), action.mb())) {
+    const bool local = pipeline_.rank_of(producer) == place.rank;
+    out.side_inputs.push_back(
+        need(place, action,
+             local ? of_edge(TensorKind::boundary_output, action, {producer, action.stage()})
+                   : of_edge(TensorKind::boundary_input, action, {action.stage(), producer})));
+  }
+  if (action.kind != OpKind::forward) return;
+  for (const StageId consumer : pipeline_.side_consumers(action.stage(), action.mb()))
+    out.side_outputs.push_back(
+        need(place, action, of_edge(TensorKind::boundary_output, action, {action.stage(), consumer})));
+}
+
 std::span<std::byte> TensorMap::input_from(ActionPlace place, const Action& action, StageId producer) const {
-  if (pipeline_.rank_of(producer) != place.rank) return received_part(place, action, producer);
+  if (pipeline_.rank_of(producer) != place.rank) {
+    Action holder = action;
+    holder.subject = pipeline_.receiver(producer, action.stage(), action.mb()).value();
+    return received_part(place, holder, producer);
+  }
   return need(place, action,
               {.kind = TensorKind::boundary_output, .subject = producer.value(), .slice = action.slice});
 }
@@ -264,6 +283,7 @@ std::span<std::byte> TensorMap::received_part(ActionPlace place, const Action& a
   std::size_t offset = 0;
   for (const StageId producer : pipeline_.producers(action.stage(), action.mb())) {
     if (pipeline_.rank_of(producer) == place.rank) continue;
+    if (pipeline_.receiver(producer, action.stage(), action.mb()) != action.stage()) continue;
     const auto size = static_cast<std::size_t>(
         sizes_({.kind = TensorKind::boundary_output, .subject = producer.value(), .slice = action.slice}));
     if (producer == from && offset + size <= x.size()) return x.subspan(offset, size);
@@ -273,8 +293,23 @@ std::span<std::byte> TensorMap::received_part(ActionPlace place, const Action& a
                                                   " has no room for the outputs of its producers");
 }
 
+/// Whether a transfer is along a side edge.
+bool TensorMap::is_side(const Action& transfer) const {
+  const auto others =
+      transfer.kind == OpKind::send_forward   ? pipeline_.side_consumers(transfer.stage(), transfer.mb())
+      : transfer.kind == OpKind::recv_forward ? pipeline_.side_producers(transfer.stage(), transfer.mb())
+                                              : std::span<const StageId>();
+  return is_one_of(transfer.peer_stage(), others);
+}
+
 Payload TensorMap::payload(ActionPlace place, const Action& t) const {
   const StageEdge edge{t.stage(), t.peer_stage()};
+  if (is_side(t)) {
+    const bool sends = t.kind == OpKind::send_forward;
+    return {
+        need(place, t, of_edge(sends ? TensorKind::boundary_output : TensorKind::boundary_input, t, edge)),
+        {}};
+  }
   if (t.kind == OpKind::send_forward) return {need(place, t, of_stage(TensorKind::boundary_output, t)), {}};
   if (t.kind == OpKind::recv_forward) return {received_part(place, t, t.peer_stage()), {}};
   if (t.kind == OpKind::send_backward)

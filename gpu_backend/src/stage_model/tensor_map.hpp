@@ -89,6 +89,8 @@ class TensorMap {
   [[nodiscard]] std::span<std::byte> input_gradient(ActionPlace place, const Action& action,
                                                     StageId producer) const;
   void inputs(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  void side_buffers(ActionPlace place, const Action& action, ActionBuffers& out) const;
+  [[nodiscard]] bool is_side(const Action& transfer) const;
   void input_gradients(ActionPlace place, const Action& action, ActionBuffers& out) const;
   [[nodiscard]] std::span<std::byte> input_from(ActionPlace place, const Action& action,
                                                 StageId producer) const;

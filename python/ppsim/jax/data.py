@@ -79,7 +79,8 @@ class Data:
             if self._layout.rank(reader) == self._layout.rank(stage):
                 self._activations[reader, microbatch, stage] = values
             else:
-                self._sent[stage, microbatch, reader] = values
+                receiver = self._layout.plan.receiver(stage, reader, microbatch)
+                self._sent.setdefault((stage, microbatch, receiver), {}).update(values)
         for number, value in zip(every[parts[stage]].results, results, strict=True):
             self.results.setdefault(number, {})[microbatch] = value
 
@@ -113,8 +114,14 @@ class Data:
     def incoming(self, kind: str, stage: int, microbatch: int, peer: int, values: Arrays) -> None:
         """The other end, RECV_F or RECV_B."""
         numbers = self._layout.crossing(*((peer, stage) if kind == "RECV_F" else (stage, peer)), kind == "RECV_B")
-        flow = self._activations if kind == "RECV_F" else self._gradients
-        flow[stage, microbatch, peer] = dict(zip(numbers, values, strict=True))
+        received = dict(zip(numbers, values, strict=True))
+        if kind == "RECV_B":
+            self._gradients[stage, microbatch, peer] = received
+            return
+        parts, every = self._layout.parts, self._layout.split.parts
+        for reader in self._layout.readers(peer, stage):
+            wanted = every[parts[reader]].reads(parts[peer])
+            self._activations[reader, microbatch, peer] = {number: received[number] for number in wanted}
 
     def _on_device(self, stage: int, microbatch: int) -> Arrays:
         numbers = self._layout.split.parts[self._layout.parts[stage]].batch

@@ -37,10 +37,21 @@ class Layout:
         return int(self.plan.program.placement[stage])
 
     def crossing(self, producer: int, reader: int, gradients: bool) -> list[int]:
-        """Numbers of the outputs of a stage that another one reads; of those with gradients."""
-        outputs = self.split.parts[self.parts[producer]].outputs
-        numbers = self.split.parts[self.parts[reader]].reads(self.parts[producer])
-        return [number for number in numbers if not gradients or has_gradient(outputs[number])]
+        """Numbers of the outputs that go from a stage to another one and those behind it; of the gradients back."""
+        outputs, part = self.split.parts[self.parts[producer]].outputs, self.parts[producer]
+        if gradients:
+            numbers = self.split.parts[self.parts[reader]].reads(part)
+            return [number for number in numbers if has_gradient(outputs[number])]
+        stages = self.readers(producer, reader)
+        return sorted({number for stage in stages for number in self.split.parts[self.parts[stage]].reads(part)})
+
+    def readers(self, producer: int, receiver: int) -> list[int]:
+        """The stages on the rank of the receiver for which it gets an output."""
+        example = self._example(receiver)
+        if self.rank(producer) == self.rank(receiver):
+            return [receiver]
+        stages = self.plan.execution.consumers(producer, example)
+        return [stage for stage in stages if self.plan.receiver(producer, stage, example) == receiver]
 
     def shapes(self, producer: int, reader: int, gradients: bool) -> list[Any]:
         """Of the same."""

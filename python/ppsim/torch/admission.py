@@ -67,6 +67,8 @@ def _of_pipeline(plan: Plan) -> Iterable[str]:
             f"it cuts sequences into {plan.program.slices} slices, and a module does not say what it keeps of the "
             "slices before (keys and values)"
         )
+    if plan.program.side_edges:
+        yield "it has side edges, whose outputs no module makes"
     if plan.program.padding:
         yield f"{plan.program.padding} of its microbatches are padding, which no module computes"
     for name in plan.execution.collectives:

@@ -104,7 +104,7 @@ class Data:
         for reader in readers:
             if self._plan.is_local(reader):
                 self._activations[reader, microbatch, stage] = free
-            else:
+            elif reader == self._plan.receiver(stage, reader, microbatch):
                 self._sent[stage, microbatch, reader] = free
         if not readers and loss is not None:
             self._losses[microbatch] = loss.detach()
@@ -141,7 +141,9 @@ class Data:
     def receive_activations(self, stage: int, microbatch: int, producer: int) -> Tensors:
         """Empty ones, which the message fills."""
         tensors = tuple(shape.empty(self._device) for shape in self._outputs[producer])
-        self._activations[stage, microbatch, producer] = tensors
+        for reader in self._plan.execution.consumers(producer, microbatch):
+            if self._plan.receiver(producer, reader, microbatch) == stage:
+                self._activations[reader, microbatch, producer] = tensors
         return tensors
 
     def receive_gradients(self, stage: int, microbatch: int, reader: int) -> Tensors:

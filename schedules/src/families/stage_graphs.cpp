@@ -54,6 +54,7 @@ Expected<Pipeline> make_looped(const ScheduleParameters& parameters, int chunks)
     add_decoder_inputs(spec, count_setting(parameters, "encoder").value_or(stages / 2));
   }
   if (graph == "skip") add_skips(spec);
+  if (graph == "index" && stages > 2) spec.side_edges = {{StageId(0), StageId(stages - 1)}};
   return Pipeline::make(std::move(spec));
 }
 

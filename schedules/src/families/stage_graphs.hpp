@@ -11,14 +11,15 @@ namespace ppsim::schedules {
 // Stage graphs that are no chain, for schedules with stage s on rank s mod p. Every further edge runs beside
 // a path of the chain, so that an order for the chain is one for the graph.
 
-inline constexpr std::array<std::string_view, 3> kGraphs = {"chain", "encoder-decoder", "skip"};
+inline constexpr std::array<std::string_view, 4> kGraphs = {"chain", "encoder-decoder", "skip", "index"};
 inline constexpr std::array<std::string_view, 2> kEncoderStages = {"1", "2"};
 
 /// The setting `graph`.
 inline constexpr SettingInfo kGraphSetting = {
     "graph",
     "what feeds what beside the chain: chain, nothing; encoder-decoder, the encoder's last stage every stage "
-    "of the decoder; skip, stage s stage S-1-s",
+    "of the decoder; skip, stage s stage S-1-s; index, stage 0 the last with the number of the microbatch, "
+    "which has no gradient",
     "chain", kGraphs};
 /// The setting `encoder`.
 inline constexpr SettingInfo kEncoderSetting = {

@@ -47,10 +47,18 @@ TEST(StageGraphs, ChunksAreStagesOfTheGraph) {
   EXPECT_EQ(edges_of("looped-bfs", u_net), edges_of("interleaved-1f1b", u_net));
 }
 
+/// What JaxPP 0.9.2 sends to the last rank, which looks up its labels by it.
+TEST(StageGraphs, TheIndexGoesFromTheFirstStageToTheLastWithoutGradient) {
+  EXPECT_EQ(edges_of("1f1b", with_graph(4, "index")), "0>1 1>2 2>3 ");
+  EXPECT_EQ(generated("1f1b", with_graph(4, "index")).pipeline().spec().side_edges,
+            (std::vector<StageEdge>{{StageId(0), StageId(3)}}));
+  EXPECT_TRUE(generated("1f1b", with_graph(2, "index")).pipeline().is_chain());
+}
+
 TEST(StageGraphs, TheOrderIsThatOfTheChain) {
   for (const char* name : {"gpipe", "1f1b", "eager-1f1b", "interleaved-1f1b", "kimi-k2", "looped-bfs"}) {
     const Schedule chain = generated(name, with_graph(4, "chain"));
-    for (const char* graph : {"encoder-decoder", "skip"}) {
+    for (const char* graph : {"encoder-decoder", "skip", "index"}) {
       const Schedule other = generated(name, with_graph(4, graph));
       for (int r = 0; r < 4; ++r) EXPECT_EQ(test::row_text(other, r), test::row_text(chain, r)) << name;
     }
@@ -64,7 +72,7 @@ std::string graph_refusal(std::string_view name, const ScheduleParameters& param
 
 TEST(StageGraphs, SaysWhichGraphsThereAre) {
   EXPECT_EQ(graph_refusal("1f1b", with_graph(4, "tree")),
-            "1f1b: graph must be one of chain, encoder-decoder, skip, found \"tree\"");
+            "1f1b: graph must be one of chain, encoder-decoder, skip, index, found \"tree\"");
   EXPECT_EQ(graph_refusal("1f1b", with_graph(1, "encoder-decoder")),
             "1f1b: graph=encoder-decoder needs two stages or more, found 1");
   EXPECT_EQ(graph_refusal("1f1b", {.ranks = 4, .settings = {{"encoder", "2"}}}),

@@ -11,25 +11,26 @@
 namespace ppsim::test {
 namespace {
 
-/// Stage 0 on rank 0 feeds stages 1, 2 and 3 on rank 1, which receives the last on a queue of its own.
+/// Stages 0, 1 and 2 on rank 0 feed stages 3, 4 and 5 on rank 1, which receives the last on a queue of its
+/// own.
 Program three_inputs() {
   PipelineSpec pipeline;
   pipeline.ranks = 2;
-  pipeline.stages = 4;
-  pipeline.placement = {RankId(0), RankId(1), RankId(1), RankId(1)};
-  pipeline.edges = {{StageId(0), StageId(1)}, {StageId(0), StageId(2)}, {StageId(0), StageId(3)}};
+  pipeline.stages = 6;
+  pipeline.placement = {RankId(0), RankId(0), RankId(0), RankId(1), RankId(1), RankId(1)};
+  pipeline.edges = {{StageId(0), StageId(3)}, {StageId(1), StageId(4)}, {StageId(2), StageId(5)}};
   return HandProgram{.pipeline = pipeline,
                      .communicators = communicators({{0, 1}, {0, 1}, {0, 1}}),
-                     .rows = {{"0F0", "0SEND_F0>1@0", "0SEND_F0>2@1", "0SEND_F0>3@2"},
-                              {"1RECV_F0@0", "1F0", "2RECV_F0@1 after 1", "3RECV_F0@2", "2F0", "3F0"}}}
+                     .rows = {{"0F0", "1F0", "2F0", "0SEND_F0@0", "1SEND_F0@1", "2SEND_F0@2"},
+                              {"3RECV_F0@0", "3F0", "4RECV_F0@1 after 1", "5RECV_F0@2", "4F0", "5F0"}}}
       .build();
 }
 
 SizeTable inputs_of(Bytes one, Bytes two, Bytes three) {
   SizeTable sizes;
-  sizes.set({.kind = TensorKind::boundary_input, .subject = 1}, one);
-  sizes.set({.kind = TensorKind::boundary_input, .subject = 2}, two);
-  sizes.set({.kind = TensorKind::boundary_input, .subject = 3}, three);
+  sizes.set({.kind = TensorKind::boundary_input, .subject = 3}, one);
+  sizes.set({.kind = TensorKind::boundary_input, .subject = 4}, two);
+  sizes.set({.kind = TensorKind::boundary_input, .subject = 5}, three);
   return sizes;
 }
 
@@ -48,7 +49,7 @@ Bytes worst_of_rank_1(const TransportCapabilities& capabilities) {
 }
 
 TEST(LaunchOrder, BoundsRestOnOrdersThatAreAlwaysKept) {
-  // With ordered launches stage 3 receives after stage 1 has computed and freed its input.
+  // With ordered launches stage 5 receives after stage 3 has computed and freed its input.
   EXPECT_EQ(worst_of_rank_1(rendezvous()), 30);
   EXPECT_EQ(worst_of_rank_1(transport("nccl").value()), 21);
   // It may or may not be so: the bound has to hold where it is not.

@@ -81,6 +81,14 @@ ordered_json collective_json(const Collective& collective) {
   return object;
 }
 
+StageEdge edge_of(const json& pair) {
+  return {StageId(pair.at(0).get<int>()), StageId(pair.at(1).get<int>())};
+}
+
+ordered_json edge_json(const StageEdge& edge) {
+  return ordered_json::array({edge.from.value(), edge.to.value()});
+}
+
 PipelineSpec read_spec(const json& object) {
   const auto number = [](const json& item) { return item.get<int>(); };
   PipelineSpec spec;
@@ -89,9 +97,8 @@ PipelineSpec read_spec(const json& object) {
   spec.microbatches = object.at("microbatches").get<int>();
   spec.slices = object.value("slices", 1);
   spec.placement = IdVector<StageId, RankId>(ids_under<RankId>(object, "placement"));
-  spec.edges = list_of<StageEdge>(object, "edges", [](const json& pair) {
-    return StageEdge{StageId(pair.at(0).get<int>()), StageId(pair.at(1).get<int>())};
-  });
+  spec.edges = list_of<StageEdge>(object, "edges", edge_of);
+  spec.side_edges = list_of<StageEdge>(object, "side_edges", edge_of);
   spec.routes = IdVector<RouteId, std::vector<StageId>>(
       list_of<std::vector<StageId>>(object, "routes", read_ids<StageId>));
   spec.route = IdVector<MicrobatchId, RouteId>(ids_under<RouteId>(object, "route"));
@@ -114,9 +121,8 @@ ordered_json pipeline_json(const Pipeline& pipeline) {
   ordered_json object = {{"ranks", spec.ranks}, {"stages", spec.stages}, {"microbatches", spec.microbatches}};
   if (spec.slices > 1) object["slices"] = spec.slices;
   put_list(object, "placement", spec.placement, value_of);
-  put_list(object, "edges", spec.edges, [](const StageEdge& edge) {
-    return ordered_json::array({edge.from.value(), edge.to.value()});
-  });
+  put_list(object, "edges", spec.edges, edge_json);
+  put_list(object, "side_edges", spec.side_edges, edge_json);
   put_list(object, "routes", spec.routes, ids_of);
   put_list(object, "route", spec.route, value_of);
   put_list(object, "blocks", spec.blocks, [](const ParameterBlock& block) { return ids_of(block.stages); });

@@ -25,6 +25,7 @@ Expected<void> check_plain(const Pipeline& pipeline) {
                          make_chain(own.ranks, own.stages, own.microbatches, own.placement.items()));
   const PipelineSpec& plain = chain.spec();
   if (own.routes != plain.routes) return cannot_hold("a route that leaves stages out");
+  if (!own.side_edges.empty()) return cannot_hold("side edges");
   if (own.edges != plain.edges) return cannot_hold("edges that are not the chain 0 -> 1 -> ...");
   if (own.blocks != plain.blocks) return cannot_hold("parameter blocks that are not one per stage");
   if (own.update != plain.update || own.version != plain.version || own.lag != plain.lag)

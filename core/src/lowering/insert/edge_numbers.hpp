@@ -1,15 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "ppsim/core/ir/pipeline.hpp"
 
 namespace ppsim::lowering {
 
-/// Dense numbers of the edges of a stage graph.
+/// Dense numbers of the edges of a stage graph, side edges included.
 class EdgeNumbers {
  public:
   explicit EdgeNumbers(const Pipeline& pipeline) : edges_(pipeline.spec().edges) {
+    const auto& side = pipeline.spec().side_edges;
+    edges_.insert(edges_.end(), side.begin(), side.end());
+    std::sort(edges_.begin(), edges_.end());
     first_.assign(static_cast<std::size_t>(pipeline.stages()) + 1, 0);
     for (const StageEdge& edge : edges_) ++first_[edge.from.index() + 1];
     for (std::size_t s = 0; s + 1 < first_.size(); ++s) first_[s + 1] += first_[s];
@@ -24,7 +28,7 @@ class EdgeNumbers {
   }
 
  private:
-  const std::vector<StageEdge>& edges_;  // sorted by (from, to)
+  std::vector<StageEdge> edges_;  // sorted by (from, to)
   std::vector<std::size_t> first_;
 };
 

@@ -6,7 +6,8 @@
 namespace ppsim::lowering {
 
 /// Calls visit(send, receive) for every transfer to another rank that the completion of `action` makes
-/// possible, neighbours ascending. What a collective sums is not transferred.
+/// possible, neighbours ascending, side outputs last. What a collective sums is not transferred, and what
+/// several stages of a rank read goes there once.
 template <class Visit>
 void for_each_transfer(const Pipeline& pipeline, const Action& action, Visit&& visit) {
   const bool forward = action.kind == OpKind::forward;
@@ -15,12 +16,17 @@ void for_each_transfer(const Pipeline& pipeline, const Action& action, Visit&& v
   const OpKind send = forward ? OpKind::send_forward : OpKind::send_backward;
   const auto neighbours =
       forward ? pipeline.consumers(stage, action.mb()) : pipeline.producers(stage, action.mb());
-  for (const StageId other : neighbours) {
-    if (pipeline.rank_of(other) == pipeline.rank_of(stage)) continue;
-    if ((forward ? pipeline.input_sum(other) : pipeline.gradient_sum(other)).valid()) continue;
+  const auto transfer = [&](StageId other) {
+    if (pipeline.rank_of(other) == pipeline.rank_of(stage)) return;
     const Action out = make_transfer(send, stage.value(), action.microbatch, other.value());
     visit(at_slice(out, action.slice), at_slice(counterpart(out, RankId()), action.slice));
+  };
+  for (const StageId other : neighbours) {
+    if ((forward ? pipeline.input_sum(other) : pipeline.gradient_sum(other)).valid()) continue;
+    if (!forward || pipeline.receiver(stage, other, action.mb()) == other) transfer(other);
   }
+  if (!forward) return;
+  for (const StageId other : pipeline.side_consumers(stage, action.mb())) transfer(other);
 }
 
 }  // namespace ppsim::lowering

@@ -1,5 +1,7 @@
 #include "arrivals.hpp"
 
+#include <algorithm>
+
 #include "ppsim/core/ir/check.hpp"
 
 namespace ppsim::lowering {
@@ -31,6 +33,21 @@ class LocalCells {
 bool uses_stage(const Action& action) {
   return info(action.kind).resource == Resource::compute &&
          info(action.kind).microbatch == MicrobatchUse::required;
+}
+
+/// The F that read what a RECV_F brings: of its stage, and of the other stages for which it comes along.
+std::vector<Action> readers_of(const Pipeline& pipeline, const Action& receive) {
+  Action own = make_action(OpKind::forward, receive.subject, receive.microbatch, receive.slice);
+  std::vector<Action> readers = {own};
+  const auto side = pipeline.side_producers(receive.stage(), receive.mb());
+  if (std::ranges::count(side, receive.peer_stage()) > 0) return readers;
+  for (const StageId other : pipeline.consumers(receive.peer_stage(), receive.mb())) {
+    if (other == receive.stage() || pipeline.rank_of(other) != pipeline.rank_of(receive.stage())) continue;
+    if (pipeline.receiver(receive.peer_stage(), other, receive.mb()) != receive.stage()) continue;
+    own.subject = other.value();
+    readers.push_back(own);
+  }
+  return readers;
 }
 
 /// Fills the first users of UNSHARD: what computes on the stage next.
@@ -66,7 +83,13 @@ std::vector<std::int32_t> first_users(const Pipeline& pipeline, RankId rank, con
   std::vector<std::int32_t> users(row.lines.size(), kNobody);
   for (std::size_t i = 0; i < row.lines.size(); ++i) {
     const Action& a = row.lines[i].action;
-    if (a.kind == OpKind::recv_forward || a.kind == OpKind::load) users[i] = forward[cells.of(a)];
+    if (a.kind == OpKind::load) users[i] = forward[cells.of(a)];
+    if (a.kind == OpKind::recv_forward) {
+      for (const Action& reader : readers_of(pipeline, a)) {
+        const std::int32_t user = forward[cells.of(reader)];
+        if (users[i] == kNobody || user < users[i]) users[i] = user;
+      }
+    }
     if (a.kind == OpKind::recv_backward || a.kind == OpKind::reload) users[i] = backward[cells.of(a)];
   }
   add_users_of_unshard(pipeline, row, users);

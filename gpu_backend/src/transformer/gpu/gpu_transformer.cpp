@@ -265,6 +265,10 @@ class GpuTransformer final : public GpuStageModel {
       return make_error(ErrorCode::bad_argument, "attention by cuDNN was asked for and cannot be had",
                         {.found = attention(pipeline).text, .expected = "cuDNN, or attention by GEMMs"});
     }
+    if (!pipeline.spec().side_edges.empty()) {
+      return make_error(ErrorCode::bad_argument, "on a GPU the transformer has no outputs without gradient",
+                        {.found = "a side edge", .expected = "a pipeline without them, or a CPU"});
+    }
     if (auto good = transformer::check_slices(config_, pipeline.slices()); !good) return good;
     if (auto good = check_fp8_slices(config_, pipeline.slices()); !good) return good;
     if (auto good = transformer::check_roles(pipeline, config_.layers); !good) return good;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "ppsim/core/ir/pipeline.hpp"
 #include "ppsim/core/ir/tables.hpp"
+#include "stage_model/received_outputs.hpp"
 #include "transformer/cpu/transformer_tensors.hpp"
 
 namespace ppsim::gpu_backend::transformer {
@@ -75,12 +75,15 @@ struct SizedStage {
   std::size_t inputs = 1;
 };
 [[nodiscard]] inline SizedStage sized_stage(const Pipeline& pipeline, const StageRole& role, StageId stage) {
-  const auto& edges = pipeline.spec().edges;
-  const auto received = std::count_if(edges.begin(), edges.end(), [&](const StageEdge& edge) {
-    return edge.to == stage && pipeline.rank_of(edge.from) != pipeline.rank_of(stage);
-  });
-  const bool several = received > 1 && !pipeline.input_sum(stage).valid();
-  return {role, stage.value(), several ? static_cast<std::size_t>(received) : 1};
+  return {role, stage.value(), static_cast<std::size_t>(received_outputs(pipeline, stage))};
+}
+
+/// The number of a microbatch is what all side edges have.
+inline void set_side_sizes(SizeTable& table, const Pipeline& pipeline) {
+  for (const StageEdge& edge : pipeline.spec().side_edges) {
+    set_size(table, {TensorKind::boundary_output, edge.from.value(), edge.to.value()}, sizeof(std::int64_t));
+    set_size(table, {TensorKind::boundary_input, edge.to.value(), edge.from.value()}, sizeof(std::int64_t));
+  }
 }
 /// The tensors of a stage for all slices; `set_workspaces` gets each SizedSlice for the rest.
 template <class T, class ForWeight, class Sum, class SetWorkspaces>

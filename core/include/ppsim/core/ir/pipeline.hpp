@@ -70,6 +70,7 @@ struct PipelineSpec {
   int slices = 1;                                  ///< K, pieces of a microbatch along the sequence
   IdVector<StageId, RankId> placement;             ///< default: stage s on rank s mod ranks
   std::vector<StageEdge> edges;                    ///< default: the chain 0 -> 1 -> ... (per route)
+  std::vector<StageEdge> side_edges;               ///< of outputs without gradient; default: none
   IdVector<RouteId, std::vector<StageId>> routes;  ///< default: one route with every stage
   IdVector<MicrobatchId, RouteId> route;           ///< default: route 0
   IdVector<BlockId, ParameterBlock> blocks;        ///< default: block b owned by stage b alone
@@ -123,6 +124,21 @@ class Pipeline {
   [[nodiscard]] std::span<const StageId> consumers(StageId stage, MicrobatchId mb) const {
     return span_of(consumers_, stage, mb);
   }
+  /// Stages whose side outputs `stage` reads for a microbatch, and those that read its own, ascending.
+  [[nodiscard]] std::span<const StageId> side_producers(StageId stage, MicrobatchId mb) const {
+    return span_of(side_producers_, stage, mb);
+  }
+  [[nodiscard]] std::span<const StageId> side_consumers(StageId stage, MicrobatchId mb) const {
+    return span_of(side_consumers_, stage, mb);
+  }
+  /// The stage that receives the output of `producer` for all its consumers on the rank of `consumer`: the
+  /// first of them. Requires: an edge between stages of two ranks, whose end gets its input by transfers.
+  [[nodiscard]] StageId receiver(StageId producer, StageId consumer, MicrobatchId mb) const {
+    for (const StageId other : consumers(producer, mb)) {
+      if (rank_of(other) == rank_of(consumer) && !input_sum(other).valid()) return other;
+    }
+    return consumer;
+  }
   [[nodiscard]] std::span<const StageId> stages_of(RankId rank) const { return stages_of_[rank]; }
   /// Blocks that a stage owns a share of, ascending.
   [[nodiscard]] std::span<const BlockId> blocks_of(StageId stage) const { return blocks_of_[stage]; }
@@ -138,7 +154,7 @@ class Pipeline {
   [[nodiscard]] CollectiveId input_sum(StageId stage) const { return input_sum_[stage]; }
   /// The collective that brings the gradient of a stage's output in place of transfers, or an invalid one.
   [[nodiscard]] CollectiveId gradient_sum(StageId stage) const { return gradient_sum_[stage]; }
-  /// True when every stage has at most one producer and one consumer per route.
+  /// True when every stage has at most one producer and one consumer per route, and no side edges.
   [[nodiscard]] bool is_chain() const { return is_chain_; }
 
   friend bool operator==(const Pipeline& a, const Pipeline& b) { return a.spec_ == b.spec_; }
@@ -163,6 +179,8 @@ class Pipeline {
   std::vector<char> on_route_;
   Adjacency producers_;
   Adjacency consumers_;
+  Adjacency side_producers_;
+  Adjacency side_consumers_;
   IdVector<RankId, std::vector<StageId>> stages_of_;
   IdVector<StageId, std::vector<BlockId>> blocks_of_;
   std::vector<std::vector<MicrobatchId>> microbatches_of_update_;

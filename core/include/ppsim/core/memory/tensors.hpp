@@ -56,7 +56,8 @@ struct TensorTable {
 /// Size of each tensor of the table, in table order.
 [[nodiscard]] std::vector<Bytes> tensor_sizes(const TensorTable& table, const SizeTable& sizes);
 
-/// Size class of what a SEND puts on the wire: boundary_output of its stage for SEND_F, incoming_gradient of
+/// Size class of what a SEND puts on the wire: boundary_output of its stage for SEND_F (the one that names
+/// the other end where there is such a size), incoming_gradient of
 /// the receiver for SEND_B, lent_activations for SEND_A.
 [[nodiscard]] SizeClass payload_class(const Action& send);
 

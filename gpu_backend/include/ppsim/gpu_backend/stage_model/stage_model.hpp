@@ -48,6 +48,9 @@ struct ActionBuffers {
   std::vector<std::span<std::byte>> further_dy;
   /// Gradients of the outputs in further_x.
   std::vector<std::span<std::byte>> further_dx;
+  /// What F makes for the ends of its side edges, and what the actions at such an end read, ascending.
+  std::vector<std::span<std::byte>> side_outputs;
+  std::vector<std::span<std::byte>> side_inputs;
 };
 
 /// The contribution of one rank to a collective of a microbatch.
