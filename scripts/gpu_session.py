@@ -77,7 +77,7 @@ class Session:
             self.begin = time.monotonic()  # compiling is no part of the limit
         elif os.path.isfile(self.bin):
             self.bin = self.unpacked(self.bin)
-        # As ppsim sets it: a queue of the device for each stream, so that none that waits holds up another one.
+        # As ppsim sets it: over NCCL a stream that waits holds up none that shares its queue.
         # cuBLASLt says why it refuses a product.
         self.environment = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUBLASLT_LOG_LEVEL": "1", **os.environ,
                             **library_environment()}
@@ -111,7 +111,9 @@ class Session:
 
     def tests(self, name):
         """Where an executable of tests is; none where it is not."""
-        places = [f"{self.bin}/{name}", f"{os.path.dirname(self.bin)}/tests/{name}"]
+        places = [f"{self.bin}/{name}"]
+        if os.path.basename(self.bin) == "bin":  # of a build folder
+            places.append(f"{os.path.dirname(self.bin)}/tests/{name}")
         return next((place for place in places if os.path.exists(place)), None)
 
     def start(self, command, more_environment=None):

@@ -54,11 +54,13 @@ TEST_P(StrictFakeGradients, AreThoseOfTheUnpipelinedModelInExactIntegers) {
   const auto model = test::exact_transformer(5);
   constexpr int kSteps = 2;
   const auto check = [&](const std::string& name, const Program& program) {
+    CudaOptions way = GetParam().options;
+    // All ranks are on one device where there may be several.
+    if (way.transport == CudaTransport::copy) way.ranks_per_device = program.pipeline().ranks();
     test::FakeGpu gpu({.devices = program.pipeline().ranks(),
-                       .one_queue = one_queue_is_enough(GetParam().options),
-                       .jumps = !GetParam().options.host_threads});
-    const auto result =
-        test::run_on_fake(gpu, program, *model, {.cuda = GetParam().options, .steps = kSteps});
+                       .one_queue = one_queue_is_enough(way),
+                       .jumps = !way.host_threads});
+    const auto result = test::run_on_fake(gpu, program, *model, {.cuda = way, .steps = kSteps});
     EXPECT_TRUE(gpu.faults().empty()) << name << '\n' << faults_of(gpu);
     ASSERT_TRUE(result) << name << ": " << to_string(result.error());
     ASSERT_EQ(result->outcome, RunOutcome::finished) << name;

@@ -22,7 +22,7 @@ std::string hardware_queues() {
   const std::string set = value_of("CUDA_DEVICE_MAX_CONNECTIONS");
   if (set.empty()) return "not set: the cuda backend sets 32";
   if (set == "1") return "1: runs over NCCL need a proof for nccl-one-queue";
-  return set + ": a rank with more streams than that is refused";
+  return set + ": over NCCL a rank with more streams than that is refused";
 }
 
 std::string sums_in_the_switch() {

@@ -22,7 +22,7 @@ Expected<void> check_transport(const BackendChoice& choice) {
                          .expected = "--transport copy"});
     }
     if (transport == "nccl" || transport == "copy" || transport == "inproc") return {};
-    return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or with copy engines",
+    return make_error(ErrorCode::bad_argument, "the CUDA backend moves data with NCCL or by copies",
                       {.found = transport, .expected = "--transport nccl or copy"});
   }
   const char* of_cuda = choice.graphs                 ? "--graphs"
@@ -54,7 +54,8 @@ void add_gpu_options(Command& command, BackendChoice& choice) {
       .add_option("--ranks-per-device", choice.ranks_per_device,
                   "cuda: so many ranks share a device, each with its part of the multiprocessors")
       .check(count());
-  command.add_flag("--graphs", choice.graphs, "cuda: a step is one CUDA graph per rank");
+  command.add_flag("--graphs", choice.graphs,
+                   "cuda: a step is one CUDA graph per rank, with copies one of all ranks");
   command
       .add_option("--attention", choice.attention,
                   "cuda: auto, cudnn (its flash attention, in bf16 and fp8) or gemm (products and a softmax)")

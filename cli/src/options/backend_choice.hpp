@@ -26,7 +26,7 @@ void add_buffer_option(Command& command, BackendChoice& choice);
 /// Whether the backend is here as well. Sets what CUDA and NCCL read when they start, but for what the user
 /// has set. Errors: bad_argument.
 [[nodiscard]] Expected<void> open_backend(const BackendChoice& choice);
-/// NCCL has one rank on a device, so that several go by copy engines where nothing else is asked for.
+/// NCCL has one rank on a device, so that several go by copies where nothing else is asked for.
 [[nodiscard]] CudaOptions cuda_options(const BackendChoice& choice);
 
 }  // namespace ppsim::cli

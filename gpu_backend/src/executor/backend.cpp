@@ -33,8 +33,11 @@ TransportCapabilities capabilities_of(const RunOptions& run) {
   TransportCapabilities capabilities = run.capabilities;
   const auto* const cuda = std::get_if<CudaOptions>(&run.backend);
   if (cuda == nullptr) return capabilities;
-  const bool ordered = cuda->transport == CudaTransport::nccl || cuda->one_hardware_queue;
-  capabilities.launches = {ordered ? LaunchOrder::start : LaunchOrder::none, false, cuda->one_hardware_queue};
+  // Copies are enqueued behind all that they wait for: no order of launches holds them up.
+  if (cuda->transport == CudaTransport::copy)
+    capabilities.launches = {};
+  else
+    capabilities.launches = {LaunchOrder::start, false, cuda->one_hardware_queue};
   capabilities.guaranteed_launches = capabilities.launches;
   return capabilities;
 }

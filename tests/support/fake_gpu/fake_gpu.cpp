@@ -288,7 +288,7 @@ void FakeGpu::fill_streams(CudaTable& cuda) {
     const Lock lock(mutex_);
     creating("a stream");
     needs_context("cuStreamCreate");
-    const int device = device_of(current_[std::this_thread::get_id()]);
+    const int device = current_device();
     *out =
         reinterpret_cast<CUstream_st*>(machine_.make_stream(device, "stream " + std::to_string(streams_++)));
     return kCudaSuccess;
@@ -320,12 +320,16 @@ void FakeGpu::fill_streams(CudaTable& cuda) {
   };
 }
 
+/// That of the thread's context.
+int FakeGpu::current_device() { return device_of(current_[std::this_thread::get_id()]); }
+
 void FakeGpu::fill_events(CudaTable& cuda) {
   cuda.event_create = [this](CUevent_st** out, unsigned int flags) {
     const Lock lock(mutex_);
     creating("an event");
     needs_context("cuEventCreate");
-    *out = reinterpret_cast<CUevent_st*>(machine_.make_event(0, flags != kCudaEventDisableTiming));
+    *out = reinterpret_cast<CUevent_st*>(
+        machine_.make_event(current_device(), flags != kCudaEventDisableTiming));
     return kCudaSuccess;
   };
   cuda.event_destroy = [this](CUevent_st* handle) {
@@ -343,6 +347,10 @@ void FakeGpu::fill_events(CudaTable& cuda) {
     FakeEvent* const one = event(handle, "cuEventRecord");
     FakeStream* const where = stream(on, "cuEventRecord");
     if (one == nullptr || where == nullptr) return kInvalidHandle;
+    if (one->device != where->device) {
+      faults_.add(FaultKind::bad_call, "cuEventRecord of an event of another context than its stream's");
+      return kInvalidHandle;
+    }
     machine_.record(*one, *where, flags == kCudaEventRecordExternal);
     return kCudaSuccess;
   };
@@ -387,6 +395,8 @@ void FakeGpu::fill_host(GpuApi& api) {
     return machine_.now();
   };
   api.clock.pause = [this] {
+    // Other threads have the fake while one yields.
+    if (!options_.jumps) std::this_thread::yield();
     const Lock lock(mutex_);
     constexpr int kTimeout = 1000;
     if (machine_.advance()) {
@@ -394,7 +404,7 @@ void FakeGpu::fill_host(GpuApi& api) {
       return;
     }
     if (nccl_.enqueuing() && ++idle_pauses_ < kTimeout) return;
-    if (!options_.jumps) return std::this_thread::yield();
+    if (!options_.jumps) return;
     stuck_at_jump_ = machine_.stuck();
     if (!stuck_at_jump_.empty()) machine_.stop_judging();
     machine_.skip(kJump);

@@ -86,6 +86,7 @@ class FakeGpu {
   [[nodiscard]] FakeStream* stream(CUstream_st* handle, const char* call);
   [[nodiscard]] FakeEvent* event(CUevent_st* handle, const char* call);
   [[nodiscard]] std::string mark();
+  [[nodiscard]] int current_device();
   [[nodiscard]] bool in_step() const;
   void count(std::size_t FakeCounts::*what);
   int end_group(const std::function<int()>& end);

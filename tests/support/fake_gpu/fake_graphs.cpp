@@ -114,7 +114,8 @@ void FakeGpu::fill_green(CudaTable& cuda) {
     creating("a stream");
     if (!green_[context]) return kInvalidHandle;
     if (flags != kCudaStreamNonBlocking) return kInvalidValue;
-    FakeStream* const made = machine_.make_stream(0, "stream " + std::to_string(streams_++));
+    const int device = current_device();
+    FakeStream* const made = machine_.make_stream(device, "stream " + std::to_string(streams_++));
     made->green = context;
     *out = reinterpret_cast<CUstream_st*>(made);
     return kCudaSuccess;

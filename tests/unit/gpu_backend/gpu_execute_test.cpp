@@ -56,14 +56,18 @@ TEST(GpuExecute, ADeadlockIsReportedAsOnTheCpu) {
   EXPECT_FALSE(gpu.stuck_at_jump().empty());
 }
 
-TEST(GpuExecute, ADeadlockOfCopyEnginesEndsToo) {
+TEST(GpuExecute, ADeadlockOfCopiesIsReportedLikewise) {
   const Program program = deferred_receives(false);
+  RunOptions on_cpu;
+  on_cpu.unverified = true;
+  const RunResult expected = execute(program, NullModel(), on_cpu).value();
   FakeGpu gpu(devices_for(program));
   FakeRunOptions options;
   options.cuda.transport = CudaTransport::copy;
   const auto result = run_on_fake(gpu, program, NullModel(), options);
   ASSERT_TRUE(result) << to_string(result.error());
   EXPECT_EQ(result->outcome, RunOutcome::deadlock);
+  EXPECT_EQ(hang_of(*result), hang_of(expected));
   EXPECT_TRUE(gpu.faults().empty()) << faults_of(gpu);
 }
 

@@ -195,13 +195,15 @@ TEST_P(EveryCall, ThatFailsIsNamedAndLeavesNothingBehind) {
 const CudaOptions kStreamed = {.host_threads = false};
 const CudaOptions kGraphs = {.graphs = true, .host_threads = false};
 const CudaOptions kCopies = {.transport = CudaTransport::copy, .host_threads = false};
-INSTANTIATE_TEST_SUITE_P(
-    GpuFaults, EveryCall,
-    testing::Values(Mode{"streamed", kStreamed}, Mode{"graphs", kGraphs}, Mode{"copy_engines", kCopies},
-                    Mode{"products", kStreamed, false, Arithmetic::float32, "cublasLt"},
-                    Mode{"attention", kStreamed, false, Arithmetic::bf16, "cudnn"},
-                    Mode{"attention_as_graphs", kGraphs, false, Arithmetic::bf16, "cudnn"}),
-    [](const auto& one) { return one.param.name; });
+const CudaOptions kCopiesInAGraph = {.transport = CudaTransport::copy, .graphs = true, .host_threads = false};
+INSTANTIATE_TEST_SUITE_P(GpuFaults, EveryCall,
+                         testing::Values(Mode{"streamed", kStreamed}, Mode{"graphs", kGraphs},
+                                         Mode{"copies", kCopies}, Mode{"copies_as_graphs", kCopiesInAGraph},
+                                         Mode{"products", kStreamed, false, Arithmetic::float32, "cublasLt"},
+                                         Mode{"attention", kStreamed, false, Arithmetic::bf16, "cudnn"},
+                                         Mode{"attention_as_graphs", kGraphs, false, Arithmetic::bf16,
+                                              "cudnn"}),
+                         [](const auto& one) { return one.param.name; });
 
 /// The message of a run whose kernels or libraries are tampered with.
 std::string tampered(const Mode& mode, const TransformerFaults& faults,

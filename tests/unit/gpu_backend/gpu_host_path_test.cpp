@@ -203,9 +203,12 @@ TEST(GpuHostPath, FewerHardwareQueuesThanStreamsAreRefused) {
   EXPECT_NE(run_with("many", streamed), "");
   EXPECT_EQ(run_with("1", {.host_threads = false, .one_hardware_queue = true}), "");
   // Copies wait for nothing that is enqueued later.
-  const CudaOptions copies{.transport = CudaTransport::copy, .host_threads = false};
-  EXPECT_EQ(run_with("4", copies), "");
-  EXPECT_EQ(run_with("1", copies), "");
+  for (const bool graphs : {false, true}) {
+    CudaOptions copies{.transport = CudaTransport::copy, .graphs = graphs, .host_threads = false};
+    EXPECT_EQ(run_with("4", copies), "");
+    copies.one_hardware_queue = true;
+    EXPECT_EQ(run_with("1", copies), "");
+  }
 }
 
 /// What one rank captures may wait for what another one of the process captures.

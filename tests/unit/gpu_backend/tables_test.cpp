@@ -70,8 +70,8 @@ TEST(Tables, ALibraryOfAPythonPackageIsFound) {
                              .package = "ppsim_test"};
   const auto load = [&] { return DynamicLibrary(source); };
   const std::string missing = failure(load);
-  EXPECT_NE(missing.find(
-                "nor is it in a folder of CUDA or of a Python package (pip install nvidia-ppsim_test-cu13)"),
+  EXPECT_NE(missing.find("nor can it be opened in a folder of CUDA or of a Python package (pip install "
+                         "nvidia-ppsim_test-cu13)"),
             std::string::npos)
       << missing;
   const auto root = std::filesystem::temp_directory_path() / ("ppsim_tables_" + std::to_string(getpid()));

@@ -92,7 +92,7 @@ DynamicLibrary::DynamicLibrary(const LibrarySource& source)
     std::string why = last_failure();
     if (in_packages) {
       handle = open_in(other_folders(source.package), source, name_);
-      why += "; nor is it in a folder of CUDA or of a Python package (pip install nvidia-" +
+      why += "; nor can it be opened in a folder of CUDA or of a Python package (pip install nvidia-" +
              std::string(source.package) + "-cu13)";
     }
     if (handle == nullptr) {

@@ -19,7 +19,8 @@ Expected<void> check_capabilities(const TransportCapabilities& capabilities) {
 }
 
 Expected<void> check_graph(const Program& program, const RunOptions& run) {
-  if (std::get<CudaOptions>(run.backend).one_hardware_queue) {
+  const auto& options = std::get<CudaOptions>(run.backend);
+  if (options.transport == CudaTransport::nccl && options.one_hardware_queue) {
     return make_error(ErrorCode::bad_argument,
                       "with one hardware queue nothing tells in which order the branches of a graph enter it",
                       {.found = "CUDA_DEVICE_MAX_CONNECTIONS=1",

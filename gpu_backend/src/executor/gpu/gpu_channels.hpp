@@ -42,13 +42,18 @@ class GpuChannels {
   virtual void post(RankId rank, std::span<const StreamTransfer> group) = 0;
   virtual void post(const StreamCollective& call) = 0;
 
-  // The rest of what is posted, for ranks that are planned together (HostStep). Each returns false, with
-  // nothing enqueued, while another rank of the process has not enqueued what it waits for. A transport that
-  // enqueues everything at once leaves these as they are.
-  [[nodiscard]] virtual bool move(std::size_t /*message*/) { return true; }
-  [[nodiscard]] virtual bool sum(std::size_t /*collective*/) { return true; }
-  [[nodiscard]] virtual bool end(InstructionId /*id*/) { return true; }
+  // The rest of what is posted, for ranks that are planned together (HostStep), and whether the other ranks
+  // of the process have enqueued what each waits for. A transport that enqueues everything at once leaves
+  // these as they are.
+  [[nodiscard]] virtual bool may_move(std::size_t /*message*/) const { return true; }
+  [[nodiscard]] virtual bool may_sum(std::size_t /*collective*/) const { return true; }
+  [[nodiscard]] virtual bool may_end(InstructionId /*id*/) const { return true; }
+  virtual void move(std::size_t /*message*/) {}
+  virtual void sum(std::size_t /*collective*/) {}
+  virtual void end(InstructionId /*id*/) {}
 
+  /// Whether no stream of the channels' own has anything left, after an abort.
+  [[nodiscard]] virtual bool stopped() const { return true; }
   /// Looks for what went wrong since.
   virtual void check() = 0;
   /// Makes everything that is enqueued end, whatever it waits for.

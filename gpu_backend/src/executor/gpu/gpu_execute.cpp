@@ -283,11 +283,12 @@ class GpuExecutor {
     channels_->abort();
     const Nanoseconds end = api_.clock.now() + kAbortTime;
     for (const RankRun& run : runs_) {
-      while (!run.stopped() && api_.clock.now() < end) {
+      const auto stopped = [&] { return run.stopped() && channels_->stopped(); };
+      while (!stopped() && api_.clock.now() < end) {
         channels_->release();
         api_.clock.pause();
       }
-      stopped_ = stopped_ && run.stopped();
+      stopped_ = stopped_ && stopped();
     }
   }
 

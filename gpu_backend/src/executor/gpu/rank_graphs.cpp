@@ -86,21 +86,27 @@ void RankRun::launch_graph(bool takes) {
 }
 
 void RankRun::await_leader() {
+  const Nanoseconds begin = in_.api.clock.now();
   begin_on_clock();
   std::fill(progress_.begin(), progress_.end(), 0);
+  host_.issue_ns += in_.api.clock.now() - begin;
 }
 
 void RankRun::begin_after(const RankRun& other) {
+  const Nanoseconds begin = in_.api.clock.now();
   in_.device.make_current();
   in_.device.wait(compute_stream(), other.started_.get());
+  host_.issue_ns += in_.api.clock.now() - begin;
 }
 
 void RankRun::follow_leader() {
+  const Nanoseconds begin = in_.api.clock.now();
   in_.device.make_current();
   in_.device.wait(compute_stream(), leader_->ended_.get());
   in_.device.record(ended_.get(), compute_stream());
   host_.actions += listed_;
   stage_ = Stage::issued;
+  host_.issue_ns += in_.api.clock.now() - begin;
 }
 
 }  // namespace ppsim::gpu_backend

@@ -1,9 +1,10 @@
 #include "rank_run.hpp"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <utility>
 
-#include "launched.hpp"
 #include "ppsim/core/io/text.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/padding.hpp"
@@ -22,6 +23,29 @@ class Mark {
 
  private:
   const MarkTable& marks_;
+};
+
+/// The kinds, stages and slices of which something was launched: products of other sizes are other kernels.
+/// OPT is told apart by its update, too: one that no microbatch feeds launches nothing.
+class Launched {
+ public:
+  /// Whether the like of each action has been added.
+  [[nodiscard]] bool knows(std::span<const Action> actions) const {
+    return std::all_of(actions.begin(), actions.end(),
+                       [&](const Action& action) { return known_.count(key_of(action)) != 0; });
+  }
+  void add(std::span<const Action> actions) {
+    for (const Action& action : actions) known_.insert(key_of(action));
+  }
+
+ private:
+  using Key = std::tuple<OpKind, std::int32_t, std::uint16_t, int>;
+  static Key key_of(const Action& action) {
+    const int update = action.kind == OpKind::optimizer ? action.update() : 0;
+    return {action.kind, action.subject, action.slice, update};
+  }
+
+  std::set<Key> known_;
 };
 
 bool launches_kernels(OpKind kind) {
@@ -220,10 +244,11 @@ bool RankRun::enqueue_begin(std::size_t number) {
 }
 
 bool RankRun::enqueue_end(std::size_t number) {
-  const Mark mark(in_.api.marks, names_[number].c_str());
   const InstructionId id = in_.plan.steps[number].id;
+  if (!in_.channels.may_end(id)) return false;
+  const Mark mark(in_.api.marks, names_[number].c_str());
   try {
-    if (!in_.channels.end(id)) return false;
+    in_.channels.end(id);
     finish(number);
     return true;
   } catch (const BackendError& failure) {
@@ -233,9 +258,12 @@ bool RankRun::enqueue_end(std::size_t number) {
 
 /// What this rank enqueues for an instruction whose other ends are on other ranks.
 bool RankRun::meet(const HostStep& step) {
+  const bool moves = step.kind == HostStep::Kind::move;
+  if (!(moves ? in_.channels.may_move(step.number) : in_.channels.may_sum(step.number))) return false;
   const Mark mark(in_.api.marks, names_[events(step.on).number].c_str());
   try {
-    return step.kind == HostStep::Kind::move ? in_.channels.move(step.number) : in_.channels.sum(step.number);
+    moves ? in_.channels.move(step.number) : in_.channels.sum(step.number);
+    return true;
   } catch (const BackendError& failure) {
     throw error_of(in_.device.rank(), actions_text(in_.program, step.on), failure);
   }

@@ -44,12 +44,12 @@ class Planner {
     plan_.host.push_back({HostStep::Kind::begin, plan_.steps.size()});
     add_step(id);
   }
-  /// The step of an instruction that was added ends here, and not with its begin.
-  void end_apart(InstructionId id) {
-    const std::size_t step = issue_number_[offset(id)];
-    plan_.steps[step].ends_apart = true;
-    plan_.host.push_back({HostStep::Kind::end, step});
+  /// Appends one whose end is appended, too, if it ever comes.
+  void add_begin(InstructionId id) {
+    add(id);
+    plan_.steps.back().ends_apart = true;
   }
+  void add_end(InstructionId id) { plan_.host.push_back({HostStep::Kind::end, issue_number_[offset(id)]}); }
   void add(const HostStep& step) { plan_.host.push_back(step); }
 
   StreamPlan finish() {
@@ -191,18 +191,21 @@ class JointPlanner {
   }
 
  private:
+  [[nodiscard]] bool communicates(InstructionId id) const {
+    return is_communication(program_.actions(id).front().kind);
+  }
   [[nodiscard]] Planner& planner_of(InstructionId id) { return planners_[program_.rank_of(id).index()]; }
 
   void start(InstructionId id) {
     started_[id.index()] = true;
-    planner_of(id).add(id);
+    communicates(id) ? planner_of(id).add_begin(id) : planner_of(id).add(id);
     for (const std::uint32_t message : graph_.messages_of(id)) move_from(message);
     const std::int32_t meeting = graph_.meeting_of[id.index()];
     if (meeting >= 0) join(static_cast<std::size_t>(meeting));
   }
 
   void complete(InstructionId id) {
-    if (is_communication(program_.actions(id).front().kind)) planner_of(id).end_apart(id);
+    if (communicates(id)) planner_of(id).add_end(id);
   }
 
   /// A message and those behind it on its channel, as far as both of their ends have started.

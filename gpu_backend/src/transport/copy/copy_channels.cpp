@@ -109,9 +109,8 @@ void CopyChannels::post(RankId rank, std::span<const StreamTransfer> group) {
   }
 }
 
-bool CopyChannels::move(std::size_t number) {
+void CopyChannels::move(std::size_t number) {
   Meeting& message = messages_[number];
-  if (!message.received) return false;
   const RankDevice& device = device_of(message.send.transfer.channel.source);
   const GpuStream stream = message.send.stream;
   const Payload& from = message.send.transfer.payload;
@@ -120,7 +119,6 @@ bool CopyChannels::move(std::size_t number) {
   for (std::size_t p = 0; p < from.size(); ++p) device.copy(stream, to[p], from[p]);
   device.record(message.done.get(), stream);
   message.moved = true;
-  return true;
 }
 
 void CopyChannels::post(const StreamCollective& call) {
@@ -132,15 +130,12 @@ void CopyChannels::post(const StreamCollective& call) {
   ++sum.begun;
 }
 
-bool CopyChannels::sum(std::size_t collective) {
-  Sum& sum = sums_[collective];
-  if (sum.begun < sum.calls.size()) return false;
-  enqueue_sum(sum);
-  sum.made = true;
-  return true;
+bool CopyChannels::may_sum(std::size_t collective) const {
+  return sums_[collective].begun == sums_[collective].calls.size();
 }
 
-void CopyChannels::enqueue_sum(Sum& sum) const {
+void CopyChannels::sum(std::size_t collective) {
+  Sum& sum = sums_[collective];
   const StreamCollective& own = sum.calls.front();
   const RankDevice& device = device_of(own.rank);
   for (std::size_t i = 1; i < sum.calls.size(); ++i) {
@@ -153,6 +148,7 @@ void CopyChannels::enqueue_sum(Sum& sum) const {
   for (std::size_t i = 1; i < sum.calls.size(); ++i)
     device.copy(own.stream, sum.calls[i].payload, own.payload);
   device.record(sum.done.get(), own.stream);
+  sum.made = true;
 }
 
 bool CopyChannels::may_end(InstructionId id) const {
@@ -162,8 +158,7 @@ bool CopyChannels::may_end(InstructionId id) const {
   return std::ranges::all_of(messages, [&](std::uint32_t m) { return messages_[m].moved.load(); });
 }
 
-bool CopyChannels::end(InstructionId id) {
-  if (!may_end(id)) return false;
+void CopyChannels::end(InstructionId id) {
   const RankDevice& device = device_of(program_.rank_of(id));
   const std::int32_t meeting = graph_.meeting_of[id.index()];
   if (meeting >= 0) {
@@ -176,7 +171,12 @@ bool CopyChannels::end(InstructionId id) {
     const GpuStream queue = graph_.messages[m].receive == id ? message.receive.stream : message.send_queue;
     if (queue != message.send.stream) device.wait(queue, message.done.get());
   }
-  return true;
+}
+
+bool CopyChannels::stopped() const {
+  return std::ranges::none_of(lanes_, [&](const auto& lane) {
+    return ranks_.front()->cuda().stream_query(lane.second.get()) == kCudaNotReady;
+  });
 }
 
 }  // namespace ppsim::gpu_backend

@@ -26,9 +26,13 @@ class CopyChannels final : public GpuChannels {
   void begin_step() override;
   void post(RankId rank, std::span<const StreamTransfer> group) override;
   void post(const StreamCollective& call) override;
-  [[nodiscard]] bool move(std::size_t message) override;
-  [[nodiscard]] bool sum(std::size_t collective) override;
-  [[nodiscard]] bool end(InstructionId id) override;
+  [[nodiscard]] bool may_move(std::size_t message) const override { return messages_[message].received; }
+  [[nodiscard]] bool may_sum(std::size_t collective) const override;
+  [[nodiscard]] bool may_end(InstructionId id) const override;
+  void move(std::size_t message) override;
+  void sum(std::size_t collective) override;
+  void end(InstructionId id) override;
+  [[nodiscard]] bool stopped() const override;
   void check() override {}
   void abort() noexcept override {}    ///< everything enqueued ends by itself
   void release() noexcept override {}  ///< likewise
@@ -59,8 +63,6 @@ class CopyChannels final : public GpuChannels {
   [[nodiscard]] GpuStream lane_of(const StreamTransfer& end) const;
   [[nodiscard]] const RankDevice& device_of(RankId rank) const { return *ranks_[rank.index()]; }
   [[nodiscard]] std::uint32_t message_of(const StreamTransfer& end) const;
-  [[nodiscard]] bool may_end(InstructionId id) const;
-  void enqueue_sum(Sum& sum) const;
 
   const Program& program_;
   const ExecutionGraph& graph_;

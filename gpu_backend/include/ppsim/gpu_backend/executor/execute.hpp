@@ -35,7 +35,7 @@ struct EmulatedOptions {
 /// The means by which messages travel between GPUs.
 enum class CudaTransport : std::uint8_t {
   nccl,  ///< a communicator for each one of the Program; one rank on a device
-  copy,  ///< copy engines of the devices of one process
+  copy,  ///< copies between the devices, or parts of one, of one process
 };
 
 /// Ranks that compute on GPUs. Several processes need NCCL between them; those of a host take its devices in
@@ -44,11 +44,14 @@ enum class CudaTransport : std::uint8_t {
 struct CudaOptions {
   CudaTransport transport = CudaTransport::nccl;
   int ranks_per_device = 1;  ///< above 1 each rank has as many multiprocessors of the device (green contexts)
-  bool graphs = false;  ///< a step is one CUDA graph per rank; else its instructions are enqueued one by one
+  /// A step is one CUDA graph per rank, with copies one of all ranks; else its instructions are enqueued one
+  /// by one.
+  bool graphs = false;
   bool profile = true;  ///< records when each instruction starts and ends; without, traces are empty
-  bool host_threads = true;  ///< a host thread for each rank enqueues its instructions; else one for all
+  /// A host thread for each rank enqueues its instructions; else, and for one graph of all, one thread.
+  bool host_threads = true;
   bool one_hardware_queue =
-      false;         ///< CUDA_DEVICE_MAX_CONNECTIONS=1: all that a rank runs starts in host order
+      false;         ///< CUDA_DEVICE_MAX_CONNECTIONS=1: with NCCL all that a rank runs starts in host order
   int max_ctas = 4;  ///< blocks of a communicator's kernels: receives that are posted early stay resident
   std::string cuda_library = {};  ///< path of the driver; empty: $PPSIM_CUDA_LIBRARY, else libcuda.so.1
   std::string nccl_library = {};  ///< path of NCCL; empty: $PPSIM_NCCL_LIBRARY, else libnccl.so.2
