@@ -247,7 +247,7 @@ TEST(Tensors, SizesFollowTheClasses) {
 
 TEST(Tensors, PayloadOfEachSend) {
   EXPECT_EQ(payload_class(at_slice(make_transfer(OpKind::send_forward, 2, 5, 3), 1)),
-            (SizeClass{.kind = boundary_output, .subject = 2, .slice = 1}));
+            (SizeClass{.kind = boundary_output, .subject = 2, .peer = 3, .slice = 1}));
   EXPECT_EQ(payload_class(make_transfer(OpKind::send_backward, 3, 5, 2)),
             (SizeClass{.kind = incoming_gradient, .subject = 2, .peer = 3, .slice = 0}));
   EXPECT_EQ(payload_class(make_transfer(OpKind::send_activation, 3, 5, 0)),
