@@ -121,9 +121,11 @@ def test_a_warm_up_leaves_nothing_behind(number, loss, splits):
     before = [tensor.clone() for tensor in module.state_dict().values()]
     calls = []
     module.register_forward_hook(lambda *_: calls.append(torch.is_grad_enabled()))
-    stage = Stage(number, module, is_first=number == 0, loss=loss, trains=True, splits=splits)
+    moved = frozenset([2]) if number else frozenset()
+    stage = Stage(number, module, is_first=number == 0, loss=loss, trains=True, splits=splits, moved=moved)
     random = torch.get_rng_state()
-    warm_up(stage, (torch.zeros(4, 3),), torch.zeros(4, 3))
+    saved = warm_up(stage, (torch.zeros(4, 3),), torch.zeros(4, 3))
+    assert (saved > 0) == bool(number)
     assert calls == [True] * (2 if splits else 1)
     assert torch.equal(torch.get_rng_state(), random)
     assert all(map(torch.equal, before, module.state_dict().values()))

@@ -78,7 +78,7 @@ def run(case: dict[str, Any], options: argparse.Namespace, shared: bool) -> dict
 def facts(options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
-    found: dict[str, Any] = {"torch": torch.__version__, "backend": options.backend, "device": platform.processor() or "cpu",
+    found: dict[str, Any] = {"torch": torch.__version__, "cuda": torch.version.cuda, "backend": options.backend, "device": platform.processor() or "cpu",
                              "ranks": RANKS, "microbatches": MICROBATCHES, "width": options.width, "rows": options.rows,
                              "load": os.getloadavg()}
     if options.device == "cuda":
@@ -223,11 +223,13 @@ def main() -> int:
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--schedules", nargs="+", default=list(SCHEDULES))
-    parser.add_argument("--limit", type=float, default=120, help="seconds for each case")
+    parser.add_argument("--limit", type=float, default=180, help="seconds for each case")
     parser.add_argument("--width", type=int, help="of the layers whose step is measured; default: 2048, on a CPU 256")
     parser.add_argument("--rows", type=int, help="of a microbatch; default: 4096, on a CPU 96")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if (options.backend == "nccl") != (options.device == "cuda"):
+        parser.error("nccl sends from GPUs, and gloo here from CPUs: --backend gloo --device cpu, or neither")
     options.width = options.width or (2048 if options.device == "cuda" else 256)
     options.rows = options.rows or (4096 if options.device == "cuda" else 96)
     if options.case:

@@ -72,10 +72,6 @@ class Data:
         zeros = tuple(shape.empty(self._device).zero_() for shape in shapes)
         return zeros or self._on_device(microbatch), self.target(stage, microbatch)
 
-    def saved_bytes(self, stage: int) -> int:
-        """What a microbatch leaves for its backward."""
-        return self._saved[stage]
-
     def load(self, stage: int, microbatch: int) -> None:
         """LOAD."""
         self._loaded[stage, microbatch] = self._on_device(microbatch)

@@ -50,9 +50,7 @@ class Performer:
 
     def prepare(self, device: Any) -> None:
         """After shapes are known, before the first step on a GPU: nothing in it may wait for the device."""
-        for number, stage in self._stages.items():
-            warm_up(stage, *self._data.example(number))
-        sizes = {number: self._data.saved_bytes(number) for number in self._stages}
+        sizes = {number: warm_up(stage, *self._data.example(number)) for number, stage in self._stages.items()}
         self._host_memory.reserve(self._plan, sizes, pinned=device.type == "cuda")
 
     def perform(self, instruction: Instruction) -> None:
