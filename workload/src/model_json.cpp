@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/json/file.hpp"
@@ -133,10 +136,38 @@ GpuDescription read_gpu(const json& object) {
   return gpu;
 }
 
+bool is_near(double value, double expected) {
+  constexpr double kTolerance = 0.02;
+  return std::abs(value - expected) <= kTolerance * expected;
+}
+
+/// Data sheets give rates of products with half of a matrix zero, which no training has: twice the dense rate
+/// of a GPU that is known by its memory.
+Expected<void> check_dense(const JsonFile& file, const GpuDescription& gpu) {
+  for (const GpuDescription& known : gpu_presets()) {
+    if (!is_near(gpu.memory_tbps, known.memory_tbps)) continue;
+    for (const auto& [key, rate] : {std::pair{"bf16_tflops", &GpuDescription::bf16_tflops},
+                                    {"fp8_tflops", &GpuDescription::fp8_tflops}}) {
+      if (known.*rate <= 0 || !is_near(gpu.*rate, 2 * known.*rate)) continue;
+      std::ostringstream found;
+      std::ostringstream expected;
+      found << gpu.*rate;
+      expected << known.*rate << ", as " << known.name << " has";
+      return file.error_at({"gpu", key}, "a rate with sparsity, twice that of dense products", found.str(),
+                           expected.str());
+    }
+  }
+  return {};
+}
+
 /// The GPU that "gpu" names or describes.
 Expected<GpuDescription> gpu_of(const JsonFile& file) {
   const json& gpu = file.root().at("gpu");
-  if (gpu.is_object()) return read_gpu(gpu);
+  if (gpu.is_object()) {
+    GpuDescription described = read_gpu(gpu);
+    PPSIM_RETURN_IF_ERROR(check_dense(file, described));
+    return described;
+  }
   std::string known;
   for (const GpuDescription& preset : gpu_presets()) {
     if (preset.name == gpu) return preset;

@@ -160,6 +160,23 @@ TEST(Cluster, SaysWhereAFileIsWrong) {
   EXPECT_NE(cluster_error("[]").find("expected an object"), std::string::npos);
 }
 
+/// As data sheets of H100, A100 and B200 give it.
+TEST(Cluster, ARateWithSparsityIsRefused) {
+  const auto cluster = [](const std::string& rates, const std::string& memory) {
+    return cluster_error(R"({"gpus_per_node":8,"node_gbytes_per_s":100,"gpu":{"memory_bytes":80000000000,)" +
+                         rates + R"(,"memory_tbps":)" + memory + R"(,"nvlink_gbytes_per_s":450}})");
+  };
+  EXPECT_NE(cluster(R"("bf16_tflops":1979)", "3.35")
+                .find("/gpu/bf16_tflops: a rate with sparsity, twice that of dense products (found 1979, "
+                      "expected 989, as h100-sxm-80gb has)"),
+            std::string::npos);
+  EXPECT_NE(cluster(R"("bf16_tflops":989,"fp8_tflops":3958)", "3.35").find("/gpu/fp8_tflops"),
+            std::string::npos);
+  EXPECT_NE(cluster(R"("bf16_tflops":624)", "2.039").find("expected 312"), std::string::npos);
+  EXPECT_EQ(cluster(R"("bf16_tflops":989,"fp8_tflops":1979)", "3.35"), "nothing");
+  EXPECT_EQ(cluster(R"("bf16_tflops":1979)", "6"), "nothing") << "of a GPU that nobody knows";
+}
+
 TEST(Parallelism, ChecksDivisibility) {
   const ClusterDescription cluster = cluster_from_name("dgx-h100", 8).value();
   Parallelism p{.tensor = 8, .pipeline = 4, .data = 2, .global_batch_size = 128};
