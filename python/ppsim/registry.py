@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import inspect
 import operator
 from collections.abc import Callable, Mapping
@@ -47,7 +49,7 @@ def register(
     span, in units; peak(ranks, microbatches) of the most live activations of a rank.
     Raises Error for a name that a published schedule has.
     """
-    if name in {info["name"] for info in _core.schedule_infos()}:
+    if name in _published():
         raise Error("a published schedule has this name", found=name, expected="another name")
     _registered[name] = Registered(name, function, bubble, peak)
 
@@ -57,14 +59,29 @@ def unregister(name: str) -> None:
     _registered.pop(name, None)
 
 
+@functools.cache
+def _published() -> tuple[str, ...]:
+    return tuple(info["name"] for info in _core.schedule_infos())
+
+
+@functools.cache
+def load_plugins() -> None:
+    """Imports, once, the modules that installed packages name as entry points of the group `ppsim.plugins`."""
+    for point in importlib.metadata.entry_points(group="ppsim.plugins"):
+        point.load()
+
+
 def registered(name: str) -> Registered | None:
     """What was registered by this name."""
+    if name not in _registered and name not in _published():
+        load_plugins()
     return _registered.get(name)
 
 
 def schedules() -> list[str]:
     """The names that `generate` knows."""
-    return [info["name"] for info in _core.schedule_infos()] + list(_registered)
+    load_plugins()
+    return [*_published(), *_registered]
 
 
 def generate(
@@ -86,7 +103,7 @@ def generate(
     settings: what only some schedules have, as `ppsim list schedules` names it
     Raises Error naming every parameter that is out of range.
     """
-    if (own := _registered.get(name)) is not None:
+    if (own := registered(name)) is not None:
         given = {"chunks": chunks, "slices": slices}
         settings.update({key: value for key, value in given.items() if value is not None})
         if "costs" in inspect.signature(own.function).parameters:

@@ -116,3 +116,21 @@ def test_a_cost_model_refuses(file, capsys):
     assert capsys.readouterr().out == "ValueError: microbatches must be even\n"
     assert plugin.main([file, "costs", "model", *SHAPE]) == 1
     assert "need the whole schedule" in capsys.readouterr().out
+
+
+def test_an_installed_package_brings_schedules(tmp_path, monkeypatch):
+    (tmp_path / "brought.py").write_text(
+        "import ppsim\nppsim.register('brought', lambda ranks, microbatches: ppsim.generate('gpipe', ranks=ranks, microbatches=microbatches))\n",
+        encoding="utf-8",
+    )
+    info = tmp_path / "brought-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[ppsim.plugins]\nbrought = brought\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry.load_plugins.cache_clear()
+    try:
+        assert ppsim.generate("brought", ranks=2, microbatches=4) == ppsim.generate("gpipe", ranks=2, microbatches=4)
+        assert "brought" in ppsim.schedules()
+    finally:
+        registry.unregister("brought")
