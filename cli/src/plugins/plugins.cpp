@@ -151,9 +151,9 @@ std::vector<int> ranks_of_stages(const Pipeline& pipeline) {
 
 Expected<std::string> tables_text(const Loaded<ppsim_cost_model>& model, const Settings& settings,
                                   const Pipeline& pipeline) {
-  const std::vector<int> ranks = ranks_of_stages(pipeline);
   if (model.function == nullptr)
-    return costs_from_python(model.offer.library, model.offer.name, settings, pipeline, ranks);
+    return costs_from_python(model.offer.library, model.offer.name, settings, pipeline);
+  const std::vector<int> ranks = ranks_of_stages(pipeline);
   const Words words(settings);
   const ppsim_pipeline asked{pipeline.ranks(),  pipeline.stages(),  pipeline.microbatches(),
                              pipeline.slices(), ranks.data(),       words.keys.size(),

@@ -71,15 +71,16 @@ Expected<std::string> text_from_python(const std::string& file, const std::strin
 }
 
 Expected<std::string> costs_from_python(const std::string& file, const std::string& name,
-                                        const Settings& settings, const Pipeline& pipeline,
-                                        std::span<const int> ranks) {
-  std::vector<std::string> words = {"costs", name, "ranks=" + std::to_string(pipeline.ranks()),
+                                        const Settings& settings, const Pipeline& pipeline) {
+  std::string ranks = "rank_of_stage=";
+  for (int s = 0; s < pipeline.stages(); ++s)
+    ranks += (s == 0 ? "" : ",") + std::to_string(pipeline.rank_of(StageId(s)).value());
+  std::vector<std::string> words = {"costs",
+                                    name,
+                                    "ranks=" + std::to_string(pipeline.ranks()),
                                     "microbatches=" + std::to_string(pipeline.microbatches()),
-                                    "slices=" + std::to_string(pipeline.slices())};
-  std::string ranks_of_stages = "rank_of_stage=";
-  for (const int rank : ranks) ranks_of_stages += std::to_string(rank) + ',';
-  ranks_of_stages.pop_back();
-  words.push_back(ranks_of_stages);
+                                    "slices=" + std::to_string(pipeline.slices()),
+                                    ranks};
   for (const auto& [key, value] : settings) words.push_back(key + "=" + value);
   return asked_python(file, words);
 }

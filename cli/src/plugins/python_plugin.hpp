@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,10 +26,9 @@ struct PythonOffer {
 [[nodiscard]] Expected<std::string> text_from_python(const std::string& file, const std::string& name,
                                                      const ScheduleParameters& parameters);
 
-/// The table of one of its cost models, for a pipeline whose stages are on these ranks.
+/// The table of one of its cost models, for a pipeline.
 /// Errors: bad_argument with what the file raises.
 [[nodiscard]] Expected<std::string> costs_from_python(const std::string& file, const std::string& name,
-                                                      const Settings& settings, const Pipeline& pipeline,
-                                                      std::span<const int> ranks);
+                                                      const Settings& settings, const Pipeline& pipeline);
 
 }  // namespace ppsim::cli
