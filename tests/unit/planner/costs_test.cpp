@@ -38,6 +38,20 @@ TEST(BindCostSources, UnitsChangeOneCostOfAModelAndKeepItsMemoryLimit) {
   EXPECT_TRUE(both.has_sizes);
 }
 
+TEST(BindCostSource, ACostModelIsAskedForThePipelineAndMayRefuse) {
+  const CostModel model = [](const Pipeline& pipeline) -> Expected<Tables> {
+    if (pipeline.stages() > 4) return make_error(ErrorCode::bad_argument, "too many stages");
+    Tables tables;
+    for (int s = 0; s < pipeline.stages(); ++s)
+      tables.costs.set({.kind = OpKind::forward, .subject = s}, 10 + pipeline.rank_of(StageId(s)).value());
+    return tables;
+  };
+  const CostBinding bound = bind_cost_source(model, make_chain(2, 4, 8).value()).value();
+  EXPECT_EQ(bound.tables.costs({.kind = OpKind::forward, .subject = 3}), 11);
+  EXPECT_FALSE(bound.has_sizes);
+  EXPECT_EQ(bind_cost_source(model, make_chain(8, 8, 8).value()).error().message, "too many stages");
+}
+
 TEST(WorkloadWords, NameWhatThereIs) {
   WorkloadWords words{.model = "llama3-8b", .cluster = "dgx-h100", .dtype = "int4"};
   EXPECT_EQ(workload_from_words(words).error().place.expected, "bf16, fp8, mxfp8 or nvfp4");
