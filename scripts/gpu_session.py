@@ -70,6 +70,7 @@ class Session:
         self.begin = time.monotonic()
         self.limit_s = limit_s
         self.out = out
+        self.folder = None  # of a bundle that is unpacked
         self.bin = os.environ.get("PPSIM_BIN") and os.path.abspath(os.environ["PPSIM_BIN"])
         if not self.bin:
             self.bin = f"{ROOT}/build/release/bin"
@@ -112,7 +113,7 @@ class Session:
     def tests(self, name):
         """Where an executable of tests is; none where it is not."""
         places = [f"{self.bin}/{name}"]
-        if os.path.basename(self.bin) == "bin":  # of a build folder
+        if self.folder is None:  # no bundle
             places.append(f"{os.path.dirname(self.bin)}/tests/{name}")
         return next((place for place in places if os.path.exists(place)), None)
 

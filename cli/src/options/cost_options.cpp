@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <limits>
 
 #include "command.hpp"
@@ -130,7 +131,7 @@ Expected<std::optional<CostSource>> cost_source(const CostOptions& options) {
     return std::optional<CostSource>(std::move(model));
   }
   const auto text = read_text_file(options.costs);
-  if (!text && suffix_of(options.costs) != ".json") {
+  if (!text && suffix_of(options.costs) != ".json" && !std::filesystem::exists(options.costs)) {
     return make_error(ErrorCode::bad_file, "neither a table that can be read nor a cost model of --plugin",
                       {.found = "--costs " + options.costs,
                        .expected = "a file, or --plugin with what registers this name"});
