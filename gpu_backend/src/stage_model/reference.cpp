@@ -290,7 +290,7 @@ class Reference {
     buffers.dy = stages_[stage].dy.at(consumers.front());
     if (pipeline_.gradient_sum(stage).valid()) return;
     for (const StageId consumer : consumers.subspan(1))
-      buffers.further_dy.push_back(stages_[stage].dy.at(consumer));
+      buffers.further_dy.emplace_back(stages_[stage].dy.at(consumer));
   }
 
   void find_inputs(StageId stage, MicrobatchId mb, ActionBuffers& buffers) {
@@ -301,16 +301,16 @@ class Reference {
     if (pipeline_.input_sum(stage).valid()) return;
     buffers.x = stages_[first].y;
     for (const StageId producer : producers.subspan(1)) {
-      buffers.further_x.push_back(stages_[producer].y);
-      buffers.further_dx.push_back(stages_[producer].dy.at(stage));
+      buffers.further_x.emplace_back(stages_[producer].y);
+      buffers.further_dx.emplace_back(stages_[producer].dy.at(stage));
     }
   }
 
   void find_side_edges(StageId stage, MicrobatchId mb, ActionBuffers& buffers) {
     for (const StageId consumer : pipeline_.side_consumers(stage, mb))
-      buffers.side_outputs.push_back(stages_[stage].side_outputs.at(consumer));
+      buffers.side_outputs.emplace_back(stages_[stage].side_outputs.at(consumer));
     for (const StageId producer : pipeline_.side_producers(stage, mb))
-      buffers.side_inputs.push_back(stages_[producer].side_outputs.at(stage));
+      buffers.side_inputs.emplace_back(stages_[producer].side_outputs.at(stage));
   }
 
   /// All that a collective adds up for a stage get the gradient of the sum.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
-#include <ranges>
 #include <system_error>
 
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
@@ -72,18 +70,17 @@ void Issuer::begin_together() const {
     return;
   }
   RankRun& leader = setup_.runs.front();
-  const std::ranges::subrange others(std::next(setup_.runs.begin()), setup_.runs.end());
   if (step_.captures) {
     leader.begin_capture(step_.takes);
-    for (RankRun& run : others) run.join_capture(leader, step_.takes);
+    for_others([&](RankRun& run) { run.join_capture(leader, step_.takes); });
     return;
   }
-  for (RankRun& run : others) {
+  for_others([&](RankRun& run) {
     run.await_leader();
     leader.begin_after(run);
-  }
+  });
   leader.begin_step(step_.takes);
-  for (RankRun& run : others) run.follow_leader();
+  for_others([](RankRun& run) { run.follow_leader(); });
 }
 
 void Issuer::end_together() const {
@@ -92,9 +89,9 @@ void Issuer::end_together() const {
     return;
   }
   RankRun& leader = setup_.runs.front();
-  if (!std::ranges::all_of(setup_.runs, [](const RankRun& run) { return run.issued(); }))
-    return leader.abandon_capture();
-  for (RankRun& run : setup_.runs | std::views::drop(1)) run.leave_capture(leader);
+  const auto issued = [](const RankRun& run) { return run.issued(); };
+  if (!std::all_of(setup_.runs.begin(), setup_.runs.end(), issued)) return leader.abandon_capture();
+  for_others([&](RankRun& run) { run.leave_capture(leader); });
   end(leader);
 }
 

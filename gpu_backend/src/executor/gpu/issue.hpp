@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -50,6 +52,10 @@ class Issuer {
   void begin(RankRun& run) const;
   void end(RankRun& run) const;
   void issue_together();
+  template <class Work>
+  void for_others(const Work& work) const {
+    std::for_each(std::next(setup_.runs.begin()), setup_.runs.end(), work);
+  }
   void begin_together() const;
   void end_together() const;
   [[nodiscard]] bool issue_with_threads();
