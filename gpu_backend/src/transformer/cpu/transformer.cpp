@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "cpu_ops.hpp"
+#include "cpu_pass.hpp"
 #include "ppsim/gpu_backend/stage_model/gpu_stage_model.hpp"
 #include "transformer/gpu/gpu_transformer.hpp"
 #include "transformer/model/transformer_check.hpp"
 #include "transformer/model/transformer_sizes.hpp"
 #include "transformer/model/transformer_slices.hpp"
 #include "transformer/model/transformer_vocabulary.hpp"
-#include "transformer/pass/stage_pass.hpp"
+#include "transformer_arithmetic.hpp"
 
 namespace ppsim::gpu_backend {
 namespace transformer {
@@ -147,9 +147,8 @@ class TransformerModel : public CpuStageModel {
 
   void compute(const Pipeline& pipeline, const Action& action, const ActionBuffers& buffers) const override {
     const std::vector<Dimensions> slices = slices_of(config_, pipeline.slices());
-    const CpuOps<Policy> ops({role_of(pipeline, config_.layers, action), slices, buffers}, config_,
-                             first_sequence_of(pipeline, action.mb(), buffers));
-    StagePass<CpuOps<Policy>>(ops).run(action.kind);
+    compute_stage<Policy>({role_of(pipeline, config_.layers, action), slices, buffers}, config_,
+                          first_sequence_of(pipeline, action.mb(), buffers), action.kind);
   }
 
   Bytes statistics_bytes(const Pipeline& pipeline, CollectiveId collective) const override {

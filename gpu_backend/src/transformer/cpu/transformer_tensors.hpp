@@ -21,6 +21,15 @@ using Eigen::Index;
 template <class T>
 using View = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 
+template <class T>
+[[nodiscard]] std::span<T> row(View<T>& matrix, Index index) {
+  return {matrix.data() + index * matrix.cols(), static_cast<std::size_t>(matrix.cols())};
+}
+template <class T>
+[[nodiscard]] std::span<const T> row(const View<T>& matrix, Index index) {
+  return {matrix.data() + index * matrix.cols(), static_cast<std::size_t>(matrix.cols())};
+}
+
 /// Tokens of a sequence that are computed together.
 struct Slice {
   Index before;  ///< tokens of the sequence in front of it

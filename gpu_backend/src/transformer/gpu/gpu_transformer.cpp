@@ -7,16 +7,18 @@
 
 #include "device/cuda/device_memory.hpp"
 #include "first_parameters.hpp"
-#include "gpu_ops.hpp"
+#include "gpu_pass.hpp"
 #include "gpu_transformer_sizes.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/gpu_backend/executor/backend_error.hpp"
+#include "transformer/model/transformer_slices.hpp"
 #include "transformer/model/transformer_vocabulary.hpp"
-#include "transformer/pass/stage_pass.hpp"
 
 namespace ppsim::gpu_backend {
 namespace cuda {
 namespace {
+
+using transformer::Arena;
 
 /// Products in fp8 are a matter of the device.
 void check_fp8(const CudaTable& cuda, const GpuPlace& place) {
@@ -113,8 +115,8 @@ class TransformerStages final : public GpuStages {
     fill(stream, state);
     const StageRole role = transformer::role_of(pipeline_, config_.layers, block);
     Arena arena(parameters);
-    const StageWeights<T> weights(arena, d_, role);
-    FirstParameters<T>({kernels_, cuda_, d_, config_.seed, stream}).draw(role, weights);
+    const transformer::StageWeights<T> weights(arena, d_, role);
+    draw_first_parameters<T>({kernels_, cuda_, d_, config_.seed, stream}, role, weights);
     const StartState call{numbers(parameters), parameters.data(), state.data(), steps(state)};
     check_launch(cuda_, kernels_.start_state(stream, kStored<T>, call), "the optimizer's first state");
   }
@@ -126,10 +128,9 @@ class TransformerStages final : public GpuStages {
   }
 
   void compute(GpuStream stream, const Action& action, const ActionBuffers& buffers) override {
-    const GpuOps<T> ops({transformer::role_of(pipeline_, config_.layers, action), slices_, buffers},
-                        StageKernels<T>({kernels_, *products_, cuda_, flash_.get()}, stream),
-                        {config_.seed, draw_of(action.mb(), buffers), workspace_});
-    transformer::StagePass<GpuOps<T>>(ops).run(action.kind);
+    compute_stage({transformer::role_of(pipeline_, config_.layers, action), slices_, buffers},
+                  StageKernels<T>({kernels_, *products_, cuda_, flash_.get()}, stream),
+                  {config_.seed, draw_of(action.mb(), buffers), workspace_}, action.kind);
   }
 
   void update(GpuStream stream, const UpdateBuffers& buffers) override {

@@ -1,14 +1,14 @@
-#pragma once
+#include "cpu_pass.hpp"
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <span>
 #include <vector>
 
-#include "transformer/pass/stage_place.hpp"
+#include "transformer/pass/stage_pass.hpp"
 #include "transformer_arithmetic.hpp"
 
 namespace ppsim::gpu_backend::transformer {
+namespace {
 
 /// Eigen compiles its kernels again for each combination of operand types. Here all row-major matrices and
 /// parts of them are of one type, so that each form of a product is compiled once for a kind of number.
@@ -59,15 +59,6 @@ void add_product(Into&& into, const A& a, const B& b) {
 template <class Into, class A, class B>
 void add_product_of_transpose(Into&& into, const A& a, const B& b) {
   Products<typename A::Scalar>::add_of_transpose(result(into), factor(a), factor(b));
-}
-
-template <class T>
-[[nodiscard]] std::span<T> row(View<T>& matrix, Index index) {
-  return {matrix.data() + index * matrix.cols(), static_cast<std::size_t>(matrix.cols())};
-}
-template <class T>
-[[nodiscard]] std::span<const T> row(const View<T>& matrix, Index index) {
-  return {matrix.data() + index * matrix.cols(), static_cast<std::size_t>(matrix.cols())};
 }
 
 /// Keys and values of one slice, or their gradients, as columns of a matrix.
@@ -378,5 +369,20 @@ class CpuOps {
   const TransformerConfig& config_;
   std::int64_t first_sequence_;
 };
+
+}  // namespace
+
+template <class Policy>
+void compute_stage(const StagePlace& place, const TransformerConfig& config, std::int64_t first_sequence,
+                   OpKind kind) {
+  StagePass<CpuOps<Policy>>(CpuOps<Policy>(place, config, first_sequence)).run(kind);
+}
+
+template void compute_stage<RealArithmetic<float>>(const StagePlace&, const TransformerConfig&, std::int64_t,
+                                                   OpKind);
+template void compute_stage<RealArithmetic<double>>(const StagePlace&, const TransformerConfig&, std::int64_t,
+                                                    OpKind);
+template void compute_stage<RingArithmetic>(const StagePlace&, const TransformerConfig&, std::int64_t,
+                                            OpKind);
 
 }  // namespace ppsim::gpu_backend::transformer
