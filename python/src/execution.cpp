@@ -147,14 +147,13 @@ class Execution {
       result.push_back(violation.message);
     return result;
   }
-  /// Mean durations of each cost class with their spread over traces, as a table in JSON.
+  /// Mean duration of each cost class, all of them counted, and their spread over traces, as a table in JSON.
   [[nodiscard]] std::string measured(const std::vector<std::string>& csvs) const {
     std::vector<TimedTrace> traces;
     for (const std::string& csv : csvs) traces.push_back(trace(csv));
-    constexpr double kOutliers = 0.05;
     const auto durations = gpu_backend::measured_durations({program_, rendezvous()}, traces);
     Tables tables;
-    tables.costs = gpu_backend::mean_costs(durations, kOutliers);
+    tables.costs = gpu_backend::mean_costs(durations, 0);
     tables.spreads = gpu_backend::cost_spreads(durations);
     return to_json(tables);
   }

@@ -3,7 +3,8 @@
 OMP_NUM_THREADS=1 torchrun --standalone --nproc-per-node 2 studies/torch-runtime/accuracy.py RESULTS.json [ROUNDS]
 
 A round profiles and measures every schedule once, one directly after the other, so that a machine whose speed
-changes from minute to minute changes both alike; the error is the median over the rounds.
+changes from minute to minute changes both alike. A measured step is the mean of those of a round without the first, the
+slowest and the fastest, since that is what the steps of a run add up to; the error is the median over the rounds.
 """
 
 import json
@@ -19,8 +20,9 @@ from torch import nn
 
 import ppsim
 import ppsim.torch
+from ppsim.execution import step_ns, typical_steps
 
-WIDTH, ROWS, LAYERS, MICROBATCHES, STEPS = 256, 96, 2, 8, 11
+WIDTH, ROWS, LAYERS, MICROBATCHES, STEPS = 256, 96, 2, 8, 16
 SCHEDULES = ("gpipe", "1f1b", "zb-h1", "zb-v")
 
 
@@ -59,10 +61,10 @@ def measured(name: str, rank: int) -> dict[str, float]:
             dist.barrier()  # simulated ranks begin together, too
             runtime.step(inputs, targets)
         traces, own = runtime.traces(), runtime.costs()
-    steps = [max(int(row.split(",")[5]) for row in trace.splitlines()[1:]) for trace in traces[1:]]
+    steps = [step_ns(trace) for trace in typical_steps(traces)]
     simulated = ppsim.simulate(program, costs=costs)
     return {
-        "measured_ms": statistics.median(steps) / 1e6,
+        "measured_ms": statistics.fmean(steps) / 1e6,
         "simulated_ms": simulated.makespan_ns / 1e6,
         "simulated_from_its_own_steps_ms": ppsim.simulate(program, costs=own).makespan_ns / 1e6,
     }

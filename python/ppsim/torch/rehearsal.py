@@ -14,6 +14,7 @@ import torch.distributed as dist
 from ppsim._native import _core
 from ppsim.builder import ScheduleBuilder
 from ppsim.costs import Costs
+from ppsim.execution import step_ns, typical_steps
 from ppsim.lowering import lower
 from ppsim.simulation import simulate
 from ppsim.torch.admission import transport_of
@@ -60,8 +61,8 @@ def rehearse(
         for _ in range(steps):
             dist.barrier()  # simulated ranks begin together
             runtime.step([inputs] * microbatches, [targets] * microbatches)
-        found, traces = runtime.costs(), runtime.traces()[1:]
-    factor = _shortfall(program, found, traces)
+        found, traces = runtime.costs(), runtime.traces()
+    factor = _shortfall(program, found, typical_steps(traces))
     rows = json.loads(found.bound(program.compute_only()))["costs"]
     return [
         {key: round(factor * value) if key == "ns" else value for key, value in row.items() if key != "slice"}
@@ -69,11 +70,10 @@ def rehearse(
     ]
 
 
-def _shortfall(program: _core.Program, costs: Costs, traces: Sequence[str]) -> float:
-    """Measured step over the one that is simulated from the means of its own actions. Where durations vary, a step waits
-    for whichever rank is slow just then, which no mean of one action has in it; and the slowest are no part of the means."""
-    ends = [max(int(row.split(",")[5]) for row in trace.splitlines()[1:]) for trace in traces]
-    return statistics.median(ends) / max(simulate(program, costs=costs).makespan_ns, 1)
+def _shortfall(program: _core.Program, costs: Costs, steps: Sequence[str]) -> float:
+    """The mean step over the one that is simulated from the means of its own actions. Where durations vary, a step waits
+    for whichever rank is slow just then, which no mean of one action has in it."""
+    return statistics.fmean(map(step_ns, steps)) / max(simulate(program, costs=costs).makespan_ns, 1)
 
 
 def _order(owners: Mapping[int, int], microbatches: int) -> Any:
