@@ -83,7 +83,7 @@ Expected<Ir> ir_from_name(const std::string& name, const ScheduleParameters& par
   ScheduleParameters asked = named.parameters;
   const bool complete = asked.ranks != 0 && asked.microbatches != 0;
   const auto info = find_schedule(named.name);
-  // What is misspelt is not what is missing.
+  // A misspelt setting is reported before a missing one.
   if (info) {
     PPSIM_RETURN_IF_ERROR(check_known(**info, asked));
   }

@@ -115,7 +115,7 @@ class Search {
   /// True where times repeat from microbatch `settled` on, for every remainder of the rows' period that is
   /// accepted.
   [[nodiscard]] bool all_repeat(int settled, int period) const {
-    // What comes before a period that is repeated, and what behind the last one, is within lists_.from.
+    // The parts before the repeated period and after the last one are within lists_.from.
     const int least = settled + 3 * lists_.from + 2 * period;
     if (std::int64_t{least} * ranks_ * lists_.period > kMaxMicrobatches) return false;
     bool some = false;

@@ -27,7 +27,7 @@ Sources with_batch(Sources sources, int microbatches) {
   return sources;
 }
 
-/// What generates a schedule, found by its name and shape. Errors: throws CoreError.
+/// The parameters that generate a schedule, found by its name and shape. Errors: throws CoreError.
 ScheduleParameters parameters_of(const Schedule& schedule) {
   const Pipeline& pipeline = schedule.pipeline();
   ScheduleParameters parameters{

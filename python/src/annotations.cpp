@@ -1,4 +1,4 @@
-// What is wrong in a file, as GitHub shows it.
+// The faults of a file, as GitHub shows them.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

@@ -1,4 +1,4 @@
-// What a cluster does to a step: sensitivities, break-even points, random costs.
+// The effects of a cluster on a step: sensitivities, break-even points, random costs.
 
 #include "effects.hpp"
 

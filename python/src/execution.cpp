@@ -1,5 +1,5 @@
-// What a runtime in Python must know of a Program to execute it: what waits for what, and how to explain a
-// stop.
+// The facts of a Program that a runtime in Python needs to execute it: which instruction waits for which,
+// and how to explain a stop.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>

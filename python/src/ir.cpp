@@ -23,7 +23,7 @@
 namespace ppsim::python {
 namespace {
 
-// What python/ppsim/arrays.py takes for granted.
+// python/ppsim/arrays.py relies on these layouts.
 static_assert(sizeof(Action) == 16 && offsetof(Action, microbatch) == 4 && offsetof(Action, peer) == 8 &&
               offsetof(Action, slice) == 12 && offsetof(Action, kind) == 14);
 static_assert(sizeof(Instruction) == 16 && offsetof(Instruction, first_after) == 4 &&

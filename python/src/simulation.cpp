@@ -30,7 +30,7 @@
 namespace ppsim::python {
 namespace {
 
-// What python/ppsim/arrays.py takes for granted.
+// python/ppsim/arrays.py relies on these layouts.
 static_assert(sizeof(Span) == 32 && offsetof(Span, end) == 16 && offsetof(Instant, delta) == 8);
 static_assert(sizeof(MemoryPoint) == 24 && offsetof(MemoryPoint, bytes) == 16);
 static_assert(sizeof(PointTimes) == 40 && offsetof(PointTimes, bubble_fraction) == 24);

@@ -24,7 +24,7 @@ struct VerifyQuestion {
 /// Errors: throws CoreError.
 [[nodiscard]] VerifyOptions options_of(const Program& program, const VerifyQuestion& question);
 
-/// What every answer to a property has: its name, the verdict, and the reason of an unknown one.
+/// The part that all answers to a property share: its name, the verdict, and the reason of an unknown one.
 [[nodiscard]] nb::dict verdict_data(Property property, const Verdict& verdict);
 
 }  // namespace ppsim::python

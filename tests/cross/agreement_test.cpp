@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Shards, NamedTransportAgreement,
                          testing::Combine(testing::Values("in-process", "any", "nccl", "nccl-one-queue"),
                                           testing::Range(0, kShards)));
 
-/// What a finished run, the proof and the pool say about the same memory.
+/// A finished run, the proof and the pool agree on the same memory.
 void expect_memory_chain(const Case& c, int number) {
   const SizeTable sizes = NullModel().sizes(c.program.pipeline());
   VerifyOptions options;

@@ -36,7 +36,7 @@ Program program_of(const std::string& schedule, Recompute recompute = Recompute:
   return lower(generate(schedule, {.ranks = 2, .microbatches = 3}).value(), options).value();
 }
 
-/// What a run leaves, where nothing is held against it.
+/// The result of a run without faults.
 RunResult run_of(const Program& program, const CudaOptions& options, AttentionKernels attention,
                  TransformerFaults faults = {.cudnn_options = test::HostCudnnOptions()}) {
   FakeGpu gpu(test::devices_for(program));

@@ -1,4 +1,4 @@
-// What a schedule computes must not depend on the schedule.
+// Gradients must not depend on the schedule.
 
 #include <gtest/gtest.h>
 

@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                          everything()}),
     [](const auto& one) { return one.param.name; });
 
-/// What process 0 gets of a run on so many processes, which are threads that share a fake.
+/// The result of process 0 of a run on so many processes, which are threads that share a fake.
 Expected<RunResult> run_on_processes(int processes, test::FakeGpu& gpu, const Program& program,
                                      const CpuStageModel& model) {
   const auto ends = in_process_bootstraps(processes).value();
@@ -202,7 +202,7 @@ CudaOptions way_of(const Program& program, int number, Outcome expected) {
   CudaOptions options = transport_of(number);
   if (bit(0) && bit(1)) options.ranks_per_device = 2;
   options.graphs = bit(2) && !blocks && expected != Outcome::mismatch;  // whichever is told first
-  // What hangs ends when time jumps, which it does for one host thread alone.
+  // A hang ends when time jumps, which it does only for one host thread.
   options.host_threads = bit(3) && expected == Outcome::finished;
   return options;
 }
@@ -255,7 +255,7 @@ void expect_agreement(const test::RandomCase& c, const CudaOptions& way, Outcome
   ASSERT_EQ(by_verifier(c.program, launches_of(way)), expected);
   ASSERT_EQ(by_strict_fake(c.program, gpu, way), expected);
   for (const test::Fault& fault : gpu.faults()) {
-    // What a damaged Program does to its tensors is its own fault.
+    // A damaged Program may misuse its own tensors.
     const bool of_program =
         fault.kind == test::FaultKind::race || fault.kind == test::FaultKind::never_written;
     ASSERT_TRUE(of_program && !uses_tensors_properly(c.program)) << fault;

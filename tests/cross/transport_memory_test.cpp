@@ -25,7 +25,7 @@ constexpr int kShards = 4;
 constexpr std::size_t kMaxStates = 30'000;
 std::size_t programs_per_shard() { return exhaustive() ? 20'000 : 600; }
 
-/// What a transport promises, and what its record in the library says.
+/// The promises of a transport, and its record in the library.
 struct Promise {
   LaunchChain possible;
   LaunchChain guaranteed;
@@ -98,7 +98,7 @@ class States {
   std::vector<Known> known_;
 };
 
-/// What all states say about a Program on a transport.
+/// The truth about a Program on a transport, from all states.
 struct Truth {
   bool hangs = false;
   std::vector<Bytes> most;  ///< per rank
@@ -110,7 +110,7 @@ struct Truth {
   }
 };
 
-/// What somebody who is to run on a transport asks of a certificate.
+/// Whether a certificate would be accepted for a run on a transport.
 bool is_taken(const Certificate& certificate, const Program& program, const SizeTable& sizes,
               const TransportCapabilities& used) {
   return check_certificate_on(used, certificate, program, &sizes).has_value();
@@ -211,7 +211,7 @@ class Comparison {
     return bytes;
   }
 
-  /// What is proved for `any` holds on these.
+  /// The transports on which a proof for `any` holds.
   static bool is_to_hold(std::string_view proved, std::string_view used) {
     return proved == "any" && !used.empty() && used != "nccl-one-queue";
   }
@@ -267,7 +267,7 @@ std::optional<Program> draw_program(Dice& dice) {
   const Schedule schedule = draw_schedule(dice);
   if (dice.one_in(3)) return random_program(schedule, dice.below(3), dice.roll());
   LoweringOptions options = draw_options(dice);
-  // What updates asynchronously has its OPT already.
+  // Asynchronous schedules have their OPT already.
   if (schedule.pipeline().asynchronous()) options.reduce_grad = options.optimizer = options.clip = false;
   const auto program = lower(schedule, options);
   return program ? std::optional(*program) : std::nullopt;

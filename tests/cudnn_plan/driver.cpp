@@ -52,7 +52,7 @@ int cuKernelGetAttribute(int* value, int, void*, int) {
 }
 int cuFuncSetAttribute(void*, int, int) { return kSuccess; }
 
-// What cuDNN looks up and does not need.
+// Symbols that cuDNN looks up and does not need.
 #define PPSIM_REFUSED(name) \
   int name() { return kStub; }
 PPSIM_REFUSED(cuCtxGetCurrent)

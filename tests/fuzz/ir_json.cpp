@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kSmall = 200;  // instructions
 
-/// What the rules say one by one, and what the graph of them says.
+/// The rules one by one agree with the graph made of them.
 void check_program(const ppsim::Program& program) {
   if (program.size() > kSmall) return;
   const ppsim::ExecutionGraph graph = ppsim::build_execution_graph(program, ppsim::rendezvous());

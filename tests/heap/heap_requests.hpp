@@ -7,7 +7,7 @@ namespace ppsim::test {
 /// How often this process has asked operator new for memory, but for what threads did within a NotCounted.
 [[nodiscard]] std::uint64_t heap_requests();
 
-/// What a thread does while it has one is somebody else's business.
+/// Requests of a thread are not counted while it has one.
 class NotCounted {
  public:
   NotCounted();

@@ -6,7 +6,7 @@
 namespace ppsim::test {
 namespace {
 
-/// What has happened so far.
+/// The events so far.
 struct State {
   std::vector<bool> started, complete;  ///< per instruction
   std::vector<bool> over;               ///< per instruction: the work of compute and copy

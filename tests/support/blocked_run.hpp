@@ -12,7 +12,7 @@ struct Obstacle {
   std::size_t index = 0;  ///< of the instruction, message or meeting
 };
 
-/// What can be over only when all parts of the instruction are.
+/// The conditions for the end of all parts of the instruction.
 std::vector<Obstacle> parts_of(const ExecutionGraph& graph, InstructionId id);
 
 struct BlockedRun {

@@ -11,7 +11,7 @@ namespace ppsim::test {
 /// The lowered Program of a schedule for every number of microbatches that it accepts.
 ProgramFor programs_of(const std::string& name, ScheduleParameters parameters, LoweringOptions options = {});
 
-/// What is known of them for every number of microbatches, on communicators per edge.
+/// The known repetitions for every number of microbatches, on communicators per edge.
 Repetitions repetitions_of(const std::string& name, const ScheduleParameters& parameters);
 
 /// The same after `change` of the draft, which knows the number of microbatches.

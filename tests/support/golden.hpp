@@ -7,7 +7,7 @@
 
 namespace ppsim::test {
 
-/// What a schedule looks like in time: a line per rank, a column per `unit` of time, every action from its
+/// A schedule in time: a line per rank, a column per `unit` of time, every action from its
 /// start on,
 /// `.` where the rank stands idle.
 std::string time_grid(const Schedule& schedule, const CostTable& costs, Nanoseconds unit);

@@ -84,7 +84,7 @@ bool ascends(const Program& program) {
   return true;
 }
 
-/// What one rank's list says of one block.
+/// The versions of one block, by one rank's list.
 class BlockVersions {
  public:
   BlockVersions(const Pipeline& pipeline, const std::vector<Action>& list, BlockId block)

@@ -15,7 +15,7 @@ constexpr int kInvalid = 7;        // CUBLAS_STATUS_INVALID_VALUE
 constexpr int kNotSupported = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
 constexpr std::uint32_t kUsualAlignment = 256;
 
-/// What the library keeps behind its opaque descriptors.
+/// The content of the library's opaque descriptors.
 struct Layout {
   int type = 0;
   std::int64_t rows = 0, columns = 0, stride = 0, batch_stride = 0;
@@ -169,7 +169,7 @@ int destroy(void* object) {
   return 0;
 }
 
-/// What an algorithm is chosen by, and the choice.
+/// The preferences for an algorithm, and the choice.
 void fill_choice(CublasLtTable& table) {
   table.preference_create = [](void** object) {
     *object = new std::uint32_t(kUsualAlignment);

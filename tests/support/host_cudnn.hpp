@@ -11,7 +11,7 @@ namespace ppsim::test {
 
 using namespace gpu_backend;
 
-/// What a stand-in for cuDNN is.
+/// The properties of a stand-in for cuDNN.
 struct HostCudnnOptions {
   std::size_t version = 91900;
   int engines = 2;              ///< that the heuristics find
@@ -20,7 +20,7 @@ struct HostCudnnOptions {
   std::size_t workspace = 256;  ///< bytes of a plan; backward needs room for all scores on top
 };
 
-/// What a stand-in knows of its user.
+/// A stand-in's records of its user's calls.
 struct HostCudnnBooks {
   int live = 0;         ///< objects and handles that were not destroyed
   int double_free = 0;  ///< what was destroyed twice, or never made

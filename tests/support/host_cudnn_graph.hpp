@@ -38,18 +38,18 @@ struct CudnnStep {
   CudnnTensor x, y;
   std::optional<CudnnTensor> b = std::nullopt, t = std::nullopt;
 
-  /// What is wrong with its shapes and types; empty: nothing.
+  /// The fault of its shapes and types; empty: none.
   [[nodiscard]] std::string fault() const;
   [[nodiscard]] std::vector<const CudnnTensor*> inputs() const;
 };
 
 using CudnnSteps = std::vector<CudnnStep>;
 
-/// What speaks against running the steps in their order; empty: nothing.
+/// The fault of the order of the steps; empty: none.
 [[nodiscard]] std::string order_fault(const CudnnSteps& steps);
 /// All that is not inner to the graph.
 [[nodiscard]] std::map<std::int64_t, CudnnTensor> outer_tensors(const CudnnSteps& steps);
-/// What the steps read and write of it.
+/// The memory that the steps read and write.
 [[nodiscard]] KernelAccess access_of(const CudnnSteps& steps, const std::map<std::int64_t, void*>& memory);
 /// Runs them. Numbers of the host stand in `numbers`.
 void run_steps(const CudnnSteps& steps, const std::map<std::int64_t, void*>& memory,

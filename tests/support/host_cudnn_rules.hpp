@@ -10,7 +10,7 @@ using namespace gpu_backend;
 
 inline constexpr std::int64_t kAny = -1;
 
-/// What may be said of a kind of object.
+/// The attributes that a kind of object may have.
 struct CudnnRule {
   int object;
   int attribute;

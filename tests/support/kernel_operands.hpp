@@ -5,7 +5,7 @@
 #include "support/host_kernels.hpp"
 #include "transformer/kernels/kernel_table.hpp"
 
-/// What each kernel reads and writes.
+/// The operands that each kernel reads and writes.
 namespace ppsim::test {
 
 using namespace gpu_backend;

@@ -33,7 +33,7 @@ Numbers each(Function function) {
   return result;
 }
 
-/// What F or R keeps: of x and w for I, of x for W.
+/// The tensors that F or R keeps: of x and w for I, of x for W.
 void save(const ActionBuffers& b) {
   const Numbers x = get(b.x);
   const Numbers w = get(b.parameters);

@@ -9,7 +9,7 @@
 
 namespace ppsim::test {
 
-/// What the step-by-step executor made of a Program, as text that tests compare.
+/// The result of the step-by-step executor, as text that tests compare.
 struct Ran {
   NaiveRun::Outcome outcome;
   /// Spans of each rank in list order, `start-end`, rounds after a point, `x` for what did not complete.

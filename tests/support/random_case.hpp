@@ -6,7 +6,7 @@
 
 namespace ppsim::test {
 
-/// What independent parts are to agree on.
+/// An input on which independent parts must agree.
 struct RandomCase {
   Program program;
   CostTable costs;

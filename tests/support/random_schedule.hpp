@@ -16,7 +16,7 @@ enum class BackwardMode : std::uint8_t {
   none,   ///< forward only
 };
 
-/// What a random schedule may contain; the defaults are what every file format can hold.
+/// The contents that a random schedule may have; every file format can hold the defaults.
 struct RandomShape {
   int ranks = 2;
   int chunks = 1;  ///< stages = ranks x chunks, dealt to the ranks at random

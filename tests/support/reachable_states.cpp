@@ -14,7 +14,7 @@ namespace {
 /// communication begun. Everything else that a state says follows from these.
 constexpr std::size_t kMaxEvents = 128;
 using Events = std::bitset<kMaxEvents>;
-/// What must have happened; nothing: it never can.
+/// The events that must have happened; nothing: it never can.
 using Condition = std::optional<Events>;
 
 bool holds(const Condition& condition, const Events& state) {

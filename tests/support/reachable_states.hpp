@@ -11,7 +11,7 @@
 
 namespace ppsim::test {
 
-/// What the lists alone say.
+/// The rules that follow from the lists alone.
 struct ListRules {
   bool ordered = true;  ///< whatever an instruction waits for is there and stands earlier in its list
   bool paired = true;   ///< every transfer has two ends, every collective all of its members
@@ -21,8 +21,8 @@ struct ListRules {
 };
 [[nodiscard]] ListRules read_lists(const Program& program);
 
-/// What all reachable states of a small Program say. Read off E1 to E9 here once more: neither the execution
-/// graph nor the naive executor is asked.
+/// The answers of all reachable states of a small Program, read off E1 to E9 independently: neither the
+/// execution graph nor the naive executor is asked.
 struct Reachable {
   ListRules lists;         ///< where something does not match, nothing is explored
   bool hangs = false;      ///< some state is not the end and has no successor

@@ -20,7 +20,7 @@ using Row = std::vector<Unit>;
 
 bool communicates(const Unit& unit) { return is_transfer(unit.front().kind); }
 
-/// What must stand before an action in the list of its rank, in a chain of stages on different ranks.
+/// The actions that must precede an action in the list of its rank, in a chain of stages on different ranks.
 std::vector<Action> needs(const Action& a, int stages) {
   const auto same = [&](OpKind kind) { return make_action(kind, a.subject, a.microbatch); };
   const auto from = [&](OpKind kind, int peer) { return make_transfer(kind, a.subject, a.microbatch, peer); };
@@ -103,7 +103,7 @@ bool is_canonical(const std::vector<Action>& row) {
          }) == row.end();
 }
 
-/// What one rank may do: an order of computation and one of communication, or of both.
+/// A choice of one rank: an order of computation and one of communication, or of both.
 struct Choice {
   std::vector<Action> compute;
   std::vector<Action> communication;

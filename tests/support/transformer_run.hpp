@@ -159,7 +159,7 @@ class TransformerRun {
     return std::move(*model);
   }
 
-  /// What a slice is named where there are several.
+  /// The number of a slice where there are several, else -1.
   [[nodiscard]] int of_slices(int slice) const { return pipeline_.slices() > 1 ? slice : -1; }
 
   void load(int mb) {

@@ -201,7 +201,8 @@ class Estimator {
     double for_weight = 0;
   };
 
-  /// What selective recompute does not keep: for W, but what up-projections make, which I begins with.
+  /// The tensors that selective recompute does not keep. All are made again for W, except the outputs of
+  /// up-projections, which I needs.
   [[nodiscard]] Remade save_less(StageSum& sum) const {
     if (stack_.selective == SelectiveRecompute::attention_core) {
       sum.times.weight += sum.times.attention_core;
@@ -269,7 +270,7 @@ class Estimator {
     host_[stage] = times.host;
   }
 
-  /// What computation takes while a transfer of its rank is pending.
+  /// The time of computation while a transfer of its rank is pending.
   void set_contended(Tables& tables, StageId stage, const PassTimes& times) const {
     const std::int32_t s = stage.value();
     const bool again = spread_.recompute(stage) == Recompute::full;

@@ -59,8 +59,8 @@ class LayerTimer {
   /// from the one rank that reads them.
   [[nodiscard]] double load_tokens() const { return load(8 + 8); }
   [[nodiscard]] double load_labels() const { return load(8 + 4); }
-  /// What every stage does where the host waits for a broadcast: one copy, of ids of which the device makes
-  /// all else, and the operators of that.
+  /// The time of every stage where the host waits for a broadcast: one copy of ids, and the operators with
+  /// which the device derives everything else from them.
   [[nodiscard]] double broadcast_tokens() const;
 
   [[nodiscard]] const Network& network() const { return network_; }

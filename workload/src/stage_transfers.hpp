@@ -16,7 +16,7 @@ class StageTransfers {
   [[nodiscard]] double blocked_by(const SizeTable& sizes, StageId stage, bool forward) const;
   /// Whether the output comes for the stage that the edge leads to, and not with another one of its rank.
   [[nodiscard]] bool is_received(const StageEdge& edge) const;
-  /// What sends take beside computation; nothing where they block it.
+  /// The time of sends that run while the rank computes; none where they block it.
   void price(Tables& tables) const;
   /// All-reduces in a ring: of a hidden state of this many bytes where they sum one, of the statistics of a
   /// softmax between passes.

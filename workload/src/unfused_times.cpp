@@ -1,5 +1,5 @@
-// What frameworks of eager kernels have no fused one for, kernel by kernel. Bytes are those that the
-// element-wise operators of PyTorch read and write.
+// Operators for which frameworks with eager kernels have no fused one, kernel by kernel. Bytes are those that
+// the element-wise operators of PyTorch read and write.
 
 #include "analytic_work.hpp"
 #include "layer_times.hpp"

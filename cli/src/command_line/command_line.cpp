@@ -160,7 +160,7 @@ std::optional<std::pair<std::string, std::string>> around(const std::string& tex
   return std::pair(text.substr(0, at), text.substr(at + words.size()));
 }
 
-/// What CLI11 says of options that are missing, or do not go together.
+/// The error that CLI11 reports where options are missing or exclude each other.
 std::optional<Error> missing_option(const ParsedLine& line, const std::string& text) {
   const auto option_named = [&](const std::string& name) {
     return std::ranges::find(line.options, name, &ParsedOption::name);

@@ -7,7 +7,7 @@
 
 namespace ppsim::cli {
 
-/// What is wrong with the file of --config, where the error of a command line is about it.
+/// The fault of the file of --config, if the error of the command line comes from it.
 [[nodiscard]] std::optional<Error> config_error(const ParsedLine& line);
 
 }  // namespace ppsim::cli

@@ -110,7 +110,7 @@ Expected<void> check_width(const Options& options) {
                      .expected = "at least " + std::to_string(kMinPixels) + " pixels"});
 }
 
-/// What a PDF cannot have.
+/// Refuses options that a PDF cannot honour.
 Expected<void> check_pdf(const Options& options) {
   if (options.format != "pdf") return {};
   if (options.output == "-" && ::isatty(STDOUT_FILENO) == 1)

@@ -94,8 +94,7 @@ std::string step_text(const Evaluation& step) {
          ", then gradients and optimizer)";
 }
 
-/// What the rank that takes most memory has at its peak, a kind of tensor after another, and what PyTorch's
-/// allocator makes of it.
+/// The memory of the fullest rank at its peak, by kind of tensor, and as PyTorch's allocator reserves it.
 std::string peak_text(const Evaluation& step) {
   RankId most(0);
   for (int r = 0; r < step.program().pipeline().ranks(); ++r) {

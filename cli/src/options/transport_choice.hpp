@@ -32,7 +32,8 @@ void add_transport_options(Command& command, TransportChoice& choice);
 /// The options again, for the command that comes next; empty where there are none.
 [[nodiscard]] std::string options_text(const TransportChoice& choice);
 
-/// What an answer holds for: "transport any: a proof holds on in-process, mpi, copy and nccl, ...".
+/// The transports that an answer holds for: "transport any: a proof holds on in-process, mpi, copy and nccl,
+/// ...".
 [[nodiscard]] std::string transport_line(const TransportCapabilities& capabilities);
 /// The same of times, which leave out waits that may occur or not.
 [[nodiscard]] std::string simulated_line(const TransportCapabilities& capabilities);

@@ -5,7 +5,7 @@
 
 namespace ppsim::cli {
 
-/// What the costs of a model leave out, and their measured error: two lines, or none.
+/// The effects that the costs of a model leave out, and their measured error: two lines, or none.
 [[nodiscard]] std::string notes_text(const Evaluation& step);
 
 /// Everything that `simulate --json` says of one step.

@@ -112,7 +112,7 @@ struct Words {
   std::vector<const char*> keys, values;
 };
 
-/// What a plugin has of a text of C, which the plugin frees.
+/// A copy of a C string of a plugin, which the plugin then frees.
 std::string taken(const ppsim_plugin_v1& plugin, char* text) {
   if (text == nullptr) return "";
   std::string copy = text;
@@ -120,7 +120,7 @@ std::string taken(const ppsim_plugin_v1& plugin, char* text) {
   return copy;
 }
 
-/// What a function of a plugin answers. `call`: it, given where a refusal goes.
+/// The answer of a plugin's function. `call` calls it with the place for a refusal.
 template <class Function, class Call>
 Expected<std::string> answered(const Loaded<Function>& one, const Call& call) {
   char* refusal = nullptr;

@@ -17,7 +17,7 @@ struct PythonOffer {
   std::string kind, name, summary;
 };
 
-/// What a Python file registers with `ppsim.register` and `ppsim.register_costs`.
+/// The offers that a Python file registers with `ppsim.register` and `ppsim.register_costs`.
 /// Errors: bad_argument with what Python says where the file, Python or its module ppsim fails.
 [[nodiscard]] Expected<std::vector<PythonOffer>> python_offers(const std::string& file);
 

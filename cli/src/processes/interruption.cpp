@@ -32,7 +32,7 @@ std::atomic<bool> silent = false;
 
 void on_interrupt(int signal) {
   if (!silent) write_interrupted();
-  // What the other process writes has to be out first: then mpirun may drop the rest.
+  // The output of the other process has to be out first: mpirun may drop the rest.
   constexpr timespec kMoment{0, 200'000'000};
   if (silent) ::nanosleep(&kMoment, nullptr);
   ::_exit(signal == SIGTERM ? kTerminated : kInterrupted);

@@ -133,7 +133,7 @@ class RankWalk {
     }();
     const std::size_t own = waits_.size();
     for (const Launch& held : launches_) {
-      // What waits for `id` itself is never complete either.
+      // An instruction that waits for `id` itself never completes either.
       if (held.by > last_known) wait(id, held.on == id ? held.by : held.on, WaitReason::launch);
     }
     const OpKind kind = program_.actions(id).front().kind;

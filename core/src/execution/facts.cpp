@@ -136,7 +136,7 @@ class Requirements {
     }
   }
 
-  /// What several stages of a rank read of another rank comes once, to the first of them.
+  /// An output of another rank that several stages of a rank read comes once, to the first of them.
   void output_of(StageId producer) {
     if (pipeline_.rank_of(producer) == rank_)
       return need({FactKind::forward_done, producer.value(), action_.microbatch, action_.slice, -1});

@@ -154,7 +154,7 @@ class TimedRun {
     for (std::size_t m = 0; m < message_due_.size(); ++m) {
       if (message_due_[m] == now_) state_.send(m);
     }
-    // What arrives now, and what had arrived when its RECV started.
+    // Messages that arrive now, and those that had arrived when their RECV started.
     for (std::size_t m = 0; m < message_due_.size(); ++m) {
       if (state_.may_be_received(m)) state_.receive(m);
     }

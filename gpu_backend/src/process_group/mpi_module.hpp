@@ -7,8 +7,8 @@
 
 namespace ppsim::gpu_backend {
 
-/// What the library ppsim_mpi.so has, the only one that is linked with MPI: it is opened at run time, so that
-/// the program starts where there is no MPI.
+/// The content of the library ppsim_mpi.so, the only one that is linked with MPI. It is opened at run time,
+/// so the program starts where there is no MPI.
 struct MpiModule {
   const char* build;  ///< classes are shared, so it must be the `mpi_module_build` of who opens it
   Expected<std::unique_ptr<Bootstrap>> (*bootstrap)();

@@ -29,7 +29,7 @@ constexpr int kDefaultChunks = 2;
 constexpr int kMaxChunks = 1 << 10;
 constexpr int kMaxRanks = 1 << 10;
 
-/// What the scan runs over.
+/// The dimensions that the scan runs over.
 struct Scan {
   int ranks = 1;
   int microbatches = 1;

@@ -35,7 +35,7 @@ struct TextStyle {
   std::optional<Rgb> colour = {};  ///< none: black
 };
 
-/// What a picture is drawn on, in pixels from the top left corner.
+/// The surface of a picture, in pixels from the top left corner.
 class Canvas {
  public:
   virtual ~Canvas() = default;
@@ -45,7 +45,7 @@ class Canvas {
   virtual void steps(const std::vector<Point>& points, Rgb colour, const std::string& name) = 0;
   /// `at` is on the base line.
   virtual void text(Point at, const std::string& text, const TextStyle& style) = 0;
-  /// What follows, up to `end_group`, belongs together.
+  /// Everything up to `end_group` belongs together.
   virtual void begin_group(const std::string& name) = 0;
   virtual void end_group() = 0;
 };

@@ -114,7 +114,7 @@ class TextWriter {
     out_ << label << "\033[0m";
   }
 
-  /// What the letters mean, as many to a line as it holds; no word is broken.
+  /// The meanings of the letters, as many on a line as fit; no word is broken.
   void write_legend() {
     std::size_t column = 0;
     // `room`: characters of what must not be parted from it, the gap before it included.

@@ -15,7 +15,7 @@ struct Claims {
   std::vector<char> before_completion;  ///< per second instruction
 };
 
-/// What must wait for `first` to be complete: by running everything else without it.
+/// The instructions that must wait for `first` to complete: found by running everything else without it.
 Claims claims_of(const ExecutionGraph& graph, InstructionId first) {
   Claims claims{std::vector<char>(graph.size(), 1), std::vector<char>(graph.size(), 1)};
   for (const Obstacle& part : parts_of(graph, first)) {

@@ -73,7 +73,7 @@ RC_GTEST_PROP(NaiveExecutor, ADeadlockOfOneArbitrationIsFoundAmongAll, ()) {
   if (deadlock && run.outcome == NaiveRun::Outcome::deadlock) RC_ASSERT(*deadlock);
   TransportCapabilities unlimited = capabilities;
   unlimited.residency.reset();
-  // What deadlocks without a limit deadlocks under any.
+  // A Program that deadlocks without a limit deadlocks under any.
   if (deadlock && can_deadlock(program, unlimited, 1) == true) RC_ASSERT(*deadlock);
 }
 
@@ -156,7 +156,7 @@ RC_GTEST_PROP(Certificate, AnInstructionMovedBeforeWhatItWaitsForIsRefused, ()) 
   RC_ASSERT(!check_certificate(certificate_of(program, capabilities, order), program, nullptr).has_value());
 }
 
-/// What finishes has a certificate, what does not has none, whatever the order claims.
+/// A Program that finishes has a certificate; one that does not has none, for any claimed order.
 RC_GTEST_PROP(Certificate, NoneForAProgramThatDoesNotFinish, ()) {
   const Program program = any_program(9, 5);
   const TransportCapabilities capabilities = any_capabilities(false);

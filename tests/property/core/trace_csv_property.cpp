@@ -18,7 +18,7 @@ std::string csv_of(const Program& program, const TimedTrace& trace) {
   return text.str();
 }
 
-/// What the file keeps of a trace.
+/// A trace as the file keeps it.
 TimedTrace without_rounds(TimedTrace trace) {
   for (Span& span : trace.spans) span.start.delta = span.end.delta = 0;
   return trace;

@@ -30,7 +30,7 @@ RunState run_state(const HungState& hung) {
   return {{hung.started.begin(), hung.started.end()}, {hung.complete.begin(), hung.complete.end()}};
 }
 
-/// What waits for nothing else says why nothing will bring it about; what waits for another one waits for
+/// A wait for nothing else has a reason why it never ends; a wait for another instruction is for
 /// something that can still happen, and at the right half of its life.
 void check_wait(const WaitAnalysis& analysis, InstructionId id, const InstructionWait& wait) {
   RC_ASSERT(wait.waiter == id);

@@ -125,7 +125,7 @@ TEST(DualPipe, IsDeepSeeksCellByCell) {
   }
 }
 
-/// What the ranks compute when, clock by clock, every microbatch on its way goes one stage further, to the
+/// The work of the ranks when, clock by clock, every microbatch on its way goes one stage further, to the
 /// end and back, and the next one enters every second clock; a unit enters when the first microbatch of the
 /// one before has left. So the authors' generator of Chimera builds its orders.
 class Clocks {

@@ -11,7 +11,7 @@
 #include "support/draw_parameters.hpp"
 #include "support/lowered.hpp"
 
-// What holds for every schedule of the registry, whatever its parameters.
+// Properties of every schedule of the registry, for all parameters.
 
 namespace ppsim {
 namespace {

@@ -10,7 +10,8 @@
 #include "support/finished_run.hpp"
 #include "support/lowered.hpp"
 
-// What lowering adds to every schedule of the registry: FSDP's gathering, reductions, clipping and updates.
+// Actions that lowering adds to every schedule of the registry: FSDP's gathering, reductions, clipping and
+// updates.
 
 namespace ppsim {
 namespace {

@@ -10,7 +10,7 @@
 #include "support/expect_forms.hpp"
 #include "support/formula.hpp"
 
-// What the tables of schedules print beside each other: the formula as text, and the function that the other
+// Two columns of the tables of schedules agree: the formula as text, and the function that the other
 // properties hold against simulation.
 
 namespace ppsim {

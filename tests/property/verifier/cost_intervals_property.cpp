@@ -13,7 +13,7 @@
 namespace ppsim::test {
 namespace {
 
-/// What the simulator says, which the verifier does not include.
+/// The makespan by the simulator, which the verifier does not include.
 Nanoseconds simulated(const Program& program, const TransportCapabilities& capabilities,
                       const CostTable& costs) {
   const SimulatedRun run = simulate_program(program, capabilities, costs).value();

@@ -1,4 +1,4 @@
-// What is proved under one record of capabilities holds under every one of which holds_under() says so.
+// A proof under one record of capabilities holds under every other that holds_under() names.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

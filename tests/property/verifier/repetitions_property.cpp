@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kFurther = 40;  // microbatches beyond those that verify compares itself
 
-/// What the registry says of how its schedules repeat, Program by Program.
+/// The registry's claims on how its schedules repeat, Program by Program.
 class RepetitionsOf : public testing::TestWithParam<ScheduleInfo> {
  protected:
   static AllMicrobatchesReport ask(const ProgramFor& programs, const Repetitions& known,

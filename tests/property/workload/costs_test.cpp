@@ -1,4 +1,4 @@
-// What --model conserves, and what cannot get faster.
+// Quantities that --model conserves, and times that cannot become shorter.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

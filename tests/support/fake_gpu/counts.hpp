@@ -6,7 +6,7 @@
 
 namespace ppsim::test {
 
-/// What a run costs its host beyond the calls themselves.
+/// The host cost of a run beyond the calls themselves.
 struct FakeCounts {
   std::size_t launches = 0;     ///< kernels, copies, fills, and launches of NCCL
   std::size_t threads = 0;      ///< that NCCL makes to end a group behind the back of its caller

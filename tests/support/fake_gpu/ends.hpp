@@ -14,7 +14,7 @@ using EndActions = std::vector<Action>;
 /// Whether a transfer is one of saved activations, which are two pieces of memory.
 [[nodiscard]] bool moves_activations(const Action& action);
 
-/// What the host says while it enqueues communication: which tensors are meant to meet. NCCL does not know
+/// The host's marks while it enqueues communication: which tensors are meant to meet. NCCL does not know
 /// that; two messages of one size that change places are found by nothing else.
 class Ends {
  public:

@@ -10,7 +10,7 @@ constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
 constexpr int kInvalidHandle = 400;
 
-/// What the driver says of its errors, as far as tests bring them about.
+/// The driver's texts for the errors that tests cause.
 struct KnownError {
   int number;
   const char* name;
@@ -106,7 +106,7 @@ void FakeGpu::needs_context(const char* call) {
   faults_.add(FaultKind::bad_call, std::string(call) + " without a current context, by " + mark());
 }
 
-/// What a thread must not do while it captures.
+/// Refuses calls that a thread must not make while it captures.
 void FakeGpu::frees_or_asks(const char* call) {
   if (!capturing_.contains(std::this_thread::get_id())) return;
   faults_.add(FaultKind::bad_capture, std::string(call) + " by a thread that captures, by " + mark());

@@ -49,7 +49,7 @@ class FakeGpu {
   /// The tables. A test wraps entries of them to inject faults. Requires: an object that outlives them.
   [[nodiscard]] GpuApi api();
 
-  /// What the marks of the host speak of from here on: it holds the ends of every message against each other.
+  /// The Pipeline of the host's marks from here on: it holds the ends of every message against each other.
   void know(const Pipeline& pipeline);
 
   /// Enqueues a kernel that is a function of the CPU, with all that it reads and writes.
@@ -62,7 +62,7 @@ class FakeGpu {
   /// Adds what is still there. Call it once, when all should be gone.
   void check_teardown();
   [[nodiscard]] std::vector<std::string> stuck() const { return machine_.stuck(); }
-  /// What nothing ever completed when time jumped last.
+  /// The tasks that nothing could complete when time jumped last.
   [[nodiscard]] const std::vector<std::string>& stuck_at_jump() const { return stuck_at_jump_; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace ppsim::test {
 
-/// What the fake machine can hold against the code that drives it.
+/// Faults that the fake machine finds in the code that drives it.
 enum class FaultKind : std::uint8_t {
   race,             ///< two accesses of the same bytes, one of them a write, that nothing orders
   never_written,    ///< a read of bytes that nothing has written

@@ -17,7 +17,7 @@ namespace ppsim::test {
 
 using TaskId = std::size_t;
 
-/// What a task waits for beyond the tasks before it, and what it is to others.
+/// The role of a task: its waits beyond the tasks before it, and its meaning to others.
 enum class TaskKind : std::uint8_t {
   plain,
   value_wait,  ///< until a number in memory is large enough
@@ -108,7 +108,7 @@ class FakeMachine {
   void meet(TaskId task, Nanoseconds duration, const std::vector<TaskId>& known);
   /// Stops looking at what tasks do: nothing could complete any more, and whatever is released now runs wild.
   void stop_judging() { judges_ = false; }
-  /// What a task does when it completes. Requires: it is not complete.
+  /// Sets the work of a task at its completion. Requires: it is not complete.
   void on_finish(TaskId task, std::function<void()> work) { tasks_[task].draft.work = std::move(work); }
   /// Ends meetings that will not take place. From here on tasks do nothing, and nobody looks at what they do.
   void release(const std::vector<TaskId>& meetings);
@@ -118,7 +118,7 @@ class FakeMachine {
 
   /// How many streams of a green context are still there.
   [[nodiscard]] int streams_of(const void* green) const;
-  /// What every stream that stands still stands at.
+  /// The task at which each blocked stream stopped.
   [[nodiscard]] std::vector<std::string> stuck() const;
   void report_leaks();
 

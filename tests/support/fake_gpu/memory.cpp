@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kGuard = 256;
 constexpr std::byte kGuardByte{0xA5};
-/// What memory holds before anything writes it: a NaN in float32, -1 in integers.
+/// The content of memory before anything writes it: a NaN in float32, -1 in integers.
 constexpr std::byte kFresh{0xFF};
 
 }  // namespace

@@ -21,7 +21,7 @@ std::size_t element_bytes(int type) {
 
 std::size_t bytes_of(const Operation& operation) { return operation.count * element_bytes(operation.type); }
 
-/// What the operations of a communicator and rank run one after another in.
+/// The queue in which the operations of a communicator and rank run one after another.
 std::string channel_of(const Operation& operation) {
   return std::to_string(static_cast<int>(operation.kind)) + "/" + std::to_string(operation.peer);
 }
@@ -171,7 +171,7 @@ int FakeNccl::group_end() {
   return kNcclInProgress;
 }
 
-/// What the peers, or the members of a sum, have to connect for.
+/// The kind of connection that the peers, or the members of a sum, need.
 std::string FakeNccl::contact_of(const Operation& operation) {
   const int own = number(*operation.communicator);
   switch (operation.kind) {

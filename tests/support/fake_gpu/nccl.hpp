@@ -92,7 +92,7 @@ class FakeNccl {
   void report_leaks();
 
  private:
-  /// What the ranks of a communicator share.
+  /// The state that the ranks of a communicator share.
   struct World {
     std::string name;
     int size = 0;

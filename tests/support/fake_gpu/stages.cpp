@@ -11,7 +11,7 @@ using Bytes = std::vector<std::span<const std::byte>>;
 
 Bytes::value_type number(const std::int64_t* step) { return std::as_bytes(std::span(step, 1)); }
 
-/// What LOAD, F, B, I, W or R reads of its own slice, by the table of lifetimes.
+/// The bytes that LOAD, F, B, I, W or R reads of its own slice, by the table of lifetimes.
 Bytes own_reads_of(const Action& action, const ActionBuffers& b) {
   if (action.kind == OpKind::load) return {number(b.step)};
   if (action.kind == OpKind::backward)

@@ -30,7 +30,7 @@ struct Tampered {
   return run_tampered(small_program(), tamper, cuda);
 }
 
-/// What the one host thread is doing, by the marks that it sets.
+/// The current work of the one host thread, by the marks that it sets.
 struct StepMark {
   std::shared_ptr<std::vector<std::string>> open = std::make_shared<std::vector<std::string>>();
 

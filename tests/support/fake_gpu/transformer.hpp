@@ -15,7 +15,7 @@ namespace ppsim::test {
 
 using namespace gpu_backend;
 
-/// What a test changes in the libraries of a transformer, to inject a fault, and whether it has cuDNN.
+/// Changes of a test to the libraries of a transformer, to inject a fault, and whether it has cuDNN.
 struct TransformerFaults {
   std::function<void(cuda::KernelTable&)> kernels = {};
   std::function<void(CublasLtTable&)> cublaslt = {};

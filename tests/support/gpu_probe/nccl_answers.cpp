@@ -11,7 +11,7 @@ namespace {
 constexpr Nanoseconds kTimeout = 15'000'000'000;
 constexpr Bytes kMessage = 1 << 20;
 
-/// What a wait came to.
+/// The outcome of a wait.
 struct Hang {};
 
 /// A communicator on device 0 that aborts what is left of it.

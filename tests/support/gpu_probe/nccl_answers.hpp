@@ -6,7 +6,7 @@
 
 namespace ppsim::test {
 
-/// What came of something that NCCL may refuse: "completes", "hangs", or the error.
+/// The outcome of a call that NCCL may refuse: "completes", "hangs", or the error.
 using NcclAnswer = std::string;
 
 /// A message of the only rank of a communicator to itself, its two ends in one group or one after the other.

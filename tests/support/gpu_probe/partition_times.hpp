@@ -21,7 +21,7 @@ struct PartitionTimes {
 /// `graphs`: the work of each part is one graph. Errors: throws BackendError.
 [[nodiscard]] PartitionTimes time_partitions(const ProbeMachine& machine, int parts, bool graphs);
 
-/// What one call takes of the host's time.
+/// The host time of one call.
 struct CallTime {
   std::string call;
   Nanoseconds median_ns = 0;

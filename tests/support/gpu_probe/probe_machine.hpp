@@ -11,7 +11,7 @@ namespace ppsim::test {
 
 using namespace gpu_backend;
 
-/// What a probe runs on: the machine it is on, or a fake of one.
+/// The machine of a probe: this one, or a fake.
 struct ProbeMachine {
   GpuApi api;  ///< NCCL's calls are there for probes of NCCL only
   CublasLtTable cublaslt;

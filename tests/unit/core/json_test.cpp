@@ -89,7 +89,7 @@ constexpr const char* kCertificate = R"({
 }
 )";
 
-/// What is read from `text` after `from` in it became `to`, as an error's text, or "read".
+/// The error of reading `text` with `from` replaced by `to`, or "read".
 template <class Read>
 std::string refusal(Read read, std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);

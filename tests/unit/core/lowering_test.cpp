@@ -103,7 +103,7 @@ TEST(Lowering, JustInTimePlacesReceivesBeforeTheirUsers) {
   EXPECT_EQ(after_text(program, 1), "1RECV_F1 after 1B0");
 }
 
-// What PyTorch's defer_recv_ops makes of this schedule, and what its users hang in.
+// PyTorch's defer_recv_ops makes this of the schedule, and its users hang in it.
 TEST(Lowering, JustInTimeOnOneQueuePerRankDeadlocks) {
   const LoweringOptions options{.order = IssueOrder::early, .communicators = CommunicatorPolicy::per_rank};
   EXPECT_FALSE(test::finishes(lowered(two_ranks(), options)));

@@ -1,4 +1,4 @@
-// What lowering adds to the computation of a rank: recomputation, copies, loads, gathering, updates.
+// Actions that lowering adds to the computation of a rank: recomputation, copies, loads, gathering, updates.
 
 #include <gtest/gtest.h>
 

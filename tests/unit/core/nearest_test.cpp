@@ -7,7 +7,7 @@
 namespace ppsim {
 namespace {
 
-/// What is suggested, without the words around it.
+/// The suggested name, without the words around it.
 std::string meant(std::string_view name, const std::vector<std::string_view>& known) {
   const std::string text = suggestion(name, known);
   const std::size_t begin = text.find('"');

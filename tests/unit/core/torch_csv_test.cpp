@@ -133,7 +133,7 @@ TEST(ScheduleFromCsv, DialectsNameBackwardsDifferently) {
   EXPECT_EQ(
       read_error(schedule("0F0,0I0,0W0\n", CsvDialect::zero_bubble)),
       "a/f.csv:1:2: not an action (found 0I0, expected F, B or W of a stage and a microbatch, such as 2F0)");
-  // What another alphabet has is named.
+  // A cell of another alphabet is named.
   EXPECT_EQ(read_error(schedule("0F0,0BW0\n")),
             "a/f.csv:1:2: not an action of this dialect (found 0BW0, expected F, I, W or B of a stage and a "
             "microbatch, such as 2F0, or --dialect legacy)");
@@ -147,7 +147,7 @@ TEST(ToCsv, WritesEachDialect) {
             "PyTorch's CSV cannot hold 0B1 in this dialect");
 }
 
-/// What Python's csv.writer makes of
+/// The output of Python's csv.writer for
 /// [[F0, None, (0F1;0B0)OVERLAP_F_B, B1, None], [], [None], [None, None], [1F0, 1B0, 1F1, 1B1]].
 TEST(ToCsv, IsByteEqualToPythonsWriter) {
   const std::string python =
@@ -251,7 +251,7 @@ std::vector<std::string> row_texts(const Program& read, int rank) {
   return row;
 }
 
-/// What PyTorch 2.15 dumps for two stages and two microbatches, with a wait that holds things up.
+/// The dump of PyTorch 2.15 for two stages and two microbatches, with a wait that holds things up.
 constexpr const char* kWaits =
     "0F0,0SEND_F0,0WAIT_SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0WAIT_SEND_F1,0REDUCE_GRAD,"
     "0WAIT_REDUCE_GRAD\r\n"

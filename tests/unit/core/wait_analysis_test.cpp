@@ -9,7 +9,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// What the instruction waits for when those in `started` and `complete` are as their names say.
+/// The waits of the instruction when those in `started` and `complete` are as their names say.
 Lines waits_in(const Program& program, InstructionId id, const std::vector<std::size_t>& started,
                const std::vector<std::size_t>& complete = {}) {
   RunState state{std::vector<char>(program.size(), 0), std::vector<char>(program.size(), 0)};

@@ -21,7 +21,7 @@ HandProgram asynchronous(int lag, std::vector<std::string> row) {
   return hand;
 }
 
-/// What can never start, one reason per line.
+/// The instructions that can never start, one reason per line.
 std::string impossible(const Program& program) {
   std::string text;
   for (const Unsatisfiable& u : build_execution_graph(program, rendezvous()).unsatisfiable) {

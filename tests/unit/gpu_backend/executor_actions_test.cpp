@@ -80,7 +80,7 @@ TEST(ExecutorActions, WhatIsMadeAgainIsNotThereToMove) {
   const auto result = execute(program, LinearModel(), unverified());
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::ill_formed);
-  // What the others wait for at that moment follows it.
+  // The waits of the others at that moment follow it.
   EXPECT_EQ(result.error().message.substr(0, result.error().message.find('\n')),
             "rank 0: 0OFFLOAD0 moves activations that an R is yet to make");
 }

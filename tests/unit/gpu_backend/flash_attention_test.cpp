@@ -108,7 +108,7 @@ TEST(FlashAttention, RecomputesInBf16WithManyTokens) {
   EXPECT_EQ(kept.gradients(), again.gradients());
 }
 
-/// What is said where a stand-in with these properties cannot be used.
+/// The reason why a stand-in with these properties cannot be used.
 std::string why_not(const TransformerConfig& config, const std::optional<HostCudnnOptions>& cudnn) {
   const auto model = host_gpu_model(config, cudnn);
   const std::string text = model->on_gpu()->kernels_text(chain_of_stages(1));
@@ -160,7 +160,7 @@ TEST(FlashAttention, RefusesADeviceThatNeedsMoreWorkspaceThanTheOneThatWasAsked)
   EXPECT_THROW(cuda::FlashAttention(cudnn, d, {needed.forward, needed.backward - 1}), BackendError);
 }
 
-/// What the stand-in says of a wrong use, so that the tests above mean something.
+/// The stand-in refuses wrong uses, so the tests above can fail.
 TEST(HostCudnn, HoldsItsUserToTheRulesOfTheLibrary) {
   const auto books = std::make_shared<test::HostCudnnBooks>();
   const CudnnTable cudnn = host_cudnn(test::immediately(), {}, books);

@@ -123,7 +123,7 @@ TEST(Fp8Scale, BringsTheLargestNumberToTheLargestOfTheType) {
   for (const float none : {0.0F, 1e-38F, kInfinity}) EXPECT_EQ(cuda::fp8_scale(none, Fp8::e5m2), 1) << none;
 }
 
-/// What the kernels make of a matrix: its scale, and its codes.
+/// A matrix as the kernels quantise it: its scale, and its codes.
 std::pair<float, std::vector<std::uint8_t>> quantized(const std::vector<float>& numbers, int rows, Fp8 type,
                                                       bool transpose) {
   std::vector<Bf16> values;

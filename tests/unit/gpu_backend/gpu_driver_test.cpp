@@ -1,4 +1,4 @@
-// What the driver does that its plain description does not say, on the strict fake.
+// Behaviour of the driver beyond its plain description, on the strict fake.
 
 #include <gtest/gtest.h>
 

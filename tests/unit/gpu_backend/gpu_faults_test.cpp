@@ -125,7 +125,7 @@ TransformerConfig config_of(const Mode& mode) {
   return config;
 }
 
-/// What is wrong after a run that failed: all but the data that it would have computed.
+/// The faults after a run that failed: all except the data that it would have computed.
 std::string left_by(const FakeGpu& gpu) {
   std::ostringstream text;
   for (const Fault& fault : gpu.faults()) {
@@ -155,7 +155,7 @@ std::string message(const Mode& mode, Injection& injection, FakeGpuOptions machi
   return "";
 }
 
-/// What the library that a symbol belongs to calls the error.
+/// The name of the error in the library that a symbol belongs to.
 std::string error_name(const std::string& symbol) {
   if (symbol.starts_with("cudnn")) return "CUDNN_STATUS_EXECUTION_FAILED";
   if (symbol.starts_with("cublasLt")) return "CUBLAS_STATUS_EXECUTION_FAILED";
@@ -168,7 +168,7 @@ bool is_of_all(const std::string& symbol) {
          symbol == "ncclGroupEnd" || symbol == "ncclGetVersion";
 }
 
-/// What is said before any rank begins.
+/// The message before any rank begins.
 constexpr const char* kNotToBeHad = "attention by cuDNN was asked for and cannot be had (found GEMMs: ";
 
 class EveryCall : public testing::TestWithParam<Mode> {};

@@ -1,4 +1,4 @@
-// What a run on GPUs costs its host, and what it must not: the strict fake counts.
+// The host cost of a run on GPUs, and its limits: the strict fake counts.
 
 #include <gtest/gtest.h>
 
@@ -211,7 +211,7 @@ TEST(GpuHostPath, FewerHardwareQueuesThanStreamsAreRefused) {
   }
 }
 
-/// What one rank captures may wait for what another one of the process captures.
+/// A rank's captured work may wait for that of another rank of the process.
 TEST(GpuHostPath, GraphsAreCapturedInterleavedOverTheRanks) {
   const Program program = host_path_program("1f1b", 2, 4);
   std::string order;

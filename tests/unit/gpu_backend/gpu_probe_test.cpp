@@ -1,4 +1,4 @@
-// What scripts/gpu_check and gpu_bench ask of a GPU, asked of the strict fake: the questions are put rightly.
+// The questions of scripts/gpu_check and gpu_bench to a GPU, asked of the strict fake.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class GpuProbe : public testing::Test {
       return 0;
     };
     ProbeMachine made{gpu_.api(), host_cublaslt(queue), host_kernels(queue)};
-    // What the work computes does not matter, and is slow on a processor.
+    // The result of the work does not matter, and computing it is slow on a processor.
     made.kernels.ring_product = [this](void* stream, const cuda::RingProduct&) {
       gpu_.launch(static_cast<CUstream_st*>(stream), {.duration = kKernel});
       return 0;

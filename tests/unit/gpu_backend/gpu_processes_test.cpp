@@ -29,7 +29,7 @@ Program lowered_program(const std::string& name, int ranks, int microbatches) {
   return lower(generate(name, {.ranks = ranks, .microbatches = microbatches}).value(), {}).value();
 }
 
-/// What one of the processes does otherwise than the others.
+/// A difference between one of the processes and the others.
 using Change = std::function<void(int process, FakeRunOptions& options)>;
 
 /// Time is real: nobody knows when nothing will happen any more.

@@ -1,4 +1,4 @@
-// What the CUDA backend refuses before there is a device.
+// Refusals of the CUDA backend before there is a device.
 
 #include <gtest/gtest.h>
 

@@ -61,7 +61,7 @@ TEST(StreamPlan, EveryEdgeOfTheGraphIsKept) {
     for (int r = 0; r < program.pipeline().ranks(); ++r) {
       const StreamPlan plan = plan_streams(program, graph, RankId(r));
       ASSERT_TRUE(plan.complete);
-      // What is complete before each, by streams and waits alone.
+      // The instructions complete before each, by streams and waits alone.
       std::map<InstructionId, std::set<InstructionId>> before;
       std::map<int, InstructionId> tail;
       for (const StreamStep& step : plan.steps) {

@@ -31,7 +31,7 @@ Evaluation step_of(const Schedule& schedule, Workload workload, const StageRecom
 
 constexpr Bytes kGigabyte = 1'000'000'000;
 
-/// What the schedule needs under a uniform choice, largest over the ranks.
+/// The peak of the schedule under a uniform choice, largest over the ranks.
 Bytes peak_of(const Schedule& schedule, const Workload& workload, Recompute recompute) {
   return step_of(schedule, workload, recompute).peak_bytes();
 }

@@ -25,7 +25,7 @@ TEST(CachingAllocator, RoundsAsPyTorchDoes) {
   EXPECT_EQ(after(kMiB + 1), std::pair(kMiB + 512, 20 * kMiB));
   EXPECT_EQ(after(10 * kMiB - 512), std::pair(10 * kMiB - 512, 20 * kMiB));
   EXPECT_EQ(after(10 * kMiB), std::pair(10 * kMiB, 10 * kMiB));
-  // What is left of a large segment is split off above 1 MiB alone.
+  // The rest of a large segment is split off only above 1 MiB.
   EXPECT_EQ(after(10 * kMiB + 1), std::pair(10 * kMiB + 512, 12 * kMiB));
   EXPECT_EQ(after(11 * kMiB), std::pair(12 * kMiB, 12 * kMiB));
 }

@@ -11,7 +11,7 @@
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
 
-// What JaxPP 0.9.2 issues. tests/data/jaxpp_issue_lists.txt holds lists that it compiled, its int32
+// The issue lists of JaxPP 0.9.2. tests/data/jaxpp_issue_lists.txt holds lists that it compiled, its int32
 // microbatch index aside: the cells of each rank in order, and for every instruction a letter (F B I W, s and
 // r for SEND_F and RECV_F, t and u for SEND_B and RECV_B), of which the n-th of a kind is of the n-th cell
 // that has one.

@@ -7,8 +7,9 @@
 #include "ppsim/verifier/verify.hpp"
 #include "support/closed_forms.hpp"
 
-// What releases of PyTorch load, and what is written for them (torch/distributed/pipelining/schedules.py
-// of 2.15.0 and 2.14.1; the old alphabet is that before PR 138886).
+// Files that releases of PyTorch load, and those that are written for them
+// (torch/distributed/pipelining/schedules.py of 2.15.0 and 2.14.1; the old alphabet is that before PR
+// 138886).
 
 namespace ppsim {
 namespace {

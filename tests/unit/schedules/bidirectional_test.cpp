@@ -6,7 +6,7 @@
 #include "support/closed_forms.hpp"
 #include "support/row_text.hpp"
 
-// What papers say of schedules of two directions and of waves, and where the orders differ from it.
+// The claims of papers on schedules of two directions and of waves, and where the orders differ from it.
 
 namespace ppsim {
 namespace {

@@ -47,7 +47,7 @@ TEST(StageGraphs, ChunksAreStagesOfTheGraph) {
   EXPECT_EQ(edges_of("looped-bfs", u_net), edges_of("interleaved-1f1b", u_net));
 }
 
-/// What JaxPP 0.9.2 sends to the last rank, which looks up its labels by it.
+/// JaxPP 0.9.2 sends it to the last rank, which looks up its labels by it.
 TEST(StageGraphs, TheIndexGoesFromTheFirstStageToTheLastWithoutGradient) {
   EXPECT_EQ(edges_of("1f1b", with_graph(4, "index")), "0>1 1>2 2>3 ");
   EXPECT_EQ(generated("1f1b", with_graph(4, "index")).pipeline().spec().side_edges,

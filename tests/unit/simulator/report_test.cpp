@@ -36,7 +36,7 @@ std::string report(const std::string& name, const std::string& title) {
   return out.str();
 }
 
-/// What the page's script reads.
+/// The data that the page's script reads.
 nlohmann::json data_of(const std::string& page) {
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   const std::size_t begin = page.find(open) + open.size();

@@ -171,7 +171,7 @@ TEST(AllMicrobatches, ASwappedPairHasNoRanking) {
   EXPECT_FALSE(find_ranking(periodic(swapped_pair(2), 12, {1, 4, 4})).has_value());
 }
 
-/// What rank 0 sends for microbatches 4 and 5 changes places where there are more than `above`.
+/// The messages of rank 0 for microbatches 4 and 5 change places where there are more than `above`.
 ProgramFor mismatch_above(int above) {
   return changed(programs_of("1f1b", ranks(3)), [above](ProgramDraft& draft, int microbatches) {
     if (microbatches <= above) return;

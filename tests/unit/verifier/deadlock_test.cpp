@@ -216,7 +216,7 @@ TEST(DeadlockFree, AHangByResidencyNamesWhatHoldsThePlaces) {
   EXPECT_EQ(hang.resident.size() % kPlaces, 0U);
   for (std::size_t i = 0; i < hang.resident.size(); i += kPlaces)
     EXPECT_EQ(hang.resident[i].rank, hang.resident[i + 1].rank);
-  // What somebody waits for waits itself.
+  // The target of each wait waits itself.
   ASSERT_FALSE(hang.waits.empty());
   for (const Wait& wait : hang.waits) {
     EXPECT_TRUE(std::ranges::any_of(hang.waits, [&](const Wait& w) { return w.who == wait.waits_for; }))

@@ -65,7 +65,7 @@ Bytes peak_of_run(int microbatches, int delay) {
 }
 
 TEST(KeptSends, GrowAsInJaxpp) {
-  // What JaxPP holds of its loop on rank 1 of 4, by default and with JAXPP_TRANSFER_DONE_DELAY=0.
+  // The bytes of JaxPP's loop on rank 1 of 4, by default and with JAXPP_TRANSFER_DONE_DELAY=0.
   EXPECT_EQ(peak_of_run(4, kUntilStepEnd), 4736);
   EXPECT_EQ(peak_of_run(8, kUntilStepEnd), 5760);
   EXPECT_EQ(peak_of_run(16, kUntilStepEnd), 7808);
@@ -124,7 +124,7 @@ TEST(KeptSends, AreInTheBoundsOfCertificates) {
   const Program freed = lowered_with("1f1b", 4, 8, keeping(0));
   const Certificate honest = certificate_of(kept, sizes);
   EXPECT_TRUE(check_certificate(honest, kept, &sizes).has_value());
-  // What holds where they are freed, claimed of the Program that keeps them.
+  // A bound of the Program that frees them, claimed of the one that keeps them.
   Certificate claimed = certificate_of(freed, sizes);
   EXPECT_FALSE(check_certificate(claimed, kept, &sizes).has_value());
   claimed.program_hash = program_hash(kept);

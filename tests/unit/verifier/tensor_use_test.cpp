@@ -14,7 +14,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// What tensor_use reports, where the other properties hold.
+/// The misuses that tensor_use reports, where the other properties hold.
 Lines misuses(const Program& program) {
   Lines lines;
   for (const PropertyResult& result : verify(program).results) {

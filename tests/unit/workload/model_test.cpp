@@ -138,7 +138,7 @@ TEST(Cluster, ReadsAGpuOfItsOwn) {
   EXPECT_EQ(read->gpu.host_gbytes, 32);
 }
 
-/// What is wrong with a cluster file of this text.
+/// The error of a cluster file with this text.
 std::string cluster_error(const std::string& text) {
   const auto read = cluster_from_json(text, "c.json", 1);
   return read ? "nothing" : to_string(read.error());

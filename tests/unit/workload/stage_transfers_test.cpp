@@ -12,7 +12,7 @@ namespace {
 
 using test::llama;
 
-/// What a stack lets block is part of the action that sends, and none of the transfer.
+/// Where a stack lets sends block, their time belongs to the action that sends and not to the transfer.
 TEST(Analytic, BlockingTransfersAreTimeOfTheirSender) {
   Workload workload = llama();
   const CostTable beside = analytic_costs(workload, test::chain(4, 4, 64)).value().tables.costs;

@@ -19,7 +19,7 @@ constexpr int kMaxLinks = 1024;
 constexpr double kMaxTransfers = 1000;  // GT/s of a lane
 constexpr double kMaxLanes = 64;
 
-/// What NCCL finds of one GPU.
+/// One GPU as NCCL finds it.
 struct FoundGpu {
   const XmlElement* element = nullptr;
   std::string bus;

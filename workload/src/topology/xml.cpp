@@ -72,7 +72,7 @@ class XmlParser {
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  /// What is wrong, if anything is.
+  /// The fault, if there is one.
   std::optional<tl::unexpected<Error>> read_attribute(XmlElement& element) {
     std::string key = name();
     skip(kSpace);

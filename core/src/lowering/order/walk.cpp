@@ -129,7 +129,8 @@ class Walker {
       head.needs.push_back(place);
       head.fills_gaps = head.fills_gaps || (updates && is_communicated(fact.kind));
     });
-    // What runs beside compute is due by its place in the row, a collective between passes by these.
+    // Actions off the compute queue are due by their place in the row, a collective between passes by the
+    // passes.
     const bool by_passes =
         first.kind == OpKind::collective && pipeline_.spec().collectives[first.collective()].per_microbatch();
     if (info(first.kind).resource != Resource::compute && !by_passes) head.start = state.compute_start;

@@ -256,7 +256,7 @@ bool RankRun::enqueue_end(std::size_t number) {
   }
 }
 
-/// What this rank enqueues for an instruction whose other ends are on other ranks.
+/// Enqueues this rank's part of an instruction whose other ends are on other ranks.
 bool RankRun::meet(const HostStep& step) {
   const bool moves = step.kind == HostStep::Kind::move;
   if (!(moves ? in_.channels.may_move(step.number) : in_.channels.may_sum(step.number))) return false;

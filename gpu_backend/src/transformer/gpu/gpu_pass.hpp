@@ -8,7 +8,7 @@
 
 namespace ppsim::gpu_backend::cuda {
 
-/// What the kernels of an action know beside its tensors.
+/// The inputs of an action's kernels other than its tensors.
 struct ActionBatch {
   std::uint64_t seed;
   DrawTokens tokens;  ///< draws those of the slice

@@ -60,8 +60,8 @@ PPSIM_BOTH inline float from_fp8(std::uint8_t code, Fp8 type) {
   return (code & 0x80U) != 0 ? -value : value;
 }
 
-/// What the numbers of an fp8 copy are times, so that the largest absolute value becomes the largest finite
-/// number; 1 where no normal float does that: for zeros, and for infinities, which saturate.
+/// The scale of an fp8 copy: numbers are divided by it, so that the largest absolute value becomes the
+/// largest finite number; 1 where no normal float does that: for zeros, and for infinities, which saturate.
 PPSIM_BOTH inline float fp8_scale(float largest_absolute, Fp8 type) {
   const float scale = largest_absolute / format_of(type).largest_value;
   return scale >= 0x1p-126F && scale <= 0x1p+120F ? scale : 1;

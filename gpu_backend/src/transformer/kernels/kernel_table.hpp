@@ -136,7 +136,7 @@ struct OpenLoss {
   void* own;  ///< LossParts of sums for each row
   void* all;  ///< the same once more, where those of the other parts are to be merged
 };
-/// What OpenLoss has left of the logits is replaced by their gradients.
+/// Replaces what OpenLoss left of the logits by their gradients.
 struct CloseLoss {
   std::int64_t rows, tokens, first, vocab;
   const std::int32_t* targets;

@@ -38,7 +38,7 @@ PPSIM_BOTH inline Bf16 to_bf16(float value) {
   return {static_cast<std::uint16_t>((wide + 0x7fffU + ((wide >> 16) & 1U)) >> 16)};
 }
 
-/// What numbers of a storage type are computed and summed in, and how they come and go.
+/// The types that numbers of a storage type are computed and summed in, and the conversions.
 template <class Stored>
 struct Numbers;
 template <>
@@ -98,7 +98,7 @@ PPSIM_BOTH inline void merge(LossParts<float>& into, const LossParts<float>& fro
 PPSIM_BOTH inline void merge(LossParts<Ring>& into, const LossParts<Ring>& from) {
   into.picked += from.picked;
 }
-/// What the gradient of the target's logit has less than the others, in an average over so many positions.
+/// The amount subtracted from the gradient of the target's logit, in an average over so many positions.
 template <class Sum>
 PPSIM_BOTH Sum target_share(std::int64_t positions) {
   if constexpr (std::is_same_v<Sum, Ring>) {
@@ -107,7 +107,7 @@ PPSIM_BOTH Sum target_share(std::int64_t positions) {
     return 1 / static_cast<Sum>(positions);
   }
 }
-/// What makes gradients of exponentials that a part has below its own largest logit.
+/// The factor from exponentials relative to a part's own largest logit to gradients.
 PPSIM_BOTH inline float gradient_factor(std::int64_t positions, const LossParts<float>& own,
                                         const LossParts<float>& all) {
   return expf(own.top - all.top) * (target_share<float>(positions) / all.sum);

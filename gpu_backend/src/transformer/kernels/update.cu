@@ -56,8 +56,8 @@ __device__ double clip_scale(const Descend& call) {
   return norm > call.largest_norm ? call.largest_norm / norm : 1;
 }
 
-/// What all parameters of an update have in common: the factor of gradients and, of AdamW, what makes up for
-/// the zeros that both moments begin with. A graph is made once for all steps, so their number is known on
+/// The factors that all parameters of an update share: of gradients and, for AdamW, the bias corrections of
+/// both moments. A graph is made once for all steps, so their number is known on
 /// the device alone.
 __global__ void descend_factors_kernel(Descend call) {
   call.factors[0] = static_cast<float>(clip_scale(call));
@@ -67,7 +67,7 @@ __global__ void descend_factors_kernel(Descend call) {
   call.factors[2] = static_cast<float>(1 / (1 - pow(call.beta2, step)));
 }
 
-/// What is the same for every parameter and every step, in the type that parameters are updated in.
+/// The constants of every parameter and every step, in the type that parameters are updated in.
 struct Update {
   std::int64_t count;
   float learning_rate, beta1, rest1, beta2, rest2, epsilon, weight_decay;

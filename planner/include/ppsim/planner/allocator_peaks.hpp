@@ -11,9 +11,9 @@ struct AllocatorPeak {
   friend bool operator==(const AllocatorPeak&, const AllocatorPeak&) = default;
 };
 
-/// What that allocator takes on each rank where every tensor of the step is one block: what exists from the
-/// start first, then as the step's trace allocates and frees, and at one instant frees first. Tensors within
-/// an action are not told apart, so what they fragment is not in it.
+/// The memory that the allocator takes on each rank where every tensor of the step is one block: tensors that
+/// exist from the start first, then as the step's trace allocates and frees; at one instant it frees first.
+/// Tensors within an action are not told apart, so what they fragment is not in it.
 [[nodiscard]] IdVector<RankId, AllocatorPeak> allocator_peaks(const Evaluation& step);
 
 }  // namespace ppsim::planner

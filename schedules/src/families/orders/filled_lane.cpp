@@ -33,8 +33,8 @@ int FilledLane::peak() const {
   return *std::max_element(live_.begin(), live_.begin() + static_cast<std::ptrdiff_t>(filled_) + 1);
 }
 
-// What takes the slot of a W delays it, and the W after it, up to the next idle slot: one more activation
-// until there. An F is one more from its slot on.
+// An action that takes the slot of a W delays it, and the W after it, up to the next idle slot: one more
+// activation until there. An F is one more from its slot on.
 int FilledLane::earliest(int from, int slot, int limit) const {
   const bool forward = cells_[at(slot)] == Cell::forward;
   int best = slot;

@@ -11,9 +11,9 @@ namespace ppsim::workload {
 /// How scores of attention are kept: written to memory between kernels, or never (2205.14135).
 enum class AttentionKernel : std::uint8_t { unfused, flash };
 
-/// What `selective` recompute makes again: the attention core (2205.05198, section 5), the outputs of norms
-/// and activation functions, or these and what the up-projections of latent attention make (2412.19437,
-/// section 3.2.3).
+/// The tensors that `selective` recompute makes again: the attention core (2205.05198, section 5), the
+/// outputs of norms and activation functions, or these and what the up-projections of latent attention make
+/// (2412.19437, section 3.2.3).
 enum class SelectiveRecompute : std::uint8_t { attention_core, elementwise, up_projections };
 
 /// Below bf16, where the weights of products are quantised: in every microbatch, once a step into copies

@@ -48,7 +48,7 @@ struct ActionBuffers {
   std::vector<std::span<std::byte>> further_dy;
   /// Gradients of the outputs in further_x.
   std::vector<std::span<std::byte>> further_dx;
-  /// What F makes for the ends of its side edges, and what the actions at such an end read, ascending.
+  /// Outputs of F for the ends of its side edges, and inputs of the actions at such an end, ascending.
   std::vector<std::span<std::byte>> side_outputs;
   std::vector<std::span<std::byte>> side_inputs;
 };
