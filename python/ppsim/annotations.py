@@ -1,4 +1,4 @@
-"""What is wrong in a file, beside the lines of a change on GitHub."""
+"""Faults of a file, shown beside the lines of a change on GitHub."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ppsim.errors import Error
 
 @dataclass(frozen=True)
 class PipelineShape:
-    """What a cost model is told of a pipeline."""
+    """The pipeline that a cost model prices."""
 
     ranks: int
     microbatches: int

@@ -62,7 +62,7 @@ class Costs:
     def from_kineto(
         cls, traces: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, transfer_ns: int = 0
     ) -> Costs:
-        """What F, B, I, W and overlapped pairs of each stage take in traces of torch.profiler, one a rank, or in
+        """Times of F, B, I, W and overlapped pairs of each stage in traces of torch.profiler, one a rank, or in
         one.
 
         Medians of the ranges `PP:0F0`, of the GPU where it has any. transfer_ns: of one transfer, which its
@@ -195,7 +195,7 @@ def _part_text(kind: str, value: Any) -> str:
 
 
 def costs_of(costs: Costs | None, unit: Mapping[str, float] | None) -> Costs | None:
-    """What `costs=` and `unit=` of a call mean together."""
+    """The costs that `costs=` and `unit=` of a call give together."""
     if costs is not None and unit is not None:
         raise Error("give costs= or unit=, not both")
     if costs is not None and not isinstance(costs, Costs):

@@ -1,4 +1,4 @@
-"""What a cluster does to a step: which cost decides it, where another one is shorter, random costs."""
+"""Effects of a cluster on a step: the costs that decide it, break-even points, random costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ppsim.values import Value
 
 @dataclass(frozen=True)
 class Sensitivity(Value):
-    """What a step owes to the costs of a group, exactly.
+    """The share of a step that the costs of a group decide, exactly.
 
     actions, total_ns: of the group
     one_percent_less_ns, one_percent_more_ns: the step with all of them changed so much

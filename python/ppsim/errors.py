@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions with fields."""
+"""Errors as exceptions with fields."""
 
 from __future__ import annotations
 

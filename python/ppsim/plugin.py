@@ -1,4 +1,4 @@
-"""What `ppsim --plugin FILE.py` asks of a Python file that calls `ppsim.register` or `ppsim.register_costs`.
+"""The questions of `ppsim --plugin FILE.py` to a Python file that calls `ppsim.register` or `ppsim.register_costs`.
 
 `python -m ppsim.plugin FILE.py` prints a line for each schedule and cost model that the file registers, between BEGIN and END: its kind
 (`schedule` or `costs`), its name and the first line of its docstring, with tabs between. `python -m ppsim.plugin FILE.py schedule NAME ranks=4

@@ -72,7 +72,7 @@ def load_plugins() -> None:
 
 
 def registered(name: str) -> Registered | None:
-    """What was registered by this name."""
+    """The function that was registered by this name."""
     if name not in _registered and name not in _published():
         load_plugins()
     return _registered.get(name)

@@ -15,7 +15,7 @@ from ppsim.verification import Certificate, question_of
 
 @dataclass(frozen=True)
 class Repair(Value):
-    """What removes a deadlock.
+    """The changes that remove a deadlock.
 
     program: which does not hang; None: no change that was allowed helps
     changes: the fewest, as text; why: what stands in the way

@@ -1,4 +1,4 @@
-"""What a step costs."""
+"""The time and memory of a step."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class Run:
         _core.write_report([self._step], os.fspath(path))
 
     def to_json(self) -> str:
-        """What it was made from, so that from_json makes the same again, and its figures."""
+        """The inputs of the run, from which from_json makes it again, and its figures."""
         return json.dumps(
             {
                 "format": "ppsim-run",
@@ -302,7 +302,7 @@ def simulate_many(
 
 
 def threads_of(threads: int | None) -> int:
-    """What `threads=` of a call means: by default as many as there are cores."""
+    """The number of threads of a call: by default as many as there are cores."""
     if threads is None:
         return len(os.sched_getaffinity(0))
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:

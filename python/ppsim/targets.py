@@ -34,7 +34,7 @@ def load_text(
 def program_for(
     value: _core.Schedule | _core.Program, *, target: str, communicators: str | None = None
 ) -> _core.Program:
-    """What the release runs: a Schedule in its own lowering, a Program with its communicators.
+    """The Program that the release runs: a Schedule in its own lowering, a Program with its communicators.
 
     Raises Error (code refused) for what it would not run, and for what gives other gradients.
     """

@@ -1,4 +1,4 @@
-"""What holds of every published schedule, asked of one that is written in Python.
+"""The tests of every published schedule, for one that is written in Python.
 
     import pytest
     from ppsim.testing import cases, check_schedule

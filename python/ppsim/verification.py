@@ -1,4 +1,4 @@
-"""What holds in every timing."""
+"""Properties that hold in every timing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Certificate:
 
     @property
     def properties(self) -> list[str]:
-        """What it proves."""
+        """The properties that it proves."""
         return list(self._data["properties"])
 
     def check(self, program: _core.Program, *, costs: Costs | None = None) -> None:
@@ -246,7 +246,7 @@ def question_of(
     timeout_s: float,
     cross_check: bool = False,
 ) -> _core.VerifyQuestion:
-    """What the C++ side is asked."""
+    """The question for the C++ side."""
     question = _core.VerifyQuestion()
     question.transport, question.buffers = transport, buffers
     question.target = target

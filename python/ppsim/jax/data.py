@@ -1,4 +1,4 @@
-"""What flows between stages: batches, activations, gradients, and the function's results."""
+"""Data between stages: batches, activations, gradients, and the function's results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Data:
         self.results = {}
 
     def clear(self) -> None:
-        """What a step that failed has left."""
+        """Removes the data of a step that failed."""
         for flow in (self._loaded, self._activations, self._gradients, self._sent, self._returned, self.lent, self.host):
             flow.clear()
 
@@ -106,7 +106,7 @@ class Data:
         return [total[number] for number in self._stages[stage].pieces.differentiable]
 
     def outgoing(self, kind: str, stage: int, microbatch: int, peer: int) -> Arrays:
-        """What a SEND_F takes to a reader, or a SEND_B to a producer."""
+        """The data that a SEND_F takes to a reader, or a SEND_B to a producer."""
         flow = self._sent if kind == "SEND_F" else self._returned
         values = flow.pop((stage, microbatch, peer))
         return [values[number] for number in sorted(values)]

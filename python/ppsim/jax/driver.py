@@ -47,7 +47,7 @@ class Driver:
         self._pool.shutdown()
 
     def _predecessors(self) -> list[set[int]]:
-        """What must be complete before each: what the Program says, and what comes before on its queues."""
+        """Instructions that must complete before each: those that the Program names, and the earlier ones of its queues."""
         result, newest = list[set[int]](), dict[tuple[int, int], int]()
         for number, (rank, one) in enumerate(self._every):
             needs = {number - one.index + wait for wait in one.waits}

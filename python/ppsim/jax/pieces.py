@@ -113,7 +113,7 @@ class Pieces:
         return self._piece(*ancestors(self._trace.equations, wanted, lambda _: True), wanted)
 
     def _piece(self, equations: list[Equation], reads: list[Var], wanted: Sequence[Atom]) -> Piece:
-        """What is wanted and not made here is read."""
+        """Variables that are used and not made here are inputs."""
         made = {var for equation in equations for var in equation.outvars}
         variables = dict.fromkeys(atom for atom in wanted if not isinstance(atom, Literal))
         reads = [var for var in reads if var not in self._trace.constants]

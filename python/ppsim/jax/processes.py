@@ -126,7 +126,7 @@ class Processes:
         os._exit(1)
 
     def _tell(self, text: bytes) -> list[bytes]:
-        """What each process says, on all."""
+        """The value of each process, on all of them."""
         sizes = np.asarray(multihost_utils.process_allgather(np.asarray([len(text)], np.int32))).reshape(-1)
         padded = np.frombuffer(text.ljust(int(sizes.max())), np.uint8)
         every = np.asarray(multihost_utils.process_allgather(padded)).reshape(len(sizes), -1)

@@ -1,4 +1,4 @@
-"""What the stages of a function cost and need: times and sizes as Costs."""
+"""Times and sizes of the stages of a function, as Costs."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _transfers(found: Split, made: list[list[Any]], places: list[Any], repeats: 
 
 
 def _sizes(pieces: Pieces) -> dict[str, int]:
-    """What the forward saves for W lives to W, whether I reads it, too, or not."""
+    """Tensors that the forward saves for W live until W, whether I reads them too or not."""
     of_weights = set(pieces.backward_weight.reads)
     return {
         "boundary_input": _bytes(pieces.inputs),

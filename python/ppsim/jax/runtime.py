@@ -40,7 +40,7 @@ TRANSPORT = "in-process"
 
 @dataclass(frozen=True)
 class Step:
-    """What a step gives.
+    """The results of a step.
 
     loss: of all microbatches, their mean or sum; losses: of each, in order; of a process: those of its last stages
     gradients: a pytree like the parameters, each on the device of its rank; None of a Program with OPT, and in the
@@ -210,7 +210,7 @@ class Runtime:
             _core.write_text(os.fspath(path), text)
 
     def costs(self) -> Costs:
-        """What the kept steps took, without the first one, as a table."""
+        """Times of the kept steps, without the first one, as a table."""
         return self._plans[0].measured(self.traces())
 
     def close(self) -> None:

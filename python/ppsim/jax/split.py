@@ -22,7 +22,7 @@ _ACTIVATION = _PARAMETERS | _BATCH
 
 @dataclass
 class Part:
-    """What one stage computes for a microbatch.
+    """The computation of one stage for a microbatch.
 
     parameters, batch: numbers of the leaves that it reads; inputs: (stage, number among its outputs) of what it
     reads of earlier stages; outputs: what later stages read; results: numbers of the function's results

@@ -75,7 +75,7 @@ class Stage:
         return self._fetched(self.pieces.weight_gradients, values)
 
     def take_saved(self, microbatch: int) -> Arrays:
-        """What the forward saved for the backward, for OFFLOAD and SEND_A; it is gone here."""
+        """Takes out the tensors that the forward saved for the backward, for OFFLOAD and SEND_A."""
         values = self.cells[microbatch]
         return [values.pop(var) for var in self.pieces.saved]
 
@@ -83,7 +83,7 @@ class Stage:
         self.cells[microbatch].update(zip(self.pieces.saved, saved, strict=True))
 
     def _later(self, microbatch: int) -> list[Var]:
-        """What backwards read."""
+        """The tensors that backwards read."""
         if microbatch not in self._halved:
             return self.pieces.backward.reads
         return [*self.pieces.backward_input.reads, *self.pieces.backward_weight.reads]

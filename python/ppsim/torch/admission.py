@@ -1,4 +1,4 @@
-"""What is refused before any process is met: what the runtime cannot compute."""
+"""Refusals before any process is met: Programs that the runtime cannot compute."""
 
 from __future__ import annotations
 

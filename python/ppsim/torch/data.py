@@ -1,4 +1,4 @@
-"""What flows between the stages of a rank: inputs, activations, gradients, and their shapes."""
+"""Data between the stages of a rank: inputs, activations, gradients, and their shapes."""
 
 from __future__ import annotations
 

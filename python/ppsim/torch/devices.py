@@ -72,7 +72,7 @@ def warm_up(stage: Stage, inputs: Tensors, target: Any) -> int:
 
 
 class HostMemory:
-    """What OFFLOAD copies to. RELOAD gives it back, for the next OFFLOAD: both are in the order of one queue, so the
+    """Host memory that OFFLOAD copies to. RELOAD gives it back, for the next OFFLOAD: both are in the order of one queue, so the
     one has read it before the other writes it."""
 
     def __init__(self) -> None:

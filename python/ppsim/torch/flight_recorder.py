@@ -58,7 +58,7 @@ class _Plain(pickle.Unpickler):
 
 
 def read_dumps(program: _core.Program, paths: Mapping[int, str | os.PathLike[str]]) -> FlightReport:
-    """What the ranks were doing. paths: the dump of each rank; ranks without one are not known.
+    """The position of each rank. paths: the dump of each rank; ranks without one are not known.
 
     Raises FileError for a file that is no dump, Error where no call belongs to the program.
     """

@@ -1,4 +1,4 @@
-"""What each kind of action does."""
+"""The work of each kind of action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user's stages cost and need: times and sizes as Costs."""
+"""Times and sizes of the user's stages, as Costs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def profile(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What `profile` is told beside the stages and their data."""
+    """Arguments of `profile` other than the stages and their data."""
 
     loss: Loss | None
     optimizer: MakeOptimizer | None
@@ -297,7 +297,7 @@ def _sizes(stage: Stage, inputs: Tensors, target: Any, optimizer: Any) -> dict[s
 
 
 def _inner_bytes(stage: Stage, inputs: Tensors, target: Any) -> int:
-    """What I leaves for W beside the graph."""
+    """Tensors that I leaves for W, other than the graph."""
     cell = stage.forward(2, inputs, target, 0)
     stage.backward_input(2, tuple(torch.ones_like(t) if t.is_floating_point() else None for t in cell.outputs))
     kept = [g for group in cell.groups for grads in group.get("grads") or () for g in grads or ()]

@@ -1,4 +1,4 @@
-"""What stages cost in a pipeline: a Program of no published schedule runs them on all processes at once."""
+"""Times of stages in a pipeline: a Program of no published schedule runs them on all processes at once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _order(owners: Mapping[int, int], microbatches: int) -> Any:
 
 
 class _State:
-    """What has been done when. ends: by kind, stage and microbatch."""
+    """Times of the finished actions. ends: by kind, stage and microbatch."""
 
     def __init__(self, owners: Mapping[int, int], microbatches: int) -> None:
         self._owners, self._microbatches = owners, microbatches

@@ -191,7 +191,7 @@ def _shards(number: int, module: Any) -> tuple[tuple[int, ...], Any]:
 
 
 class _Gather:
-    """What FSDP calls in place of its own all-gather: the same on the group of the Program's collective."""
+    """Replaces FSDP's own all-gather: the same on the group of the Program's collective."""
 
     def __init__(self, group: Any) -> None:
         self._group = group

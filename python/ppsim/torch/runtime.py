@@ -41,7 +41,7 @@ _MIN_SHAPES_S = 60.0
 
 @dataclass(frozen=True)
 class Step:
-    """What a step gives on this rank.
+    """The results of a step on this rank.
 
     losses: by microbatch, on ranks with a last stage; outputs: the same of a program without backwards
     norm: of all gradients, where the program has it; seconds: on the clock of this rank
@@ -210,7 +210,7 @@ class Runtime:
             _core.write_text(os.fspath(path), text)
 
     def costs(self) -> Costs:
-        """What the kept steps took, without the first one, as a table. All ranks call it."""
+        """Times of the kept steps, without the first one, as a table. All ranks call it."""
         return self._plan.measured(self._traces.gather(lambda: self._watch.failure))
 
     def close(self) -> None:
@@ -274,7 +274,7 @@ def _check_modules(stages: Mapping[int, Any]) -> None:
 
 
 def _check_updates(plan: Plan, optimizer: bool, clips: bool) -> None:
-    """What is given without a use would be dropped silently."""
+    """Arguments without a use are refused instead of dropped silently."""
     if plan.cells("OPT") and not optimizer:
         raise Error("the program updates parameters (OPT) and there is no optimizer",
                     expected="optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)")

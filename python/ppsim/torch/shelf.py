@@ -1,4 +1,4 @@
-"""What autograd saves for a backward, so that it can be moved: to host memory and back, or to another rank."""
+"""Tensors that autograd saves for a backward, so that they can move: to host memory and back, or to another rank."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Shelf:
 
     @property
     def bytes(self) -> int:
-        """What `take` gives."""
+        """The result of `take`."""
         return sum(_aligned(size) for size in self._sizes)
 
     def take(self) -> Any:

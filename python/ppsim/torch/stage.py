@@ -20,7 +20,7 @@ Loss = Callable[[Any, Any], Any]
 
 
 def tensors_of(value: Any, what: str) -> Tensors:
-    """What a module returns, or is given, as a tuple of tensors."""
+    """Inputs or outputs of a module as a tuple of tensors."""
     if isinstance(value, torch.Tensor):
         return (value,)
     if isinstance(value, tuple | list) and value and all(isinstance(item, torch.Tensor) for item in value):
@@ -168,7 +168,7 @@ class Stage:
 
 
 def _roots(cell: Cell, gradients: Tensors) -> tuple[list[Any], list[Any] | None]:
-    """What a backward starts from, and the gradients there; a loss has none."""
+    """The tensors that a backward starts from, and their gradients; a loss has none."""
     if cell.loss is not None:
         return [cell.loss], None
     return list(cell.outputs), list(gradients)
@@ -202,7 +202,7 @@ def _set_random_state(state: tuple[Any, Any], device: Any) -> None:
 
 @dataclass(frozen=True)
 class Shape:
-    """What is known of a tensor before there is one."""
+    """Shape and type of a tensor before it exists."""
 
     size: tuple[int, ...]
     dtype: Any

@@ -1,4 +1,4 @@
-"""What the steps took, in the format of the simulator."""
+"""Times of the steps, in the format of the simulator."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Transfers:
         dist.all_reduce(tensor, group=self._groups[communicator], async_op=True).wait()
 
     def broadcast(self, tensor: Any, communicator: int) -> None:
-        """What the lowest member has."""
+        """The value of the lowest member."""
         first = self._processes[self._plan.members[communicator][0]]
         dist.broadcast(tensor, first, group=self._groups[communicator])
 

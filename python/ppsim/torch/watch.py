@@ -89,7 +89,7 @@ class Watch:
         self._report(why, False)
 
     def await_failure(self, seconds: float) -> StepFailed | None:
-        """What is found out within this time."""
+        """The faults that are found within this time."""
         until = time.monotonic() + seconds
         while self.failure is None and time.monotonic() < until:
             time.sleep(0.01)
@@ -124,7 +124,7 @@ class Watch:
                 return
 
     def _find(self) -> dict[str, Any] | None:
-        """What went wrong first, anywhere."""
+        """The first fault on any rank."""
         told: dict[str, Any] | None = self._others.told()
         if told is not None:
             return told
