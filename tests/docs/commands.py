@@ -7,7 +7,7 @@ line of `...` stands for any lines, `...` within a line for any text; the line t
 A command whose output is not shown must succeed, and `$ cat FILE` of a file that is not there makes it. In other blocks, lines
 that begin with `ppsim ` are commands that must succeed, unless they have a placeholder such as FILE or `<...>`. The
 commands of a document run in one folder, in their order, beside some folders of the repository. Blocks of the
-language `python` are programs that must succeed, where what they import is installed. `<!-- not run: WHY -->` before a block
+language `python` are programs that must succeed, where the packages of OPTIONAL that they import are installed. `<!-- not run: WHY -->` before a block
 leaves it out.
 """
 
@@ -25,6 +25,8 @@ FENCE = re.compile(r"(?P<skip><!-- not run: [^\n]*-->\n+)?^(?P<indent> *)```(?P<
 #: Folders of the repository that documents name.
 BESIDE = ("docs", "examples", "studies", "tests")
 LIMIT_S = 300
+#: Packages that a machine may lack; a document ends before the first program that needs one.
+OPTIONAL = {"jax", "numpy", "ppsim", "torch"}
 PYTHON = f"{sys.executable} - <<'END'\n"
 
 
@@ -81,7 +83,8 @@ def plain(lines: list[str], first: int) -> list[Session]:
 
 
 def has_modules(program: str) -> bool:
-    return all(importlib.util.find_spec(name) for name in re.findall(r"^(?:import|from) +(\w+)", program, re.M))
+    imported = set(re.findall(r"^(?:import|from) +(\w+)", program, re.M))
+    return all(importlib.util.find_spec(name) for name in imported & OPTIONAL)
 
 
 def matches(expected: str, found: str) -> bool:
