@@ -2,47 +2,30 @@
 
 #include <algorithm>
 #include <map>
-#include <new>
 #include <span>
 #include <utility>
 
 #include "executor/payload.hpp"
 #include "gradient_norm.hpp"
 #include "ppsim/core/ir/check.hpp"
-#include "ppsim/core/ir/hash.hpp"
 #include "ppsim/core/ir/padding.hpp"
+#include "stage_buffer.hpp"
 #include "tensor_map.hpp"
 
 namespace ppsim::gpu_backend {
 namespace {
 
-/// Memory on the boundaries that stage models are promised.
-template <class T>
-struct StageAllocator {
-  using value_type = T;
-  static constexpr std::align_val_t kAlignment{64};
-
-  StageAllocator() = default;
-  template <class U>
-  explicit StageAllocator(const StageAllocator<U>&) {}
-  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kAlignment)); }
-  void deallocate(T* memory, std::size_t) { ::operator delete(memory, kAlignment); }
-  friend bool operator==(const StageAllocator&, const StageAllocator&) { return true; }
-};
-
-using Buffer = std::vector<std::byte, StageAllocator<std::byte>>;
-
 /// The tensors of one stage, microbatch after microbatch.
 struct StageMemory {
-  Buffer x, y, saved_for_input, saved_for_weight, inner_gradients, forward_workspace, backward_workspace;
-  std::map<StageId, Buffer> dy;            ///< per consumer; of a sum one
-  std::map<StageId, Buffer> side_outputs;  ///< per consumer
-  Buffer summand;                          ///< the stage's part of a gradient that a collective sums
+  StageBuffer x, y, saved_for_input, saved_for_weight, inner_gradients, forward_workspace, backward_workspace;
+  std::map<StageId, StageBuffer> dy;            ///< per consumer; of a sum one
+  std::map<StageId, StageBuffer> side_outputs;  ///< per consumer
+  StageBuffer summand;                          ///< the stage's part of a gradient that a collective sums
 };
 struct BlockMemory {
-  std::vector<Buffer> parameters;  ///< version by version of the step, as far as they are made
-  std::vector<Buffer> gradients;   ///< per update
-  Buffer optimizer_state;
+  std::vector<StageBuffer> parameters;  ///< version by version of the step, as far as they are made
+  std::vector<StageBuffer> gradients;   ///< per update
+  StageBuffer optimizer_state;
 };
 
 /// True where updates come one after another, and nobody reads a version that is still to be made.
@@ -94,8 +77,8 @@ class Reference {
     for (int b = 0; b < pipeline.blocks(); ++b) {
       BlockMemory& block = blocks_[BlockId(b)];
       block = {.parameters = {of_block(TensorKind::parameters, b)},
-               .gradients = std::vector<Buffer>(static_cast<std::size_t>(pipeline_.updates()),
-                                                of_block(TensorKind::gradients, b)),
+               .gradients = std::vector<StageBuffer>(static_cast<std::size_t>(pipeline_.updates()),
+                                                     of_block(TensorKind::gradients, b)),
                .optimizer_state = of_block(TensorKind::optimizer_state, b)};
       model_.initialize(pipeline_, BlockId(b), block.parameters.front(), block.optimizer_state);
     }
@@ -107,7 +90,8 @@ class Reference {
     step_ = number;
     for (BlockMemory& block : blocks_) {
       block.parameters = {block.parameters.back()};
-      for (Buffer& gradients : block.gradients) std::fill(gradients.begin(), gradients.end(), std::byte{0});
+      for (StageBuffer& gradients : block.gradients)
+        std::fill(gradients.begin(), gradients.end(), std::byte{0});
     }
     for (int m = 0; m < pipeline_.microbatches(); ++m) {
       if (is_padding(pipeline_, MicrobatchId(m))) continue;
@@ -122,7 +106,7 @@ class Reference {
     std::vector<BlockGradients> result;
     for (int b = 0; b < pipeline_.blocks(); ++b) {
       for (int update = 0; update < pipeline_.updates(); ++update) {
-        const Buffer& gradients = blocks_[BlockId(b)].gradients[static_cast<std::size_t>(update)];
+        const StageBuffer& gradients = blocks_[BlockId(b)].gradients[static_cast<std::size_t>(update)];
         result.push_back({.block = BlockId(b),
                           .rank = ranks_of(pipeline_, BlockId(b)).front(),
                           .update = update,
@@ -134,10 +118,10 @@ class Reference {
   }
 
  private:
-  [[nodiscard]] Buffer buffer(const SizeClass& key) const {
-    return Buffer(static_cast<std::size_t>(sizes_(key)));
+  [[nodiscard]] StageBuffer buffer(const SizeClass& key) const {
+    return StageBuffer(static_cast<std::size_t>(sizes_(key)));
   }
-  [[nodiscard]] Buffer of_block(TensorKind kind, int block) const {
+  [[nodiscard]] StageBuffer of_block(TensorKind kind, int block) const {
     return buffer({.kind = kind, .subject = block});
   }
 
@@ -160,8 +144,8 @@ class Reference {
             .summand = own(TensorKind::outgoing_gradient)};
   }
 
-  [[nodiscard]] std::map<StageId, Buffer> output_gradients(StageId stage) const {
-    std::map<StageId, Buffer> gradients;
+  [[nodiscard]] std::map<StageId, StageBuffer> output_gradients(StageId stage) const {
+    std::map<StageId, StageBuffer> gradients;
     for (const StageEdge& edge : pipeline_.spec().edges) {
       if (edge.from != stage) continue;
       gradients[edge.to] =
@@ -170,8 +154,8 @@ class Reference {
     return gradients;
   }
 
-  [[nodiscard]] std::map<StageId, Buffer> side_outputs(StageId stage) const {
-    std::map<StageId, Buffer> outputs;
+  [[nodiscard]] std::map<StageId, StageBuffer> side_outputs(StageId stage) const {
+    std::map<StageId, StageBuffer> outputs;
     for (const StageEdge& edge : pipeline_.spec().side_edges) {
       if (edge.from != stage) continue;
       outputs[edge.to] = buffer({.kind = TensorKind::boundary_output,
@@ -186,7 +170,7 @@ class Reference {
     const double scale = clip_norm > 0 ? clip_scale(squared_norm(update), clip_norm) : 1.0;
     for (BlockMemory& block : blocks_) {
       block.parameters.push_back(block.parameters.back());
-      Buffer gradients = block.gradients[update];  // OPT may use them up
+      StageBuffer gradients = block.gradients[update];  // OPT may use them up
       model_.update(block.parameters.back(), gradients, block.optimizer_state, scale);
     }
   }
@@ -316,7 +300,7 @@ class Reference {
   /// All that a collective adds up for a stage get the gradient of the sum.
   void copy_gradients(StageId stage, MicrobatchId mb) {
     const auto producers = pipeline_.producers(stage, mb);
-    const Buffer& first = stages_[producers.front()].dy.at(stage);
+    const StageBuffer& first = stages_[producers.front()].dy.at(stage);
     for (const StageId producer : producers.subspan(1)) stages_[producer].dy.at(stage) = first;
   }
 
@@ -342,16 +326,6 @@ class Reference {
   std::vector<std::size_t> waiting_;  ///< per collective: passes of the microbatch that are done
   std::int64_t step_ = 0;
 };
-
-/// Appends every line of 64 bytes that is not all zero.
-void append_lines(std::vector<std::byte>& lines, std::span<const std::byte> values) {
-  while (!values.empty()) {
-    const auto line = values.first(std::min<std::size_t>(values.size(), 64));
-    if (std::any_of(line.begin(), line.end(), [](std::byte byte) { return byte != std::byte{0}; }))
-      lines.insert(lines.end(), line.begin(), line.end());
-    values = values.subspan(line.size());
-  }
-}
 
 }  // namespace
 
@@ -381,33 +355,6 @@ Expected<std::vector<BlockGradients>> reference_gradients(const Pipeline& pipeli
     reference.step(step, updates, options.clip_norm);
   }
   return reference.gradients();
-}
-
-double max_gradient_difference(const CpuStageModel& model, const std::vector<BlockGradients>& run,
-                               const std::vector<BlockGradients>& reference) {
-  double most = 0;
-  for (const BlockGradients& expected : reference) {
-    std::vector<Buffer> shares;
-    for (const BlockGradients& own : run) {
-      if (own.block != expected.block || own.update != expected.update) continue;
-      Buffer values(own.values.begin(), own.values.end());
-      if (own.reduced || shares.empty()) {
-        shares.push_back(std::move(values));
-      } else {
-        model.accumulate(shares.front(), values);
-      }
-    }
-    if (shares.empty()) shares.emplace_back(expected.values.size());  // no microbatch adds to them
-    const Buffer wanted(expected.values.begin(), expected.values.end());
-    for (const Buffer& values : shares) most = std::max(most, model.max_abs_difference(values, wanted));
-  }
-  return most;
-}
-
-std::string gradients_hash(const std::vector<BlockGradients>& run) {
-  std::vector<std::byte> lines;
-  for (const BlockGradients& own : run) append_lines(lines, own.values);
-  return bytes_hash(lines);
 }
 
 }  // namespace ppsim::gpu_backend
