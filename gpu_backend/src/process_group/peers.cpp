@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLastWords = 4s;         // for processes that are known to be there, or held in a driver
-constexpr auto kLastWordsGone = 500ms;  // where one is not: the launcher is about to end all
+constexpr auto kFinalStates = 4s;         // for processes that are known to be there, or held in a driver
+constexpr auto kFinalStatesGone = 500ms;  // where one is not: the launcher is about to end all
 
 [[noreturn]] void fail(const Error& error) { throw BackendError(error.code, error.message); }
 
@@ -137,15 +137,15 @@ void Peers::on_stop(const Error& error) {
   in_.on_stop();
 }
 
-void Peers::wait_for_last_words(std::unique_lock<std::mutex>& lock) {
+void Peers::wait_for_final_states(std::unique_lock<std::mutex>& lock) {
   if (hung_) return;  // the states that were sent before the stop say it all
   const std::vector<int> gone = in_.processes->gone();
-  std::vector<int> expected;  // a process may have said its last words and gone
+  std::vector<int> expected;  // a process may have sent its final states and left
   for (int process = 0; process < in_.processes->size(); ++process) {
     if (!std::binary_search(gone.begin(), gone.end(), process)) expected.push_back(process);
   }
   const auto has_spoken = [&](int process) { return final_states_.contains(process); };
-  changed_.wait_for(lock, gone.empty() ? kLastWords : kLastWordsGone,
+  changed_.wait_for(lock, gone.empty() ? kFinalStates : kFinalStatesGone,
                     [&] { return std::all_of(expected.begin(), expected.end(), has_spoken); });
   for (const int process : expected) {
     if (process == 0 || has_spoken(process)) continue;
@@ -157,7 +157,7 @@ void Peers::wait_for_last_words(std::unique_lock<std::mutex>& lock) {
 std::vector<InstructionState> Peers::last_states() {
   if (alone() || !leads()) return {};
   std::unique_lock lock(mutex_);
-  wait_for_last_words(lock);
+  wait_for_final_states(lock);
   return states_;
 }
 
@@ -168,7 +168,7 @@ std::vector<Wait> Peers::report() {
     return hang_report(in_.program, in_.graph, make_lanes(in_.program, in_.here.begin, in_.here.end), own_);
   }
   std::unique_lock lock(mutex_);
-  wait_for_last_words(lock);
+  wait_for_final_states(lock);
   if (hung_) return hang_report(in_.program, in_.graph, make_lanes(in_.program), states_);
   if (states_.empty()) return {};
   std::vector<Lane> lanes;

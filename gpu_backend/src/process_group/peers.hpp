@@ -82,7 +82,7 @@ class Peers final : public BootstrapListener {
  private:
   [[nodiscard]] RankRange ranks_of(int process) const;
   void put_together(RunResult& result, const std::string& own);
-  void wait_for_last_words(std::unique_lock<std::mutex>& lock);
+  void wait_for_final_states(std::unique_lock<std::mutex>& lock);
 
   PeersSetup in_;
   int step_ = 0;

@@ -43,7 +43,7 @@ StepEnd Team::wait_for_end(const StepDeadline& deadline) {
     return end;
   } catch (const BackendError& stopped) {
     peers_.on_stop(stopped.error());
-    send_states(monitor_.snapshot(), true);  // once more: these are the last words
+    send_states(monitor_.snapshot(), true);  // once more: these are the final states
     return StepEnd::stopped;
   }
 }

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "cutoff.hpp"
 #include "memory/worst_case.hpp"
 #include "ppsim/core/memory/tensors.hpp"
 #include "ppsim/verifier/memory/memory.hpp"
 #include "proofs.hpp"
-#include "shrinking.hpp"
 #include "smt.hpp"
 
 namespace ppsim::verifier {
@@ -53,10 +53,10 @@ class MemberSearch {
 
   /// Nothing: the family has no such counterparts, or its members are too large to look at.
   std::optional<FamilyAnswer> run(std::vector<MemoryForAll>& bounds) {
-    const auto shrinking = find_shrinking(family_, sizes_);
-    if (!shrinking || !is_affordable(shrinking->from + 1)) return std::nullopt;
-    if (!look_at_long(*shrinking)) return std::nullopt;
-    for (std::int64_t k = shrinking->from - 1; k >= family_.first; --k) {
+    const auto cutoff = find_cutoff(family_, sizes_);
+    if (!cutoff || !is_affordable(cutoff->from + 1)) return std::nullopt;
+    if (!look_at_long(*cutoff)) return std::nullopt;
+    for (std::int64_t k = cutoff->from - 1; k >= family_.first; --k) {
       if (!look_at_short(k)) return std::nullopt;
     }
     bounds = bounds_;
@@ -84,17 +84,17 @@ class MemberSearch {
 
   /// The lines that long members stay below: with each period some state may need as much more. Returns:
   /// whether the members could be looked at and the next one is below.
-  bool look_at_long(const Cutoff& shrinking) {
-    const auto worst = worst_at(shrinking.from, {});
-    const auto next = worst_at(shrinking.from + 1, {});
+  bool look_at_long(const Cutoff& cutoff) {
+    const auto worst = worst_at(cutoff.from, {});
+    const auto next = worst_at(cutoff.from + 1, {});
     if (!worst || !next) return false;
-    note_broken(*worst, shrinking.from);
+    note_broken(*worst, cutoff.from);
     for (std::size_t r = 0; r < worst->size(); ++r) {
-      const std::int64_t growth = shrinking.growth[r];
+      const std::int64_t growth = cutoff.growth[r];
       bounds_.push_back({RankId(static_cast<std::int32_t>(r)),
-                         {(*worst)[r] - growth * shrinking.from, growth},
+                         {(*worst)[r] - growth * cutoff.from, growth},
                          family_.rule.period,
-                         family_.microbatches(shrinking.from)});
+                         family_.microbatches(cutoff.from)});
       if ((*next)[r] > (*worst)[r] + growth) return false;
     }
     long_ = bounds_;

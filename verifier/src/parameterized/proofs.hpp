@@ -53,7 +53,7 @@ struct RankSizes {
                                                             const RankSizes& of_ranks);
 
 /// Per rank a bound on the worst case that some member reaches. Where long members are no worse than shorter
-/// ones, those decide (find_shrinking). Else it is guessed from members, proved by Z3 over all states for
+/// ones, those decide (find_cutoff). Else it is guessed from members, proved by Z3 over all states for
 /// every k at once, raised by what refutes it. Order: replaces `bounds`.
 /// Requires: deadlock freedom is proved.
 [[nodiscard]] FamilyAnswer memory_for_all(const AllQuestion& question, const PeriodicProgram& family,

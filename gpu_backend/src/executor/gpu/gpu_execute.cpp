@@ -342,7 +342,7 @@ class GpuExecutor {
   bool stopped_ = true;
 };
 
-/// Keeps for ever what a device does not let go of, where leak checkers see it.
+/// Keeps resources that a device still uses for ever, where leak checkers see them.
 void leak_if_busy(GpuExecutor* executor) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<GpuExecutor*>();  // never destroyed

@@ -104,7 +104,7 @@ bool Issuer::issue_with_threads() {
   return left;
 }
 
-/// Waits until all threads have left the step. Those that are late once they should leave are let go again
+/// Waits until all threads have left the step. Those that are late once they should leave are released again
 /// and again. Returns: whether all left by themselves.
 bool Issuer::wait_until_left() {
   constexpr std::chrono::milliseconds kLook(20);

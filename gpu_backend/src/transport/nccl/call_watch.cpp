@@ -19,20 +19,20 @@ CallWatch::CallWatch(Setup setup) : setup_(std::move(setup)) {
 void CallWatch::begin(Nanoseconds end) {
   const std::scoped_lock lock(mutex_);
   watches_ = true;
-  let_go_ = false;
+  interrupted_ = false;
   end_ = end;
   changed_.notify_one();
 }
 
-bool CallWatch::has_let_go() {
+bool CallWatch::has_interrupted() {
   const std::scoped_lock lock(mutex_);
-  return let_go_;
+  return interrupted_;
 }
 
 bool CallWatch::end() {
   const std::scoped_lock lock(mutex_);
   watches_ = false;
-  return !let_go_;
+  return !interrupted_;
 }
 
 bool CallWatch::over() const {
@@ -50,8 +50,8 @@ void CallWatch::serve(const std::stop_token& stop) {
   while (changed_.wait(lock, stop, [&] { return watches_; })) {
     if (changed_.wait_for(lock, stop, kLook, [&] { return !watches_; }) || stop.stop_requested()) continue;
     if (!over()) continue;
-    let_go_ = true;
-    setup_.let_go();
+    interrupted_ = true;
+    setup_.interrupt();
   }
 }
 

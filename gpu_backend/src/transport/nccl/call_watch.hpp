@@ -16,14 +16,14 @@ class CallWatch {
   struct Setup {
     const HostClock& clock;
     std::function<void()> check_abort;  ///< throws when the call is not worth waiting for
-    std::function<void()> let_go;       ///< makes the call return; again and again for as long as it does not
+    std::function<void()> interrupt;    ///< makes the call return; again and again for as long as it does not
   };
   explicit CallWatch(Setup setup);
 
   /// From here on the calls of this thread are ended at `end`.
   void begin(Nanoseconds end);
   /// Whether they had to be ended so far.
-  [[nodiscard]] bool has_let_go();
+  [[nodiscard]] bool has_interrupted();
   /// They have returned. Returns: false where they had to be ended.
   [[nodiscard]] bool end();
 
@@ -35,7 +35,7 @@ class CallWatch {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   bool watches_ = false;
-  bool let_go_ = false;
+  bool interrupted_ = false;
   Nanoseconds end_ = 0;
   std::jthread thread_;  ///< it ends before what it uses
 };

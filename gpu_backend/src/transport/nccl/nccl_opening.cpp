@@ -192,7 +192,7 @@ void NcclChannels::end_contact(NcclGroup& group, const std::string& what) {
   try {
     group.end();
   } catch (const BackendError&) {
-    if (watch_.has_let_go()) throw BackendError(ErrorCode::io, what + ": the other ranks do not come");
+    if (watch_.has_interrupted()) throw BackendError(ErrorCode::io, what + ": the other ranks do not come");
     throw;
   }
 }

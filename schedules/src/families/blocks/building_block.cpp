@@ -107,7 +107,7 @@ Expected<Schedule> repeat_block(const std::string& name, const RepeatedBlockSpec
     repeated.squeeze();
     // Once more without the W, which then take what is left: first to close up, then for good.
     repeated.drop_weights();
-    repeated.hasten_ending(spec.reordering);
+    repeated.compact_cooldown(spec.reordering);
     repeated.fill_weights();
     repeated.squeeze();
     repeated.drop_weights();

@@ -182,18 +182,18 @@ void RepeatedBlock::compact(Reordering within) {
     Lane& lane = lane_of[at(event.rank)];
     const bool moves = !still.holds(event);
     if (event.item < 0) {
-      if (moves) hasten_weight(event, lane);
+      if (moves) compact_weight(event, lane);
     } else if (is_backward(event.item)) {
-      if (moves) hasten_backward(event, lane);
+      if (moves) compact_backward(event, lane);
       lane.meet_backward(end_of(event.item));
     } else if (moves) {
-      hasten_forward(event, lane, limits[at(event.rank)]);
+      compact_forward(event, lane, limits[at(event.rank)]);
     }
   }
 }
 
 // An F is one more activation from its slot on.
-void RepeatedBlock::hasten_forward(const Event& event, Lane& lane, int limit) {
+void RepeatedBlock::compact_forward(const Event& event, Lane& lane, int limit) {
   int best = event.slot;
   const int from = earliest(event.item);
   for (int slot = event.slot - 1; slot >= from && lane.live[at(slot)] < limit; --slot) {
@@ -205,7 +205,7 @@ void RepeatedBlock::hasten_forward(const Event& event, Lane& lane, int limit) {
   slots_[at(event.item)] = best;
 }
 
-void RepeatedBlock::hasten_backward(const Event& event, Lane& lane) {
+void RepeatedBlock::compact_backward(const Event& event, Lane& lane) {
   lane.occupy(event.slot, backward_slots_, false);
   const int best = lane.first_free(earliest(event.item), event.slot, backward_slots_);
   lane.occupy(best, backward_slots_, true);
@@ -213,7 +213,7 @@ void RepeatedBlock::hasten_backward(const Event& event, Lane& lane) {
   slots_[at(event.item)] = best;
 }
 
-void RepeatedBlock::hasten_weight(const Event& event, Lane& lane) {
+void RepeatedBlock::compact_weight(const Event& event, Lane& lane) {
   Weight& weight = weight_of(event);
   const int place = -1 - event.item;
   int from = weight.owner >= 0 ? end_of(weight.owner) : lane.backward_ends[at(place)];
@@ -224,7 +224,7 @@ void RepeatedBlock::hasten_weight(const Event& event, Lane& lane) {
   lane.hold(weight.slot, event.slot, -1);
 }
 
-void RepeatedBlock::hasten_ending(Reordering within) {
+void RepeatedBlock::compact_cooldown(Reordering within) {
   std::vector<FilledLane> lane_of(at(ranks_), FilledLane(horizon()));
   for (std::size_t node = 0; node < slots_.size(); ++node) {
     const int item = static_cast<int>(node);

@@ -23,7 +23,7 @@ class RepeatedBlock {
   /// stage, the cool-down after the last one's begin.
   void compact(Reordering within);
   /// The same for the cool-down alone, where the W are gone and follow in the slots that are left.
-  void hasten_ending(Reordering within);
+  void compact_cooldown(Reordering within);
   /// Starts every action when its rank and what it needs allow it, in the order that there is.
   void squeeze();
 
@@ -69,9 +69,9 @@ class RepeatedBlock {
   [[nodiscard]] Steady steady() const;
   [[nodiscard]] std::vector<Event> events() const;
   [[nodiscard]] std::vector<Lane> lanes() const;
-  void hasten_forward(const Event& event, Lane& lane, int limit);
-  void hasten_backward(const Event& event, Lane& lane);
-  void hasten_weight(const Event& event, Lane& lane);
+  void compact_forward(const Event& event, Lane& lane, int limit);
+  void compact_backward(const Event& event, Lane& lane);
+  void compact_weight(const Event& event, Lane& lane);
 
   int ranks_;
   int stages_;

@@ -1,4 +1,4 @@
-#include "shrinking.hpp"
+#include "cutoff.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -40,9 +40,9 @@ std::optional<std::int64_t> farthest(const Edges& edges, const std::vector<std::
 
 /// Looks for how far from its ends everything has to be. In the names, a counter is `high` if it is above
 /// gap_, and `low` if it is at most low_; `k` is the number of periods of the longer member.
-class ShrinkingSearch {
+class CutoffSearch {
  public:
-  ShrinkingSearch(const PeriodicProgram& family, const SizeTable& sizes) : family_(family), sizes_(sizes) {}
+  CutoffSearch(const PeriodicProgram& family, const SizeTable& sizes) : family_(family), sizes_(sizes) {}
 
   std::optional<Cutoff> run() {
     if (!has_known_counts() || !starts_one_by_one()) return std::nullopt;
@@ -178,8 +178,8 @@ class ShrinkingSearch {
 
 }  // namespace
 
-std::optional<Cutoff> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes) {
-  return ShrinkingSearch(family, sizes).run();
+std::optional<Cutoff> find_cutoff(const PeriodicProgram& family, const SizeTable& sizes) {
+  return CutoffSearch(family, sizes).run();
 }
 
 }  // namespace ppsim::verifier

@@ -22,6 +22,6 @@ struct Cutoff {
 /// they are a state with one period less as they are, in the second one when each is lowered by one; every
 /// wait and every tensor is looked at for what "far" has to be.
 /// Returns: nothing where that cannot be shown.
-[[nodiscard]] std::optional<Cutoff> find_shrinking(const PeriodicProgram& family, const SizeTable& sizes);
+[[nodiscard]] std::optional<Cutoff> find_cutoff(const PeriodicProgram& family, const SizeTable& sizes);
 
 }  // namespace ppsim::verifier
