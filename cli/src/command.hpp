@@ -97,6 +97,7 @@ struct CostOptions {
   std::string rank_order = "tp-cp-dp-pp";
   std::string layout = "even";
   std::string stack = "megatron-core";
+  std::string calibration;
   bool pipeline_only = false;
   std::optional<CostSource> instead = {};  ///< where no other source is given
   [[nodiscard]] bool given() const { return !unit.empty() || !costs.empty() || !model.empty(); }

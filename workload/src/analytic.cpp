@@ -9,6 +9,7 @@
 
 #include "analytic_check.hpp"
 #include "analytic_work.hpp"
+#include "calibration/calibrated_costs.hpp"
 #include "layer_memory.hpp"
 #include "layer_times.hpp"
 #include "model_flops.hpp"
@@ -382,7 +383,7 @@ class Estimator {
 
 Expected<AnalyticCosts> analytic_costs(const Workload& workload, const Pipeline& pipeline) {
   PPSIM_RETURN_IF_ERROR(check_workload(workload, pipeline));
-  return Estimator(workload, pipeline).run();
+  return calibrated_costs(Estimator(workload, pipeline).run(), workload.calibration);
 }
 
 }  // namespace ppsim::workload

@@ -56,6 +56,7 @@ std::string summary(const Workload& workload) {
   text << ", " << spread << ", " << spread.microbatches() << " microbatches, " << data_type_name(spread.dtype)
        << ", on " << workload.cluster.nodes << " x " << workload.cluster.node.name << ", as "
        << workload.stack.name << " does it";
+  if (!workload.calibration.empty()) text << ", calibrated by " << calibration_hash(workload.calibration);
   return text.str();
 }
 
@@ -72,6 +73,7 @@ std::string known_error(const Workload& workload) {
   const std::string kind = workload.model.experts > 0 ? "mixture of experts" : "dense model";
   if (!nearest) return "no measurement of a " + kind + " on " + workload.cluster.gpu.name;
   std::ostringstream text;
+  if (!workload.calibration.empty()) text << "not known of calibrated costs; without calibration ";
   if (nearest->dtype != workload.parallelism.dtype)
     text << "none in " << data_type_name(workload.parallelism.dtype) << "; ";
   text << class_name(*nearest) << ": " << std::fixed << std::setprecision(1) << nearest->mean_percent

@@ -45,6 +45,7 @@ std::string cost_words(const CostOptions& options) {
   add_number("--sequence-length", options.spread.sequence, usual.spread.sequence);
   add_text("--dtype", options.dtype, usual.dtype);
   add_text("--stack", options.stack, usual.stack);
+  add_text("--calibration", options.calibration, usual.calibration);
   if (options.spread.sharded_parameters) words += " --fsdp";
   if (options.pipeline_only) words += " --pipeline-only";
   add_text("--rank-order", options.rank_order, usual.rank_order);

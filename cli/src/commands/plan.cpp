@@ -128,6 +128,7 @@ Expected<Answer> answer_of(const PlanOptions& options, const Output& output) {
   }
   const Workload& work = answer.request.work;
   answer.notes = {"", workload::not_modelled(work), workload::known_error(work)};
+  if (!work.calibration.empty()) answer.notes.calibration = calibration_hash(work.calibration);
   return answer;
 }
 
@@ -237,6 +238,7 @@ Json answer_json(const PlanOptions& options, const Answer& answer) {
                         {"measured", plan.counts.measured}};
   object["not_modelled"] = answer.notes.not_modelled;
   object["known_error"] = answer.notes.known_error;
+  if (!answer.notes.calibration.empty()) object["calibration_hash"] = answer.notes.calibration;
   return object;
 }
 

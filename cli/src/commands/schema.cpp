@@ -8,7 +8,8 @@
 namespace ppsim::cli {
 namespace {
 
-constexpr std::string_view kFiles[] = {"schedule", "program", "tables", "certificate", "cluster", "stack"};
+constexpr std::string_view kFiles[] = {"schedule", "program", "tables",     "certificate",
+                                       "cluster",  "stack",   "calibration"};
 
 struct Options {
   std::string name;

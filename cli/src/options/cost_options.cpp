@@ -26,7 +26,8 @@ Expected<CostSource> workload(const CostOptions& options) {
                               .rank_order = options.rank_order,
                               .layout = options.layout,
                               .stack = options.stack,
-                              .whole_step = !options.pipeline_only})
+                              .whole_step = !options.pipeline_only,
+                              .calibration = options.calibration})
       .map([](Workload work) { return CostSource(std::move(work)); });
 }
 
@@ -85,6 +86,7 @@ void add_cost_options(Command& command, CostOptions& options) {
       .group(kGroup)
       .needs(model);
   of_model("--rank-order", options.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first (tp-cp-dp-pp)");
+  of_model("--calibration", options.calibration, "what ppsim calibrate found on your cluster");
   of_model("--layout", options.layout, "layers of each stage: even, auto or Megatron's string (even)");
 }
 

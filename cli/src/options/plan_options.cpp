@@ -219,6 +219,8 @@ void add_plan_options(Command& command, PlanOptions& options) {
       .check(whole(0, std::numeric_limits<std::int64_t>::max()));
   command.add_option("--stack", options.costs.stack, "what the software does, NAME or a JSON description")
       .show_default();
+  command.add_option("--calibration", options.costs.calibration,
+                     "what ppsim calibrate found on your cluster");
   command.add_option("--rank-order", options.costs.rank_order, "tp-cp-dp-pp or tp-cp-pp-dp, innermost first")
       .show_default();
   command.add_flag("--pipeline-only", options.costs.pipeline_only,
@@ -236,7 +238,8 @@ Expected<PlanRequest> plan_request(const PlanOptions& options) {
                                             .parallelism = options.costs.spread,
                                             .rank_order = options.costs.rank_order,
                                             .stack = options.costs.stack,
-                                            .whole_step = !options.costs.pipeline_only}));
+                                            .whole_step = !options.costs.pipeline_only,
+                                            .calibration = options.costs.calibration}));
   request.work = std::move(work);
   for (const std::string& item : options.fixed) {
     PPSIM_RETURN_IF_ERROR(add_fixed(item, request));

@@ -60,6 +60,7 @@ void add_notes(const Evaluation& step, Json& object) {
   object["workload"] = notes->workload;
   object["not_modelled"] = notes->not_modelled;
   object["known_error"] = notes->known_error;
+  if (!notes->calibration.empty()) object["calibration_hash"] = notes->calibration;
 }
 
 }  // namespace

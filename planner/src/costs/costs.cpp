@@ -113,6 +113,7 @@ Expected<CostBinding> bind_workload(const Workload& work, const Pipeline& pipeli
   binding.tables = std::move(costs.tables);
   binding.has_sizes = true;
   binding.notes = {workload::summary(work), workload::not_modelled(work), workload::known_error(work)};
+  if (!work.calibration.empty()) binding.notes->calibration = calibration_hash(work.calibration);
   binding.layout = std::move(costs.layout);
   if (work.whole_step) binding.ends = std::move(costs.ends);
   binding.recompute = work.parallelism.recompute;

@@ -85,7 +85,10 @@ Expected<Workload> unspread_workload(const WorkloadWords& words) {
   result.cluster = *std::move(cluster);
   result.parallelism.dtype = *dtype;
   result.parallelism.rank_order = *order;
-  return result;
+  if (words.calibration.empty()) return result;
+  PPSIM_ASSIGN_OR_RETURN(const auto text, read_text_file(words.calibration));
+  PPSIM_ASSIGN_OR_RETURN(auto calibration, calibration_from_json(text, words.calibration));
+  return calibrated(std::move(result), std::move(calibration));
 }
 
 Expected<Workload> workload_from_words(const WorkloadWords& words) {

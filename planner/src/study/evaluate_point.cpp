@@ -82,7 +82,8 @@ Expected<PlannedPoint> planned_point(const StudyPoint& point) {
                       .nodes = nodes,
                       .dtype = words.text("dtype", "bf16"),
                       .layout = words.text("layout", "even"),
-                      .stack = words.text("stack", "megatron-core")};
+                      .stack = words.text("stack", "megatron-core"),
+                      .calibration = words.text("calibration", "")};
   PPSIM_RETURN_IF_ERROR(read_spread(words, asked.parallelism));
   PPSIM_ASSIGN_OR_RETURN(const auto recompute, recompute_from_text(words.text("recompute", "none")));
   asked.parallelism.recompute = recompute;

@@ -17,10 +17,25 @@ using nlohmann::json;
 using StudyValues = std::map<std::string, std::string>;
 
 constexpr std::size_t kMaxPoints = 1'000'000;
-constexpr std::array<std::string_view, 18> kPointKeys = {
-    "model",  "cluster",  "nodes", "global_batch_size", "sequence_length", "stack", "tp",       "pp",
-    "dp",     "cp",       "ep",    "microbatch_size",   "dtype",           "fsdp",  "schedule", "chunks",
-    "layout", "recompute"};
+constexpr std::array<std::string_view, 19> kPointKeys = {"model",
+                                                         "cluster",
+                                                         "nodes",
+                                                         "global_batch_size",
+                                                         "sequence_length",
+                                                         "stack",
+                                                         "tp",
+                                                         "pp",
+                                                         "dp",
+                                                         "cp",
+                                                         "ep",
+                                                         "microbatch_size",
+                                                         "dtype",
+                                                         "fsdp",
+                                                         "schedule",
+                                                         "chunks",
+                                                         "layout",
+                                                         "recompute",
+                                                         "calibration"};
 
 /// "tp*cp <= 8": products of names and numbers, compared.
 struct StudyConstraint {

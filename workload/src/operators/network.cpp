@@ -15,6 +15,20 @@ double moved(CollectiveKind kind, double members) {
   return (kind == CollectiveKind::all_reduce ? 2 : 1) * (members - 1) / members;
 }
 
+MeasuredOperation operation_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_gather:
+      return MeasuredOperation::all_gather;
+    case CollectiveKind::all_reduce:
+      return MeasuredOperation::all_reduce;
+    case CollectiveKind::all_to_all:
+      return MeasuredOperation::all_to_all;
+    case CollectiveKind::reduce_scatter:
+      return MeasuredOperation::reduce_scatter;
+  }
+  return MeasuredOperation::all_reduce;
+}
+
 /// Members, `stride` GPUs apart, that share the first one's domain.
 int within(int members, std::int64_t stride, std::int64_t domain) {
   return static_cast<int>(std::clamp<std::int64_t>((domain + stride - 1) / stride, 1, members));
@@ -23,8 +37,16 @@ int within(int members, std::int64_t stride, std::int64_t domain) {
 }  // namespace
 
 Network::Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table,
-                 const FittedConstants& fitted)
-    : cluster_(cluster), spread_(spread), table_(table), efficiency_(fitted.network_efficiency) {}
+                 const NetworkMeasurements& measured)
+    : cluster_(cluster),
+      spread_(spread),
+      table_(table),
+      efficiency_(measured.fitted.network_efficiency),
+      measured_(measured.collectives) {}
+
+std::optional<double> Network::measured(CollectiveKind kind, const RankGroup& group, double bytes) const {
+  return measured_seconds(measured_, operation_of(kind), {group.members, group.per_domain}, bytes);
+}
 
 RankGroup Network::tensor() const {
   return {spread_.tensor, within(spread_.tensor, 1, cluster_.node.nvlink_domain)};
@@ -76,6 +98,7 @@ double Network::network_rate() const {
 }
 
 double Network::nvlink(CollectiveKind kind, int members, double bytes) const {
+  if (const auto own = measured(kind, {members, members}, bytes)) return *own;
   if (table_ != nullptr) {
     if (const auto measured = table_->collective_time(kind, members, bytes)) return *measured;
   }
@@ -86,6 +109,7 @@ double Network::nvlink(CollectiveKind kind, int members, double bytes) const {
 double Network::collective(CollectiveKind kind, RankGroup group, double bytes) const {
   if (group.members <= 1 || bytes <= 0) return 0;
   if (group.per_domain >= group.members) return nvlink(kind, group.members, bytes);
+  if (const auto own = measured(kind, group, bytes)) return *own;
   const double links =
       std::min(network_rate() * group.per_domain, kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga);
   const double hops = 2.0 * group.members / group.per_domain;
@@ -102,8 +126,14 @@ double Network::expert_exchange(RankGroup group, double bytes, double experts_pe
 }
 
 double Network::between(RankId a, RankId b, double bytes) const {
-  if (share_nvlink(std::min(a, b), std::max(a, b)))
-    return kNvlinkLatency + bytes / (kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga);
+  return transfer(share_nvlink(std::min(a, b), std::max(a, b)), bytes);
+}
+
+double Network::transfer(bool nvlink, double bytes) const {
+  const GpuGroup group{2, nvlink ? 2 : 1};
+  if (const auto own = measured_seconds(measured_, MeasuredOperation::send_receive, group, bytes))
+    return *own;
+  if (nvlink) return kNvlinkLatency + bytes / (kNvlinkEfficiency * cluster_.gpu.nvlink_gbytes * kGiga);
   return network_latency() + bytes / network_rate();
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <span>
+
 #include "operator_times.hpp"
 #include "ppsim/core/ir/ids.hpp"
+#include "ppsim/workload/calibration.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/constants.hpp"
 #include "ppsim/workload/parallelism.hpp"
@@ -14,14 +17,21 @@ struct RankGroup {
   int per_domain = 1;
 };
 
+/// What was fitted to measured steps, and what was measured of this cluster, which must outlive its user.
+struct NetworkMeasurements {
+  FittedConstants fitted = {};
+  std::span<const MeasuredCollective> collectives = {};
+};
+
 /// Times of communication between GPUs of a cluster. Units: bytes and seconds.
 ///
-/// Within an NVLink domain a collective takes what was measured of it; across domains latency and bytes over
-/// the links of its members into the network, which all groups of a node share evenly.
+/// A collective takes what was measured of it on this cluster, else within an NVLink domain what was measured
+/// of it on such GPUs; across domains latency and bytes over the links of its members into the network, which
+/// all groups of a node share evenly.
 class Network {
  public:
   Network(const ClusterDescription& cluster, const Parallelism& spread, const OperatorTable* table,
-          const FittedConstants& fitted = {});
+          const NetworkMeasurements& measured = {});
 
   [[nodiscard]] RankGroup tensor() const;
   [[nodiscard]] RankGroup context() const;
@@ -40,6 +50,8 @@ class Network {
   [[nodiscard]] double expert_exchange(RankGroup group, double bytes, double experts_per_token) const;
   /// Over the slower of the links between two pipeline ranks, that is NVLink where they share its domain.
   [[nodiscard]] double between(RankId a, RankId b, double bytes) const;
+  /// Of one message, by NVLink or the network.
+  [[nodiscard]] double transfer(bool nvlink, double bytes) const;
   /// To host memory, and from it.
   [[nodiscard]] double to_host(double bytes) const;
 
@@ -47,6 +59,8 @@ class Network {
   [[nodiscard]] RankGroup every(int step, int members) const;
   [[nodiscard]] bool share_nvlink(RankId a, RankId b) const;
   [[nodiscard]] double nvlink(CollectiveKind kind, int members, double bytes) const;
+  [[nodiscard]] std::optional<double> measured(CollectiveKind kind, const RankGroup& group,
+                                               double bytes) const;
   [[nodiscard]] double network_rate() const;
   [[nodiscard]] double network_latency() const;
 
@@ -54,6 +68,7 @@ class Network {
   const Parallelism& spread_;
   const OperatorTable* table_;
   double efficiency_;  ///< of the links into the network
+  std::span<const MeasuredCollective> measured_;
 };
 
 }  // namespace ppsim::workload

@@ -19,7 +19,7 @@ std::string_view take(std::string_view& text, char separator) {
   return item;
 }
 
-double number(std::string_view text) {
+double cell_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   PPSIM_CHECK(error == std::errc() && end == text.data() + text.size(), "operator tables hold numbers");
@@ -51,8 +51,8 @@ std::vector<std::pair<double, double>> curve(std::string_view items, Value value
   std::vector<std::pair<double, double>> points;
   while (!items.empty()) {
     std::string_view item = take(items, ' ');
-    const double at = number(take(item, '='));
-    points.emplace_back(std::log(at), std::log(value(number(item))));
+    const double at = cell_number(take(item, '='));
+    points.emplace_back(std::log(at), std::log(value(cell_number(item))));
   }
   return points;
 }
@@ -88,14 +88,14 @@ class OperatorTableReader {
     read_products();
     each_row(attention_csv(), [&](std::string_view row) {
       OperatorTable& table = table_of(take(row, ','));
-      const int head_dim = static_cast<int>(number(take(row, ',')));
-      const int sequence = static_cast<int>(number(take(row, ',')));
+      const int head_dim = static_cast<int>(cell_number(take(row, ',')));
+      const int sequence = static_cast<int>(cell_number(take(row, ',')));
       table.attention_[head_dim][sequence] = curve(row, [](double tflops) { return tflops * 1e12; });
     });
     each_row(collectives_csv(), [&](std::string_view row) {
       OperatorTable& table = table_of(take(row, ','));
       const CollectiveKind kind = collective_kind(take(row, ','));
-      const int members = static_cast<int>(number(take(row, ',')));
+      const int members = static_cast<int>(cell_number(take(row, ',')));
       table.collectives_[{kind, members}] = curve(row, [](double us) { return us * 1e-6; });
     });
     return std::move(tables_);
@@ -111,12 +111,12 @@ class OperatorTableReader {
     header = take(header, '\n');
     for (int i = 0; i < 4; ++i) take(header, ',');
     std::vector<double> ks;
-    while (!header.empty()) ks.push_back(std::log(number(take(header, ','))));
+    while (!header.empty()) ks.push_back(std::log(cell_number(take(header, ','))));
     each_row(products_csv(), [&](std::string_view row) {
       OperatorTable& table = table_of(take(row, ','));
       auto& products = table.products_[static_cast<std::size_t>(data_type(take(row, ',')))];
-      const double m = number(take(row, ','));
-      const double n = number(take(row, ','));
+      const double m = cell_number(take(row, ','));
+      const double n = cell_number(take(row, ','));
       products.sizes[2] = ks;
       const auto append = [](std::vector<double>& sizes, double size) {
         if (sizes.empty() || sizes.back() < size) sizes.push_back(size);
@@ -125,7 +125,7 @@ class OperatorTableReader {
       append(products.sizes[1], std::log(n));
       for (const double k : ks) {
         const std::string_view us = take(row, ',');
-        products.rates.push_back(us.empty() ? 0 : 2 * m * n * std::exp(k) / number(us) * 1e6);
+        products.rates.push_back(us.empty() ? 0 : 2 * m * n * std::exp(k) / cell_number(us) * 1e6);
       }
     });
   }

@@ -5,6 +5,7 @@
 #include "ppsim/core/io/json.hpp"
 #include "ppsim/core/ir/error.hpp"
 #include "ppsim/core/ir/pipeline.hpp"
+#include "ppsim/workload/calibration.hpp"
 #include "ppsim/workload/cluster.hpp"
 #include "ppsim/workload/constants.hpp"
 #include "ppsim/workload/layout.hpp"
@@ -27,8 +28,12 @@ struct Workload {
   SoftwareStack stack = {.name = "megatron-core"};
   bool whole_step = true;  ///< its end is part of the step: reduction of gradients, optimizer
   FittedConstants fitted;
+  Calibration calibration;  ///< what was measured of it
   friend bool operator==(const Workload&, const Workload&) = default;
 };
+
+/// The same work with what was measured, its constants included.
+[[nodiscard]] Workload calibrated(Workload workload, Calibration calibration);
 
 /// The work of a rank after its last microbatch. Gradients are reduced first, then their norm joins
 /// all ranks, then weights are updated.
@@ -68,6 +73,9 @@ struct AnalyticCosts {
 /// output shard that of the input gradient where a collective sums it behind S; collectives between passes
 /// are all-reduces.
 ///
+/// A calibration goes before all of this: measured communication takes the place of the model's, and each
+/// cost is multiplied by the factor of its kind.
+///
 /// Memory: bf16 parameters and activations, the stack's gradients, 12 bytes a parameter of optimizer state,
 /// sharded where the stack does; activations as the stack saves them.
 ///
@@ -81,6 +89,7 @@ struct AnalyticCosts {
 namespace ppsim {
 using workload::analytic_costs;
 using workload::AnalyticCosts;
+using workload::calibrated;
 using workload::LayoutRule;
 using workload::StepEnd;
 using workload::Workload;

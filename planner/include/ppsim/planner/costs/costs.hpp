@@ -38,9 +38,10 @@ using CostSource = std::variant<UnitSource, Tables, Workload, CostModel>;
 
 /// Remarks on a model's costs that a reader of a result needs. One line each.
 struct CostNotes {
-  std::string workload;      ///< what was asked: model, sequence, parallelism, cluster, stack
-  std::string not_modelled;  ///< what the costs leave out
-  std::string known_error;   ///< of simulations of the nearest measured runs
+  std::string workload;          ///< what was asked: model, sequence, parallelism, cluster, stack
+  std::string not_modelled;      ///< what the costs leave out
+  std::string known_error;       ///< of simulations of the nearest measured runs
+  std::string calibration = {};  ///< its hash; empty: there is none
 };
 
 /// Costs and sizes of one pipeline, and what a model adds to them.

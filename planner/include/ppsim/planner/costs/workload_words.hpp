@@ -17,6 +17,7 @@ struct WorkloadWords {
   std::string layout = "even";          ///< even, auto or Megatron's string
   std::string stack = "megatron-core";  ///< NAME, or the path of a description
   bool whole_step = true;
+  std::string calibration = {};  ///< path of a file; empty: none
 };
 
 /// A stack by name or file. Errors: as below.
