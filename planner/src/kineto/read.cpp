@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cells.hpp"
 #include "ppsim/planner/files.hpp"
 #include "ppsim/planner/kineto.hpp"
 
@@ -23,15 +24,6 @@ struct Found {
   KinetoRange range;
   bool on_device = false;
 };
-
-/// A cell without the action's own direction: computation is what is not sent, received or gathered.
-bool is_computation(std::string_view cell) {
-  if (cell.starts_with('(')) return true;
-  const std::size_t kind = cell.find_first_not_of("0123456789");
-  return kind != std::string_view::npos && kind + 1 < cell.size() &&
-         std::string_view("FBIW").find(cell[kind]) != std::string_view::npos &&
-         cell.find_first_not_of("0123456789", kind + 1) == std::string_view::npos;
-}
 
 /// Reads events as they come: a trace of a step takes hundreds of megabytes.
 class Handler : public nlohmann::json_sax<nlohmann::json> {
@@ -130,6 +122,14 @@ tl::unexpected<Error> no_trace(const std::string& file, const std::string& why, 
 
 }  // namespace
 
+bool is_computation_cell(std::string_view cell) {
+  if (cell.starts_with('(')) return true;
+  const std::size_t kind = cell.find_first_not_of("0123456789");
+  return kind != std::string_view::npos && kind + 1 < cell.size() &&
+         std::string_view("FBIW").find(cell[kind]) != std::string_view::npos &&
+         cell.find_first_not_of("0123456789", kind + 1) == std::string_view::npos;
+}
+
 Expected<std::vector<std::string>> kineto_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -159,7 +159,7 @@ Expected<KinetoRanges> read_kineto(std::string_view text, const std::string& fil
   Handler handler(first != std::string_view::npos && text[first] == '[');
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &handler))
     return no_trace(file, "no trace", handler.failure);
-  const auto computes = [](const Found& item) { return is_computation(item.range.cell); };
+  const auto computes = [](const Found& item) { return is_computation_cell(item.range.cell); };
   KinetoRanges result{
       file,
       std::ranges::any_of(handler.found, [&](const Found& item) { return item.on_device && computes(item); }),

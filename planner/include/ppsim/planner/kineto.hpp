@@ -31,6 +31,12 @@ struct KinetoRanges {
 /// host. Errors: bad_file for what is no such trace, has no such range, or is compressed.
 [[nodiscard]] Expected<KinetoRanges> read_kineto(std::string_view text, const std::string& file);
 
+/// Reads a report of Nsight Systems that was exported to SQLite: of each process its NVTX ranges. Where
+/// kernels were recorded a range goes from the start of the first kernel launched within it to the end of the
+/// last one, those of NCCL aside, else it is that of the host. Errors: bad_file for what is no such export,
+/// or has no such range.
+[[nodiscard]] Expected<std::vector<KinetoRanges>> read_nsys(const std::string& file);
+
 /// The .json files of folders, by name, and files as they are.
 /// Errors: io; bad_file for a folder without such files.
 [[nodiscard]] Expected<std::vector<std::string>> kineto_files(const std::vector<std::string>& paths);
@@ -70,5 +76,6 @@ using planner::KinetoRanges;
 using planner::KinetoStep;
 using planner::RankClock;
 using planner::read_kineto;
+using planner::read_nsys;
 using planner::step_of_kineto;
 }  // namespace ppsim

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/core/ir/error.hpp"
+#include "ppsim/core/ir/program.hpp"
+
+namespace ppsim::planner {
+
+/// Measured steps of one Program.
+struct MeasuredSteps {
+  std::vector<TimedTrace> traces;  ///< one a step
+  /// They are of a profiler that has ranges of computation alone, and these may contain waits for messages.
+  bool computation_alone = false;
+};
+
+/// Reads traces of a Program: `.csv` files of ours, each a step; or files of PyTorch's profiler (`.json`, or
+/// folders of them) or of Nsight Systems (`.sqlite`), together the newest step of all ranks.
+/// Errors: those of the readers; bad_argument where both kinds are given.
+[[nodiscard]] Expected<MeasuredSteps> read_measured_steps(const std::vector<std::string>& paths,
+                                                          const Program& program);
+
+}  // namespace ppsim::planner
+
+namespace ppsim {
+using planner::MeasuredSteps;
+using planner::read_measured_steps;
+}  // namespace ppsim
