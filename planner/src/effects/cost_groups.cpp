@@ -154,29 +154,31 @@ Expected<CostGroup> cost_group_from_text(std::string_view text) {
                                  "stage:0, link:0-1, or a class such as F:0 or SEND_F:0-1"});
 }
 
-bool PricedItems::is_in(const CostGroup& group, std::size_t item) const {
-  const CostClass* key = simulator::cost_class_of(program, program.items[item]);
-  if (key == nullptr) return false;
-  const ItemPlace& place = places[item];
+bool contains(const CostGroup& group, const CostClass& key, const ItemPlace& place) {
   switch (group.what) {
     case What::kind:
-      return key->kind == group.key.kind;
+      return key.kind == group.key.kind;
     case What::compute:
-      return info(key->kind).resource == Resource::compute;
+      return info(key.kind).resource == Resource::compute;
     case What::transfers:
-      return is_transfer(key->kind);
+      return is_transfer(key.kind);
     case What::collectives:
-      return is_collective(key->kind);
+      return is_collective(key.kind);
     case What::rank:
-      return occupies_rank(*key) && place.rank.value() == group.key.subject;
+      return occupies_rank(key) && place.rank.value() == group.key.subject;
     case What::stage:
-      return has_stage(*key) && key->subject == group.key.subject;
+      return has_stage(key) && key.subject == group.key.subject;
     case What::link:
       return place.peer.valid() && link_between(place.rank, place.peer) == group;
     case What::cost_class:
-      return matches(group.key, *key);
+      return matches(group.key, key);
   }
   return false;
+}
+
+bool PricedItems::is_in(const CostGroup& group, std::size_t item) const {
+  const CostClass* key = simulator::cost_class_of(program, program.items[item]);
+  return key != nullptr && contains(group, *key, places[item]);
 }
 
 std::vector<CostGroup> PricedItems::groups(CostGrouping grouping) const {

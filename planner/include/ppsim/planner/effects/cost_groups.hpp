@@ -34,6 +34,9 @@ std::ostream& operator<<(std::ostream& out, const CostGroup& group);
 /// Errors: bad_argument for anything else than a text as above.
 [[nodiscard]] Expected<CostGroup> cost_group_from_text(std::string_view text);
 
+/// Whether costs of a class that take their time at a place belong to a group.
+[[nodiscard]] bool contains(const CostGroup& group, const CostClass& key, const ItemPlace& place);
+
 /// How the costs of a Program fall into groups. By kind there are also compute, transfers and collectives.
 enum class CostGrouping : std::uint8_t { kind, rank, stage, link, cost_class };
 

@@ -1,0 +1,242 @@
+#include <iostream>
+#include <sstream>
+
+#include "command_line/validators.hpp"
+#include "commands/effects/effects.hpp"
+#include "input/communicators.hpp"
+#include "options/transport_choice.hpp"
+#include "ppsim/core/ir/hash.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/planner/calibration/calibrate.hpp"
+#include "ppsim/planner/effects/replay.hpp"
+#include "ppsim/planner/trace_file.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
+#include "ppsim/simulator/metrics/metrics.hpp"
+
+namespace ppsim::cli {
+namespace {
+
+struct Options {
+  InputOptions input;
+  CostOptions costs;
+  TransportChoice transport;
+  std::vector<std::string> traces, changes;
+  std::string other, output;
+};
+
+/// "rank:2=1.3".
+Expected<ReplayChange> change_of(const std::string& text) {
+  constexpr const char* kExpected = "COSTS=FACTOR, such as rank:2=1.3, link:0-1=2 or F=0.9";
+  const std::size_t equals = text.find('=');
+  ReplayChange change;
+  if (equals == std::string::npos || !read_number(text.substr(equals + 1), change.factor))
+    return make_error(ErrorCode::bad_argument, "--change has no factor",
+                      {.found = text, .expected = kExpected});
+  auto group = cost_group_from_text(text.substr(0, equals));
+  if (!group) {
+    Error error = group.error();
+    error.message = "--change: " + error.message;
+    return tl::unexpected(std::move(error));
+  }
+  change.group = *group;
+  return change;
+}
+
+/// The measured step, and what became of it.
+struct Outcome {
+  AnalyzedProgram measured;
+  TimedTrace trace;
+  ReplayCosts costs;
+  std::string name;
+  AnalyzedProgram changed;  ///< the same Program, or the other order
+  std::string changed_name;
+  TimedTrace replay;
+  bool computation_alone = false;
+
+  [[nodiscard]] Nanoseconds measured_step() const { return trace_span(trace); }
+  [[nodiscard]] Nanoseconds unchanged_step() const { return trace_span(replayed(measured, costs)); }
+  [[nodiscard]] Nanoseconds step() const { return trace_span(replay); }
+};
+
+/// The costs that another schedule is lowered for: means of what was measured.
+CostSource measured_source(const AnalyzedProgram& analyzed, const TimedTrace& trace) {
+  return Tables{.costs = mean_costs(measured_durations(analyzed, {&trace, 1})), .sizes = {}};
+}
+
+Expected<Program> other_program(const Options& options, const AnalyzedProgram& measured,
+                                const TimedTrace& trace, std::string& name) {
+  InputOptions input = options.input;
+  input.input = options.other;
+  if (names_file(input.input)) {
+    input.parameters = {};
+    input.settings.clear();
+    input.ranks = input.microbatches = input.chunks = input.slices = std::nullopt;
+  }
+  CostOptions costs;
+  costs.instead = measured_source(measured, trace);
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(input, costs));
+  name = subject.name;
+  return default_program(subject);
+}
+
+Expected<void> check_same_shape(const Program& measured, const Program& other) {
+  if (measured.pipeline().ranks() == other.pipeline().ranks()) return {};
+  return make_error(ErrorCode::bad_argument, "--as has another number of ranks",
+                    {.found = std::to_string(other.pipeline().ranks()),
+                     .expected = std::to_string(measured.pipeline().ranks()) + ", as the trace"});
+}
+
+Expected<Outcome> replayed_step(const Options& options, const TransportCapabilities& capabilities,
+                                const Output& output) {
+  std::vector<ReplayChange> changes;
+  for (const std::string& text : options.changes) {
+    PPSIM_ASSIGN_OR_RETURN(const auto change, change_of(text));
+    changes.push_back(change);
+  }
+  PPSIM_ASSIGN_OR_RETURN(const auto subject, read_subject(options.input, options.costs));
+  PPSIM_ASSIGN_OR_RETURN(auto program, default_program(subject));
+  note_assumed_communicators(subject, output);
+  const AnalyzedProgram analyzed(std::move(program), capabilities);
+  auto steps = read_measured_steps(options.traces, analyzed.program());
+  if (!steps)
+    return tl::unexpected(of_other_costs(steps.error(), std::holds_alternative<Schedule>(subject.ir)));
+  if (!analyzed.finishes())
+    return make_error(ErrorCode::deadlock, "no run of this Program finishes",
+                      {.file = options.traces.front(), .expected = "ppsim verify says who waits for whom"});
+  TimedTrace trace = std::move(steps->traces.front());
+  ReplayCosts costs = replay_costs(analyzed, trace);
+  Outcome outcome{analyzed, std::move(trace), costs, subject.name,
+                  analyzed, subject.name,     {},    steps->computation_alone};
+  if (!options.other.empty()) {
+    PPSIM_ASSIGN_OR_RETURN(auto other,
+                           other_program(options, outcome.measured, outcome.trace, outcome.changed_name));
+    PPSIM_RETURN_IF_ERROR(check_same_shape(outcome.measured.program(), other));
+    outcome.changed = AnalyzedProgram(std::move(other), capabilities);
+    if (!outcome.changed.finishes())
+      return make_error(ErrorCode::deadlock, "no run of the other order finishes",
+                        {.found = options.other, .expected = "ppsim verify says who waits for whom"});
+    PPSIM_ASSIGN_OR_RETURN(costs, costs_in_other_order({outcome.measured, outcome.costs}, outcome.changed));
+  }
+  PPSIM_RETURN_IF_ERROR(change(outcome.changed, changes, costs));
+  outcome.replay = replayed(outcome.changed, costs);
+  return outcome;
+}
+
+std::string rank_rows(const Outcome& outcome) {
+  const StepTimes before = step_times(outcome.measured.program(), outcome.trace);
+  const StepTimes after = step_times(outcome.changed.program(), outcome.replay);
+  std::vector<std::vector<std::string>> rows = {{"rank", "busy measured", "busy", "idle measured", "idle"}};
+  for (std::size_t r = 0; r < before.ranks.size(); ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    rows.push_back({std::to_string(r), time_text(before.ranks[rank].busy), time_text(after.ranks[rank].busy),
+                    time_text(outcome.measured_step() - before.ranks[rank].busy),
+                    time_text(outcome.step() - after.ranks[rank].busy)});
+  }
+  return table_text(rows);
+}
+
+std::string advice(const Options& options, const Outcome& outcome) {
+  const Nanoseconds measured = outcome.measured_step();
+  const Nanoseconds unchanged = outcome.unchanged_step();
+  if (measured != unchanged)
+    return "The replay of the trace as it is takes " + time_text(unchanged) +
+           ": it lacks what the step waited for.";
+  if (options.changes.empty() && options.other.empty())
+    return "As it is, the replay takes what was measured. Next: --change rank:0=0.9 or --as NAME.";
+  if (outcome.step() == measured) return "Nothing that the step waits for has changed.";
+  const auto share = static_cast<double>(outcome.step() - measured) /
+                     static_cast<double>(std::max<Nanoseconds>(1, measured));
+  return std::string("So the step is ") + percent_text(std::abs(share)) +
+         (share < 0 ? " shorter." : " longer.");
+}
+
+Json rank_json(const StepTimes& before, const StepTimes& after) {
+  Json ranks = Json::array();
+  for (std::size_t r = 0; r < before.ranks.size(); ++r) {
+    const RankId rank(static_cast<std::int32_t>(r));
+    ranks.push_back({{"measured_busy_ns", before.ranks[rank].busy}, {"busy_ns", after.ranks[rank].busy}});
+  }
+  return ranks;
+}
+
+Json replay_json(const Options& options, const Outcome& outcome) {
+  return {{"schedule", outcome.name},
+          {"replayed_schedule", outcome.changed_name},
+          {"changes", options.changes},
+          {"measured_step_ns", outcome.measured_step()},
+          {"unchanged_step_ns", outcome.unchanged_step()},
+          {"step_ns", outcome.step()},
+          {"per_rank", rank_json(step_times(outcome.measured.program(), outcome.trace),
+                                 step_times(outcome.changed.program(), outcome.replay))},
+          {"program_hash", program_hash(outcome.changed.program())},
+          {"transport", transport_name(outcome.changed.capabilities())}};
+}
+
+void print_text(const Options& options, const Outcome& outcome) {
+  std::string changed = outcome.changed_name == outcome.name && options.other.empty()
+                            ? std::string()
+                            : " as " + outcome.changed_name;
+  for (const std::string& change : options.changes) changed += (changed.empty() ? " with " : ", ") + change;
+  std::cout << outcome.name << ": " << outcome.measured.program().pipeline() << '\n'
+            << "step " << time_text(outcome.measured_step()) << " as measured, " << time_text(outcome.step())
+            << (changed.empty() ? " replayed" : changed) << '\n'
+            << rank_rows(outcome) << advice(options, outcome) << '\n';
+}
+
+Expected<void> write_replay(const Options& options, const Outcome& outcome) {
+  if (options.output.empty()) return {};
+  const CostTable no_costs;
+  const SizeTable no_sizes;
+  return write_trace_file(options.output, {outcome.changed, outcome.replay, no_costs, no_sizes, true});
+}
+
+int run(const Options& options, const Output& output) {
+  const auto capabilities = capabilities_of(options.transport, options.costs.spread);
+  if (!capabilities) return report(capabilities.error(), output);
+  const auto outcome = replayed_step(options, *capabilities, output);
+  if (!outcome) return report(outcome.error(), output);
+  if (auto written = write_replay(options, *outcome); !written) return report(written.error(), output);
+  if (outcome->computation_alone)
+    output.note("the trace has no transfers: they take no time, and what they delay is kept as it was");
+  if (output.json) {
+    output.print(replay_json(options, *outcome));
+  } else {
+    print_text(options, *outcome);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_replay(Command& program) {
+  auto options = std::make_shared<Options>();
+  Command command = program.add_subcommand(
+      "replay", "a measured step with one thing changed: a cost, a rank, a link, an order");
+  command.add_option("INPUT", options->input.input, "FILE or NAME that was traced").required();
+  command
+      .add_option(
+          "--trace", options->traces,
+          "the measured step: .csv as run --trace writes it, or what torch.profiler (.json, a folder) or "
+          "nsys (.sqlite) saw, all ranks")
+      .one_value_each()
+      .required();
+  command
+      .add_option("--change", options->changes,
+                  "COSTS=FACTOR: what F, compute, transfers, rank:2, stage:0, link:0-1, SEND_F:0-1, ... take "
+                  "times a factor; may be repeated")
+      .one_value_each();
+  command.add_option("--as", options->other, "FILE or NAME that does the same actions in another order");
+  command
+      .add_option("-o,--output", options->output, "timed trace: .csv, .json (Perfetto, Chrome) or .pftrace")
+      .check(trace_file());
+  add_parameter_options(command, options->input);
+  add_offload_option(command, options->input);
+  add_send_done_option(command, options->input);
+  add_dialect_option(command, options->input.dialect);
+  add_transport_options(command, options->transport);
+  add_cost_options(command, options->costs);
+  add_recompute_option(command, options->costs);
+  command.runs([options](const Output& output) { return run(*options, output); });
+}
+
+}  // namespace ppsim::cli

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# A measured step again, with one thing changed: as it is it is the trace, to the nanosecond.
+source "$(dirname "$0")/support/lib.sh"
+
+step=(--ranks 4 --microbatches 8 --unit F=1,B=2,c=0.25)
+expect_exit 0 simulate 1f1b "${step[@]}" --trace run.csv
+expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv -o again.csv --json
+expect_json 'd["measured_step_ns"] == d["unchanged_step_ns"] == d["step_ns"] == 37000000'
+cmp run.csv again.csv || fail "another trace"
+
+# Measured runs, on both backends: the replay is the trace, line by line.
+for backend in cpu emulated; do
+  costs=()
+  [ $backend = cpu ] || costs=(--unit F=3,B=6,c=0.5)
+  expect_exit 0 run 1f1b --ranks 2 --microbatches 4 --backend $backend "${costs[@]}" --steps 3 --trace $backend.csv
+  expect_exit 0 replay 1f1b --ranks 2 --microbatches 4 "${costs[@]}" --trace $backend.csv -o again.csv --json
+  expect_json 'd["measured_step_ns"] == d["unchanged_step_ns"] == d["step_ns"] > 0'
+  cmp $backend.csv again.csv || fail "the replay of a run on $backend is another trace"
+done
+
+# What a change does is what simulating it does.
+changed() {
+  local expected
+  expect_exit 0 simulate 1f1b --ranks 4 --microbatches 8 --unit "$1" --json
+  expected=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+  expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --change "$2" --json
+  expect_json "d['step_ns'] == $expected and d['measured_step_ns'] == 37000000"
+}
+changed F=1,B=2,c=1 transfers=4
+changed F=2,B=2,c=0.25 F=2
+changed F=0.5,B=1,c=0.25 compute=0.5
+expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --change rank:3=1.2
+expect_out "So the step is"
+expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --change link:0-1=3 --change F:2=0.5 --json
+expect_json 'd["changes"] == ["link:0-1=3", "F:2=0.5"] and d["per_rank"][2]["busy_ns"] == 20000000'
+
+# Another order of the same actions, and another schedule.
+expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as gpipe --json
+cp stdout as_gpipe
+expect_exit 0 simulate gpipe "${step[@]}" --json
+python3 -c '
+import json
+assert json.load(open("as_gpipe"))["step_ns"] == json.load(open("stdout"))["makespan_ns"]' || fail "gpipe of these costs"
+expect_exit 0 lower eager-1f1b "${step[@]}" -o eager.json
+expect_exit 0 replay 1f1b "${step[@]}" --trace run.csv --as eager.json
+expect_out "as eager.json"
+
+# What is no replay.
+expect_error 2 "nothing like an action" "0I0" replay 1f1b "${step[@]}" --trace run.csv --as zb-h1
+expect_exit 0 lower gpipe --ranks 2 --microbatches 8 -o two.json
+expect_error 2 "another number of ranks" "found 2" replay 1f1b "${step[@]}" --trace run.csv --as two.json
+expect_error 2 "--change has no factor" "found rank:3" replay 1f1b "${step[@]}" --trace run.csv --change rank:3
+expect_error 2 "no group of costs" "found ranks:3" replay 1f1b "${step[@]}" --trace run.csv --change ranks:3=2
+expect_error 2 "nothing of this group" "found W" replay 1f1b "${step[@]}" --trace run.csv --change W=2
+expect_error 2 "a factor out of range" "" replay 1f1b "${step[@]}" --trace run.csv --change F=-1
+expect_error 2 "not this program's trace" "" replay gpipe "${step[@]}" --trace run.csv
+head -n 20 run.csv >cut.csv
+expect_error 2 "an instruction is missing" "" replay 1f1b "${step[@]}" --trace cut.csv
+awk -F, -v OFS=, 'NR == 4 { $5 = 0 } 1' run.csv >impossible.csv
+expect_error 4 "no run of this program" "" replay 1f1b "${step[@]}" --trace impossible.csv
