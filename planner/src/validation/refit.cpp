@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "fitted_axes.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 #include "ppsim/planner/costs/priced_program.hpp"
 #include "run_workload.hpp"
@@ -12,20 +13,6 @@
 namespace ppsim::planner {
 namespace {
 
-/// The values that a constant may take.
-struct FittedAxis {
-  double FittedConstants::*constant;
-  double first;
-  double step;
-  int count;
-  [[nodiscard]] double value(int at) const { return first + step * at; }
-};
-constexpr auto kFittedAxes = std::to_array<FittedAxis>({
-    {&FittedConstants::exposed_share, 0, 0.05, 21},
-    {&FittedConstants::network_efficiency, 0.4, 0.02, 31},
-    {&FittedConstants::product_slowdown, 1, 0.01, 31},
-    {&FittedConstants::kernel_time, 0, 1e-6, 41},
-});
 constexpr int kFirstStep = 4;
 constexpr int kCoarsePoints = 81;
 constexpr double kMaxError =

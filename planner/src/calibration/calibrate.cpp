@@ -1,0 +1,257 @@
+#include "ppsim/planner/calibration/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "collective_groups.hpp"
+#include "fit_constants.hpp"
+#include "ppsim/gpu_backend/executor/measured_costs.hpp"
+#include "ppsim/planner/costs/table_coverage.hpp"
+#include "ppsim/planner/effects/replay.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
+
+namespace ppsim::planner {
+namespace {
+
+/// None is left out: whole steps are compared, so what is slow in them has to count.
+constexpr double kOutliers = 0;
+
+/// The durations of measured steps, and those of their halves.
+struct Observations {
+  Durations all;
+  Durations half;
+  Durations other;
+  double step_ns = 0;        ///< the mean
+  double other_step_ns = 0;  ///< of the other half of the steps; of a single step: itself
+};
+
+/// The trace with every computation from when all that it needs was there.
+TimedTrace without_waits(const AnalyzedProgram& analyzed, const TimedTrace& trace) {
+  TimedTrace result = trace;
+  const ReplayCosts costs = replay_costs(analyzed, trace);
+  for (std::size_t i = 0; i < trace.spans.size(); ++i) {
+    Span& span = result.spans[InstructionId(static_cast<std::int32_t>(i))];
+    if (happened(span.start))
+      span.start.time = span.end.time - costs.durations[InstructionId(static_cast<std::int32_t>(i))];
+  }
+  return result;
+}
+
+double mean_step(const std::vector<TimedTrace>& traces) {
+  double sum = 0;
+  for (const TimedTrace& trace : traces) sum += static_cast<double>(trace_span(trace));
+  return sum / static_cast<double>(traces.size());
+}
+
+/// Every other item goes to the one half, the first one included.
+template <class Item>
+std::pair<std::vector<Item>, std::vector<Item>> alternate(const std::vector<Item>& items) {
+  std::pair<std::vector<Item>, std::vector<Item>> halves;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    (i % 2 == 0 ? halves.first : halves.second).push_back(items[i]);
+  return halves;
+}
+
+Observations observed(const AnalyzedProgram& analyzed, const MeasuredSteps& steps) {
+  std::vector<TimedTrace> traces = steps.traces;
+  if (steps.computation_alone) {
+    for (TimedTrace& trace : traces) trace = without_waits(analyzed, trace);
+  }
+  Observations result;
+  result.all = measured_durations(analyzed, traces);
+  result.step_ns = mean_step(steps.traces);
+  result.other_step_ns = result.step_ns;
+  if (traces.size() == 1) {
+    for (const auto& [key, durations] : result.all)
+      std::tie(result.half[key], result.other[key]) = alternate(durations);
+    std::erase_if(result.other, [](const auto& one) { return one.second.empty(); });
+    return result;
+  }
+  const auto [half, other] = alternate(traces);
+  result.half = measured_durations(analyzed, half);
+  result.other = measured_durations(analyzed, other);
+  result.other_step_ns = mean_step(alternate(steps.traces).second);
+  return result;
+}
+
+double total_of(const std::vector<Nanoseconds>& durations) {
+  double total = 0;
+  for (const Nanoseconds one : durations) total += static_cast<double>(one);
+  return total;
+}
+
+/// Of the classes of a kind: absolute errors over what they took. Nothing where they took no time.
+std::optional<double> kind_error(const CostTable& costs, const Durations& durations, OpKind kind) {
+  double wrong = 0;
+  double all = 0;
+  for (const auto& [key, values] : durations) {
+    if (key.kind != kind) continue;
+    const double total = total_of(values);
+    wrong += std::abs(static_cast<double>(costs(key)) * static_cast<double>(values.size()) - total);
+    all += total;
+  }
+  if (all == 0) return std::nullopt;
+  return wrong / all;
+}
+
+/// What is compared: costs that were given, found ones, and those of one half.
+struct ComparedCosts {
+  const std::optional<CostTable>& before;
+  const CostTable& after;
+  const CostTable& half;
+};
+
+CalibrationGroup kind_group(OpKind kind, const Observations& seen, const ComparedCosts& costs) {
+  CalibrationGroup group{.name = std::string(info(kind).text)};
+  for (const auto& [key, values] : seen.all) {
+    if (key.kind != kind) continue;
+    group.observations += static_cast<std::int64_t>(values.size());
+    group.measured_ns += total_of(values);
+  }
+  if (costs.before) group.before = kind_error(*costs.before, seen.all, kind);
+  group.after = kind_error(costs.after, seen.all, kind).value_or(0);
+  group.other_half = kind_error(costs.half, seen.other, kind);
+  return group;
+}
+
+Expected<double> simulated_step(const AnalyzedProgram& analyzed, const CostTable& costs) {
+  PPSIM_ASSIGN_OR_RETURN(const auto run, simulate_beside_transfers(analyzed, {costs, CostTable()}));
+  if (!run) return tl::unexpected(to_error(analyzed.program(), run.error()));
+  return static_cast<double>(trace_span(*run));
+}
+
+Expected<CalibrationGroup> step_group(const CalibrationRequest& request, const Observations& seen,
+                                      const ComparedCosts& costs) {
+  CalibrationGroup group{.name = "step",
+                         .observations = static_cast<std::int64_t>(request.steps.traces.size()),
+                         .measured_ns = seen.step_ns};
+  const auto error = [&](const CostTable& table, double measured) -> Expected<double> {
+    PPSIM_ASSIGN_OR_RETURN(const auto simulated, simulated_step(*request.program, table));
+    return measured == 0 ? 0 : simulated / measured - 1;
+  };
+  if (costs.before) {
+    PPSIM_ASSIGN_OR_RETURN(group.before, error(*costs.before, seen.step_ns));
+  }
+  PPSIM_ASSIGN_OR_RETURN(group.after, error(costs.after, seen.step_ns));
+  if (!seen.other.empty()) {
+    PPSIM_ASSIGN_OR_RETURN(group.other_half, error(costs.half, seen.other_step_ns));
+  }
+  return group;
+}
+
+/// The kinds that were measured, in their order.
+std::vector<OpKind> kinds_of(const Durations& durations) {
+  std::vector<OpKind> kinds;
+  for (const auto& [key, values] : durations) {
+    if (std::ranges::find(kinds, key.kind) == kinds.end() && total_of(values) > 0) kinds.push_back(key.kind);
+  }
+  std::ranges::sort(kinds);
+  return kinds;
+}
+
+/// Measured over modelled, of all actions of a kind together; nothing where the model says that they are
+/// free.
+std::optional<double> measured_ratio(const Durations& durations, const CostTable& model, OpKind kind) {
+  double measured = 0;
+  double modelled = 0;
+  const CostTable means = mean_costs(durations, kOutliers);
+  for (const auto& [key, values] : durations) {
+    if (key.kind != kind) continue;
+    measured += static_cast<double>(means(key)) * static_cast<double>(values.size());
+    modelled += static_cast<double>(model(key)) * static_cast<double>(values.size());
+  }
+  if (modelled == 0) return std::nullopt;
+  return measured / modelled;
+}
+
+Expected<void> find_factors(const Durations& durations, const CostTable& model, Calibration& calibration) {
+  for (const OpKind kind : kinds_of(durations)) {
+    const auto ratio = measured_ratio(durations, model, kind);
+    if (!ratio) continue;
+    const double factor = calibration.factor(kind) * *ratio;
+    if (factor < workload::kMinFactor || factor > workload::kMaxFactor) {
+      std::ostringstream found;
+      found << info(kind).text << " takes " << factor << " times what the model says";
+      return make_error(
+          ErrorCode::bad_argument, "the traces are not of this model on this cluster",
+          {.found = found.str(), .expected = "a factor of 0.1 to 10; --costs-out needs no model"});
+    }
+    calibration.factors[kind] = factor;
+  }
+  return {};
+}
+
+/// The costs of a workload as its calibration has them.
+Expected<CostTable> workload_costs(const Workload& workload, const AnalyzedProgram& analyzed) {
+  PPSIM_ASSIGN_OR_RETURN(auto costs, analytic_costs(workload, analyzed.program().pipeline()));
+  return std::move(costs.tables.costs);
+}
+
+/// Gives the workload its calibration.
+Expected<void> fit_workload(const CalibrationRequest& request, const Observations& seen, Workload& workload) {
+  if (request.fit != CalibrationFit::factors) {
+    PPSIM_ASSIGN_OR_RETURN(const auto constants, fitted_constants(workload, *request.program, seen.all));
+    workload.fitted = constants;
+    workload.calibration.constants = constants;
+  }
+  if (request.fit == CalibrationFit::constants) return {};
+  PPSIM_ASSIGN_OR_RETURN(const auto model, workload_costs(workload, *request.program));
+  return find_factors(seen.all, model, workload.calibration);
+}
+
+/// The groups of actions and of the step.
+Expected<void> compare_steps(const CalibrationRequest& request, std::optional<Workload>& workload,
+                             CalibrationResult& result) {
+  const Observations seen = observed(*request.program, request.steps);
+  if (seen.all.empty())
+    return make_error(ErrorCode::bad_argument, "nothing was measured", {.expected = "a step that ran"});
+  result.measured = {
+      .costs = mean_costs(seen.all, kOutliers), .sizes = {}, .spreads = cost_spreads(seen.all)};
+  CostTable after = result.measured.costs;
+  std::optional<CostTable> before = request.costs;
+  if (workload) {
+    PPSIM_ASSIGN_OR_RETURN(before, workload_costs(*request.workload, *request.program));
+    PPSIM_RETURN_IF_ERROR(fit_workload(request, seen, *workload));
+    PPSIM_ASSIGN_OR_RETURN(after, workload_costs(*workload, *request.program));
+  }
+  const CostTable half = mean_costs(seen.half, kOutliers);
+  const ComparedCosts costs{before, after, half};
+  for (const OpKind kind : kinds_of(seen.all)) result.groups.push_back(kind_group(kind, seen, costs));
+  PPSIM_ASSIGN_OR_RETURN(auto step, step_group(request, seen, costs));
+  result.groups.push_back(std::move(step));
+  if (request.steps.computation_alone) result.measured = with_zeros(std::move(result.measured));
+  return {};
+}
+
+/// New times take the place of those of the same operation and group.
+void merge(const std::vector<MeasuredCollective>& measured, std::vector<MeasuredCollective>& into) {
+  for (const MeasuredCollective& one : measured) {
+    std::erase_if(into, [&](const MeasuredCollective& old) {
+      return old.operation == one.operation && old.group == one.group;
+    });
+    into.push_back(one);
+  }
+}
+
+}  // namespace
+
+Expected<CalibrationResult> calibrate(const CalibrationRequest& request) {
+  if (request.steps.traces.empty() && request.collectives.empty())
+    return make_error(ErrorCode::bad_argument, "there is nothing to calibrate with",
+                      {.expected = "traces of steps, or output of nccl-tests"});
+  CalibrationResult result;
+  std::optional<Workload> workload = request.workload;
+  Calibration bare;
+  merge(request.collectives, workload ? workload->calibration.collectives : bare.collectives);
+  for (const MeasuredCollective& one : request.collectives)
+    result.groups.push_back(collective_group(one, request.workload));
+  if (!request.steps.traces.empty()) PPSIM_RETURN_IF_ERROR(compare_steps(request, workload, result));
+  result.calibration = workload ? std::move(workload->calibration) : std::move(bare);
+  return result;
+}
+
+}  // namespace ppsim::planner

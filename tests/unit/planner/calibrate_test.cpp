@@ -1,0 +1,163 @@
+#include "ppsim/planner/calibration/calibrate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ppsim/core/lowering/lowering.hpp"
+#include "ppsim/schedules/registry.hpp"
+#include "ppsim/simulator/engine/simulate.hpp"
+
+namespace ppsim {
+namespace {
+
+AnalyzedProgram one_f_one_b(int ranks = 4, int microbatches = 8) {
+  const Schedule schedule = generate("1f1b", {.ranks = ranks, .microbatches = microbatches}).value();
+  return {lower(schedule, {}).value(), rendezvous()};
+}
+
+TimedTrace run_of(const AnalyzedProgram& analyzed, const CostTable& costs) {
+  return *simulate_beside_transfers(analyzed, {costs, CostTable()}).value();
+}
+
+const CalibrationGroup& group(const CalibrationResult& result, const std::string& name) {
+  for (const CalibrationGroup& one : result.groups) {
+    if (one.name == name) return one;
+  }
+  throw std::out_of_range(name);
+}
+
+Workload job() {
+  Workload work{.model = model_from_name("llama3-8b").value(),
+                .cluster = cluster_from_name("dgx-h100", 2).value()};
+  work.parallelism = {.tensor = 4, .pipeline = 4, .global_batch_size = 8};
+  return work;
+}
+
+TEST(Calibrate, FindsTheCostsOfASimulatedStep) {
+  const AnalyzedProgram analyzed = one_f_one_b();
+  const CostTable costs = unit_cost_table({.F = 1, .B = 2.5, .c = 0.125});
+  const CostTable wrong = unit_cost_table({.F = 2, .B = 2.5, .c = 0});
+  const auto result =
+      calibrate({.program = &analyzed, .steps = {.traces = {run_of(analyzed, costs)}}, .costs = wrong})
+          .value();
+  EXPECT_EQ(result.measured.costs({OpKind::forward, 2, -1, 0}), 1'000'000);
+  EXPECT_EQ(result.measured.costs({OpKind::send_forward, 0, 1, 0}), 125'000);
+  EXPECT_DOUBLE_EQ(*group(result, "F").before, 1);
+  EXPECT_DOUBLE_EQ(*group(result, "B").before, 0);
+  EXPECT_DOUBLE_EQ(*group(result, "SEND_F").before, 1);
+  for (const CalibrationGroup& one : result.groups) {
+    EXPECT_DOUBLE_EQ(one.after, 0) << one.name;
+    EXPECT_DOUBLE_EQ(*one.other_half, 0) << one.name;
+  }
+  EXPECT_EQ(group(result, "F").observations, 32);
+  EXPECT_TRUE(result.calibration.empty()) << "without a model there is nothing that factors are of";
+}
+
+/// Of steps that differ, the other half is judged by the steps that were left out.
+TEST(Calibrate, HalvesAreEveryOtherStep) {
+  const AnalyzedProgram analyzed = one_f_one_b();
+  const auto step = [&](double F) { return run_of(analyzed, unit_cost_table({.F = F, .B = 2})); };
+  const auto result =
+      calibrate({.program = &analyzed, .steps = {.traces = {step(1), step(1.1), step(1), step(1.1)}}})
+          .value();
+  EXPECT_NEAR(*group(result, "F").other_half, 0.1 / 1.1, 1e-9);
+  EXPECT_NEAR(*group(result, "B").other_half, 0, 1e-9);
+  EXPECT_LT(*group(result, "step").other_half, 0) << "the simulated step is too short";
+  EXPECT_EQ(group(result, "step").observations, 4);
+  EXPECT_FALSE(group(result, "step").before);
+}
+
+TEST(Calibrate, FactorsAreMeasuredOverModelled) {
+  const AnalyzedProgram analyzed = one_f_one_b();
+  const Workload work = job();
+  Workload real = work;
+  real.calibration.factors = {{OpKind::forward, 1.3}, {OpKind::backward, 0.8}, {OpKind::send_forward, 2}};
+  const CostTable truth = analytic_costs(real, analyzed.program().pipeline()).value().tables.costs;
+  const auto result =
+      calibrate({.program = &analyzed, .steps = {.traces = {run_of(analyzed, truth)}}, .workload = work})
+          .value();
+  EXPECT_NEAR(result.calibration.factors.at(OpKind::forward), 1.3, 1e-6);
+  EXPECT_NEAR(result.calibration.factors.at(OpKind::backward), 0.8, 1e-6);
+  EXPECT_NEAR(result.calibration.factors.at(OpKind::send_forward), 2, 1e-6);
+  EXPECT_NEAR(result.calibration.factors.at(OpKind::send_backward), 1, 1e-6);
+  EXPECT_NEAR(*group(result, "F").before, 0.3 / 1.3, 1e-6);
+  EXPECT_LT(group(result, "step").after, 1e-6);
+  EXPECT_GT(std::abs(*group(result, "step").before), 0.01);
+  // Calibrated again, nothing changes.
+  const auto again = calibrate({.program = &analyzed,
+                                .steps = {.traces = {run_of(analyzed, truth)}},
+                                .workload = calibrated(work, result.calibration)})
+                         .value();
+  EXPECT_NEAR(again.calibration.factors.at(OpKind::forward), 1.3, 1e-6);
+}
+
+/// The constants that a step was made with are found again where computation tells them apart.
+TEST(Calibrate, FindsConstants) {
+  const AnalyzedProgram analyzed = one_f_one_b();
+  const Workload work = job();
+  Workload real = work;
+  real.fitted.product_slowdown = 1.2;
+  const CostTable truth = analytic_costs(real, analyzed.program().pipeline()).value().tables.costs;
+  const auto result = calibrate({.program = &analyzed,
+                                 .steps = {.traces = {run_of(analyzed, truth)}},
+                                 .workload = work,
+                                 .fit = CalibrationFit::constants})
+                          .value();
+  ASSERT_TRUE(result.calibration.constants);
+  EXPECT_TRUE(result.calibration.factors.empty());
+  EXPECT_LT(group(result, "F").after, 0.01);
+  EXPECT_LT(group(result, "B").after, 0.01);
+  EXPECT_GT(*group(result, "F").before, 0.02);
+}
+
+TEST(Calibrate, RefusesTracesOfAnotherModel) {
+  const AnalyzedProgram analyzed = one_f_one_b();
+  const auto result =
+      calibrate({.program = &analyzed,
+                 .steps = {.traces = {run_of(analyzed, unit_cost_table({.F = 1e4, .B = 2e4}))}},
+                 .workload = job()});
+  ASSERT_FALSE(result);
+  EXPECT_NE(to_string(result.error()).find("not of this model"), std::string::npos);
+}
+
+TEST(Calibrate, NothingIsNoCalibration) { EXPECT_FALSE(calibrate({})); }
+
+TEST(Calibrate, CommunicationIsComparedWithTheModelAndWithItself) {
+  // Latency of 10 us and 100 GB/s.
+  MeasuredCollective measured{MeasuredOperation::all_reduce, {8, 8}, {}};
+  for (Bytes bytes = 1024; bytes <= (Bytes{1} << 30); bytes *= 2)
+    measured.times.push_back({bytes, 10'000 + bytes / 100});
+  const auto result = calibrate({.workload = job(), .collectives = {measured}}).value();
+  const CalibrationGroup& one = group(result, "all_reduce of 8 GPUs, 8 a node");
+  EXPECT_EQ(one.observations, 21);
+  EXPECT_GT(*one.before, 0.05);
+  EXPECT_NEAR(one.after, 0, 1e-9);
+  EXPECT_LT(*one.other_half, 0.05);
+  EXPECT_EQ(result.calibration.collectives, std::vector<MeasuredCollective>{measured});
+  EXPECT_FALSE(calibrate({.collectives = {measured}})->groups.front().before);
+}
+
+/// Ranges of the host contain what they wait for: computation counts from when that was there.
+TEST(Calibrate, WaitsWithinRangesAreNoComputation) {
+  const AnalyzedProgram analyzed = one_f_one_b(2, 2);
+  const TimedTrace whole = run_of(analyzed, unit_cost_table({.F = 1, .B = 2}));
+  TimedTrace host = whole;
+  for (std::size_t i = 0; i < host.spans.size(); ++i) {
+    const InstructionId id(static_cast<std::int32_t>(i));
+    if (is_communication(analyzed.program().actions(id)[0].kind)) {
+      host.spans[id] = {{-1, 0}, {-1, 0}};
+    } else if (id != analyzed.program().first(analyzed.program().rank_of(id))) {
+      host.spans[id].start.time -= 300'000;
+    }
+  }
+  const auto result =
+      calibrate({.program = &analyzed, .steps = {.traces = {host}, .computation_alone = true}}).value();
+  EXPECT_EQ(result.measured.costs({OpKind::forward, 0, -1, 0}), 1'000'000);
+  EXPECT_EQ(result.measured.costs({OpKind::backward, 0, -1, 0}), 2'000'000);
+  EXPECT_EQ(result.measured.costs({OpKind::backward, 1, -1, 0}), 2'000'000);
+  EXPECT_TRUE(result.measured.costs.entries().contains({OpKind::send_forward})) << "free, and said so";
+}
+
+}  // namespace
+}  // namespace ppsim
