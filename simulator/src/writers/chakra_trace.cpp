@@ -77,9 +77,7 @@ class ChakraWriter {
     const bool is_group = program_.instruction(id).form == InstructionForm::group;
     node.set_name(is_group ? action_text(program_.pipeline(), action) : actions_text(program_, id));
     add_dependencies(id, node);
-    const CostClass cost =
-        is_group ? cost_class_of(action) : cost_class_of(program_.actions(id), program_.instruction(id).form);
-    set_duration(input_.costs(cost), node);
+    set_duration(input_.costs(cost_of(id, action)), node);
     add_bool(node, "is_cpu_op", false);
     if (is_transfer(action.kind)) {
       describe_transfer(id, member, node);
@@ -89,6 +87,14 @@ class ChakraWriter {
       node.set_type(chakra::COMP_NODE);
     }
     return node;
+  }
+
+  /// A transfer takes what its SEND says, at both ends.
+  [[nodiscard]] CostClass cost_of(InstructionId id, const Action& action) const {
+    if (is_receive(action.kind)) return cost_class_of(counterpart(action, rank_));
+    const bool is_group = program_.instruction(id).form == InstructionForm::group;
+    return is_group ? cost_class_of(action)
+                    : cost_class_of(program_.actions(id), program_.instruction(id).form);
   }
 
   [[nodiscard]] std::uint64_t first_node(InstructionId id) const {
@@ -117,9 +123,19 @@ class ChakraWriter {
         duration / kMicrosecond + (duration % kMicrosecond >= kMicrosecond / 2 ? 1 : 0)));
   }
 
+  /// A channel moves one message after another, those of a group, too.
+  void add_message_before(InstructionId id, const Message& message, chakra::Node& node) const {
+    if (message.previous < 0) return;
+    const Message& before = graph_.messages[static_cast<std::size_t>(message.previous)];
+    if (before.send != id && before.receive != id) return;  // which the queue has in order
+    const std::uint32_t action = before.send == id ? before.send_action : before.receive_action;
+    node.add_ctrl_deps(first_node(id) + action - program_.instruction(id).first_action);
+  }
+
   void describe_transfer(InstructionId id, std::size_t member, chakra::Node& node) const {
     const std::uint32_t index = message_of(id, member);
     const Message& message = graph_.messages[index];
+    add_message_before(id, message, node);
     const Action& send = program_.all_actions()[message.send_action];
     const bool sends = message.send == id && is_send(program_.actions(id)[member].kind);
     node.set_type(sends ? chakra::COMM_SEND_NODE : chakra::COMM_RECV_NODE);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -130,7 +131,22 @@ std::vector<InstructionId> instructions_of(const Program& program, RankId rank) 
   return owners;
 }
 
-/// That the dependencies of all nodes are the predecessors in the graph, by reason.
+/// The message before one of the same group on its channel; nothing for what is none.
+std::optional<std::uint64_t> message_before(const std::vector<Node>& nodes,
+                                            const std::vector<InstructionId>& owners, std::size_t node) {
+  if (nodes[node].type != 5 && nodes[node].type != 6) return std::nullopt;
+  const auto is_on_channel = [&](std::size_t other) {
+    return nodes[other].attributes.at("comm_src") == nodes[node].attributes.at("comm_src") &&
+           nodes[other].attributes.at("comm_dst") == nodes[node].attributes.at("comm_dst");
+  };
+  for (std::size_t other = node; other > 0 && owners[other - 1] == owners[node]; --other) {
+    if (is_on_channel(other - 1)) return other - 1;
+  }
+  return std::nullopt;
+}
+
+/// That the dependencies of all nodes are the predecessors in the graph, by reason, and the messages before
+/// them.
 void expect_graph(const AnalyzedProgram& analyzed, const std::vector<Node>& nodes, RankId rank) {
   const ExecutionGraph& graph = analyzed.guaranteed_graph();
   const auto owners = instructions_of(analyzed.program(), rank);
@@ -146,6 +162,7 @@ void expect_graph(const AnalyzedProgram& analyzed, const std::vector<Node>& node
         (graph.reasons_of(owners[n])[i] == WaitReason::data ? data : control).insert(other);
       }
     }
+    if (const auto earlier = message_before(nodes, owners, n)) control.insert(*earlier);
     EXPECT_EQ(nodes[n].data, data) << nodes[n].name;
     EXPECT_EQ(nodes[n].control, control) << nodes[n].name;
   }

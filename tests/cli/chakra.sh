@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Chakra traces in: what export writes takes the step that was simulated; what is no trace is refused.
+source "$(dirname "$0")/support/lib.sh"
+
+cat >costs.json <<'END'
+{"format": "ppsim-tables", "version": 1,
+ "costs": [{"kind": "F", "ns": 1000000}, {"kind": "B", "ns": 2000000}, {"kind": "SEND_F", "ns": 250000}, {"kind": "SEND_B", "ns": 125000}],
+ "sizes": [{"tensor": "boundary_output", "bytes": 1048576}, {"tensor": "outgoing_gradient", "bytes": 1048576}, {"tensor": "incoming_gradient", "bytes": 1048576}]}
+END
+for schedule in 1f1b gpipe interleaved-1f1b:chunks=2; do
+  expect_exit 0 simulate $schedule --ranks 4 --microbatches 8 --costs costs.json --json
+  makespan=$(python3 -c 'import json; print(json.load(open("stdout"))["makespan_ns"])')
+  rm -rf traces
+  expect_exit 0 export chakra $schedule --ranks 4 --microbatches 8 --costs costs.json -o traces
+  for path in traces traces/trace traces/trace.2.et; do
+    expect_exit 0 chakra $path --json
+    expect_json "d['makespan_ns'] == $makespan and len(d['per_rank']) == 4 and d['free_messages'] == 0"
+  done
+done
+expect_exit 0 chakra traces
+expect_out "4 ranks, "
+
+# Without durations of messages the network says what they take.
+sed 's/"ns": 250000/"ns": 0/; s/"ns": 125000/"ns": 0/' costs.json >free.json
+expect_exit 0 export chakra gpipe --ranks 2 --microbatches 2 --costs free.json -o free
+expect_exit 0 chakra free
+expect_out "4 messages and collectives have no duration"
+expect_exit 0 chakra free --bandwidth 1.048576 --latency 0 --json
+cp stdout slow
+expect_exit 0 chakra free --json
+python3 -c '
+import json
+free, slow = json.load(open("stdout")), json.load(open("slow"))
+# gpipe over two ranks: one message forward and one backward are on the longest path, of 1 ms each.
+assert slow["makespan_ns"] - free["makespan_ns"] == 2_000_000 and slow["free_messages"] == 0, (free, slow)' || fail "the time of messages"
+
+# What is no trace.
+expect_error 2 "no Chakra traces" "" chakra nowhere
+mkdir empty
+expect_error 2 "no Chakra traces" "no such file" chakra empty
+mkdir two && cp traces/trace.0.et two/a.0.et && cp traces/trace.0.et two/b.0.et
+expect_error 2 "several runs in one folder" "found a and b" chakra two
+cp -r traces hole && rm hole/trace.1.et
+expect_error 2 "the trace of a rank is missing" "up to rank 3" chakra hole
+cp -r traces cut && head -c 777 traces/trace.1.et >cut/trace.1.et
+expect_error 2 "cut/trace.1.et: the trace is cut off" "" chakra cut
+cp -r traces text && cp costs.json text/trace.1.et
+expect_error 2 "text/trace.1.et" "" chakra text
+cp -r traces none && : >none/trace.3.et
+expect_error 2 "none/trace.3.et: no trace" "an empty file" chakra none
+cp -r traces groups && echo '{"1": [0, 9]}' >groups/comm_groups.json
+expect_error 2 "no rank of group 1" "found 9" chakra groups
+echo '[' >groups/comm_groups.json
+expect_error 2 "groups/comm_groups.json: no groups of ranks" "" chakra groups
+# The trace of another rank in its place.
+cp -r traces swapped && cp traces/trace.0.et swapped/trace.1.et
+expect_error 2 "a message of another rank" "" chakra swapped
