@@ -40,29 +40,13 @@ int run(int argc, char** argv) {
   Output output{.arguments = {argv + 1, argv + argc}};
   program.add_flag("--json", output.json, "print one JSON object, units in the keys");
   program.add_flag("--no-color", output.no_color, "no colours, as with NO_COLOR or TERM=dumb");
-  for (const auto add : {add_list,
-                         add_generate,
-                         add_convert,
-                         add_export,
-                         add_lower,
-                         add_show,
-                         add_simulate,
-                         add_compare,
-                         add_sensitivity,
-                         add_jitter,
-                         add_contention,
-                         add_verify,
-                         add_check_certificate,
-                         add_synthesize,
-                         add_run,
-                         add_profile,
-                         add_predict,
-                         add_validate,
-                         add_plan,
-                         add_study,
-                         add_doctor,
-                         add_schema,
-                         add_help}) {
+  for (const auto add : {add_list,        add_generate, add_convert,    add_export,
+                         add_lower,       add_show,     add_simulate,   add_compare,
+                         add_sensitivity, add_jitter,   add_contention, add_replay,
+                         add_calibrate,   add_chakra,   add_verify,     add_check_certificate,
+                         add_synthesize,  add_run,      add_profile,    add_predict,
+                         add_validate,    add_plan,     add_study,      add_doctor,
+                         add_schema,      add_help}) {
     add(program);
   }
   std::vector<std::string> plugins;

@@ -4,7 +4,7 @@ source "$(dirname "$0")/support/lib.sh"
 
 expect_exit 0 schema
 cp stdout names
-for name in error schedule program tables certificate cluster stack; do
+for name in error schedule program tables certificate cluster stack calibration; do
   grep -qx "$name" names || fail "no schema $name"
 done
 "$ppsim" --help | grep -oE '^  [a-z][a-z-]*  ' | tr -d ' ' >commands
@@ -46,6 +46,14 @@ follows sensitivity 0 sensitivity 1f1b "${size[@]}" "${unit[@]}" --by rank
 follows sensitivity 0 sensitivity 1f1b "${size[@]}" "${unit[@]}" --against zb-h1
 follows jitter 0 jitter 1f1b "${size[@]}" "${unit[@]}" --vary compute=lognormal:0.05 --samples 50
 follows contention 0 contention 1f1b "${size[@]}" "${unit[@]}" --replicas 2 --ranks-per-node 4
+follows replay 0 replay 1f1b "${size[@]}" "${unit[@]}" --trace run.csv --change F=2
+follows calibrate 0 calibrate 1f1b "${size[@]}" "${unit[@]}" --trace run.csv --costs-out measured.json
+expect_exit 0 simulate 1f1b "${job[@]}" --trace job.csv
+follows calibrate 0 calibrate 1f1b "${job[@]}" --trace job.csv --fit both -o calibration.json
+follows simulate 0 simulate 1f1b "${job[@]}" --calibration calibration.json
+follows compare 0 compare 1f1b gpipe "${job[@]}" --calibration calibration.json
+expect_exit 0 export chakra 1f1b "${job[@]}" -o chakra
+follows chakra 0 chakra chakra
 follows verify 0 verify p.json "${unit[@]}" --certificate p.cert
 follows verify 3 verify p.json "${unit[@]}" --memory-limit 2GB
 follows verify 4 verify "$data/deferred_receives.csv" --communicators per-rank

@@ -60,6 +60,12 @@ std::vector<HelpTopic> topics_before_a_proof() {
         "--core-speed", "--unit", "--model"},
        {"contention 1f1b --ranks 8 --microbatches 16 --unit F=1,B=2,c=0.5 --ranks-per-node 4 --placement "
         "cyclic"}},
+      {"replay",
+       "Look",
+       {"--ranks", "--microbatches", "--trace", "--change", "--as", "--output", "--transport", "--unit",
+        "--model"},
+       {"replay 1f1b --ranks 4 --microbatches 8 --trace run.csv --change rank:3=0.8"}},
+      {"chakra", "Look", {}, {"chakra traces --bandwidth 50 --latency 5"}},
   };
 }
 
@@ -90,6 +96,11 @@ std::vector<HelpTopic> topics_of_proofs_and_runs() {
        "Run and measure",
        {"--ranks", "--microbatches", "--backend", "--steps", "--transformer", "--output"},
        {"profile 1f1b --ranks 2 --microbatches 8 -o table.json"}},
+      {"calibrate",
+       "Run and measure",
+       {"--trace", "--nccl-tests", "--ranks", "--microbatches", "--model", "--cluster", "--fit", "--output",
+        "--costs-out"},
+       {"calibrate 1f1b --ranks 4 --microbatches 8 --trace run.csv --costs-out table.json"}},
       {"predict", "Run and measure", {}, {"predict zb-h1:microbatches=8 --ranks 2 --microbatches 8"}},
       {"validate", "Run and measure", {}, {"validate --groups studies/accuracy/data/*.csv"}},
       {"doctor", "This program", {}, {}},
