@@ -13,6 +13,7 @@ ValueError. Guide and reference: docs/python.md.
 from ppsim import _native as _native  # first: it finds Z3
 from ppsim._core import Program, Schedule, StepTimes
 from ppsim.builder import ScheduleBuilder
+from ppsim.calibration import Calibration, CalibrationGroup, Replay, calibrate, replay
 from ppsim.comparison import Comparison, compare
 from ppsim.cost_models import register_costs, unregister_costs
 from ppsim.costs import Costs
@@ -45,6 +46,8 @@ op_kinds: tuple[str, ...] = tuple(_native._core.op_kinds())
 
 __all__ = [
     "BreakEven",
+    "Calibration",
+    "CalibrationGroup",
     "Certificate",
     "CheckFailed",
     "Comparison",
@@ -65,6 +68,7 @@ __all__ = [
     "RankMemory",
     "RankRun",
     "Repair",
+    "Replay",
     "Run",
     "Schedule",
     "ScheduleBuilder",
@@ -76,6 +80,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "break_even",
+    "calibrate",
     "check",
     "compare",
     "generate",
@@ -88,6 +93,7 @@ __all__ = [
     "register",
     "register_costs",
     "repair",
+    "replay",
     "schedules",
     "sensitivity",
     "simulate",

@@ -84,6 +84,7 @@ class Costs:
         rank_order: str = "tp-cp-dp-pp",
         layout: str = "even",
         stack: str = "megatron-core",
+        calibration: str | os.PathLike[str] = "",
         **counts: int,
     ) -> Costs:
         """An estimate from measured operators.
@@ -91,6 +92,7 @@ class Costs:
         model: a name of `ppsim list models`, with `:layers=42,...` over it, or a Hugging Face config.json
         cluster: a name of `ppsim list clusters`, or a JSON description
         stack: what the software does, a name or a JSON description
+        calibration: a file that ppsim.calibrate or `ppsim calibrate` wrote
         counts: nodes, tp, pp, dp, cp, ep, microbatch_size, global_batch_size, sequence_length; each 1, the
         model's sequence length
         """
@@ -106,6 +108,8 @@ class Costs:
             "layout": layout,
             "stack": stack,
         }
+        if calibration:
+            texts["calibration"] = os.fspath(calibration)
         return cls((("model", (tuple(texts.items()), tuple(sorted(counts.items())))),))
 
     def __or__(self, other: Costs) -> Costs:

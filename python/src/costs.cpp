@@ -50,7 +50,8 @@ Source model(const std::map<std::string, std::string>& texts,
                       .dtype = texts.at("dtype"),
                       .rank_order = texts.at("rank_order"),
                       .layout = texts.at("layout"),
-                      .stack = texts.at("stack")};
+                      .stack = texts.at("stack"),
+                      .calibration = texts.contains("calibration") ? texts.at("calibration") : ""};
   for (const auto& [name, count] : counts) {
     if (name == "sequence_length") {
       words.parallelism.sequence = count;

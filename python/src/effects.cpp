@@ -2,16 +2,27 @@
 
 #include "effects.hpp"
 
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "cost_binding.hpp"
+#include "ppsim/planner/calibration/calibrate.hpp"
+#include "ppsim/planner/calibration/nccl_tests.hpp"
+#include "ppsim/planner/effects/replay.hpp"
 #include "ppsim/planner/effects/sensitivity.hpp"
 #include "ppsim/planner/effects/step_spread.hpp"
+#include "ppsim/planner/files.hpp"
+#include "ppsim/simulator/metrics/kind_times.hpp"
 
 namespace ppsim::python {
 namespace {
@@ -117,9 +128,108 @@ Data step_spread_of(const Evaluation& step, const SpreadWords& words) {
   return Data(result);
 }
 
+/// What ppsim.calibrate asks.
+struct CalibrationWords {
+  std::vector<std::string> traces;
+  std::vector<std::tuple<std::string, std::string>> nccl_tests;  ///< operation, or "", and file
+  std::string fit = "factors";
+};
+
+CalibrationFit fit_of(const std::string& name) {
+  if (name == "factors") return CalibrationFit::factors;
+  if (name == "constants") return CalibrationFit::constants;
+  if (name == "both") return CalibrationFit::both;
+  throw CoreError({ErrorCode::bad_argument,
+                   "nothing that can be fitted",
+                   {.found = name, .expected = "factors, constants or both"}});
+}
+
+MeasuredCollective collective_of(const std::string& operation, const std::string& file) {
+  std::optional<MeasuredOperation> named;
+  if (!operation.empty()) {
+    named = workload::operation_from_name(operation);
+    if (!named)
+      throw CoreError(
+          {ErrorCode::bad_argument,
+           "unknown operation",
+           {.found = operation, .expected = "all_gather, all_reduce, alltoall, reduce_scatter or sendrecv"}});
+  }
+  return value_of(read_nccl_tests(value_of(read_text_file(file)), file, named));
+}
+
+nb::object share_of(const std::optional<double>& share) { return share ? nb::cast(*share) : nb::none(); }
+
+Data group_of(const CalibrationGroup& group) {
+  nb::dict result;
+  result["name"] = group.name;
+  result["observations"] = group.observations;
+  result["measured_ns"] = group.measured_ns;
+  result["before"] = share_of(group.before);
+  result["after"] = group.after;
+  result["other_half"] = share_of(group.other_half);
+  return Data(result);
+}
+
+Data calibrated_of(const Evaluation* step, const Sources& sources, const CalibrationWords& words) {
+  CalibrationRequest request;
+  request.fit = fit_of(words.fit);
+  for (const auto& [operation, file] : words.nccl_tests)
+    request.collectives.push_back(collective_of(operation, file));
+  for (const Source& source : sources) {
+    if (const auto* work = std::get_if<Workload>(&source.value)) request.workload = *work;
+  }
+  if (step != nullptr) {
+    request.program = &step->analyzed;
+    request.costs = step->costs.tables.costs;
+    request.steps = value_of(read_measured_steps(words.traces, step->program()));
+  }
+  CalibrationResult found = value_of(calibrate(request));
+  found.calibration.sources = words.traces;
+  for (const auto& one : words.nccl_tests) found.calibration.sources.push_back(std::get<1>(one));
+  nb::dict result;
+  DataList groups;
+  for (const CalibrationGroup& group : found.groups) groups.append(group_of(group));
+  nb::dict factors;
+  for (const auto& [kind, factor] : found.calibration.factors)
+    factors[nb::cast(std::string(info(kind).text))] = factor;
+  result["groups"] = groups;
+  result["factors"] = factors;
+  result["text"] = to_json(found.calibration);
+  result["hash"] = calibration_hash(found.calibration);
+  result["table"] = to_json(found.measured);
+  return Data(result);
+}
+
+/// The measured step, as it is replayed, and with changes.
+Data replay_of(const Evaluation& step, const std::vector<std::string>& traces,
+               const std::map<std::string, double>& changes, const Evaluation* other) {
+  const MeasuredSteps steps = value_of(read_measured_steps(traces, step.program()));
+  if (steps.traces.empty())
+    throw CoreError({ErrorCode::bad_argument, "no trace", {.expected = "a measured step"}});
+  const ReplayCosts measured = replay_costs(step.analyzed, steps.traces.front());
+  const AnalyzedProgram& changed = other == nullptr ? step.analyzed : other->analyzed;
+  ReplayCosts costs =
+      other == nullptr ? measured : value_of(costs_in_other_order({step.analyzed, measured}, changed));
+  std::vector<ReplayChange> all;
+  for (const auto& [group, factor] : changes) all.push_back({value_of(cost_group_from_text(group)), factor});
+  value_of(change(changed, all, costs));
+  nb::dict result;
+  result["measured_ns"] = trace_span(steps.traces.front());
+  result["unchanged_ns"] = trace_span(replayed(step.analyzed, measured));
+  result["step_ns"] = trace_span(replayed(changed, costs));
+  return Data(result);
+}
+
 }  // namespace
 
 void bind_effects(nb::module_& module) {
+  nb::class_<CalibrationWords>(module, "CalibrationWords", "What ppsim.calibration asks.")
+      .def(nb::init<>())
+      .def_rw("traces", &CalibrationWords::traces)
+      .def_rw("nccl_tests", &CalibrationWords::nccl_tests)
+      .def_rw("fit", &CalibrationWords::fit);
+  module.def("calibrate", &calibrated_of, "step"_a.none(), "sources"_a, "words"_a);
+  module.def("replay", &replay_of, "step"_a, "traces"_a, "changes"_a, "other"_a.none());
   nb::class_<SpreadWords>(module, "SpreadWords", "What ppsim.effects asks.")
       .def(nb::init<>())
       .def_rw("vary", &SpreadWords::vary)

@@ -1,0 +1,118 @@
+"""Costs from measurements of your own, and measured steps with one thing changed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ppsim._native import _core
+from ppsim.costs import Costs, sources_of
+from ppsim.errors import Error
+from ppsim.simulation import Run
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class CalibrationGroup:
+    """How far costs are off for a kind of action, for communication or for the step, as shares.
+
+    before: of the costs of the run; None: there are none
+    after: of the calibrated ones
+    other_half: of costs from every other observation, on those between them; None: there are too few
+    """
+
+    name: str
+    observations: int
+    measured_ns: float
+    before: float | None
+    after: float
+    other_half: float | None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What measurements say of costs.
+
+    factors: of what the model says that actions of a kind take; empty without a model
+    costs: the means of what was measured, of the Program that ran
+    hash: as results name it
+    """
+
+    groups: tuple[CalibrationGroup, ...]
+    factors: Mapping[str, float]
+    costs: Costs
+    hash: str
+    text: str
+
+    def group(self, name: str) -> CalibrationGroup:
+        """Raises KeyError."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise KeyError(name)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """For Costs.from_model(calibration=path) and --calibration."""
+        pathlib.Path(path).write_text(self.text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A measured step, as its replay takes it, and with something changed."""
+
+    measured_ns: int
+    unchanged_ns: int
+    step_ns: int
+
+
+def calibrate(
+    run: Run | None = None,
+    traces: Paths = (),
+    *,
+    nccl_tests: Mapping[str, str | os.PathLike[str]] | Paths = (),
+    fit: str = "factors",
+) -> Calibration:
+    """Costs from traces of a run's Program and from output of nccl-tests.
+
+    run: a simulation of what was traced; with the costs of a model, factors of that are found
+    traces: `.csv` of ours, a step each; or `.json` of torch.profiler, or `.sqlite` of nsys, of one step, all ranks
+    nccl_tests: files, or {"all_reduce": file} where they do not say what they are of
+    fit: factors, constants or both
+    Raises FileError for what is no such file, Error for traces of another model and where nothing is given.
+    """
+    words = _core.CalibrationWords()
+    words.traces = _paths(traces)
+    if words.traces and run is None:
+        raise Error("traces are those of a run", expected="run=ppsim.simulate(...)")
+    named = nccl_tests.items() if isinstance(nccl_tests, Mapping) else [("", path) for path in _paths(nccl_tests)]
+    words.nccl_tests = [(operation, os.fspath(path)) for operation, path in named]
+    words.fit = fit
+    step = run._step if run is not None and words.traces else None
+    found = _core.calibrate(step, sources_of(run.costs if run is not None else None), words)
+    return Calibration(
+        groups=tuple(CalibrationGroup(**group) for group in found["groups"]),
+        factors=dict(found["factors"]),
+        costs=Costs.table(found["table"]),
+        hash=found["hash"],
+        text=found["text"],
+    )
+
+
+def replay(run: Run, traces: Paths, *, change: Mapping[str, float] | None = None, other: Run | None = None) -> Replay:
+    """A measured step again, with costs times factors, such as {"rank:2": 1.3, "transfers": 0.5}, or in another order.
+
+    run: a simulation of what was traced
+    traces: as of calibrate; the first step counts
+    other: a simulation of the same actions in another order
+    Raises FileError for what is no trace of the run, Error for a group of costs or an action that it does not have.
+    """
+    return Replay(**_core.replay(run._step, _paths(traces), dict(change or {}), other._step if other else None))
+
+
+def _paths(paths: Paths) -> list[str]:
+    """A text is a path and not one for each of its characters."""
+    several = [paths] if isinstance(paths, str | os.PathLike) else paths
+    return [os.fspath(path) for path in several]
