@@ -3,124 +3,198 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/clock.hpp"
 #include "ppsim/core/ir/check.hpp"
 #include "ppsim/core/ir/overflow.hpp"
 
 namespace ppsim::simulator {
-
 namespace {
 
 __extension__ using WideRest = __int128;
 
-/// The remaining wait, as far as times have room for it.
-Nanoseconds checked_rest(WideRest rest, Nanoseconds now) {
+/// The end of a remaining wait, as far as times have room for it.
+Nanoseconds checked_end(WideRest rest, Nanoseconds now) {
   if (rest + now > std::numeric_limits<Nanoseconds>::max()) throw Overflow("a step with shared links");
-  return static_cast<Nanoseconds>(rest);
+  return now + static_cast<Nanoseconds>(rest);
 }
 
 }  // namespace
 
-Flows::Flows(const SharedLinks& links)
-    : links_(links),
-      shares_(links.links),
-      states_(links.taken.size()),
-      on_link_(links.links.size()),
-      counted_(links.links.size(), 0),
-      uses_(links.links.size()),
-      is_reached_(links.links.size(), 0),
-      is_neighbour_(links.taken.size(), 0) {}
+Flows::Flows(const Routes& routes, std::span<const Link> links) : routes_(routes), links_(links.size()) {
+  for (const Link& link : links) {
+    const Rate fast = std::min<Rate>(link.capacity / kFullSpeed, std::numeric_limits<std::uint32_t>::max());
+    loads_.push_back({.capacity = link.capacity, .max_fast = static_cast<std::uint32_t>(fast)});
+  }
+}
 
-/// The flows in flight that are tied to this one by links, over any number of others.
-void Flows::find_neighbours(std::uint32_t flow) {
+/// Links whose flows need other rates.
+void Flows::mark(std::uint32_t link) {
+  if (loads_[link].is_seed || !is_full(link)) return;
+  loads_[link].is_seed = true;
+  reached_.push_back(link);
+}
+
+std::uint32_t Flows::begin(std::uint32_t route, Nanoseconds cost, Nanoseconds now) {
+  PPSIM_CHECK(cost > 0 && takes_links(route), "a flow that takes time on a link");
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(flows_.size()));
+    flows_.emplace_back();
+    rates_.push_back(0);
+  }
+  const std::uint32_t flow = free_.back();
+  free_.pop_back();
+  flows_[flow] = {.left = Parts{cost} * kFullSpeed,
+                  .since = now,
+                  .route = route,
+                  .use = flows_[flow].use + 1,
+                  .moving = true};
+  for (const LinkTake& take : routes_[route]) {
+    LinkState& link = links_[take.link];
+    if (link.count++ == 0) link.since = now;
+    loads_[take.link].streams += take.streams;
+    link.use.flows += take.streams;
+    if (link.flows.size() > 16 && static_cast<std::int64_t>(link.flows.size()) > 2 * link.count)
+      forget_ended(link);
+    link.flows.push_back({flow, flows_[flow].use});
+    mark(take.link);
+  }
+  begun_.push_back(flow);
+  return flow;
+}
+
+void Flows::finish(std::uint32_t flow, Nanoseconds now) {
+  flows_[flow].moving = false;
+  free_.push_back(flow);
+  for (const LinkTake& take : routes_[flows_[flow].route]) {
+    mark(take.link);  // while it is full
+    LinkState& link = links_[take.link];
+    loads_[take.link].streams -= take.streams;
+    if (--link.count == 0) link.use.busy += now - link.since;
+  }
+}
+
+void Flows::forget_ended(LinkState& link) const {
+  std::erase_if(link.flows, [&](const OnLink& on) { return !is_there(on); });
+}
+
+/// The full links of a flow: others tie nobody.
+void Flows::reach(std::uint32_t flow) {
+  flows_[flow].is_neighbour = true;
+  neighbours_.push_back(flow);
+  for (const LinkTake& take : routes_[flows_[flow].route]) {
+    if (loads_[take.link].is_reached || !is_full(take.link)) continue;
+    loads_[take.link].is_reached = true;
+    reached_.push_back(take.link);
+  }
+}
+
+void Flows::find_neighbours() {
   neighbours_.clear();
-  reached_.clear();
-  const auto reach = [&](std::uint32_t of) {
-    for (const std::uint32_t link : links_.taken[of]) {
-      if (is_reached_[link] == 0) reached_.push_back(link);
-      is_reached_[link] = 1;
-    }
-  };
-  reach(flow);
+  for (const std::uint32_t seed : reached_) loads_[seed].is_reached = true;
   for (std::size_t next = 0; next < reached_.size(); ++next) {
-    for (const std::uint32_t other : on_link_[reached_[next]]) {
-      if (is_neighbour_[other] == 0) neighbours_.push_back(other), reach(other);
-      is_neighbour_[other] = 1;
+    LinkState& link = links_[reached_[next]];
+    forget_ended(link);
+    for (const OnLink& on : link.flows) {
+      if (!flows_[on.flow].is_neighbour) reach(on.flow);
     }
   }
-  for (const std::uint32_t link : reached_) is_reached_[link] = 0;
-  for (const std::uint32_t other : neighbours_) is_neighbour_[other] = 0;
-  std::sort(neighbours_.begin(), neighbours_.end());
 }
 
-void Flows::move_on(State& state, Nanoseconds now) const {
-  state.left = std::max(Parts{0}, state.left - Parts{now - state.since} * state.rate);
-  state.since = now;
-}
-
-bool Flows::is_contended(std::uint32_t link) const {
-  Rate sum = 0;
-  bool slowed = false;
-  for (const std::uint32_t flow : on_link_[link]) {
-    sum += states_[flow].rate;
-    slowed = slowed || states_[flow].rate < kFullSpeed;
-  }
-  // Shares are rounded down, so some parts may be left.
-  return slowed && sum + static_cast<Rate>(on_link_[link].size()) > links_.links[link].capacity;
-}
-
-/// Of the links that find_neighbours has reached, up to now.
-void Flows::count_use(Nanoseconds now) {
+/// Of the links that have flows without a rate, those with the smallest share, if that is below full speed.
+Rate Flows::smallest_share() {
+  narrowest_.clear();
+  Rate smallest = kFullSpeed;
   for (const std::uint32_t link : reached_) {
-    const Nanoseconds passed = now - counted_[link];
-    counted_[link] = now;
-    if (on_link_[link].empty() || passed == 0) continue;
-    uses_[link].busy += passed;
-    if (is_contended(link)) uses_[link].contended += passed;
+    if (loads_[link].open == 0) continue;
+    const Rate share = std::max<Rate>(loads_[link].left / loads_[link].open, 1);
+    if (share >= kFullSpeed || share > smallest) continue;
+    if (share < smallest) narrowest_.clear();
+    smallest = share;
+    narrowest_.push_back(link);
+  }
+  return smallest;
+}
+
+/// Gives the flows of the narrowest links their rate. All of these links at once, so that the order in which
+/// links are numbered does not matter where shares are rounded.
+void Flows::fix(Rate share) {
+  fixed_.clear();
+  for (const std::uint32_t link : narrowest_) {
+    for (const OnLink& on : links_[link].flows) {
+      if (rates_[on.flow] != 0) continue;
+      rates_[on.flow] = share;
+      fixed_.push_back(on.flow);
+    }
+  }
+  for (const std::uint32_t flow : fixed_) {
+    for (const LinkTake& take : routes_[flows_[flow].route]) {
+      LinkLoad& load = loads_[take.link];
+      if (!load.is_reached) continue;
+      load.left -= share * take.streams;
+      load.open -= take.streams;
+    }
   }
 }
 
-/// Gives the neighbours their rates.
-void Flows::share(Instant now) {
+/// Progressive filling.
+void Flows::find_rates() {
+  for (const std::uint32_t flow : neighbours_) rates_[flow] = 0;
+  for (const std::uint32_t link : reached_) {
+    loads_[link].left = loads_[link].capacity;
+    loads_[link].open = loads_[link].streams;
+  }
+  for (Rate share = smallest_share(); !narrowest_.empty(); share = smallest_share()) fix(share);
+}
+
+void Flows::set_rate(std::uint32_t number, Rate rate, Nanoseconds now) {
+  Flow& flow = flows_[number];
+  if (flow.rate == rate) return;
+  flow.left = std::max(Parts{0}, flow.left - Parts{now - flow.since} * flow.rate);
+  flow.since = now;
+  flow.rate = rate;
+  if (flow.left == 0) return;  // it ends at this instant anyway
+  flow.end = checked_end((flow.left + rate - 1) / rate, now);
+  ends_.push_back({number, flow.end});
+}
+
+/// A link holds flows back where some are below full speed and nothing of it is left by all. Shares are
+/// rounded down, so a part for each stream may be.
+void Flows::count_held(std::uint32_t number, Nanoseconds now) {
+  LinkLoad& load = loads_[number];
+  const bool slowed = load.open < load.streams;
+  const bool holds = slowed && load.left - load.open * kFullSpeed < load.streams;
+  if (load.holds == holds) return;
+  LinkState& link = links_[number];
+  if (load.holds) link.use.contended += now - link.held_since;
+  link.held_since = now;
+  load.holds = holds;
+}
+
+const std::vector<Flows::End>& Flows::settle(Nanoseconds now) {
   ends_.clear();
-  const std::vector<Rate>& rates = shares_.of(neighbours_, links_.taken);
-  for (std::size_t i = 0; i < neighbours_.size(); ++i) {
-    State& state = states_[neighbours_[i]];
-    if (state.rate == rates[i]) continue;
-    move_on(state, now.time);
-    state.rate = rates[i];
-    if (state.left == 0) continue;  // it ends at this instant anyway
-    state.end = completion(now, checked_rest((state.left + rates[i] - 1) / rates[i], now.time));
-    ends_.push_back({neighbours_[i], state.end});
+  if (!reached_.empty()) {
+    find_neighbours();
+    find_rates();
+    for (const std::uint32_t flow : neighbours_) {
+      flows_[flow].is_neighbour = false;
+      set_rate(flow, rates_[flow] == 0 ? kFullSpeed : rates_[flow], now);
+    }
+    for (const std::uint32_t link : reached_) {
+      count_held(link, now);
+      loads_[link].is_seed = loads_[link].is_reached = false;
+    }
+    reached_.clear();
   }
-}
-
-const std::vector<Flows::End>& Flows::begin(std::uint32_t flow, Nanoseconds cost, Instant now) {
-  PPSIM_CHECK(cost > 0 && shares(flow), "a flow that takes time on a link");
-  find_neighbours(flow);
-  count_use(now.time);
-  states_[flow] = {.left = Parts{cost} * kFullSpeed, .since = now.time, .moving = true};
-  for (const std::uint32_t link : links_.taken[flow]) {
-    on_link_[link].push_back(flow);
-    ++uses_[link].flows;
+  for (const std::uint32_t flow : begun_) {
+    if (flows_[flow].rate == 0) set_rate(flow, kFullSpeed, now);
   }
-  neighbours_.insert(std::upper_bound(neighbours_.begin(), neighbours_.end(), flow), flow);
-  share(now);
+  begun_.clear();
   return ends_;
 }
 
-bool Flows::ends(std::uint32_t flow, Instant now) const {
-  return states_[flow].moving && states_[flow].end == now;
-}
-
-const std::vector<Flows::End>& Flows::finish(std::uint32_t flow, Instant now) {
-  find_neighbours(flow);
-  count_use(now.time);
-  states_[flow].moving = false;
-  for (const std::uint32_t link : links_.taken[flow]) std::erase(on_link_[link], flow);
-  std::erase(neighbours_, flow);
-  share(now);
-  return ends_;
+std::vector<LinkUse> Flows::uses() const {
+  std::vector<LinkUse> uses;
+  for (const LinkState& link : links_) uses.push_back(link.use);
+  return uses;
 }
 
 }  // namespace ppsim::simulator

@@ -1,65 +1,106 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
-#include "fair_shares.hpp"
+#include "routes.hpp"
 
 namespace ppsim::simulator {
 
 /// Transfers in flight on shared links, in whole numbers: of a cost of n ns there are n * kFullSpeed parts to
 /// move, and what is left of a nanosecond counts as one.
+///
+/// Rates change once an instant, however many flows begin and end in it, and only those of flows that full
+/// links tie to one of them: a link that carries all of its flows at full speed ties nobody.
 class Flows {
  public:
-  /// A flow and the instant at which it ends as things are.
+  /// A flow and the time at which it ends as things are.
   struct End {
     std::uint32_t flow;
-    Instant at;
+    Nanoseconds at;
   };
 
-  /// Requires: `links` outlives this.
-  explicit Flows(const SharedLinks& links);
+  /// Requires: both outlive this.
+  Flows(const Routes& routes, std::span<const Link> links);
 
-  /// Whether this one ever shares anything.
-  [[nodiscard]] bool shares(std::uint32_t flow) const { return !links_.taken[flow].empty(); }
-  /// Ends that the beginning of a flow sets or changes, until the next call.
-  /// Requires: it shares, and its cost is above 0.
-  const std::vector<End>& begin(std::uint32_t flow, Nanoseconds cost, Instant now);
-  /// Whether a flow has begun, and is not over.
-  [[nodiscard]] bool is_moving(std::uint32_t flow) const { return states_[flow].moving; }
-  [[nodiscard]] bool has_begun(std::uint32_t flow) const { return states_[flow].rate > 0; }
-  /// Whether a flow ends now, after all changes.
-  [[nodiscard]] bool ends(std::uint32_t flow, Instant now) const;
-  /// Ends that change where a flow is over.
-  const std::vector<End>& finish(std::uint32_t flow, Instant now);
+  /// A flow along a route, by a number that is free again when it is over. It has no rate until `settle`.
+  /// Requires: a route that takes links, a cost above 0.
+  std::uint32_t begin(std::uint32_t route, Nanoseconds cost, Nanoseconds now);
+  /// Whether it ends now, after all changes.
+  [[nodiscard]] bool ends(std::uint32_t flow, Nanoseconds now) const {
+    return flows_[flow].moving && flows_[flow].end == now;
+  }
+  void finish(std::uint32_t flow, Nanoseconds now);
+  /// Gives rates for all that has begun and finished since the last call: ends that are new or have changed.
+  const std::vector<End>& settle(Nanoseconds now);
 
-  [[nodiscard]] const std::vector<LinkUse>& uses() const { return uses_; }
+  [[nodiscard]] bool takes_links(std::uint32_t route) const { return !routes_[route].empty(); }
+  [[nodiscard]] Rate rate(std::uint32_t flow) const { return flows_[flow].rate; }
+  [[nodiscard]] std::vector<LinkUse> uses() const;
 
  private:
   __extension__ using Parts = __int128;
-  struct State {
+  struct Flow {
     Parts left = 0;
-    Rate rate = 0;
     Nanoseconds since = 0;
-    Instant end;
+    Nanoseconds end = -1;
+    Rate rate = 0;  ///< 0: none yet
+    std::uint32_t route = 0;
+    std::uint32_t use = 0;  ///< how often its number was taken
     bool moving = false;
+    bool is_neighbour = false;
+  };
+  /// A flow that was put on a link, and is there unless its number has been taken again.
+  struct OnLink {
+    std::uint32_t flow;
+    std::uint32_t use;
+  };
+  /// What finding rates reads of a link; the rest is apart, so that this stays in the cache.
+  struct LinkLoad {
+    Rate capacity = 0;
+    Rate left = 0;               ///< while rates are found
+    std::uint32_t streams = 0;   ///< of the flows that are on it
+    std::uint32_t open = 0;      ///< of those without a rate
+    std::uint32_t max_fast = 0;  ///< streams that it carries at full speed
+    bool is_seed = false;        ///< full, before or after a flow has come or gone
+    bool is_reached = false;
+    bool holds = false;  ///< some flow below full speed
+  };
+  struct LinkState {
+    std::vector<OnLink> flows;
+    std::int64_t count = 0;  ///< of those that are not over
+    Nanoseconds since = 0;   ///< that it is busy
+    Nanoseconds held_since = 0;
+    LinkUse use;
   };
 
-  void find_neighbours(std::uint32_t flow);
-  void share(Instant now);
-  void move_on(State& state, Nanoseconds now) const;
-  void count_use(Nanoseconds now);
-  [[nodiscard]] bool is_contended(std::uint32_t link) const;
+  [[nodiscard]] bool is_full(std::uint32_t link) const {
+    return loads_[link].streams > loads_[link].max_fast;
+  }
+  [[nodiscard]] bool is_there(const OnLink& on) const {
+    return flows_[on.flow].moving && flows_[on.flow].use == on.use;
+  }
+  void mark(std::uint32_t link);
+  void forget_ended(LinkState& link) const;
+  void find_neighbours();
+  void reach(std::uint32_t flow);
+  void find_rates();
+  [[nodiscard]] Rate smallest_share();
+  void fix(Rate share);
+  void set_rate(std::uint32_t flow, Rate rate, Nanoseconds now);
+  void count_held(std::uint32_t link, Nanoseconds now);
 
-  const SharedLinks& links_;
-  FairShares shares_;
-  std::vector<State> states_;
-  std::vector<std::vector<std::uint32_t>> on_link_;  ///< flows in flight
-  std::vector<Nanoseconds> counted_;                 ///< per link: until when its use is
-  std::vector<LinkUse> uses_;
-  std::vector<std::uint32_t> neighbours_;  ///< flows whose rates may change together
-  std::vector<std::uint32_t> reached_;     ///< their links
-  std::vector<char> is_reached_;           ///< per link
-  std::vector<char> is_neighbour_;         ///< per flow
+  const Routes& routes_;
+  std::vector<LinkLoad> loads_;
+  std::vector<LinkState> links_;
+  std::vector<Flow> flows_;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> begun_;       ///< since the last settle
+  std::vector<std::uint32_t> reached_;     ///< first the seeds: links whose flows may get other rates
+  std::vector<std::uint32_t> neighbours_;  ///< these flows
+  std::vector<Rate> rates_;                ///< of flows, by their numbers, while they are found
+  std::vector<std::uint32_t> narrowest_;
+  std::vector<std::uint32_t> fixed_;
   std::vector<End> ends_;
 };
 

@@ -1,11 +1,11 @@
 #include "ppsim/simulator/effects/shared_links.hpp"
 
 #include <map>
-#include <numeric>
+#include <optional>
 
+#include "activities.hpp"
 #include "engine/event_run.hpp"
-#include "fair_shares.hpp"
-#include "flows.hpp"
+#include "engine/trace_of_ends.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -25,8 +25,8 @@ class NodeLinks {
     if (network_.nics > 1) name += " NIC " + std::to_string(local % network_.nics);
     return link(name + (outward ? " out" : " in"), network_.speed);
   }
-  void add_core(std::vector<std::uint32_t>& taken) {
-    if (network_.core > 0) taken.push_back(link("core", network_.core));
+  void add_core(std::uint32_t streams, std::vector<LinkTake>& taken) {
+    if (network_.core > 0) taken.push_back({link("core", network_.core), streams});
   }
   [[nodiscard]] std::vector<Link> links() && { return std::move(links_); }
 
@@ -45,10 +45,19 @@ class NodeLinks {
 
 }  // namespace
 
-std::vector<Rate> fair_rates(std::span<const std::vector<std::uint32_t>> flows, std::span<const Link> links) {
-  std::vector<std::uint32_t> all(flows.size());
-  std::iota(all.begin(), all.end(), 0U);
-  return FairShares(links).of(all, flows);
+std::vector<Rate> fair_rates(std::span<const std::vector<LinkTake>> flows, std::span<const Link> links) {
+  Routes routes;
+  for (const auto& flow : flows) routes.add(flow);
+  Flows in_flight(routes, links);
+  std::vector<std::optional<std::uint32_t>> numbers;
+  for (std::uint32_t route = 0; route < routes.size(); ++route) {
+    numbers.emplace_back();
+    if (in_flight.takes_links(route)) numbers.back() = in_flight.begin(route, 1, 0);
+  }
+  in_flight.settle(0);
+  std::vector<Rate> rates;
+  for (const auto& number : numbers) rates.push_back(number ? in_flight.rate(*number) : kFullSpeed);
+  return rates;
 }
 
 SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& network) {
@@ -57,12 +66,12 @@ SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& net
   NodeLinks nodes(network, program.pipeline().ranks());
   SharedLinks result;
   for (const Message& message : graph.messages) {
-    std::vector<std::uint32_t>& taken = result.taken.emplace_back();
+    std::vector<LinkTake>& taken = result.taken.emplace_back();
     const RankId from = program.rank_of(message.send);
     const RankId to = program.rank_of(message.receive);
     if (nodes.node_of(from) == nodes.node_of(to)) continue;
-    taken = {nodes.nic(from, true), nodes.nic(to, false)};
-    nodes.add_core(taken);
+    taken = {{nodes.nic(from, true)}, {nodes.nic(to, false)}};
+    nodes.add_core(1, taken);
   }
   for (const CollectiveMatch& meeting : graph.meetings) {
     std::map<int, RankId> first_of_node;
@@ -70,13 +79,13 @@ SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& net
       const RankId rank = program.rank_of(member);
       first_of_node.try_emplace(nodes.node_of(rank), rank);
     }
-    std::vector<std::uint32_t>& taken = result.taken.emplace_back();
+    std::vector<LinkTake>& taken = result.taken.emplace_back();
     if (first_of_node.size() < 2) continue;
     for (const auto& [node, rank] : first_of_node) {
-      taken.push_back(nodes.nic(rank, true));
-      taken.push_back(nodes.nic(rank, false));
+      taken.push_back({nodes.nic(rank, true)});
+      taken.push_back({nodes.nic(rank, false)});
     }
-    nodes.add_core(taken);
+    nodes.add_core(static_cast<std::uint32_t>(first_of_node.size()), taken);
   }
   result.links = std::move(nodes).links();
   return result;
@@ -84,16 +93,23 @@ SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& net
 
 Expected<SharedRun> simulate_shared(const AnalyzedProgram& analyzed, const ContendedCosts& costs,
                                     const SharedLinks& links) {
-  Flows flows(links);
-  // Who cannot finish with the waits that may occur does not run with those that always do, either.
-  if (!analyzed.capabilities().residency) {
-    if (const auto compiled = compile(analyzed); !compiled)
-      return SharedRun{SimulatedRun(tl::unexpect, compiled.error()), {}};
+  const Routes routes = routes_of(links);
+  Flows flows(routes, links.links);
+  if (analyzed.capabilities().residency) {
+    PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), analyzed.graph(), costs, &flows));
+    return SharedRun{std::move(run), flows.uses()};
   }
-  const ExecutionGraph& graph =
-      analyzed.capabilities().residency ? analyzed.graph() : analyzed.guaranteed_graph();
-  PPSIM_ASSIGN_OR_RETURN(auto run, run_by_events(analyzed.program(), graph, costs, &flows));
-  return SharedRun{std::move(run), flows.uses()};
+  // Who cannot finish with the waits that may occur does not run with those that always do, either.
+  const auto compiled = compile(analyzed);
+  if (!compiled) return SharedRun{SimulatedRun(tl::unexpect, compiled.error()), {}};
+  if (costs.differ_on(analyzed.capabilities())) {
+    PPSIM_ASSIGN_OR_RETURN(auto run,
+                           run_by_events(analyzed.program(), analyzed.guaranteed_graph(), costs, &flows));
+    return SharedRun{std::move(run), flows.uses()};
+  }
+  PPSIM_ASSIGN_OR_RETURN(const BoundCosts bound, bind_costs(*compiled, costs.costs));
+  const std::vector<Instant> ends = run_activities(activities_of(*compiled, bound, routes), {}, flows);
+  return SharedRun{trace_of_ends(*compiled, analyzed.guaranteed_graph(), ends), flows.uses()};
 }
 
 }  // namespace ppsim::simulator

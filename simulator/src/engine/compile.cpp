@@ -41,6 +41,8 @@ class Compiler {
       const bool completion = (event & 1U) != 0;
       if (completion) complete(InstructionId(static_cast<std::int32_t>(event >> 1)));
     }
+    compiled_.flow_items = out_;
+    compiled_.flow_items.insert(compiled_.flow_items.end(), met_.begin(), met_.end());
     sort_by_depth();
     summarise_queues();
     return std::move(compiled_);
@@ -211,6 +213,7 @@ class Compiler {
     }
     items = std::move(sorted);
     for (std::uint32_t& item : compiled_.end_item) item = place[item];
+    for (std::uint32_t& item : compiled_.flow_items) item = place[item];
   }
 
   void summarise_queues() {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <queue>
 #include <set>
+#include <utility>
 
 #include "clock.hpp"
 #include "effects/flows.hpp"
@@ -53,7 +54,8 @@ class EventRun {
         places_(static_cast<std::size_t>(program.pipeline().ranks()),
                 graph.capabilities.residency.value_or(std::numeric_limits<int>::max())),
         kernels_(places_.size()),
-        computing_(places_.size()) {
+        computing_(places_.size()),
+        numbers_(flows == nullptr ? 0 : graph.messages.size() + graph.meetings.size(), kNoNumber) {
     build_successors();
     for (const CollectiveMatch& meeting : graph.meetings) open_members_.push_back(meeting.member_count);
   }
@@ -63,6 +65,7 @@ class EventRun {
       if (open_waits_[i] == 0) ready_.insert(InstructionId(static_cast<std::int32_t>(i)));
     }
     start_ready();
+    settle_flows();
     while (!events_.empty()) {
       now_ = events_.top().at;
       while (!events_.empty() && events_.top().at == now_) {
@@ -71,6 +74,7 @@ class EventRun {
         happen(event);
       }
       start_ready();
+      settle_flows();
     }
     if (completed_ < program_.size()) {
       return SimulatedRun(tl::unexpect, explain_stalls(program_, graph_, state_));
@@ -209,31 +213,39 @@ class EventRun {
   [[nodiscard]] bool is_flow(EventKind kind, std::uint32_t index) const {
     if (flows_ == nullptr || (kind != EventKind::message_out && kind != EventKind::meeting_over))
       return false;
-    return flows_->shares(flow_of(kind, index));
+    return flows_->takes_links(flow_of(kind, index));
   }
 
   /// A message or a collective begins to move.
   void move(Nanoseconds cost, EventKind kind, std::uint32_t index) {
     if (cost == 0 || !is_flow(kind, index)) return schedule(cost, kind, index);
-    push_ends(flows_->begin(flow_of(kind, index), cost, now_));
+    const std::uint32_t route = flow_of(kind, index);
+    const std::uint32_t flow = flows_->begin(route, cost, now_.time);
+    numbers_[route] = flow;
+    if (flow >= routes_.size()) routes_.resize(flow + 1);
+    routes_[flow] = route;
   }
 
-  void push_ends(const std::vector<Flows::End>& ends) {
+  /// Once all of an instant has happened, those in flight get their rates.
+  void settle_flows() {
+    if (flows_ == nullptr || (!events_.empty() && events_.top().at.time == now_.time)) return;
     const auto messages = static_cast<std::uint32_t>(messages_.size());
-    for (const Flows::End& end : ends) {
-      const bool is_message = end.flow < messages;
-      events_.push({end.at, is_message ? EventKind::message_out : EventKind::meeting_over,
-                    is_message ? end.flow : end.flow - messages});
+    for (const Flows::End& end : flows_->settle(now_.time)) {
+      const std::uint32_t route = routes_[end.flow];
+      const bool is_message = route < messages;
+      events_.push({{end.at, 0},
+                    is_message ? EventKind::message_out : EventKind::meeting_over,
+                    is_message ? route : route - messages});
     }
   }
 
   /// Whether this is not the end of a flow whose rate has changed since.
   [[nodiscard]] bool is_current(const Event& event) {
     if (!is_flow(event.kind, event.index)) return true;
-    const std::uint32_t flow = flow_of(event.kind, event.index);
-    if (!flows_->is_moving(flow)) return !flows_->has_begun(flow);
-    if (!flows_->ends(flow, now_)) return false;
-    push_ends(flows_->finish(flow, now_));
+    std::uint32_t& number = numbers_[flow_of(event.kind, event.index)];
+    if (number == kNoNumber) return true;  // it took no time
+    if (number == kOver || !flows_->ends(number, now_.time)) return false;
+    flows_->finish(std::exchange(number, kOver), now_.time);
     return true;
   }
 
@@ -312,6 +324,10 @@ class EventRun {
   IdVector<RankId, int> places_;   ///< free ones
   IdVector<RankId, int> kernels_;  ///< of transfers and collectives, started and incomplete
   IdVector<RankId, Computing> computing_;
+  static constexpr std::uint32_t kNoNumber = UINT32_MAX;
+  static constexpr std::uint32_t kOver = UINT32_MAX - 1;
+  std::vector<std::uint32_t> numbers_;  ///< of messages and meetings among the flows in flight
+  std::vector<std::uint32_t> routes_;   ///< the way back
   std::vector<std::size_t> open_waits_;
   std::vector<std::size_t> open_messages_;
   std::vector<std::uint32_t> open_members_;

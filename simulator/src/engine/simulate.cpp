@@ -5,6 +5,7 @@
 #include "clock.hpp"
 #include "event_run.hpp"
 #include "ppsim/core/ir/check.hpp"
+#include "trace_of_ends.hpp"
 
 namespace ppsim::simulator {
 namespace {
@@ -89,6 +90,11 @@ TimedTrace simulate_trace(const CompiledProgram& program, const ExecutionGraph& 
                           const BoundCosts& costs) {
   std::vector<Instant> ends;
   run<RoundClock>(program, costs, ends);
+  return trace_of_ends(program, graph, ends);
+}
+
+TimedTrace trace_of_ends(const CompiledProgram& program, const ExecutionGraph& graph,
+                         const std::vector<Instant>& ends) {
   TimedTrace trace{IdVector<InstructionId, Span>(graph.size())};
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const InstructionId id(static_cast<std::int32_t>(i));

@@ -8,9 +8,11 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "ppsim/core/ir/replicas.hpp"
+#include "ppsim/core/ir/transports.hpp"
 #include "ppsim/core/lowering/lowering.hpp"
 #include "ppsim/schedules/registry.hpp"
 #include "support/random_program.hpp"
@@ -25,7 +27,7 @@ using simulator::Rate;
 
 struct Traffic {
   std::vector<Link> links;
-  std::vector<std::vector<std::uint32_t>> flows;
+  std::vector<std::vector<LinkTake>> flows;
 };
 
 Traffic draw_traffic() {
@@ -34,9 +36,11 @@ Traffic draw_traffic() {
   for (int l = 0; l < links; ++l)
     traffic.links.push_back({"", kFullSpeed / 12 * *rc::gen::inRange<Rate>(1, 37)});
   for (int f = *rc::gen::inRange(1, 9); f > 0; --f) {
-    std::vector<std::uint32_t> taken;
-    for (int l = 0; l < links; ++l)
-      if (*rc::gen::inRange(0, 3) == 0) taken.push_back(static_cast<std::uint32_t>(l));
+    std::vector<LinkTake> taken;
+    for (int l = 0; l < links; ++l) {
+      if (*rc::gen::inRange(0, 3) == 0)
+        taken.push_back({static_cast<std::uint32_t>(l), *rc::gen::element(1U, 1U, 1U, 2U, 5U)});
+    }
     traffic.flows.push_back(std::move(taken));
   }
   return traffic;
@@ -45,7 +49,8 @@ Traffic draw_traffic() {
 Rate load(const Traffic& traffic, const std::vector<Rate>& rates, std::uint32_t link) {
   Rate sum = 0;
   for (std::size_t f = 0; f < rates.size(); ++f)
-    if (std::ranges::count(traffic.flows[f], link) > 0) sum += rates[f];
+    for (const LinkTake& take : traffic.flows[f])
+      if (take.link == link) sum += take.streams * rates[f];
   return sum;
 }
 
@@ -53,17 +58,17 @@ Rate load(const Traffic& traffic, const std::vector<Rate>& rates, std::uint32_t 
 RC_GTEST_PROP(FairRatesProperty, NoLinkIsOverfullAndNoFlowCouldHaveMore, ()) {
   const Traffic traffic = draw_traffic();
   const std::vector<Rate> rates = fair_rates(traffic.flows, traffic.links);
-  const auto rounding = static_cast<Rate>(rates.size());
+  constexpr Rate rounding = 8 * 5;  // of so many streams, a part each
   for (std::uint32_t link = 0; link < traffic.links.size(); ++link)
     RC_ASSERT(load(traffic, rates, link) <= traffic.links[link].capacity);
   for (std::size_t f = 0; f < rates.size(); ++f) {
     RC_ASSERT(rates[f] > 0 && rates[f] <= kFullSpeed);
-    const bool held_back = std::ranges::any_of(traffic.flows[f], [&](std::uint32_t link) {
+    const bool held_back = std::ranges::any_of(traffic.flows[f], [&](const LinkTake& take) {
       for (std::size_t other = 0; other < rates.size(); ++other) {
-        const bool on_it = std::ranges::count(traffic.flows[other], link) > 0;
+        const bool on_it = std::ranges::count(traffic.flows[other], take.link, &LinkTake::link) > 0;
         if (on_it && rates[other] > rates[f] + rounding) return false;
       }
-      return load(traffic, rates, link) + rounding >= traffic.links[link].capacity;
+      return load(traffic, rates, take.link) + rounding >= traffic.links[take.link].capacity;
     });
     RC_ASSERT(rates[f] == kFullSpeed || held_back);
   }
@@ -81,7 +86,7 @@ RC_GTEST_PROP(FairRatesProperty, TheOrderOfFlowsDoesNotMatter, ()) {
 /// Of two flows in different directions one is the bottleneck of the long one: the textbook's example.
 TEST(FairRates, ALongFlowGetsTheShareOfItsNarrowestLink) {
   const std::vector<Link> links = {{"a", kFullSpeed}, {"b", kFullSpeed / 2}};
-  const std::vector<std::vector<std::uint32_t>> flows = {{0, 1}, {0}, {1}};
+  const std::vector<std::vector<LinkTake>> flows = {{{0}, {1}}, {{0}}, {{1}}};
   EXPECT_EQ(fair_rates(flows, links),
             (std::vector<Rate>{kFullSpeed / 4, kFullSpeed * 3 / 4, kFullSpeed / 4}));
 }
@@ -136,13 +141,31 @@ RC_GTEST_PROP(SharedLinksProperty, NothingEndsEarlierThanAlone, ()) {
   }
 }
 
-/// When each of n messages of 60 ns has arrived that leave one node for another, one every `apart` ns from
-/// 100 ns on.
-std::vector<Nanoseconds> arrivals(int n, Nanoseconds apart, Rate speed = kFullSpeed) {
+/// Two engines: with a table for computation beside transfers that says nothing new, the one that knows of
+/// what is in flight on each rank runs.
+RC_GTEST_PROP(SharedLinksProperty, BothEnginesAgreeToTheRound, ()) {
+  const auto drawn = draw_case();
+  RC_PRE(drawn.has_value());
+  const AnalyzedProgram analyzed(drawn->analyzed.program(), transport("nccl").value());
+  RC_PRE(compile(analyzed).has_value());
+  NodeNetwork network = draw_network();
+  network.speed = kFullSpeed / *rc::gen::inRange(1, 5);
+  network.core = kFullSpeed * *rc::gen::inRange(0, 3);
+  const SharedLinks links = shared_links(analyzed, network);
+  const SharedRun events = simulate_shared(analyzed, {drawn->costs, drawn->costs}, links).value();
+  const SharedRun items = simulate_shared(analyzed, {drawn->costs, CostTable()}, links).value();
+  const bool same = events.run.value() == items.run.value();
+  RC_ASSERT(same);
+  RC_ASSERT(events.uses == items.uses);
+}
+
+/// When each message of 60 ns has arrived that leaves one node for another, so long after 100 ns.
+std::vector<Nanoseconds> arrivals_of(const std::vector<Nanoseconds>& begins, Rate speed = kFullSpeed) {
+  const auto n = static_cast<int>(begins.size());
   const Schedule pair = generate("forward-only", {.ranks = 2, .microbatches = 1}).value();
   CostTable costs;
   for (int i = 0; i < n; ++i) {
-    costs.set({OpKind::forward, 2 * i}, 100 + i * apart);
+    costs.set({OpKind::forward, 2 * i}, 100 + begins[static_cast<std::size_t>(i)]);
     costs.set({OpKind::send_forward, 2 * i}, 60);
   }
   const AnalyzedProgram analyzed(lower(replicated(pair, n).value(), {}).value(), rendezvous());
@@ -153,6 +176,18 @@ std::vector<Nanoseconds> arrivals(int n, Nanoseconds apart, Rate speed = kFullSp
   std::vector<Nanoseconds> ends;
   for (int i = 0; i < n; ++i) ends.push_back(run.run->spans[program.first(RankId(2 * i + 1))].end.time - 100);
   return ends;
+}
+
+/// Of n messages, one every `apart` ns.
+std::vector<Nanoseconds> arrivals(int n, Nanoseconds apart, Rate speed = kFullSpeed) {
+  std::vector<Nanoseconds> begins;
+  for (int i = 0; i < n; ++i) begins.push_back(i * apart);
+  return arrivals_of(begins, speed);
+}
+
+std::vector<Nanoseconds> draw_begins() {
+  const auto count = *rc::gen::inRange<std::size_t>(1, 9);
+  return *rc::gen::container<std::vector<Nanoseconds>>(count, rc::gen::inRange<Nanoseconds>(0, 400));
 }
 
 TEST(SharedLinks, TwoFlowsShareALink) {
@@ -172,13 +207,44 @@ TEST(SharedLinks, ThreeFlowsShareALink) {
   EXPECT_EQ(arrivals(3, 0, kFullSpeed * 3 / 2), (std::vector<Nanoseconds>{120, 120, 120}));
 }
 
-/// Whatever the order in which they come, a link that is never idle moves what it has to.
-RC_GTEST_PROP(SharedLinksProperty, ABusyLinkLosesNothing, ()) {
-  const int flows = *rc::gen::inRange(1, 8);
-  const Nanoseconds apart = *rc::gen::inRange(0, 61);
-  const auto ends = arrivals(flows, apart);
-  const Nanoseconds last = *std::max_element(ends.begin(), ends.end());
-  RC_ASSERT(last >= 60 * flows && last <= 60 * flows + flows);  // a nanosecond that was begun counts
+/// Whenever they come, a link moves what there is as long as there is anything: it works as it would one by
+/// one, in the order of their beginnings.
+RC_GTEST_PROP(SharedLinksProperty, ALinkLosesNothing, ()) {
+  std::vector<Nanoseconds> begins = draw_begins();
+  const auto ends = arrivals_of(begins);
+  std::sort(begins.begin(), begins.end());
+  Nanoseconds last = 0;
+  for (const Nanoseconds begin : begins) last = std::max(last, begin) + 60;
+  const Nanoseconds found = *std::max_element(ends.begin(), ends.end());
+  const auto begun = static_cast<Nanoseconds>(begins.size());  // a nanosecond that was begun counts
+  RC_ASSERT(found >= last && found <= last + begun);
+}
+
+/// Who is the first rank and who the last one does not matter.
+RC_GTEST_PROP(SharedLinksProperty, PermutedRanksHavePermutedTimes, ()) {
+  const std::vector<Nanoseconds> begins = draw_begins();
+  std::vector<std::size_t> order(begins.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto keys = *rc::gen::container<std::vector<int>>(begins.size(), rc::gen::arbitrary<int>());
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return keys[i]; });
+  std::vector<Nanoseconds> permuted;
+  for (const std::size_t i : order) permuted.push_back(begins[i]);
+  const Rate speed = kFullSpeed / *rc::gen::inRange(1, 7);
+  const auto ends = arrivals_of(begins, speed);
+  const auto of_permuted = arrivals_of(permuted, speed);
+  for (std::size_t i = 0; i < order.size(); ++i) RC_ASSERT(of_permuted[i] == ends[order[i]]);
+}
+
+/// On one link alone more speed helps everybody, and a message more hurts nobody's rivals less.
+RC_GTEST_PROP(SharedLinksProperty, OneFasterLinkDelaysNobody, ()) {
+  std::vector<Nanoseconds> begins = draw_begins();
+  const Rate speed = kFullSpeed / *rc::gen::inRange(2, 5);
+  const auto ends = arrivals_of(begins, speed);
+  const auto faster = arrivals_of(begins, speed + kFullSpeed / *rc::gen::inRange(2, 5));
+  for (std::size_t i = 0; i < ends.size(); ++i) RC_ASSERT(faster[i] <= ends[i]);
+  begins.push_back(*rc::gen::inRange<Nanoseconds>(0, 400));
+  const auto more = arrivals_of(begins, speed);
+  for (std::size_t i = 0; i < ends.size(); ++i) RC_ASSERT(more[i] >= ends[i]);
 }
 
 /// A rank that has another number is still on its node: the links are those of the messages.
@@ -191,7 +257,7 @@ RC_GTEST_PROP(SharedLinksProperty, NumbersOfLinksAndOrderOfMessagesDoNotMatter, 
   SharedLinks renumbered = links;
   std::reverse(renumbered.links.begin(), renumbered.links.end());
   for (auto& taken : renumbered.taken) {
-    for (std::uint32_t& link : taken) link = static_cast<std::uint32_t>(links.links.size()) - 1 - link;
+    for (LinkTake& take : taken) take.link = static_cast<std::uint32_t>(links.links.size()) - 1 - take.link;
   }
   const bool same = shared(*c, links) == shared(*c, renumbered);
   RC_ASSERT(same);

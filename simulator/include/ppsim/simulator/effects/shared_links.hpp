@@ -22,18 +22,25 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
+/// A link that a flow takes, by so many streams at once that are each as fast as the flow.
+struct LinkTake {
+  std::uint32_t link = 0;
+  std::uint32_t streams = 1;
+  friend bool operator==(const LinkTake&, const LinkTake&) = default;
+};
+
 /// The links of a network, and which of them each transfer takes.
 struct SharedLinks {
   std::vector<Link> links;
-  /// Of every message, then of every meeting of the guaranteed graph: numbers of links, each at most once.
-  std::vector<std::vector<std::uint32_t>> taken;
+  /// Of every message, then of every meeting of the guaranteed graph: each link at most once.
+  std::vector<std::vector<LinkTake>> taken;
   friend bool operator==(const SharedLinks&, const SharedLinks&) = default;
 };
 
 /// Max-min fair rates: as large as they can be together, the smallest first. Nobody exceeds full speed.
 /// Source: progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2). A share that is not
 /// whole is rounded down.
-[[nodiscard]] std::vector<Rate> fair_rates(std::span<const std::vector<std::uint32_t>> flows,
+[[nodiscard]] std::vector<Rate> fair_rates(std::span<const std::vector<LinkTake>> flows,
                                            std::span<const Link> links);
 
 /// Where the ranks of a Program are, and what connects them.
@@ -47,13 +54,14 @@ struct NodeNetwork {
 };
 
 /// Messages between nodes take the NIC of each end and the core; a collective whose members are on several
-/// nodes takes, at once, one NIC of each of them both ways. Within a node nothing is shared.
+/// nodes takes, at once, one NIC of each of them both ways, and the core for as many streams. Within a node
+/// nothing is shared.
 /// Requires: ranks, nics >= 1, speed >= 1, core >= 0.
 [[nodiscard]] SharedLinks shared_links(const AnalyzedProgram& analyzed, const NodeNetwork& network);
 
 /// The use of one link in a run.
 struct LinkUse {
-  std::int64_t flows = 0;
+  std::int64_t flows = 0;     ///< each stream of a collective is one
   Nanoseconds busy = 0;       ///< some flow is on it
   Nanoseconds contended = 0;  ///< it holds some flow below full speed
   friend bool operator==(const LinkUse&, const LinkUse&) = default;
@@ -76,6 +84,7 @@ struct SharedRun {
 
 namespace ppsim {
 using simulator::Link;
+using simulator::LinkTake;
 using simulator::LinkUse;
 using simulator::NodeNetwork;
 using simulator::shared_links;

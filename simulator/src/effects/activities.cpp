@@ -1,0 +1,180 @@
+#include "activities.hpp"
+
+#include <algorithm>
+
+#include "ppsim/core/ir/check.hpp"
+#include "time_queue.hpp"
+
+namespace ppsim::simulator {
+namespace {
+
+class ActivityRun {
+ public:
+  ActivityRun(const ActivityGraph& graph, const CopyGrid& copies, Flows& flows)
+      : graph_(graph), copies_(copies), flows_(flows), count_(graph.size()) {
+    waits_.resize(count_ * copies.size());
+    for (std::size_t copy = 0; copy < copies.size(); ++copy) {
+      for (std::size_t i = 0; i < count_; ++i)
+        waits_[copy * count_ + i] = graph.activities[i].waits * members(copies, graph.activities[i].meeting);
+    }
+    ends_.resize(waits_.size());
+  }
+
+  std::vector<Instant> run() {
+    for (std::uint32_t copy = 0; copy < copies_.size(); ++copy) round_.push_back({copy, 0});
+    pass_instant();
+    while (!queue_.empty()) {
+      now_ = {queue_.pop(due_), 0};
+      for (const Place& place : due_) {
+        if (place.copy != kFlow) {
+          round_.push_back(place);
+        } else if (flows_.ends(place.activity, now_.time)) {
+          flows_.finish(place.activity, now_.time);
+          round_.push_back(flow_places_[place.activity]);
+        }
+      }
+      pass_instant();
+    }
+    PPSIM_CHECK(ended_ == expected(), "activities that never end");
+    return std::move(ends_);
+  }
+
+ private:
+  /// An activity of a copy, or, with the copy kFlow, the number of a flow.
+  struct Place {
+    std::uint32_t copy;
+    std::uint32_t activity;
+  };
+  static constexpr std::uint32_t kFlow = UINT32_MAX;
+
+  [[nodiscard]] std::size_t expected() const {
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < count_; ++i)
+      all += copies_.size() / members(copies_, graph_.activities[i].meeting);
+    return all;
+  }
+
+  /// Round by round, all that ends at this time; then the rates until the next one.
+  void pass_instant() {
+    while (!round_.empty()) {
+      for (std::size_t i = 0; i < round_.size(); ++i) end(round_[i]);  // joins are appended
+      round_.clear();
+      std::swap(round_, next_round_);
+      ++now_.delta;
+    }
+    for (const Flows::End& end : flows_.settle(now_.time)) queue_.push(end.at, {kFlow, end.flow});
+  }
+
+  void end(Place place) {
+    ends_[place.copy * count_ + place.activity] = now_;
+    ++ended_;
+    const Activity& activity = graph_.activities[place.activity];
+    const std::uint32_t step = activity.meeting == Meeting::data ? copies_.tensor : 1;
+    for (std::uint32_t member = 0; member < members(copies_, activity.meeting); ++member)
+      tell_successors(place.copy + member * step, place.activity);
+  }
+
+  void tell_successors(std::uint32_t copy, std::uint32_t activity) {
+    const std::uint32_t last = graph_.activities[activity + 1].first_successor;
+    for (std::uint32_t i = graph_.activities[activity].first_successor; i < last; ++i) {
+      const std::uint32_t successor = graph_.successors[i];
+      const Place place{first_member(copies_, graph_.activities[successor].meeting, copy), successor};
+      if (--waits_[place.copy * count_ + successor] == 0) start(place);
+    }
+  }
+
+  void start(Place place) {
+    const Activity& activity = graph_.activities[place.activity];
+    const Nanoseconds duration = graph_.durations[activity.duration];
+    if (activity.duration == CompiledProgram::kJoin) {
+      round_.push_back(place);
+    } else if (duration == 0) {
+      next_round_.push_back(place);
+    } else if (activity.route == Activity::kNoRoute || !flows_.takes_links(activity.route + place.copy)) {
+      queue_.push(now_.time + duration, place);
+    } else {
+      const std::uint32_t flow = flows_.begin(activity.route + place.copy, duration, now_.time);
+      if (flow >= flow_places_.size()) flow_places_.resize(flow + 1);
+      flow_places_[flow] = place;
+    }
+  }
+
+  const ActivityGraph& graph_;
+  CopyGrid copies_;
+  Flows& flows_;
+  std::size_t count_;
+  std::vector<std::uint32_t> waits_;  ///< of every activity of every copy
+  std::vector<Instant> ends_;
+  std::vector<Place> flow_places_;  ///< by the numbers of flows
+  TimeQueue<Place> queue_;
+  std::vector<Place> due_;
+  std::vector<Place> round_;
+  std::vector<Place> next_round_;
+  Instant now_;
+  std::size_t ended_ = 0;
+};
+
+}  // namespace
+
+std::uint32_t members(const CopyGrid& copies, Meeting meeting) {
+  switch (meeting) {
+    case Meeting::none:
+      return 1;
+    case Meeting::tensor:
+      return copies.tensor;
+    case Meeting::data:
+      return copies.data;
+  }
+  return 1;
+}
+
+std::uint32_t first_member(const CopyGrid& copies, Meeting meeting, std::uint32_t copy) {
+  switch (meeting) {
+    case Meeting::none:
+      return copy;
+    case Meeting::tensor:
+      return copy - copy % copies.tensor;
+    case Meeting::data:
+      return copy % copies.tensor;
+  }
+  return copy;
+}
+
+ActivityGraph ActivityGraphBuilder::build() && {
+  const std::size_t count = graph_.activities.size();
+  for (const auto& [before, waiter] : edges_) {
+    ++graph_.activities[before].first_successor;
+    ++graph_.activities[waiter].waits;
+    PPSIM_CHECK(graph_.activities[waiter].waits != 0, "more waits of an activity than 16 bits count");
+  }
+  std::uint32_t end = 0;
+  for (Activity& activity : graph_.activities) activity.first_successor = end += activity.first_successor;
+  graph_.successors.resize(edges_.size());
+  for (const auto& [before, waiter] : edges_)
+    graph_.successors[--graph_.activities[before].first_successor] = waiter;
+  graph_.activities.push_back({.first_successor = end});
+  PPSIM_CHECK(count < UINT32_MAX, "more activities than 32 bits can number");
+  return std::move(graph_);
+}
+
+ActivityGraph activities_of(const CompiledProgram& program, const BoundCosts& costs, const Routes& routes) {
+  PPSIM_CHECK(routes.size() == program.flow_items.size(), "a route for every message and meeting");
+  std::vector<std::uint32_t> of_item(program.items.size(), Activity::kNoRoute);
+  for (std::uint32_t flow = 0; flow < program.flow_items.size(); ++flow)
+    of_item[program.flow_items[flow]] = flow;
+  ActivityGraphBuilder builder;
+  for (const Nanoseconds duration : costs.durations) builder.duration(duration);
+  for (std::uint32_t i = 1; i < program.items.size(); ++i) {
+    const CompiledItem& item = program.items[i];
+    builder.add({.duration = item.duration, .route = of_item[i]});
+    builder.wait(i, item.first);
+    if (item.second != item.first) builder.wait(i, item.second);
+  }
+  return std::move(builder).build();
+}
+
+std::vector<Instant> run_activities(const ActivityGraph& graph, const CopyGrid& copies, Flows& flows) {
+  return ActivityRun(graph, copies, flows).run();
+}
+
+}  // namespace ppsim::simulator
