@@ -49,6 +49,35 @@ expect_out "pipeline 99.60 ms, 89.00 ms where every transfer is alone (+11.91 %)
 expect_out "node 0 out holds transfers back"
 [ "$(tail -n +2 run.csv | cut -d, -f6 | sort -n | tail -1)" -gt 99000000 ] || fail "the trace is not that of the run"
 
+# All GPUs of a job: where nothing else is on the links, its step is that of simulate, and copies that do the same are
+# simulated once without a difference.
+job=(--model gpt3-175b --cluster dgx-h100 --nodes 16 --tp 8 --pp 4 --dp 4 --global-batch-size 32)
+expect_exit 0 simulate forward-only "${job[@]}" --json
+alone=$(python3 -c 'import json; print(json.load(open("stdout"))["step_ns"])')
+expect_exit 0 contention forward-only "${job[@]}" --json
+expect_json "d['step_ns'] == d['step_alone_ns'] == $alone and d['gpus'] == 128 and d['copies'] == 32"
+figures='{k: v for k, v in d.items() if k not in ("simulated_copies", "activities")}'
+for order in tp-cp-dp-pp tp-cp-pp-dp; do
+  for network in "" "--oversubscription 4" "--oversubscription 4 --rails" "--nics 2"; do
+    expect_exit 0 contention 1f1b "${job[@]}" --rank-order $order $network --json
+    folded=$(python3 -c "import json; d = json.load(open('stdout')); assert d['simulated_copies'] == 1; print($figures)")
+    expect_exit 0 contention 1f1b "${job[@]}" --rank-order $order $network --every-copy --json
+    every=$(python3 -c "import json; d = json.load(open('stdout')); assert d['simulated_copies'] == 32; print($figures)")
+    [ "$folded" = "$every" ] || fail "copies that do the same are not all copies: $order $network"
+  done
+done
+expect_exit 0 contention 1f1b "${job[@]}" --oversubscription 16
+expect_out "simulated one of 32 copies, which do the same"
+expect_out "core holds back what passes it"
+# Rails keep what GPUs with the same place in their nodes send each other off the core.
+expect_exit 0 contention 1f1b "${job[@]}" --oversubscription 16 --rails --json
+expect_json 'all(l["name"] != "core" for l in d["links"])'
+expect_error 2 "contention needs a network" "" contention 1f1b "${step[@]}"
+expect_error 2 "--rails is for all GPUs" "" contention 1f1b "${step[@]}" --ranks-per-node 2 --rails
+expect_error 2 "--core-speed is for --ranks-per-node" "" contention 1f1b "${job[@]}" --core-speed 2
+expect_error 2 "NICs that do not divide" "found 3" contention 1f1b "${job[@]}" --nics 3
+expect_exit 2 contention 1f1b "${job[@]}" --oversubscription 0.5
+
 # What is no answer.
 expect_error 2 "needs costs" "" contention 1f1b --ranks 2 --microbatches 2 --ranks-per-node 1
 expect_exit 2 contention 1f1b "${step[@]}"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -52,6 +53,7 @@ class Estimator {
     price_overlaps(result.tables.costs);
     count_copies(pipeline_, blocks_);
     price_updates(result.tables.costs);
+    result.exchanges = tensor_exchanges_;
     result.ends = step_ends(workload_, timer_, pipeline_, blocks_);
     result.layout = layout_of(parts_of(pipeline_, pipeline_.spec().routes[RouteId(0)]));
     result.memory_limit = cluster_.gpu.memory_bytes;
@@ -268,6 +270,11 @@ class Estimator {
     costs.set({OpKind::recompute, s}, again ? 0 : forward);
     if (stack_.transfer_channels > 0) set_contended(tables, stage, times);
     exchange_[stage] = times.exchange;
+    if (times.tensor_exchanges > 0) {
+      tensor_exchanges_[stage] = {static_cast<int>(std::lround(times.tensor_exchanges)),
+                                  nanoseconds(times.tensor_exchange / times.tensor_exchanges),
+                                  stack_.overlap_tensor};
+    }
     host_[stage] = times.host;
   }
 
@@ -373,7 +380,8 @@ class Estimator {
   LayerMemory memory_;
   StageTransfers transfers_;
   BlockParameters blocks_;
-  std::map<StageId, double> exchange_;             ///< seconds with experts, of each direction
+  std::map<StageId, double> exchange_;  ///< seconds with experts, of each direction
+  std::map<StageId, GroupExchange> tensor_exchanges_;
   std::map<StageId, double> host_;                 ///< seconds that the host takes forward
   std::array<std::optional<PassTimes>, 4> kinds_;  ///< of layers
   double sequence_ = 0;

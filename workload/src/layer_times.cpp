@@ -242,7 +242,9 @@ void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
   const RankGroup group = network_.tensor();
   const double bytes = kBf16 * tokens_ * hidden_;
   const auto time = [&](CollectiveKind kind) { return layers * network_.collective(kind, group, bytes); };
+  if (group.members > 1) times.tensor_exchanges += layers * (stack_.sequence_parallel ? 2 : 1);
   if (!stack_.sequence_parallel) {
+    times.tensor_exchange += time(CollectiveKind::all_reduce);
     const double reduce = exposed(stack_.overlap_tensor, time(CollectiveKind::all_reduce));
     times.forward += reduce;
     times.input += reduce;
@@ -250,6 +252,7 @@ void LayerTimer::add_tensor_exchange(double layers, PassTimes& times) const {
   }
   const double gather = time(CollectiveKind::all_gather);
   const double both = gather + time(CollectiveKind::reduce_scatter);
+  times.tensor_exchange += both;
   times.forward += exposed(stack_.overlap_tensor, both);
   times.input += exposed(stack_.overlap_tensor, both);
   // Beside the product for the input gradient, whatever else overlaps (2205.05198, section 4.2.2).

@@ -21,7 +21,9 @@ struct PassTimes {
   double forward_slower = 0;  ///< that products take longer beside transfers
   double input_slower = 0;
   double weight_slower = 0;
-  double host = 0;  ///< that the host takes to launch the forward
+  double tensor_exchanges = 0;  ///< how many a forward has
+  double tensor_exchange = 0;   ///< what all of them take by themselves
+  double host = 0;              ///< that the host takes to launch the forward
 
   PassTimes& operator+=(const PassTimes& other) {
     forward += other.forward;
@@ -34,6 +36,8 @@ struct PassTimes {
     forward_slower += other.forward_slower;
     input_slower += other.input_slower;
     weight_slower += other.weight_slower;
+    tensor_exchanges += other.tensor_exchanges;
+    tensor_exchange += other.tensor_exchange;
     host += other.host;
     return *this;
   }

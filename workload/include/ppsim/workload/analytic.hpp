@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <variant>
 
 #include "ppsim/core/io/json.hpp"
@@ -43,13 +44,23 @@ struct StepEnd {
   friend bool operator==(const StepEnd&, const StepEnd&) = default;
 };
 
+/// What the tensor-parallel GPUs of a stage exchange during its forward, and as much during its input
+/// gradient.
+struct GroupExchange {
+  int count = 0;
+  Nanoseconds each = 0;  ///< by itself; where it is beside computation, more than what costs count of it
+  bool beside = false;   ///< the stack runs it beside products
+  friend bool operator==(const GroupExchange&, const GroupExchange&) = default;
+};
+
 /// Costs and sizes of one pipeline of a Workload, per GPU.
 struct AnalyticCosts {
   Tables tables;
   PipelineLayout layout;  ///< of the first route
   IdVector<RankId, StepEnd> ends;
-  Bytes memory_limit = 0;           ///< of one GPU, as sold
-  double tokens_per_step = 0;       ///< over all data-parallel replicas
+  std::map<StageId, GroupExchange> exchanges;  ///< of stages with any
+  Bytes memory_limit = 0;                      ///< of one GPU, as sold
+  double tokens_per_step = 0;                  ///< over all data-parallel replicas
   double model_flops_per_step = 0;  ///< forward and backward, no recompute, causal attention counted half
   double peak_flops = 0;            ///< of all GPUs together, at the data type of the products
 };
@@ -90,6 +101,7 @@ namespace ppsim {
 using workload::analytic_costs;
 using workload::AnalyticCosts;
 using workload::calibrated;
+using workload::GroupExchange;
 using workload::LayoutRule;
 using workload::StepEnd;
 using workload::Workload;

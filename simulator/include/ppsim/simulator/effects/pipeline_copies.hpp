@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "ppsim/core/execution/timed_trace.hpp"
+#include "ppsim/simulator/effects/shared_links.hpp"
+
+namespace ppsim::simulator {
+
+/// What the GPUs of a rank exchange during an action, such as the all-reduces of tensor parallelism.
+struct TensorExchange {
+  int count = 0;         ///< evenly through the action, and part of what it costs
+  Nanoseconds each = 0;  ///< where nobody else is on the links
+  /// It runs beside its part of the computation, which waits only where it takes longer than that. Else
+  /// computation waits for each.
+  bool beside = false;
+  friend bool operator==(const TensorExchange&, const TensorExchange&) = default;
+};
+
+/// All copies of a pipeline: a rank of the Program is one GPU of each.
+struct PipelineCopies {
+  int tensor = 1;   ///< GPUs that share the work of a rank
+  int context = 1;  ///< groups of these that share its sequences
+  int data = 1;     ///< pipelines of these
+  std::map<CostClass, TensorExchange> exchanges;
+  /// What follows the last action of a rank on all its copies together; empty: nothing.
+  IdVector<RankId, Nanoseconds> reductions;
+
+  [[nodiscard]] int size() const { return tensor * context * data; }
+};
+
+/// The GPUs of a cluster that the copies take, from 0 on, and what connects them. Each has NVLink into its
+/// domain and its share of the NICs of its node, both ways: what it takes alone is full speed on either.
+struct GpuNetwork {
+  int node = 8;                  ///< GPUs of a node
+  int domain = 8;                ///< GPUs that NVLink connects
+  int nics = 8;                  ///< of a node; divides its GPUs
+  bool pipelines_apart = false;  ///< the ranks of a pipeline lie side by side (tp-cp-pp-dp), not the copies
+                                 ///< of a rank (tp-cp-dp-pp)
+  Rate core = 0;                 ///< of all that passes between nodes; 0: no limit
+  bool rails =
+      false;  ///< what GPUs with the same place in their nodes send each other does not pass the core
+  friend bool operator==(const GpuNetwork&, const GpuNetwork&) = default;
+};
+
+/// Whether copies that do the same are simulated once.
+enum class Folding : std::uint8_t { where_equal, never };
+
+/// A step of all copies.
+struct CopiedRun {
+  TimedTrace trace;          ///< of the first copy
+  Nanoseconds makespan = 0;  ///< of the last copy
+  Nanoseconds reduced = 0;   ///< the end of the last reduction, or of the last copy
+  std::vector<Link> links;
+  std::vector<LinkUse> uses;
+  int simulated_copies = 0;         ///< that stand for all
+  std::int64_t activities = 0;      ///< of the simulated copies: computations, transfers, exchanges, joins
+  std::int64_t all_activities = 0;  ///< of all GPUs, each of which has its part of an exchange
+};
+
+/// A step of all copies of a pipeline event by event, in which everything that shares links slows each other
+/// down. Where nothing does, times are those of simulate_trace.
+///
+/// Copies are folded where that changes nothing: where exchanging them, digit by digit of their numbers, maps
+/// the links onto each other, every copy of an activity ends at the same time, because the rates of a network
+/// do not depend on how its links are named. Then one copy is simulated, and takes of each link what all
+/// copies together do.
+/// Requires: no residency limit. Errors: bad_argument for counts below 1, NICs that do not divide the GPUs of
+/// a node, costs that do not fit in 64 bits; that a Program is stuck is an answer.
+[[nodiscard]] Expected<tl::expected<CopiedRun, Stuck>> simulate_copies(
+    const AnalyzedProgram& analyzed, const CostTable& costs, const PipelineCopies& copies,
+    const GpuNetwork& network, Folding folding = Folding::where_equal);
+
+}  // namespace ppsim::simulator
+
+namespace ppsim {
+using simulator::CopiedRun;
+using simulator::Folding;
+using simulator::GpuNetwork;
+using simulator::PipelineCopies;
+using simulator::simulate_copies;
+using simulator::TensorExchange;
+}  // namespace ppsim
